@@ -1,0 +1,83 @@
+# `make` alone lists the targets. Everything runs in .venv, which is made when it is missing; to use an
+# interpreter you have prepared yourself, name it: make test PYTHON=/path/to/python
+
+SHELL := /bin/bash
+BASE_PYTHON ?= python3
+VENV_PYTHON := .venv/bin/python
+PYTHON ?= $(VENV_PYTHON)
+# Extra arguments for installing torch, for example an index that has CPU-only builds.
+TORCH_ARGS ?=
+CONFIG ?= frozenlake_tiny
+ENV_ID ?= VLM/Sokoban-v0
+
+ifeq ($(PYTHON),$(VENV_PYTHON))
+WORLDS_READY := .venv/installed-worlds
+TRAIN_READY := .venv/installed-train
+DEV_READY := .venv/installed-dev
+endif
+
+PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help install train test lint format docs speed play clean
+.DELETE_ON_ERROR:
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+install: $(DEV_READY) ## Make .venv with everything for development.
+
+train: $(TRAIN_READY) ## Train the tiny model on FrozenLake; another recipe: CONFIG=name.
+	"$(PYTHON)" -m training $(CONFIG)
+
+test: $(DEV_READY) ## Lint, type check and run every test.
+	"$(PYTHON)" -m ruff check .
+	"$(PYTHON)" -m ruff format --check .
+	"$(PYTHON)" -m mypy
+	"$(PYTHON)" -m pytest
+
+lint: $(DEV_READY) ## Lint and type check.
+	"$(PYTHON)" -m ruff check .
+	"$(PYTHON)" -m ruff format --check .
+	"$(PYTHON)" -m mypy
+
+format: $(DEV_READY) ## Format the code and fix what can be fixed by itself.
+	"$(PYTHON)" -m ruff check --fix .
+	"$(PYTHON)" -m ruff format .
+
+docs: $(DEV_READY) ## Build the documentation into site/.
+	"$(PYTHON)" -m mkdocs build --strict
+
+speed: $(TRAIN_READY) ## Measure speed on this machine.
+	"$(PYTHON)" -m benchmarks speed
+
+play: $(WORLDS_READY) ## Play a world in the terminal; another world: ENV_ID=VLM/FrozenLake-v0.
+	@"$(PYTHON)" -m vlm_envs play $(ENV_ID)
+
+clean: ## Remove .venv, caches and the built site; runs/ stays.
+	rm -rf .venv site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/made:
+	@"$(BASE_PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed. Name one: make BASE_PYTHON=python3.12" >&2; exit 1; }
+	@"$(BASE_PYTHON)" -m venv .venv || { rm -rf .venv; \
+	  echo "Cannot make a virtual environment. On Debian or Ubuntu: apt install python3-venv." >&2; \
+	  echo "Or use an environment of your own: make train PYTHON=/path/to/python" >&2; exit 1; }
+	@touch $@
+
+.venv/installed-worlds: .venv/made pyproject.toml constraints.txt
+	@$(PIP_INSTALL) --editable .
+	@touch $@
+
+# torch comes first and alone: it is by far the largest download, and TORCH_ARGS must not reach the rest.
+.venv/installed-train: .venv/installed-worlds
+	@echo "Installing what training needs into .venv (once, about a minute) ..."
+	@$(PIP_INSTALL) $(TORCH_ARGS) torch
+	@$(PIP_INSTALL) --editable '.[train]'
+	@touch $@
+
+.venv/installed-dev: .venv/installed-train
+	@echo "Installing what development needs into .venv (once) ..."
+	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@

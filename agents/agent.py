@@ -1,0 +1,54 @@
+"""What an agent is: something that answers observations, many episodes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason
+
+if TYPE_CHECKING:
+    from vlm_envs.vector import VectorWorld
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """One answer.
+
+    Attributes:
+        text: What was said, without special tokens.
+        stop_reason: `"stop"`, `"length"` (token limit) or `"error"`.
+        prompt_ids: int64[P], tokens appended before the response; empty for agents without tokens.
+        response_ids: int64[R], sampled tokens; empty for agents without tokens.
+        sampler_logprobs: float32[R], log-probability of each under the distribution it was drawn from.
+    """
+
+    text: str
+    stop_reason: StopReason = "stop"
+    prompt_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    response_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    sampler_logprobs: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+
+
+class Agent(Protocol):
+    """Answers observations of several episodes that run side by side.
+
+    Attributes:
+        policy_version: Optimiser steps of the policy that acts; -1 for agents that do not learn.
+    """
+
+    policy_version: int
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Forgets earlier episodes and prepares for one episode in each of the worlds, just reset."""
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns one answer per row.
+
+        Args:
+            rows: Indices of the episodes that go on; rows left out never come back.
+            observations: What each of them shows now.
+        """

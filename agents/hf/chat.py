@@ -1,0 +1,194 @@
+"""From observations to tokens: one chat segment per turn, rendered once and never again.
+
+Image placeholders are expanded here, and text from the world can never become a special token. At construction the
+segments are compared with the checkpoint's own chat template, so that a model is never fed a dialect it was not
+trained on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from transformers import PreTrainedTokenizerBase
+
+from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
+from vlm_envs.formats import KNOWN_TAGS
+from vlm_envs.trajectory import IntArray, Observation
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchedImage:
+    """A picture as the vision tower takes it.
+
+    Attributes:
+        patches: float32[num_patches, patch_dim].
+        grid_thw: int64[3], patches along time, height and width.
+    """
+
+    patches: npt.NDArray[np.float32]
+    grid_thw: IntArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptSegment:
+    """What one observation appends to a conversation.
+
+    Attributes:
+        ids: int64[P], tokens, image placeholders expanded, ending where the response begins.
+        images: The pictures, in the order of their placeholders.
+    """
+
+    ids: IntArray
+    images: tuple[PatchedImage, ...]
+
+
+def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8], ...]:
+    """Returns the pictures an observation shows, in order."""
+    return observation["images"] if "images" in observation else (
+        (observation["image"],) if "image" in observation else ()
+    )
+
+
+class ChatEncoder:
+    """Encodes observations as ChatML segments of the Qwen-VL family.
+
+    Args:
+        tokenizer: The checkpoint's tokenizer.
+        image_processor: The checkpoint's image processor (the PIL one; torchvision is not needed).
+        num_cached_images: Processed pictures kept, so that a picture is patched once per iteration.
+
+    Raises:
+        ValueError: If the tokenizer lacks the family's special tokens, its chat template says something else, or a
+            format's tag is one of its special tokens (such a tag would vanish from decoded text).
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, *, num_cached_images: int = 4096
+    ) -> None:
+        self.tokenizer, self.image_processor = tokenizer, image_processor
+        self._cache: OrderedDict[bytes, PatchedImage] = OrderedDict()
+        self._num_cached_images = num_cached_images
+        self._ids = {
+            token: self._special_id(token) for token in (IM_START, IM_END, IMAGE_PAD, VISION_START, VISION_END)
+        }
+        self.end_of_turn_id = self._ids[IM_END]
+        self.image_token_id = self._ids[IMAGE_PAD]
+        self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_of_turn_id
+        self._prefix_ids: list[int] = []
+        self._check_tags()
+        self._adopt_template()
+
+    def encode(self, observation: Observation, *, is_first: bool, needs_end_of_turn: bool = False) -> PromptSegment:
+        """Returns the segment that shows an observation and opens the response.
+
+        Args:
+            observation: What the agent is shown.
+            is_first: Whether the conversation starts here.
+            needs_end_of_turn: Whether the previous response was cut off before its end-of-turn token.
+        """
+        images = self.patch_images(observation_images(observation))
+        num_tokens = [int(image.grid_thw.prod()) // self.image_processor.merge_size**2 for image in images]
+        ids = self._segment_ids(observation["text"], num_tokens, is_first=is_first)
+        if needs_end_of_turn:
+            ids = [self.end_of_turn_id, *ids]
+        return PromptSegment(ids=np.asarray(ids, np.int64), images=images)
+
+    def patch_images(self, images: Sequence[npt.NDArray[np.uint8]]) -> tuple[PatchedImage, ...]:
+        """Returns pictures as patches; those seen lately are not processed again."""
+        return tuple(self._patch(image) for image in images)
+
+    def encode_response(self, text: str) -> IntArray:
+        """Returns the tokens of a response written by a teacher, end of turn included."""
+        return np.asarray([*self._text_ids(text), self.end_of_turn_id], np.int64)
+
+    def decode(self, response_ids: Sequence[int] | IntArray) -> str:
+        """Returns a response as text, without special tokens."""
+        return str(self.tokenizer.decode(response_ids, skip_special_tokens=True))
+
+    def suppressed_ids(self) -> list[int]:
+        """Returns the ids a policy must never sample: every special token but the end of turn."""
+        special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.added_tokens_decoder)
+        return sorted(special - {self.end_of_turn_id})
+
+    def _segment_ids(self, text: str, num_image_tokens: Sequence[int], *, is_first: bool) -> list[int]:
+        """Returns one user turn and the opening of the assistant's."""
+        ids = list(self._prefix_ids) if is_first else self._text_ids("\n")
+        ids.append(self._ids[IM_START])
+        if num_image_tokens:
+            ids += self._text_ids("user\n")
+            for num_tokens in num_image_tokens:
+                ids += [self._ids[VISION_START], *[self.image_token_id] * num_tokens, self._ids[VISION_END]]
+            ids += self._text_ids(text)
+        else:
+            ids += self._text_ids("user\n" + text)
+        ids += [self.end_of_turn_id, *self._text_ids("\n"), self._ids[IM_START], *self._text_ids("assistant\n")]
+        return ids
+
+    def _text_ids(self, text: str) -> list[int]:
+        """Returns the tokens of plain text; look-alikes of special tokens stay text."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+
+    def _patch(self, image: npt.NDArray[np.uint8]) -> PatchedImage:
+        """Returns the picture as patches, from the cache when it was seen lately."""
+        key = hashlib.blake2b(image.tobytes(), digest_size=16).digest() + bytes(str(image.shape), "ascii")
+        cached = self._cache.get(key)
+        if cached is None:
+            processed = self.image_processor(images=[image], return_tensors="np")
+            cached = PatchedImage(
+                patches=np.asarray(processed["pixel_values"], np.float32),
+                grid_thw=np.asarray(processed["image_grid_thw"][0], np.int64),
+            )
+            if len(self._cache) >= self._num_cached_images:
+                self._cache.popitem(last=False)
+            self._cache[key] = cached
+        else:
+            self._cache.move_to_end(key)
+        return cached
+
+    def _special_id(self, token: str) -> int:
+        token_id = self.tokenizer.convert_tokens_to_ids(token)
+        if not isinstance(token_id, int) or token_id == self.tokenizer.unk_token_id:
+            raise ValueError(
+                f"The tokenizer has no token {token}; expected a Qwen2.5-VL or Qwen3-VL checkpoint, or one made by "
+                "`agents.hf.tiny.save_tiny`."
+            )
+        return token_id
+
+    def _check_tags(self) -> None:
+        """Refuses a tokenizer that would swallow a format's tags (trap 14)."""
+        swallowed = [tag for tag in sorted(KNOWN_TAGS) if self.decode(self.tokenizer.encode(tag)) != tag]
+        if swallowed:
+            raise ValueError(
+                f"The tokenizer treats {', '.join(swallowed)} as special tokens, so format rewards could never be "
+                "paid. Use another checkpoint, or make these ordinary tokens of its tokenizer."
+            )
+
+    def _adopt_template(self) -> None:
+        """Takes the template's system prefix and checks that our segments are what the template renders."""
+        turn = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "one"}]}
+        answer = {"role": "assistant", "content": [{"type": "text", "text": "two"}]}
+        rendered = self.tokenizer.apply_chat_template(
+            [turn, answer, turn], tokenize=False, add_generation_prompt=True
+        )
+        prefix, marker, _ = str(rendered).partition(f"{IM_START}user")
+        if not marker:
+            raise ValueError("The checkpoint's chat template is not ChatML; expected a Qwen-VL checkpoint.")
+        self._prefix_ids = list(self.tokenizer.encode(prefix, add_special_tokens=False)) if prefix else []
+        ours = [
+            *self._segment_ids("one", [1], is_first=True),
+            *self._text_ids("two"),
+            self.end_of_turn_id,
+            *self._segment_ids("one", [1], is_first=False),
+        ]
+        theirs = list(self.tokenizer.encode(str(rendered), add_special_tokens=False))
+        if ours != theirs:
+            raise ValueError(
+                "The checkpoint's chat template differs from ChatML with Qwen-VL image markers.\n"
+                f"expected: {self.tokenizer.decode(ours)!r}\ntemplate: {rendered!r}"
+            )

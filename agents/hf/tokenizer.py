@@ -1,0 +1,107 @@
+"""A small tokenizer trained on the suite's own texts, with the special tokens of the Qwen-VL family.
+
+Coordinates, tags and moves are one token each; everything between them may merge across spaces, so that a whole
+stock phrase becomes a token. Any Unicode string survives the round trip (byte-level alphabet).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from agents.oracle import OracleAgent
+from vlm_envs import env_ids, make
+from vlm_envs.formats import FORMATS, KNOWN_TAGS
+from vlm_envs.splits import split_seeds
+
+IM_START, IM_END = "<|im_start|>", "<|im_end|>"
+VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
+IMAGE_PAD, VIDEO_PAD = "<|image_pad|>", "<|video_pad|>"
+END_OF_TEXT = "<|endoftext|>"
+SPECIAL_TOKENS = (END_OF_TEXT, IM_START, IM_END, VISION_START, VISION_END, IMAGE_PAD, VIDEO_PAD)
+
+CHATML_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}"
+    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""ChatML with Qwen-VL's image markers."""
+
+_MAX_TOKEN_CHARS = 24
+_UNITS = "|".join(
+    [
+        *sorted(KNOWN_TAGS),
+        r"\(\d{1,2}, \d{1,2}\)",
+        "Up|Down|Left|Right",
+        r"\n|\d+",
+    ]
+)
+"""Pieces that never merge with their neighbours, as a regular expression."""
+
+
+def suite_texts(num_levels: int = 64) -> Iterator[str]:
+    """Yields what is read and written in episodes of every registered world, format and representation.
+
+    Args:
+        num_levels: Training levels per world and representation.
+
+    Yields:
+        Texts a policy reads or writes.
+    """
+    writer = OracleAgent(mistake_rate=0.3)
+    for env_id in env_ids():
+        for prompt_format in FORMATS:
+            yield make(env_id, prompt_format=prompt_format).reset(seed=0)[0]["text"]
+        for representation in make(env_id).unwrapped.task.representations:  # type: ignore[attr-defined]
+            env = make(env_id, representation=representation)
+            for seed in split_seeds("train", num_levels):
+                yield env.reset(seed=seed)[0]["text"]
+                for _ in range(2):
+                    response = writer.write(env.unwrapped)  # type: ignore[arg-type]
+                    observation, _, terminated, truncated, _ = env.step(response)
+                    yield response
+                    yield observation["text"]
+                    if terminated or truncated:
+                        break
+                else:
+                    yield env.step("no tags")[0]["text"]
+
+
+def build_tokenizer(texts: Iterable[str], *, vocab_size: int = 1024) -> PreTrainedTokenizerFast:
+    """Trains a byte-level BPE tokenizer.
+
+    Args:
+        texts: Training texts.
+        vocab_size: Most tokens, special ones and the 256 bytes included.
+
+    Returns:
+        A tokenizer with ChatML template, end-of-turn and padding tokens, usable by `save_pretrained`.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(_UNITS), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    cells = [f"({row}, {column})" for row in range(10) for column in range(10)]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        max_token_length=_MAX_TOKEN_CHARS,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([*texts, *cells * 50, *sorted(KNOWN_TAGS) * 50], trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token=IM_END,
+        pad_token=END_OF_TEXT,
+        chat_template=CHATML_TEMPLATE,
+        clean_up_tokenization_spaces=False,
+    )

@@ -1,0 +1,125 @@
+"""Agents that need no model: the oracle, which is also the cold-start teacher, and the random agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from agents.agent import Response
+from vlm_envs.trajectory import Observation
+from vlm_envs.vector import VectorWorld
+from vlm_envs.world import World
+
+
+class OracleAgent:
+    """Plays optimal actions and writes true observations and predictions, in whatever format the world asks for.
+
+    Args:
+        mistake_rate: Probability of replacing each action by a random one, from 0 to 1. What is then written is still
+            true: the prediction is of what those actions lead to.
+        seed: Seed of the mistakes.
+
+    Raises:
+        ValueError: If `mistake_rate` is not within 0 and 1.
+    """
+
+    policy_version = -1
+
+    def __init__(self, *, mistake_rate: float = 0.0, seed: int = 0) -> None:
+        if not 0.0 <= mistake_rate <= 1.0:
+            raise ValueError(f"mistake_rate must be within 0 and 1; got {mistake_rate}.")
+        self.mistake_rate = mistake_rate
+        self._rng = np.random.default_rng(seed)
+        self._worlds: VectorWorld | None = None
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Takes hold of the worlds, whose true states it reads."""
+        self._worlds = worlds
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns the best response of each row."""
+        worlds = _current_worlds(self._worlds)
+        return [Response(text=self.write(worlds[row])) for row in rows]
+
+    def write(self, world: World[Any, Any]) -> str:
+        """Returns a whole response for a world's current state.
+
+        Args:
+            world: The world, in the middle of an episode.
+
+        Returns:
+            The response in the world's format; from a state that cannot be solved, a random valid one.
+        """
+        actions = self._actions(world)
+        end, route = self._imagine(world, actions)
+        written = world.task.grammar.separator + " "
+        sections = {
+            "observation": world.view.describe(world.state, world.representation),
+            "reasoning": "; ".join(route),
+            "prediction": world.view.describe(end, world.representation),
+            "answer": written.join(map(world.task.write_action, actions)),
+        }
+        sections["think"] = "\n".join(sections[name] for name in ("observation", "reasoning", "prediction"))
+        return world.response_format.write(sections)
+
+    def _actions(self, world: World[Any, Any]) -> list[Any]:
+        """Returns this turn's actions: the head of an optimal plan, with mistakes mixed in."""
+        choices = list(map(world.task.grammar.parse, world.task.action_names or ()))
+        plan = list(world.dynamics.plan(world.state) or ())[: world.max_actions_per_turn]
+        if not plan:
+            plan = [choices[self._rng.integers(len(choices))]]
+        if self.mistake_rate > 0.0 and choices:
+            wrong = self._rng.random(len(plan)) < self.mistake_rate
+            plan = [
+                choices[self._rng.integers(len(choices))] if is_wrong else action
+                for action, is_wrong in zip(plan, wrong, strict=True)
+            ]
+        return plan
+
+    def _imagine(self, world: World[Any, Any], actions: Sequence[Any]) -> tuple[Any, list[str]]:
+        """Returns the state the actions lead to and each action with the place it leads to."""
+        state, route = world.state, []
+        for action in actions:
+            if not world.dynamics.is_over(state):
+                state, _ = world.dynamics.step(state, action, self._rng)
+            place = world.view.structured(state).get("player_position")
+            route.append(f"{world.task.write_action(action)} to {place}")
+        return state, route
+
+
+class RandomAgent:
+    """Answers with random valid actions in the right format and states nothing about what it sees.
+
+    Args:
+        seed: Seed of the choices.
+    """
+
+    policy_version = -1
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._worlds: VectorWorld | None = None
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Takes hold of the worlds, whose action names and formats it reads."""
+        self._worlds = worlds
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns a random valid response for each row."""
+        worlds = _current_worlds(self._worlds)
+        return [Response(text=self._write(worlds[row])) for row in rows]
+
+    def _write(self, world: World[Any, Any]) -> str:
+        names = world.task.action_names or (world.task.grammar.expected,)
+        picks = self._rng.integers(len(names), size=world.max_actions_per_turn)
+        sections = dict.fromkeys(world.response_format.sections, "unknown")
+        sections["answer"] = (world.task.grammar.separator + " ").join(names[pick] for pick in picks)
+        return world.response_format.write(sections)
+
+
+def _current_worlds(worlds: VectorWorld | None) -> Sequence[World[Any, Any]]:
+    """Returns the worlds as they stand: themselves, or copies of those that live in other processes."""
+    assert worlds is not None, "start() comes before respond()"
+    return worlds.get_attr("unwrapped")

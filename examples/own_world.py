@@ -1,0 +1,124 @@
+"""A complete world of your own: a row of bulbs; a switch flips its bulb and the neighbours.
+
+Check it: python -m vlm_envs check examples.own_world:Own/Bulbs-v0
+Play it:  python -m vlm_envs play examples.own_world:Own/Bulbs-v0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from itertools import combinations
+from types import MappingProxyType
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from vlm_envs.errors import LevelError
+from vlm_envs.parsing import ActionGrammar
+from vlm_envs.splits import split_of
+from vlm_envs.world import Dynamics, Task, View, World
+
+NUM_BULBS = 9
+CELL_PX = 28
+LIT_COLOR, DARK_COLOR = (255, 210, 60), (70, 70, 80)
+Bulbs = tuple[bool, ...]  # True is lit. A tuple cannot change, so every method below is a pure function.
+
+
+def press(bulbs: Bulbs, switch: int) -> Bulbs:
+    """Returns the row after one switch was pressed."""
+    return tuple(lit != (abs(i - switch) <= 1) for i, lit in enumerate(bulbs))
+
+
+class BulbDynamics(Dynamics[Bulbs, int]):
+    """States and how they change."""
+
+    def generate(self, rng: np.random.Generator, split: str) -> Bulbs:
+        while True:
+            bulbs = tuple(bool(bit) for bit in rng.integers(0, 2, NUM_BULBS))
+            if not all(bulbs) and split_of(self.level_key(bulbs)) == split:
+                return bulbs
+
+    def load(self, level: str) -> Bulbs:
+        text = level.strip()
+        if len(text) != NUM_BULBS or set(text) - set("*."):
+            raise LevelError(f"A level is {NUM_BULBS} of '*' (lit) and '.' (dark); got {level!r}.")
+        return tuple(symbol == "*" for symbol in text)
+
+    def dump(self, state: Bulbs) -> str:
+        return "".join("*" if lit else "." for lit in state)
+
+    def level_key(self, state: Bulbs) -> bytes:
+        return self.dump(state).encode()
+
+    def step(self, state: Bulbs, action: int, rng: np.random.Generator) -> tuple[Bulbs, bool]:
+        return press(state, action), True
+
+    def is_success(self, state: Bulbs) -> bool:
+        return all(state)
+
+    def is_over(self, state: Bulbs) -> bool:
+        return all(state)
+
+    def plan(self, state: Bulbs) -> tuple[int, ...] | None:
+        for num_presses in range(NUM_BULBS + 1):
+            for switches in combinations(range(NUM_BULBS), num_presses):
+                pressed: Bulbs = reduce(press, switches, state)
+                if all(pressed):
+                    return switches
+        return None
+
+
+class BulbView(View[Bulbs]):
+    """State to picture, and state to words."""
+
+    def image(self, state: Bulbs) -> npt.NDArray[np.uint8]:
+        colors = np.array([LIT_COLOR if lit else DARK_COLOR for lit in state], np.uint8)
+        picture = np.tile(colors.repeat(CELL_PX, axis=0), (CELL_PX, 1, 1))
+        picture[:, ::CELL_PX] = 0  # A black line left of every bulb keeps equal neighbours apart.
+        return picture
+
+    def structured(self, state: Bulbs) -> Mapping[str, Any]:
+        return {"lit_bulbs": [i for i, lit in enumerate(state) if lit]}
+
+    def describe(self, state: Bulbs, representation: str) -> str:
+        return f"Lit bulbs: {self.structured(state)['lit_bulbs']}."
+
+
+class BulbTask(Task[Bulbs, int]):
+    """What to achieve, how actions are written and what is rewarded."""
+
+    name = "Bulbs"
+    goal = "Light every bulb."
+    rules = (f"Switches 0 to {NUM_BULBS - 1}, from the left, each flip their own bulb and its neighbours.",)
+    grammar = ActionGrammar(
+        parse=lambda text: int(text) if text in map(str, range(NUM_BULBS)) else None,
+        expected=f"a switch from 0 to {NUM_BULBS - 1}",
+    )
+    representations = ("natural_language",)
+    representation_help = MappingProxyType({"natural_language": "Describe states by the lit bulbs."})
+
+    def write_action(self, action: int) -> str:
+        return str(action)
+
+    def reward_terms(self, state: Bulbs, next_state: Bulbs, *, success: bool) -> dict[str, float]:
+        return {"step": -0.1, "success": 10.0} if success else {"step": -0.1}
+
+    def idle_terms(self) -> dict[str, float]:
+        return {"step": -0.1}
+
+    def best_return(self, num_actions: int) -> float:
+        return 10.0 - 0.1 * num_actions
+
+
+class BulbWorld(World[Bulbs, int]):
+    """Bulbs: light a row of bulbs whose switches also flip the neighbours."""
+
+    def __init__(self, **world_kwargs: Any) -> None:
+        super().__init__(BulbDynamics(), BulbView(), BulbTask(), **world_kwargs)
+        self._make_observation_space((CELL_PX, NUM_BULBS * CELL_PX, 3))
+
+
+gym.register("Own/Bulbs-v0", entry_point="examples.own_world:BulbWorld")

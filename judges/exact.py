@@ -1,0 +1,107 @@
+"""The exact judge: reads a model's state text by rule and scores it against the true state.
+
+Source: VAGEN, section 5.1 (visual reasoning reward) and appendix D.1.2 (structured evaluation by F1).
+Deviations, each named:
+
+- Extraction is by rule where the paper asks a language model, so that the score is reproducible and free.
+- A world's score is a fixed weighted sum over its categories. A category with nothing in the state (a lake
+  without holes) keeps its weight and scores 1 when nothing is claimed for it: renormalising would make the
+  same claim about the goal worth more in some levels than in others.
+- A text in which no fact can be read scores 0, also where silence on a category would be right.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from judges.cells import read_structured, read_symbolic, tally_cells
+from judges.language import MAX_TEXT_CHARS, read_language
+from judges.relations import tally_relations
+from judges.scenes import scene_of
+from judges.tally import Tally
+from vlm_envs.errors import require_choice
+from vlm_envs.formats import REPRESENTATIONS, Representation
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeScore:
+    """What a judge says of one text.
+
+    Attributes:
+        f1: the score, in [0, 1]; NaN when the judge gave none, so that no sum can take an outage for a zero.
+        per_category: F1 of each of the world's categories, in [0, 1].
+        num_facts_read: facts found in the text, right or wrong.
+        reason: one line for logs: what was right, or why there is no score.
+        available: False when the judge could not answer; the trainer masks such a turn.
+    """
+
+    f1: float
+    per_category: Mapping[str, float] = field(default_factory=dict)
+    num_facts_read: int = 0
+    reason: str = ""
+    available: bool = True
+
+    @classmethod
+    def outage(cls, reason: str) -> "JudgeScore":
+        """The result of a judge that could not answer, with the reason why."""
+        return cls(f1=math.nan, reason=reason, available=False)
+
+
+class Judge(Protocol):
+    """Scores one text against the state that it describes or predicts."""
+
+    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
+        """Score `text` against the typed state dict `state`; an outage is a result, not an exception."""
+        ...
+
+
+class ExactJudge:
+    """Scores state text of one world in one representation by rule; see the module for what it counts."""
+
+    def __init__(self, world: str, representation: Representation) -> None:
+        """Choose the world and the representation.
+
+        Args:
+            world: a scene's name or an env id, such as `Sokoban` or `VLM/Sokoban-v0`.
+            representation: `natural_language`, `symbolic` or `structured`.
+
+        Raises:
+            ConfigError: the world or the representation is unknown.
+        """
+        require_choice("representation", representation, REPRESENTATIONS)
+        self.representation = representation
+        self.scene = scene_of(world)
+
+    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
+        """Score a text against a state.
+
+        Args:
+            text: any string; its first `MAX_TEXT_CHARS` characters are read.
+            state: the world's typed state dict, as in `info["state"]`.
+
+        Returns:
+            The weighted F1 and its parts.
+
+        Raises:
+            ConfigError: the state is another world's. No text raises.
+        """
+        tallies = self._tallies(text[:MAX_TEXT_CHARS], state)
+        num_facts_read = sum(tally.num_claimed for tally in tallies.values())
+        if num_facts_read == 0:
+            return JudgeScore(
+                f1=0.0, per_category=dict.fromkeys(tallies, 0.0), reason="no fact could be read"
+            )
+        per_category = {name: tally.f1 for name, tally in tallies.items()}
+        return JudgeScore(
+            f1=min(1.0, math.fsum(c.weight * per_category[c.name] for c in self.scene.categories)),
+            per_category=per_category,
+            num_facts_read=num_facts_read,
+            reason="; ".join(f"{name}: {tally}" for name, tally in tallies.items()),
+        )
+
+    def _tallies(self, text: str, state: Mapping[str, Any]) -> dict[str, Tally]:
+        if self.representation == "natural_language":
+            return tally_relations(read_language(text, self.scene), state, self.scene)
+        read = read_structured if self.representation == "structured" else read_symbolic
+        return tally_cells(read(text, self.scene), state, self.scene)

@@ -1,0 +1,255 @@
+"""Reward shaping: named terms that the trainer adds to the raw reward of each turn.
+
+    turns ── judges ──> scored turns ── terms ──> named rewards per turn
+
+Source: VAGEN, section 5.1: the sum over turns t of 0.5 times the score of observation_t against s_t and 0.5
+times the score of prediction_t against s_{t+1}, paid only where the response's format is right; and appendix
+D.1.2 for the repetition penalty. The world's own reward is not touched here. A judge that could not answer
+makes its turn unavailable: it is to be masked, for a zero would teach the policy that its answer was wrong.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from judges.exact import ExactJudge, Judge, JudgeScore
+from judges.repetition import RepetitionConfig, RepetitionPenalty
+from vlm_envs.errors import ConfigError
+from vlm_envs.formats import Representation
+
+Section = Literal["observation", "prediction"]
+JudgeFor = Callable[[str, Representation], Judge]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedTurn:
+    """What the judges see of one turn.
+
+    Attributes:
+        env_id: the turn's world, such as `VLM/Sokoban-v0`.
+        representation: how the policy was asked to write states.
+        observation_text: inside of the response's `<observation>`; None where there is none.
+        prediction_text: inside of its `<prediction>`; None where there is none.
+        format_correct: whether the response as a whole had the asked format.
+        state: true state dict before the turn's actions.
+        next_state: true state dict after them.
+    """
+
+    env_id: str
+    representation: Representation
+    observation_text: str | None
+    prediction_text: str | None
+    format_correct: bool
+    state: Mapping[str, Any]
+    next_state: Mapping[str, Any]
+
+    def claim(self, section: Section) -> str | None:
+        """The text to judge, or None where the format is wrong or the section is absent."""
+        text = self.observation_text if section == "observation" else self.prediction_text
+        return text if self.format_correct else None
+
+    def truth(self, section: Section) -> Mapping[str, Any]:
+        """The state that a section speaks of: the present for observations, the next for predictions."""
+        return self.state if section == "observation" else self.next_state
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredTurn:
+    """A turn with its judges' scores.
+
+    Attributes:
+        turn: what was judged.
+        scores: the score of each section that was judged; a section without a text to judge has none.
+    """
+
+    turn: JudgedTurn
+    scores: Mapping[Section, JudgeScore]
+
+
+class RewardTerm(Protocol):
+    """One named part of the shaped reward."""
+
+    @property
+    def name(self) -> str:
+        """The part's name in logs, unique among the terms in use."""
+        ...
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The sections whose scores the term reads."""
+        ...
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """The reward of each turn of a batch, in order."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShapedTurn:
+    """The shaped reward of one turn.
+
+    Attributes:
+        rewards: reward of each term by name; all 0 where the turn is unavailable.
+        available: False where a judge could not answer and the turn is to be masked.
+        reasons: what the judge said of each section, for logs.
+    """
+
+    rewards: Mapping[str, float]
+    available: bool
+    reasons: Mapping[Section, str]
+
+    @property
+    def total(self) -> float:
+        """What the trainer adds to the turn's raw reward."""
+        return math.fsum(self.rewards.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _SectionReward:
+    """Weight times the score of one section; 0 where there was nothing to judge."""
+
+    weight: float = 0.5
+
+    def _of_section(self, turns: Sequence[ScoredTurn], section: Section) -> list[float]:
+        return [self.weight * turn.scores[section].f1 if section in turn.scores else 0.0 for turn in turns]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroundingReward(_SectionReward):
+    """Pays for an observation that agrees with the state the policy saw.
+
+    Attributes:
+        weight: reward of a perfect observation (the paper's beta_g).
+    """
+
+    name: str = "grounding"
+    sections: tuple[Section, ...] = ("observation",)
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """The reward of each turn's observation, in [0, weight]."""
+        return self._of_section(turns, "observation")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorldModelingReward(_SectionReward):
+    """Pays for a prediction that agrees with the state the actions led to.
+
+    Attributes:
+        weight: reward of a perfect prediction (the paper's beta_w).
+    """
+
+    name: str = "world_modeling"
+    sections: tuple[Section, ...] = ("prediction",)
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """The reward of each turn's prediction, in [0, weight]."""
+        return self._of_section(turns, "prediction")
+
+
+class RepetitionTerm:
+    """Penalises wrong text that the policy keeps writing, with one history for each world and section.
+
+    A world's observations are compared with its observations only: otherwise a world that is seldom sampled
+    could never have a frequent text.
+    """
+
+    name = "repetition"
+    sections: tuple[Section, ...] = ("observation", "prediction")
+
+    def __init__(self, config: RepetitionConfig | None = None) -> None:
+        """Start with empty histories.
+
+        Args:
+            config: shared by all histories; the paper's values by default.
+        """
+        self._config = config or RepetitionConfig()
+        self._penalties: dict[str, RepetitionPenalty] = {}
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """The sum of each turn's penalties, at most 0; remembers the batch."""
+        rewards = [0.0] * len(turns)
+        for key, members in self._members_by_history(turns).items():
+            penalty = self._penalties.setdefault(key, RepetitionPenalty(self._config))
+            texts = [text for _, text, _ in members]
+            penalties = penalty.penalize(texts, [f1 for _, _, f1 in members])
+            for (index, _, _), reward in zip(members, penalties, strict=True):
+                rewards[index] += reward
+        return rewards
+
+    def _members_by_history(self, turns: Sequence[ScoredTurn]) -> dict[str, list[tuple[int, str, float]]]:
+        members: dict[str, list[tuple[int, str, float]]] = {}
+        for index, scored in enumerate(turns):
+            for section, score in scored.scores.items():
+                key = f"{scored.turn.env_id}/{scored.turn.representation}/{section}"
+                text = scored.turn.claim(section) or ""
+                members.setdefault(key, []).append((index, text, score.f1))
+        return members
+
+    def state_dict(self) -> dict[str, Any]:
+        """Every history, for a checkpoint: JSON types only."""
+        return {key: penalty.state_dict() for key, penalty in self._penalties.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self._penalties = {}
+        for key, history in state.items():
+            self._penalties[key] = RepetitionPenalty(self._config)
+            self._penalties[key].load_state_dict(history)
+
+
+@functools.lru_cache(maxsize=64)
+def exact_judge(env_id: str, representation: Representation) -> Judge:
+    """The exact judge of a world and a representation; it holds no state, so one serves all turns."""
+    return ExactJudge(env_id, representation)
+
+
+def shape(
+    turns: Sequence[JudgedTurn], terms: Sequence[RewardTerm], judge_for: JudgeFor = exact_judge
+) -> list[ShapedTurn]:
+    """Judge a batch of turns and reward them by name.
+
+    Every section is judged once, however many terms read its score, and only if a term does.
+
+    Args:
+        turns: the batch, in any order; length B.
+        terms: the parts of the shaped reward, with distinct names.
+        judge_for: the judge of an env id and a representation.
+
+    Returns:
+        B shaped turns, in the same order.
+
+    Raises:
+        ConfigError: two terms share a name.
+    """
+    names = [term.name for term in terms]
+    if len(set(names)) != len(names):
+        raise ConfigError(
+            f"Reward terms need distinct names, got {names}. Rename one with its `name` argument."
+        )
+    sections: set[Section] = {section for term in terms for section in term.sections}
+    scored = [ScoredTurn(turn=turn, scores=_scores(turn, sorted(sections), judge_for)) for turn in turns]
+    columns = [term(scored) for term in terms]
+    return [
+        _shaped(turn, dict(zip(names, [column[index] for column in columns], strict=True)))
+        for index, turn in enumerate(scored)
+    ]
+
+
+def _scores(turn: JudgedTurn, sections: Sequence[Section], judge_for: JudgeFor) -> dict[Section, JudgeScore]:
+    scores: dict[Section, JudgeScore] = {}
+    for section in sections:
+        text = turn.claim(section)
+        if text is not None:
+            scores[section] = judge_for(turn.env_id, turn.representation).score(text, turn.truth(section))
+    return scores
+
+
+def _shaped(scored: ScoredTurn, rewards: dict[str, float]) -> ShapedTurn:
+    available = all(score.available for score in scored.scores.values())
+    return ShapedTurn(
+        rewards=rewards if available else dict.fromkeys(rewards, 0.0),
+        available=available,
+        reasons={section: score.reason for section, score in scored.scores.items()},
+    )

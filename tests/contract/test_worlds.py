@@ -1,0 +1,58 @@
+"""Every registered world keeps the contract, in every format, representation and observation mode."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import vlm_envs
+from vlm_envs.formats import FORMATS, REPRESENTATIONS
+from vlm_envs.testing import check_world
+from vlm_envs.world import OBS_MODES
+
+# These depend on neither format nor representation nor mode; the tests of the defaults run them
+INDEPENDENT = ("same_seed_gives_the_same_bytes", "splits_are_disjoint", "is_a_gymnasium_env")
+
+VARIANTS = [
+    ("VLM/Sokoban-v0", {"dim_room": (7, 7), "num_boxes": 2}, ()),
+    ("VLM/Sokoban-v0", {"max_turns": 9, "max_actions_per_turn": 1, "max_steps": 9}, ()),
+    ("VLM/FrozenLake-v0", {"size": 6, "cell_px": 14}, ()),
+    ("VLM/FrozenLake-v0", {"max_turns": 1, "max_actions_per_turn": 9}, ()),
+    ("VLM/FrozenLake-v0", {"is_slippery": True}, ("oracle_is_maximal",)),
+    ("VLM/FrozenLake-v0", {"desc": ["SFFF", "FHFH", "FFFH", "HFFG"]}, ("splits_are_disjoint",)),
+]
+
+
+@pytest.mark.parametrize("env_id", vlm_envs.env_ids())
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_defaults(env_id: str, split: str) -> None:
+    results = check_world(env_id, split=split)
+    assert not [result for result in results if result.skipped]
+
+
+@pytest.mark.parametrize("env_id", vlm_envs.env_ids())
+@pytest.mark.parametrize(
+    ("prompt_format", "representation", "obs_mode"),
+    list(itertools.product(FORMATS, REPRESENTATIONS, OBS_MODES)),
+)
+def test_every_prompt(env_id: str, prompt_format: str, representation: str, obs_mode: str) -> None:
+    check_world(
+        env_id,
+        skip=INDEPENDENT,
+        prompt_format=prompt_format,
+        representation=representation,
+        obs_mode=obs_mode,
+    )
+
+
+@pytest.mark.parametrize("env_id", vlm_envs.env_ids())
+@pytest.mark.parametrize("obs_mode", OBS_MODES)
+def test_every_mode_is_a_gymnasium_env(env_id: str, obs_mode: str) -> None:
+    others = [name for name in INDEPENDENT if name != "is_a_gymnasium_env"]
+    check_world(env_id, skip=others, obs_mode=obs_mode, prompt_format="no_think", format_reward=0.0)
+
+
+@pytest.mark.parametrize(("env_id", "kwargs", "skip"), VARIANTS)
+def test_variants(env_id: str, kwargs: dict[str, object], skip: tuple[str, ...]) -> None:
+    check_world(env_id, skip=skip, **kwargs)

@@ -1,0 +1,50 @@
+"""Every example runs as a newcomer would run it, and says what its text promises."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+EXAMPLES = CHECKOUT / "examples"
+
+SAYS: dict[str, list[str]] = {
+    "01_make_and_step.py": ["Game: Sokoban.", "picture: (168, 168, 3) uint8", "Not in the format"],
+    "02_oracle_episode.py": ["actions left 0", "solved: True"],
+    "03_vector.py": ["observations: 8 dicts of ['image', 'text']", "of 8"],
+    "own_world.py": [],
+}
+"""Example to what it must print."""
+
+
+def run_python(*arguments: str, cwd: Path = CHECKOUT) -> str:
+    environ = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONWARNINGS": "error::UserWarning"}
+    result = subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, env=environ, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_every_example_is_run():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_example_says_what_it_should(name, tmp_path):
+    output = run_python(str(EXAMPLES / name), cwd=tmp_path)
+    assert [text for text in SAYS[name] if text not in output] == []
+
+
+def test_the_oracle_example_saves_its_pictures(tmp_path):
+    run_python(str(EXAMPLES / "02_oracle_episode.py"), "strip.png", cwd=tmp_path)
+    assert (tmp_path / "strip.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_world_of_ones_own_keeps_the_contract_in_under_100_lines():
+    output = run_python("-m", "vlm_envs", "check", "examples.own_world:Own/Bulbs-v0")
+    assert "0 skipped" in output
+    lines = (EXAMPLES / "own_world.py").read_text(encoding="utf-8").splitlines()
+    assert sum(bool(line.strip()) for line in lines) < 100

@@ -1,0 +1,227 @@
+"""What `World` owns for every world: limits, rewards, prompts, truncation, info. On a corridor, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.vlm_envs.corridor import CorridorWorld
+from vlm_envs.errors import ConfigError, EpisodeOverError
+
+FAR = {"level": "10 16"}  # six cells to the right
+
+
+def world(**kwargs: Any) -> CorridorWorld:
+    return CorridorWorld(**{"prompt_format": "no_think", **kwargs})
+
+
+def say(actions: str) -> str:
+    return f"<answer>{actions}</answer>"
+
+
+# --- Actions and limits -----------------------------------------------------------------------------
+
+
+def test_a_turn_carries_out_its_actions_in_order() -> None:
+    corridor = world()
+    corridor.reset(options=FAR)
+    observation, reward, terminated, truncated, info = corridor.step(say("Right, Right, Left"))
+    assert info["state"] == {"player_position": (0, 11), "target_position": (0, 16)}
+    assert info["actions"] == ("Right", "Right", "Left")
+    assert info["reward_terms"] == pytest.approx({"step": -0.3, "format": 0.5})
+    assert reward == pytest.approx(0.2)
+    assert (terminated, truncated, info["turn"], info["optimal_actions_left"]) == (False, False, 1, 5)
+    assert observation["text"] == "Done: Right, Right, Left.\nTurn 2 of 3."
+
+
+def test_actions_after_the_end_of_the_world_are_not_carried_out_nor_paid() -> None:
+    corridor = world()
+    corridor.reset(options={"level": "0 1"})
+    observation, reward, terminated, truncated, info = corridor.step(say("Right, Left, Left"))
+    assert info["actions"] == ("Right",)
+    assert reward == pytest.approx(10.0 - 0.1 + 0.5)
+    assert (terminated, truncated, info["success"]) == (True, False, True)
+    assert observation["text"] == "Done: Right.\nThe episode is over."
+
+
+def test_success_in_the_last_turn_terminates_and_does_not_truncate() -> None:
+    corridor = world(max_turns=2)
+    corridor.reset(options=FAR)
+    corridor.step(say("Right,Right,Right"))
+    _, _, terminated, truncated, _ = corridor.step(say("Right,Right,Right"))
+    assert (terminated, truncated) == (True, False)
+
+
+def test_earlier_actions_stand_before_an_invalid_one() -> None:
+    corridor = world()
+    corridor.reset(options=FAR)
+    observation, reward, *_, info = corridor.step(say("Right, Jump, Right"))
+    assert info["state"]["player_position"] == (0, 11)
+    assert info["reward_terms"] == pytest.approx({"step": -0.1})
+    assert reward == pytest.approx(-0.1)
+    assert not info["format_correct"]
+    assert observation["text"] == (
+        "Done: Right.\nNot in the format: 'Jump' is not an action; expected Left or Right.\nTurn 2 of 3."
+    )
+
+
+def test_an_effective_action_is_told_from_a_blocked_one() -> None:
+    corridor = world()
+    corridor.reset(options={"level": "0 5"})
+    *_, info = corridor.step(say("Left"))
+    assert (info["action_effective"], info["format_correct"]) == (False, True)
+    *_, info = corridor.step(say("Left, Right"))
+    assert info["action_effective"]
+
+
+def test_max_steps_cuts_inside_a_turn_and_truncates() -> None:
+    corridor = world(max_steps=4)
+    corridor.reset(options=FAR)
+    _, _, _, truncated, _ = corridor.step(say("Right,Right,Right"))
+    assert not truncated
+    _, reward, terminated, truncated, info = corridor.step(say("Right,Right,Right"))
+    assert info["actions"] == ("Right",)
+    assert (terminated, truncated) == (False, True)
+    assert reward == pytest.approx(-0.1 + 0.5)
+
+
+def test_reset_starts_the_limits_anew() -> None:
+    corridor = world(max_turns=1, max_steps=3)
+    for _ in range(2):
+        corridor.reset(options=FAR)
+        *_, truncated, info = corridor.step(say("Right,Right,Right"))
+        assert truncated
+        assert len(info["actions"]) == 3
+
+
+def test_steps_outside_an_episode_are_refused() -> None:
+    corridor = world(max_turns=1)
+    with pytest.raises(EpisodeOverError, match="reset"):
+        corridor.step("")
+    with pytest.raises(EpisodeOverError, match="no state yet"):
+        _ = corridor.state
+    corridor.reset(seed=0)
+    corridor.step("")
+    with pytest.raises(EpisodeOverError, match="reset"):
+        corridor.step("")
+
+
+# --- Rewards ----------------------------------------------------------------------------------------
+
+
+def test_format_reward_is_an_argument() -> None:
+    corridor = world(format_reward=0.25)
+    corridor.reset(options=FAR)
+    _, reward, *_ = corridor.step(say("Right"))
+    assert reward == pytest.approx(0.15)
+
+
+def test_a_turn_without_an_action_costs_the_idle_terms() -> None:
+    corridor = world()
+    corridor.reset(options=FAR)
+    observation, reward, *_, info = corridor.step("Right")
+    assert reward == pytest.approx(-0.1)
+    assert info["reward_terms"] == {"step": -0.1}
+    assert observation["text"] == (
+        "Nothing was carried out.\nNot in the format: <answer> is missing.\nTurn 2 of 3."
+    )
+
+
+# --- Observations and prompts -----------------------------------------------------------------------
+
+
+def test_the_first_text_is_the_whole_instruction() -> None:
+    observation, info = world(max_turns=4, max_actions_per_turn=2).reset(options=FAR)
+    assert observation["text"] == (
+        "Game: Corridor. Walk to the goal.\n"
+        "Actions: Left, Right. At most 2 a turn separated by ','; 4 turns.\n"
+        "Respond with exactly: <answer>(your actions)</answer>"
+    )
+    assert info["reward_terms"] == {}
+    assert info["parse_error"] is None
+    assert info["turn"] == 0
+
+
+@pytest.mark.parametrize("obs_mode", ["image", "text", "image+text"])
+def test_modes(obs_mode: str) -> None:
+    corridor = world(obs_mode=obs_mode)
+    observation, info = corridor.reset(options=FAR)
+    assert info["state_text"] == "The player is at (0, 10). The goal is at (0, 16)."
+    assert observation["text"].endswith("\n" + info["state_text"]) == ("text" in obs_mode)
+    assert ("image" in observation) == ("image" in obs_mode)
+    assert observation in corridor.observation_space
+    observation, *_ = corridor.step(say("Right"))
+    assert ("The player is at (0, 11)" in observation["text"]) == ("text" in obs_mode)
+
+
+def test_the_image_is_of_the_state_after_the_step() -> None:
+    corridor = world()
+    corridor.reset(options=FAR)
+    observation, *_ = corridor.step(say("Right"))
+    red = np.argwhere(observation["image"][0, :, 0] == 255)[:, 0]
+    assert red.tolist() == [22, 23], "cell 11 at two pixels a cell"
+
+
+def test_sections_are_reported_for_judges() -> None:
+    corridor = world(prompt_format="grounding_worldmodeling")
+    corridor.reset(options=FAR)
+    sections = {"observation": "at 10", "reasoning": "go", "prediction": "at 11", "answer": "Right"}
+    *_, info = corridor.step(corridor.response_format.write(sections))
+    assert info["sections"] == sections
+
+
+@pytest.mark.parametrize(("render_mode", "frame"), [(None, None), ("ansi", "10 16")])
+def test_render(render_mode: str | None, frame: str | None) -> None:
+    corridor = world(render_mode=render_mode)
+    corridor.reset(options=FAR)
+    assert corridor.render() == frame
+
+
+def test_render_picture() -> None:
+    corridor = world(render_mode="rgb_array")
+    observation, _ = corridor.reset(options=FAR)
+    assert np.array_equal(np.asarray(corridor.render()), observation["image"])
+
+
+# --- Seeds and options ------------------------------------------------------------------------------
+
+
+def test_same_seed_same_level_and_other_seed_another() -> None:
+    hashes = [world().reset(seed=seed)[1]["state_hash"] for seed in (1, 1, 2, 3, 4)]
+    assert hashes[0] == hashes[1]
+    assert len(set(hashes)) > 2
+
+
+def test_an_unseeded_reset_continues_the_generator() -> None:
+    first, second = world(), world()
+    for corridor in (first, second):
+        corridor.reset(seed=5)
+    firsts = [first.reset()[1]["state_hash"] for _ in range(5)]
+    assert firsts == [second.reset()[1]["state_hash"] for _ in range(5)]
+    assert len(set(firsts)) > 1, "every reset draws a new level"
+
+
+def test_unknown_option_suggests_the_known_one() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'level'"):
+        world().reset(options={"levels": "1 2"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("prompt_format", "groundin", "Did you mean 'grounding'"),
+        ("representation", "structure", "Did you mean 'structured'"),
+        ("obs_mode", "images", "Did you mean 'image'"),
+        ("split", "validation", "'train', 'val', 'test'"),
+        ("render_mode", "human", "rgb_array"),
+        ("max_turns", 0, "at least 1; got 0"),
+        ("max_actions_per_turn", 1.5, "got 1.5"),
+        ("max_steps", -1, "got -1"),
+    ],
+)
+def test_bad_arguments_say_what_to_do(name: str, value: object, hint: str) -> None:
+    with pytest.raises(ConfigError, match=hint) as caught:
+        world(**{name: value})
+    assert str(caught.value).startswith(name)

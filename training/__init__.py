@@ -1,0 +1,1 @@
+"""Who learns: batches, advantages, losses, optimisation, checkpoints and recipes."""

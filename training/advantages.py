@@ -1,0 +1,522 @@
+"""Advantage estimators for multi-turn token sequences.
+
+Every estimator sees a batch the same way. Only generated tokens count, so they are gathered from the
+padded `(B, T)` grid into one flat list, row after row, and cut into *runs*: one run per row, or one per
+turn. Inside a run there is a single backward recurrence, generalised advantage estimation; the
+estimators differ only in where runs end, what is paid there and which value follows the last element.
+Whatever the grid holds elsewhere (prompts, observations, padding; even NaN) is never read.
+
+Shape suffixes: `B` rows, `T` tokens, `K` turns (padded), `N` generated tokens of the whole batch,
+`M` turns that hold at least one generated token, `R` rows that do, `G` groups. Results are float32 and
+carry no gradient.
+
+None of the estimators whitens; call `masked_whiten` on the result where the recipe wants it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+BilevelVariant = Literal["paper", "released"]
+GroupScale = Literal["std", "none"]
+
+
+@torch.no_grad()
+def bilevel_gae(
+    turn_rewards_BK: Tensor,
+    token_rewards_BT: Tensor,
+    values_BT: Tensor,
+    turn_end_values_BK: Tensor,
+    turn_index_BT: Tensor,
+    *,
+    gamma_turn: float,
+    lambda_turn: float,
+    gamma_token: float,
+    lambda_token: float,
+    bootstrap_values_B: Tensor | None = None,
+    variant: BilevelVariant = "paper",
+) -> tuple[Tensor, Tensor]:
+    """Estimate advantages over turns first, then over the tokens inside each turn.
+
+    With `e` the last token of turn `k` and `A_k` the advantage of the turn, the variants are:
+
+    - `paper`: `A_k` is GAE over `turn_end_values_BK`. It is added to the ordinary TD error of `e`, whose
+      next value is the value after the turn.
+    - `released`: `A_k` is GAE over `V(e)`, with the token reward of `e` counted in the reward of the turn.
+      The reward of `e` is then replaced by `A_k + V(e)` and its next value is 0, so that its advantage is
+      exactly `A_k`. With all gammas and lambdas 1 and no token rewards this equals `token_gae`.
+
+    Args:
+        turn_rewards_BK: float `(B, K)`, reward of each turn without the token rewards. Entries of turns
+            that a row does not have are ignored.
+        token_rewards_BT: float `(B, T)`, reward of each generated token, in practice the KL penalty.
+        values_BT: float `(B, T)`, value of the prefix before token `t`.
+        turn_end_values_BK: float `(B, K)`, value of the prefix that includes the last token of the turn;
+            read by `paper` only.
+        turn_index_BT: integer `(B, T)`, turn of each generated token in `[0, K)` and -1 elsewhere. It
+            never falls along a row. A turn without a token is skipped together with its reward.
+        gamma_turn: discount between turns, in `[0, 1]`.
+        lambda_turn: GAE decay between turns, in `[0, 1]`.
+        gamma_token: discount between the tokens of a turn, in `[0, 1]`.
+        lambda_token: GAE decay between the tokens of a turn, in `[0, 1]`.
+        bootstrap_values_B: float `(B,)`, value of the state after the last turn: the critic's estimate
+            for truncated rows and 0 for terminated ones. All 0 when absent.
+        variant: `paper` or `released`.
+
+    Returns:
+        Advantages and critic targets (advantage + value), float32 `(B, T)`; 0 where nothing is generated.
+
+    Raises:
+        ValueError: on a wrong shape or dtype, a coefficient outside `[0, 1]`, a turn index out of range or
+            out of order, or an unknown variant.
+
+    Source: VAGEN, Algorithm 2 (`paper`); the authors' public code (`released`). Deviations: the paper
+    takes the value after the last turn as 0, here truncated rows may bootstrap; the critic target, which
+    Algorithm 2 leaves open, follows Algorithm 1; the public code whitens, this function does not.
+    """
+    if variant not in get_args(BilevelVariant):
+        raise ValueError(f"variant: expected 'paper' or 'released', got {variant!r}.")
+    _check_unit_interval(
+        gamma_turn=gamma_turn, lambda_turn=lambda_turn, gamma_token=gamma_token, lambda_token=lambda_token
+    )
+    _check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT, values_BT=values_BT)
+    _check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK, turn_end_values_BK=turn_end_values_BK)
+    generated = _Generated.from_turn_index(turn_index_BT)
+    bootstrap_values_B = _bootstrap_or_zeros(bootstrap_values_B, turn_index_BT)
+
+    values_N = generated.pick_tokens(values_BT)
+    rewards_N = generated.pick_tokens(token_rewards_BT)
+    last_token_M = generated.last_token_M
+    turn_rewards_M = generated.pick_turns(turn_rewards_BK)
+    if variant == "paper":
+        turn_values_M = generated.pick_turns(turn_end_values_BK)
+    else:
+        turn_values_M = values_N[last_token_M]
+        turn_rewards_M = turn_rewards_M + rewards_N[last_token_M]
+
+    turn_advantages_M = _gae(
+        turn_rewards_M,
+        turn_values_M,
+        generated.last_turn_R,
+        generated.pick_rows(bootstrap_values_B),
+        gamma=gamma_turn,
+        gae_lambda=lambda_turn,
+    )
+    if variant == "paper":
+        rewards_N[last_token_M] += turn_advantages_M
+        values_after_turn_M = turn_values_M
+    else:
+        rewards_N[last_token_M] = turn_advantages_M + turn_values_M
+        values_after_turn_M = torch.zeros_like(turn_values_M)
+    advantages_N = _gae(
+        rewards_N, values_N, last_token_M, values_after_turn_M, gamma=gamma_token, gae_lambda=lambda_token
+    )
+    return generated.place_tokens(advantages_N), generated.place_tokens(advantages_N + values_N)
+
+
+@torch.no_grad()
+def token_gae(
+    rewards_BT: Tensor,
+    values_BT: Tensor,
+    mask_BT: Tensor,
+    *,
+    gamma: float,
+    gae_lambda: float,
+    bootstrap_values_B: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Estimate advantages token by token, stepping over the tokens that the policy did not generate.
+
+    The next value and next advantage of a token come from the next generated token of its row. With a
+    mask that covers observations too, this is PPO without observation masking.
+
+    Args:
+        rewards_BT: float `(B, T)`; see `place_turn_rewards` and `place_trajectory_reward`.
+        values_BT: float `(B, T)`, value of the prefix before token `t`.
+        mask_BT: bool `(B, T)`, true at generated tokens.
+        gamma: discount, in `[0, 1]`.
+        gae_lambda: GAE decay, in `[0, 1]`.
+        bootstrap_values_B: float `(B,)`, value of the last state of truncated rows, 0 for terminated ones.
+            All 0 when absent.
+
+    Returns:
+        Advantages and critic targets (advantage + value), float32 `(B, T)`; 0 where the mask is false.
+
+    Raises:
+        ValueError: on a wrong shape or dtype, or a coefficient outside `[0, 1]`.
+
+    Source: VAGEN, Algorithm 1, lines 17-23. Deviation: truncated rows may bootstrap.
+    """
+    _check_unit_interval(gamma=gamma, gae_lambda=gae_lambda)
+    _check_mask(mask_BT, rewards_BT=rewards_BT, values_BT=values_BT)
+    generated = _Generated.from_turn_index(mask_BT.long() - 1)
+    bootstrap_values_B = _bootstrap_or_zeros(bootstrap_values_B, mask_BT)
+
+    values_N = generated.pick_tokens(values_BT)
+    advantages_N = _gae(
+        generated.pick_tokens(rewards_BT),
+        values_N,
+        generated.last_token_M,  # the whole row counts as one turn
+        generated.pick_rows(bootstrap_values_B),
+        gamma=gamma,
+        gae_lambda=gae_lambda,
+    )
+    return generated.place_tokens(advantages_N), generated.place_tokens(advantages_N + values_N)
+
+
+@torch.no_grad()
+def turn_gae(
+    turn_rewards_BK: Tensor,
+    token_rewards_BT: Tensor,
+    values_BT: Tensor,
+    turn_index_BT: Tensor,
+    *,
+    gamma: float,
+    gae_lambda: float,
+    bootstrap_values_B: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Estimate one advantage per turn and give it to every token of the turn.
+
+    A turn is one action: its state value is the value at its first token, its reward the turn reward plus
+    the token rewards of the whole turn.
+
+    Args:
+        turn_rewards_BK: float `(B, K)`, reward of each turn without the token rewards.
+        token_rewards_BT: float `(B, T)`, reward of each generated token.
+        values_BT: float `(B, T)`, value of the prefix before token `t`.
+        turn_index_BT: integer `(B, T)`, as in `bilevel_gae`.
+        gamma: discount between turns, in `[0, 1]`.
+        gae_lambda: GAE decay between turns, in `[0, 1]`.
+        bootstrap_values_B: float `(B,)`, as in `bilevel_gae`.
+
+    Returns:
+        Advantages and critic targets (advantage of the turn + value at its first token), both constant
+        over a turn, float32 `(B, T)`; 0 where nothing is generated.
+
+    Raises:
+        ValueError: as in `bilevel_gae`.
+
+    Source: the turn-level PPO baseline of VAGEN, section 3, after Zhai et al. (2024).
+    """
+    _check_unit_interval(gamma=gamma, gae_lambda=gae_lambda)
+    _check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT, values_BT=values_BT)
+    _check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
+    generated = _Generated.from_turn_index(turn_index_BT)
+    bootstrap_values_B = _bootstrap_or_zeros(bootstrap_values_B, turn_index_BT)
+
+    num_tokens_M = _run_lengths(generated.last_token_M)
+    turn_of_token_N = torch.repeat_interleave(num_tokens_M)
+    turn_rewards_M = generated.pick_turns(turn_rewards_BK).index_add(
+        0, turn_of_token_N, generated.pick_tokens(token_rewards_BT)
+    )
+    turn_values_M = generated.pick_tokens(values_BT)[generated.last_token_M - num_tokens_M + 1]
+    advantages_M = _gae(
+        turn_rewards_M,
+        turn_values_M,
+        generated.last_turn_R,
+        generated.pick_rows(bootstrap_values_B),
+        gamma=gamma,
+        gae_lambda=gae_lambda,
+    )
+    returns_M = advantages_M + turn_values_M
+    return (
+        generated.place_tokens(advantages_M[turn_of_token_N]),
+        generated.place_tokens(returns_M[turn_of_token_N]),
+    )
+
+
+@torch.no_grad()
+def grpo(
+    returns_B: Tensor,
+    group_index_B: Tensor,
+    turn_index_BT: Tensor,
+    *,
+    scale: GroupScale = "std",
+    eps: float = 1e-6,
+) -> Tensor:
+    """Score each row against its siblings and give the score to every generated token of the row.
+
+    Args:
+        returns_B: float `(B,)`, total reward of each row.
+        group_index_B: integer `(B,)`, group of each row; rows of a group share their start state.
+        turn_index_BT: integer `(B, T)`, negative where no token is generated.
+        scale: `std` divides by the group's sample standard deviation (n - 1) plus `eps`; `none` only
+            subtracts the mean, as in Dr.GRPO.
+        eps: added to the standard deviation, positive.
+
+    Returns:
+        Advantages, float32 `(B, T)`; exactly 0 for a group whose returns are all equal.
+
+    Raises:
+        ValueError: on a wrong shape or dtype, or an unknown scale.
+
+    Source: DeepSeekMath (GRPO), section 4.1; Understanding R1-Zero-Like Training (Dr.GRPO) for `none`.
+    """
+    if scale not in get_args(GroupScale):
+        raise ValueError(f"scale: expected 'std' or 'none', got {scale!r}.")
+    _check_turn_index(turn_index_BT)
+    _check_shape("returns_B", returns_B, (len(turn_index_BT),))
+    is_flat_G = zero_variance_groups(returns_B, group_index_B)
+    group_B = torch.unique(group_index_B, return_inverse=True)[1]
+    scores_B, size_G = returns_B.float(), group_B.bincount()
+    mean_G = scores_B.new_zeros(len(size_G)).index_add(0, group_B, scores_B) / size_G
+    centred_B = scores_B - mean_G[group_B]
+    if scale == "std":
+        sum_of_squares_G = torch.zeros_like(mean_G).index_add(0, group_B, centred_B.square())
+        std_G = (sum_of_squares_G / (size_G - 1).clamp(min=1)).sqrt()
+        centred_B = centred_B / (std_G + eps)[group_B]
+    # Rounding of the mean would otherwise leave noise that the tiny deviation blows up.
+    centred_B = centred_B.masked_fill(is_flat_G[group_B], 0.0)
+    return torch.where(turn_index_BT >= 0, centred_B[:, None], 0.0)
+
+
+@torch.no_grad()
+def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor) -> Tensor:
+    """Tell which groups cannot teach anything because all their returns are equal.
+
+    Args:
+        returns_B: float `(B,)`, total reward of each row.
+        group_index_B: integer `(B,)`, group of each row.
+
+    Returns:
+        bool `(G,)`, one flag per distinct group in ascending order of its index; its mean is the fraction
+        to log. A group of one row is always flagged.
+
+    Raises:
+        ValueError: on a wrong shape, or an index that is not an integer.
+    """
+    _check_rank("returns_B", returns_B, 1)
+    _check_shape("group_index_B", group_index_B, returns_B.shape)
+    _check_integer("group_index_B", group_index_B)
+    ids_G, group_B = torch.unique(group_index_B, return_inverse=True)
+    lowest_G = returns_B.new_empty(len(ids_G)).scatter_reduce(
+        0, group_B, returns_B, "amin", include_self=False
+    )
+    highest_G = torch.empty_like(lowest_G).scatter_reduce(0, group_B, returns_B, "amax", include_self=False)
+    return lowest_G == highest_G
+
+
+@torch.no_grad()
+def masked_whiten(x_BT: Tensor, mask_BT: Tensor, *, shift_mean: bool = True, eps: float = 1e-8) -> Tensor:
+    """Scale the masked-in entries to unit variance, and to zero mean if asked.
+
+    Args:
+        x_BT: float `(B, T)`.
+        mask_BT: bool `(B, T)`; statistics (sample variance, n - 1) are taken over true entries only.
+        shift_mean: false keeps the mean where it was.
+        eps: added to the variance, positive.
+
+    Returns:
+        float32 `(B, T)`; 0 where the mask is false. A single entry becomes 0, or stays if not shifted.
+
+    Raises:
+        ValueError: on a wrong shape or a mask that is not bool.
+    """
+    _check_mask(mask_BT, x_BT=x_BT)
+    x_N = x_BT[mask_BT].float()
+    centred_N = x_N - x_N.mean()
+    variance = centred_N.square().sum() / max(len(x_N) - 1, 1)
+    whitened_N = centred_N * (variance + eps).rsqrt()
+    if not shift_mean:
+        whitened_N = whitened_N + x_N.mean()
+    return torch.zeros_like(mask_BT, dtype=torch.float32).masked_scatter(mask_BT, whitened_N)
+
+
+@torch.no_grad()
+def place_turn_rewards(turn_rewards_BK: Tensor, turn_index_BT: Tensor) -> Tensor:
+    """Put the reward of each turn on the last generated token of the turn.
+
+    Args:
+        turn_rewards_BK: float `(B, K)`; entries of turns that a row does not have are ignored.
+        turn_index_BT: integer `(B, T)`, as in `bilevel_gae`.
+
+    Returns:
+        float32 `(B, T)`, 0 at every other token.
+
+    Raises:
+        ValueError: on a wrong shape or dtype, or a turn index out of range or out of order.
+    """
+    _check_turn_index(turn_index_BT)
+    _check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
+    generated = _Generated.from_turn_index(turn_index_BT)
+    rewards_N = torch.zeros_like(generated.cell_N, dtype=torch.float32)
+    rewards_N[generated.last_token_M] = generated.pick_turns(turn_rewards_BK)
+    return generated.place_tokens(rewards_N)
+
+
+@torch.no_grad()
+def place_trajectory_reward(returns_B: Tensor, mask_BT: Tensor) -> Tensor:
+    """Put the total reward of each row on its last generated token.
+
+    Args:
+        returns_B: float `(B,)`, sum of the turn rewards.
+        mask_BT: bool `(B, T)`, true at generated tokens.
+
+    Returns:
+        float32 `(B, T)`, 0 at every other token and in rows without a generated token.
+
+    Raises:
+        ValueError: on a wrong shape or a mask that is not bool.
+
+    Source: VAGEN, Algorithm 1, line 16.
+    """
+    _check_mask(mask_BT)
+    _check_shape("returns_B", returns_B, (len(mask_BT),))
+    return place_turn_rewards(returns_B[:, None], mask_BT.long() - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Generated:
+    """The generated tokens of a batch, laid end to end in row-major order."""
+
+    grid: torch.Size
+    """`(B, T)` of the padded grid."""
+    cell_N: Tensor
+    """Position of each token in the flattened grid."""
+    last_token_M: Tensor
+    """Position in the flat list of the last token of each turn."""
+    row_M: Tensor
+    """Row of each turn."""
+    column_M: Tensor
+    """Column of each turn in the `(B, K)` tensors."""
+    last_turn_R: Tensor
+    """Position in the list of turns of the last turn of each row that has one."""
+
+    @classmethod
+    def from_turn_index(cls, turn_index_BT: Tensor) -> "_Generated":
+        is_generated_BT = turn_index_BT >= 0
+        cell_N = is_generated_BT.flatten().nonzero().squeeze(-1)
+        turn_N = turn_index_BT.flatten().index_select(0, cell_N).int()
+        num_tokens_B = is_generated_BT.count_nonzero(dim=1)
+        last_of_row_R = (num_tokens_B.cumsum(0) - 1)[num_tokens_B > 0]
+
+        steps_N = turn_N.diff(append=turn_N[-1:])
+        steps_N[last_of_row_R] = 1  # whatever the next row starts with, the turn ends here
+        if bool((steps_N < 0).any()):
+            raise ValueError(
+                "turn_index_BT: expected turn numbers that never fall along a row, got a row where a later "
+                "token has an earlier turn. Number the turns in the order of their tokens."
+            )
+        last_token_M = steps_N.nonzero().squeeze(-1)
+        row_M = cell_N[last_token_M] // max(turn_index_BT.shape[1], 1)
+        return cls(
+            grid=turn_index_BT.shape,
+            cell_N=cell_N,
+            last_token_M=last_token_M,
+            row_M=row_M,
+            column_M=turn_N[last_token_M].long(),
+            last_turn_R=torch.searchsorted(last_token_M, last_of_row_R),
+        )
+
+    def pick_tokens(self, x_BT: Tensor) -> Tensor:
+        return x_BT.flatten().index_select(0, self.cell_N).float()
+
+    def pick_turns(self, x_BK: Tensor) -> Tensor:
+        return x_BK[self.row_M, self.column_M].float()
+
+    def pick_rows(self, x_B: Tensor) -> Tensor:
+        return x_B[self.row_M[self.last_turn_R]].float()
+
+    def place_tokens(self, x_N: Tensor) -> Tensor:
+        return x_N.new_zeros(self.grid.numel()).index_copy(0, self.cell_N, x_N).view(self.grid)
+
+
+def _gae(
+    rewards_N: Tensor,
+    values_N: Tensor,
+    last_of_run: Tensor,
+    values_after_run: Tensor,
+    *,
+    gamma: float,
+    gae_lambda: float,
+) -> Tensor:
+    """Run GAE backwards inside every run; the two `run` tensors hold one element per run, in order."""
+    next_values_N = values_N.roll(-1)
+    next_values_N[last_of_run] = values_after_run
+    deltas_N = rewards_N + gamma * next_values_N - values_N
+    return _decayed_sums_to_run_end(deltas_N, last_of_run, decay=gamma * gae_lambda)
+
+
+def _decayed_sums_to_run_end(x_N: Tensor, last_of_run: Tensor, *, decay: float) -> Tensor:
+    """Solve `y_i = x_i + decay * y_{i+1}` inside every run.
+
+    The reach of each partial sum doubles per pass (Hillis and Steele, 1986): log2(longest run) passes of
+    vector code instead of one Python step per token, without the divisions by `decay**i` that make
+    cumulative-product forms overflow.
+    """
+    if x_N.numel() == 0:
+        return x_N
+    lengths = _run_lengths(last_of_run)
+    position_N = torch.arange(len(x_N), dtype=torch.int32, device=x_N.device)
+    num_followers_N = last_of_run.int().repeat_interleave(lengths) - position_N
+    longest = int(lengths.max())
+    y_N, reach = x_N.clone(), 1
+    while reach < longest:
+        # `where`, not a product with 0, so that a NaN stays inside its own run.
+        followers_N = torch.where(num_followers_N[:-reach] >= reach, y_N[reach:], 0.0)
+        y_N[:-reach].add_(followers_N, alpha=decay**reach)
+        reach *= 2
+    return y_N
+
+
+def _run_lengths(last_of_run: Tensor) -> Tensor:
+    return last_of_run.diff(prepend=last_of_run.new_full((1,), -1))
+
+
+def _bootstrap_or_zeros(bootstrap_values_B: Tensor | None, grid_BT: Tensor) -> Tensor:
+    if bootstrap_values_B is None:
+        return torch.zeros(len(grid_BT), device=grid_BT.device)
+    _check_shape("bootstrap_values_B", bootstrap_values_B, (len(grid_BT),))
+    return bootstrap_values_B
+
+
+def _check_turn_index(turn_index_BT: Tensor, **per_token_BT: Tensor) -> None:
+    _check_rank("turn_index_BT", turn_index_BT, 2)
+    _check_integer("turn_index_BT", turn_index_BT)
+    for name, x_BT in per_token_BT.items():
+        _check_shape(name, x_BT, turn_index_BT.shape)
+
+
+def _check_turns(turn_index_BT: Tensor, **per_turn_BK: Tensor) -> None:
+    num_rows, num_turns = len(turn_index_BT), next(iter(per_turn_BK.values())).shape[-1]
+    for name, x_BK in per_turn_BK.items():
+        _check_shape(name, x_BK, (num_rows, num_turns))
+    lowest, highest = turn_index_BT.aminmax() if turn_index_BT.numel() else (-1, -1)
+    if lowest < -1 or highest >= num_turns:
+        raise ValueError(
+            f"turn_index_BT: expected numbers from -1 (not generated) to {num_turns - 1} (K - 1), got "
+            f"{int(lowest)} to {int(highest)}. Number the turns of a row from 0 and give the (B, K) tensors "
+            "a column for each."
+        )
+
+
+def _check_mask(mask_BT: Tensor, **per_token_BT: Tensor) -> None:
+    _check_rank("mask_BT", mask_BT, 2)
+    if mask_BT.dtype != torch.bool:
+        raise ValueError(f"mask_BT: expected dtype bool, got {mask_BT.dtype}. Pass e.g. `mask != 0`.")
+    for name, x_BT in per_token_BT.items():
+        _check_shape(name, x_BT, mask_BT.shape)
+
+
+def _check_rank(name: str, x: Tensor, rank: int) -> None:
+    if x.ndim != rank:
+        raise ValueError(f"{name}: expected {rank} dimensions, got shape {tuple(x.shape)}. Reshape it first.")
+
+
+def _check_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
+    if x.shape != shape:
+        raise ValueError(
+            f"{name}: expected shape {tuple(shape)}, got {tuple(x.shape)}. Pad all tensors of a batch alike."
+        )
+
+
+def _check_integer(name: str, index: Tensor) -> None:
+    if index.is_floating_point() or index.dtype == torch.bool:
+        raise ValueError(f"{name}: expected an integer dtype, got {index.dtype}. Convert it with `.long()`.")
+
+
+def _check_unit_interval(**coefficients: float) -> None:
+    for name, coefficient in coefficients.items():
+        if not 0.0 <= coefficient <= 1.0:
+            raise ValueError(f"{name}: expected a number in [0, 1], got {coefficient}. Check the config.")

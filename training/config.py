@@ -1,0 +1,263 @@
+"""Everything a run can be told, as frozen dataclasses; the command line is made from them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from agents.hf.sampler import SamplingConfig
+from vlm_envs.errors import ConfigError
+from vlm_envs.vector import VectorWorld, world_vector
+
+Estimator = Literal["bilevel_gae", "token_gae", "turn_gae", "grpo"]
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigError(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldSpec:
+    """One world of a training mix.
+
+    Attributes:
+        env_id: Registered id.
+        kwargs: Arguments of the world; `split` is set by the trainer.
+        weight: Share of the mix, relative to the others.
+        workers: Where worlds are stepped: `"serial"`, `"thread"` or `"process"`.
+    """
+
+    env_id: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    weight: float = 1.0
+    workers: str = "serial"
+
+    def __post_init__(self) -> None:
+        _require(self.weight > 0, f"weight of {self.env_id} must be positive; got {self.weight}.")
+        _require("split" not in self.kwargs, "Leave `split` out of a WorldSpec's kwargs; the trainer sets it.")
+
+    def make_vector(self, num_envs: int, *, split: str) -> VectorWorld:
+        """Returns that many of these worlds, with levels of one split."""
+        return world_vector(self.env_id, num_envs, split=split, workers=self.workers, **self.kwargs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColdStartConfig:
+    """Supervised learning on oracle episodes, before reinforcement learning.
+
+    Attributes:
+        num_steps: Optimiser steps.
+        batch_size: Episodes per step.
+        learning_rate: Peak of a cosine schedule with warm-up.
+        warmup_steps: Steps of linear warm-up.
+        weight_decay: AdamW's weight decay.
+        mistake_rate: How often the teacher acts at random; what it writes stays true.
+        max_grad_norm: Gradient norm that is clipped to.
+    """
+
+    num_steps: int = 400
+    batch_size: int = 48
+    learning_rate: float = 1e-3
+    warmup_steps: int = 30
+    weight_decay: float = 0.01
+    mistake_rate: float = 0.0
+    max_grad_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        _require(self.num_steps >= 1 and self.batch_size >= 1, "num_steps and batch_size must be at least 1.")
+        _require(self.learning_rate > 0, f"learning_rate must be positive; got {self.learning_rate}.")
+        _require(0 <= self.mistake_rate <= 1, f"mistake_rate must be within 0 and 1; got {self.mistake_rate}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeConfig:
+    """Turn-level judge rewards, added to the world's raw reward.
+
+    Attributes:
+        grounding_weight: Weight of the observation's score against the state seen.
+        worldmodeling_weight: Weight of the prediction's score against the next state.
+        repetition_penalty: Subtracted from turns whose text is among the most frequent and wrong; 0 turns it off.
+    """
+
+    grounding_weight: float = 0.5
+    worldmodeling_weight: float = 0.5
+    repetition_penalty: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(
+            min(self.grounding_weight, self.worldmodeling_weight, self.repetition_penalty) >= 0,
+            f"Judge weights must not be negative; got {self}.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvantageConfig:
+    """How credit is assigned.
+
+    Attributes:
+        estimator: `"bilevel_gae"` (VAGEN Algorithm 2), `"token_gae"` (Algorithm 1), `"turn_gae"` or `"grpo"`.
+        variant: `"paper"` or `"released"`, of bi-level GAE.
+        gamma_turn: Discount between turns.
+        lambda_turn: GAE decay between turns.
+        gamma_token: Discount between tokens.
+        lambda_token: GAE decay between tokens.
+        bootstrap_truncated: Whether truncated episodes are worth V of their last state. Right when the budget is an
+            accident of sampling; wrong when it is part of the task and the agent is told how much is left (Pardo et
+            al. 2018), as in worlds whose prompt counts the turns.
+        whiten: Whether advantages are whitened over the batch's generated tokens.
+
+    Raises:
+        ConfigError: If the setting would make the chosen estimator inert.
+    """
+
+    estimator: Estimator = "bilevel_gae"
+    variant: Literal["paper", "released"] = "released"
+    gamma_turn: float = 0.95
+    lambda_turn: float = 0.95
+    gamma_token: float = 1.0
+    lambda_token: float = 1.0
+    bootstrap_truncated: bool = True
+    whiten: bool = True
+
+    def __post_init__(self) -> None:
+        coefficients = (self.gamma_turn, self.lambda_turn, self.gamma_token, self.lambda_token)
+        _require(all(0 <= c <= 1 for c in coefficients), f"Discounts and decays lie within 0 and 1; got {self}.")
+        inert = self.estimator == "bilevel_gae" and self.variant == "released" and set(coefficients) == {1.0}
+        _require(
+            not inert,
+            "With every gamma and lambda 1 bi-level GAE is token GAE. Lower gamma_turn or lambda_turn, or choose "
+            "estimator='token_gae'.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig:
+    """The update.
+
+    Attributes:
+        learning_rate: Of the policy (AdamW).
+        critic_learning_rate: Of the critic.
+        warmup_iterations: Iterations of linear learning-rate warm-up.
+        critic_warmup_iterations: First iterations in which only the critic learns.
+        num_epochs: Passes over an iteration's batch.
+        num_minibatches: Optimiser steps per pass.
+        micro_batch_size: Rows per forward pass; gradients accumulate, results do not depend on it.
+        clip_low: Ratio clip below 1.
+        clip_high: Ratio clip above 1.
+        value_clip: Clip of value changes; None for none.
+        entropy_coef: Weight of the entropy bonus.
+        kl_coef: Weight of the k1 KL penalty in the reward, against the frozen start policy; 0 leaves the reference
+            out altogether.
+        aggregation: How token losses are averaged.
+        importance_cap: Cap of truncated importance sampling for the sampler-trainer gap; None turns it off.
+        max_grad_norm: Gradient norm that is clipped to.
+        weight_decay: AdamW's weight decay.
+    """
+
+    learning_rate: float = 1e-6
+    critic_learning_rate: float = 1e-5
+    warmup_iterations: int = 0
+    critic_warmup_iterations: int = 0
+    num_epochs: int = 1
+    num_minibatches: int = 4
+    micro_batch_size: int = 32
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    value_clip: float | None = 0.5
+    entropy_coef: float = 0.0
+    kl_coef: float = 0.001
+    aggregation: Literal["token_mean", "sequence_mean"] = "token_mean"
+    importance_cap: float | None = None
+    max_grad_norm: float = 1.0
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(self.learning_rate > 0 and self.critic_learning_rate > 0, "Learning rates must be positive.")
+        _require(
+            min(self.num_epochs, self.num_minibatches, self.micro_batch_size) >= 1,
+            "num_epochs, num_minibatches and micro_batch_size must be at least 1.",
+        )
+        _require(0 < self.clip_low < 1 and self.clip_high > 0, "Expected 0 < clip_low < 1 and clip_high > 0.")
+        _require(self.kl_coef >= 0 and self.entropy_coef >= 0, "kl_coef and entropy_coef must not be negative.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One training run.
+
+    Attributes:
+        name: Name of the run; its files go to `<output>/<name>`.
+        output: Directory of all runs.
+        model: Checkpoint directory to start from. None builds the tiny VLM and cold-starts it first.
+        worlds: The mix of worlds.
+        num_iterations: PPO iterations.
+        num_groups: Start states per iteration.
+        group_size: Siblings per start state.
+        sampling: How responses are drawn, in training and in evaluation.
+        judge: Turn-level judge rewards.
+        advantage: Credit assignment.
+        ppo: The update.
+        cold_start: The supervised phase, used when `model` is None or by `python -m training cold_start`.
+        num_eval_episodes: Held-out test episodes before and after.
+        eval_every: Iterations between evaluations on validation levels; 0 for none.
+        num_val_episodes: Episodes of those evaluations.
+        checkpoint_every: Iterations between checkpoints; 0 for the last one only.
+        seed: Seed of everything.
+        num_threads: CPU threads of torch; 0 leaves torch's own choice.
+    """
+
+    name: str
+    worlds: tuple[WorldSpec, ...]
+    output: str = "runs"
+    model: str | None = None
+    num_iterations: int = 100
+    num_groups: int = 64
+    group_size: int = 4
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    judge: JudgeConfig = field(default_factory=JudgeConfig)
+    advantage: AdvantageConfig = field(default_factory=AdvantageConfig)
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    cold_start: ColdStartConfig = field(default_factory=ColdStartConfig)
+    num_eval_episodes: int = 256
+    eval_every: int = 0
+    num_val_episodes: int = 128
+    checkpoint_every: int = 10
+    seed: int = 0
+    num_threads: int = 0
+
+    def __post_init__(self) -> None:
+        _require(bool(self.worlds), "A run needs at least one world.")
+        _require(self.num_iterations >= 0, f"num_iterations must not be negative; got {self.num_iterations}.")
+        _require(self.num_groups >= 1 and self.group_size >= 1, "num_groups and group_size must be at least 1.")
+        _require(
+            self.advantage.estimator != "grpo" or self.group_size >= 2,
+            "GRPO compares siblings: with group_size=1 every advantage is 0. Use group_size >= 2.",
+        )
+        _require(
+            (self.num_groups * self.group_size) % self.ppo.num_minibatches == 0,
+            f"num_groups * group_size = {self.num_groups * self.group_size} rows must divide evenly into "
+            f"num_minibatches = {self.ppo.num_minibatches}.",
+        )
+        for spec in self.worlds:
+            self._check_judge(spec)
+
+    def _check_judge(self, spec: WorldSpec) -> None:
+        """Refuses judge rewards that the chosen format can never earn."""
+        prompt_format = spec.kwargs.get("prompt_format", "grounding_worldmodeling")
+        if self.judge.grounding_weight > 0:
+            _require(
+                "grounding" in prompt_format,
+                f"grounding_weight is {self.judge.grounding_weight}, but prompt_format={prompt_format!r} has no "
+                "<observation>. Set judge.grounding_weight=0 or choose a grounding format.",
+            )
+        if self.judge.worldmodeling_weight > 0:
+            _require(
+                "worldmodeling" in prompt_format,
+                f"worldmodeling_weight is {self.judge.worldmodeling_weight}, but prompt_format={prompt_format!r} has "
+                "no <prediction>. Set judge.worldmodeling_weight=0 or choose a worldmodeling format.",
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the resolved configuration as plain data."""
+        return asdict(self)

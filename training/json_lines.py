@@ -1,0 +1,129 @@
+"""Files of JSON objects, one a line: added to line by line, rewritten whole, and read even after a crash."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Record = dict[str, Any]
+
+
+class RunDataError(Exception):
+    """Root of the errors about run directories."""
+
+
+class MissingRunDataError(RunDataError, FileNotFoundError):
+    """A run directory lacks what was asked of it."""
+
+
+class BrokenRunDataError(RunDataError, ValueError):
+    """A file of a run cannot be read."""
+
+
+class RunExistsError(RunDataError, FileExistsError):
+    """A new run would be written into the directory of another one."""
+
+
+def to_json(value: Any) -> Any:
+    """Returns a value made of JSON types only; numbers that are not finite become None.
+
+    Args:
+        value: Nested mappings, sequences, sets, dataclasses, enums, paths, NumPy scalars and arrays, and
+            scalars.
+
+    Raises:
+        TypeError: If something else is in it.
+    """
+    if isinstance(value, Enum):
+        return to_json(value.value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, (np.ndarray, np.generic)):
+        return to_json(value.tolist())
+    if isinstance(value, Path):
+        return value.as_posix()
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(to_json, value), key=repr)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: to_json(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    raise TypeError(f"Run data must be made of JSON types; got {value!r} of type {type(value).__name__}.")
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    # ASCII only: lone surrogates, which sampled text can hold, have no UTF-8 form
+    return (json.dumps(to_json(record), allow_nan=False, separators=(",", ":")) + "\n").encode("ascii")
+
+
+def append_line(path: Path, record: Mapping[str, Any]) -> None:
+    """Adds a line, in the file when this returns."""
+    line = _line(record)
+    with path.open("ab") as file:
+        file.write(line)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Writes a whole file so that no reader ever sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(content)
+    temporary.replace(path)
+
+
+def filter_lines(path: Path, keep: Callable[[Record], bool]) -> list[Record]:
+    """Rewrites a file with the lines to keep and returns the others."""
+    if not path.exists():
+        return []
+    lines = read_lines(path)
+    replace_file(path, b"".join(_line(line) for line in lines if keep(line)))
+    return [line for line in lines if not keep(line)]
+
+
+def read_lines(path: Path) -> list[Record]:
+    """Reads a file of lines; none if it does not exist, and without a half-written last one."""
+    if not path.exists():
+        return []
+    *lines, last = path.read_bytes().split(b"\n")
+    records = [
+        parse_object(line, f"{path}, line {number}")
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    ]
+    try:
+        return [*records, parse_object(last, str(path))]
+    except BrokenRunDataError:  # empty after the newline of a whole line, or cut off by a crash
+        return records
+
+
+def parse_object(text: bytes, where: str) -> Record:
+    """Reads one JSON object.
+
+    Args:
+        text: The object as UTF-8.
+        where: The file, and the line if there are several, for messages.
+
+    Raises:
+        BrokenRunDataError: If it is anything else.
+    """
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        raise BrokenRunDataError(
+            f"Expected a JSON object in {where}: {error}. Remove or repair it."
+        ) from error
+    if not isinstance(record, dict):
+        raise BrokenRunDataError(f"Expected a JSON object in {where}; got {type(record).__name__}.")
+    return record

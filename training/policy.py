@@ -1,0 +1,124 @@
+"""What the trainer asks of models: log-probabilities of sampled tokens, and values of prefixes.
+
+Both run over whole rows in one forward pass. Nothing here knows how large the model is.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from agents.hf.sampler import mrope_positions
+from training.batch import Batch
+from training.losses import entropy
+
+
+def hidden_states(backbone_owner: Any, batch: Batch) -> Tensor:
+    """Returns the last hidden states of a batch, float[B, T, D].
+
+    Args:
+        backbone_owner: A model with `.model` (the vision-language backbone), `.device` and `.dtype`.
+        batch: Rows padded on the right.
+    """
+    device = backbone_owner.device
+    ids, mask = batch.input_ids_BT.to(device), batch.attention_mask_BT.to(device)
+    has_images = len(batch.image_grid_thw_I3) > 0
+    grids = batch.image_grid_thw_I3.to(device) if has_images else None
+    vision = (
+        {"pixel_values": batch.pixel_values_ND.to(device, backbone_owner.dtype), "image_grid_thw": grids}
+        if has_images
+        else {}
+    )
+    # Padding is on the right, where causal attention never looks from a real token: no mask, half the attention work
+    output = backbone_owner.model(
+        input_ids=ids,
+        attention_mask=None,
+        position_ids=mrope_positions(backbone_owner, ids, mask, grids, batch.image_token_id),
+        use_cache=False,
+        **vision,
+    )
+    hidden: Tensor = output.last_hidden_state
+    return hidden
+
+
+def token_logprobs(
+    model: Any, batch: Batch, *, temperature: float, suppressed_ids: list[int]
+) -> tuple[Tensor, Tensor]:
+    """Returns log-probabilities and entropies at every generated token, 0 elsewhere.
+
+    The distribution is the sampler's: logits over temperature, suppressed tokens impossible. Top-p is not applied, so
+    with top-p below 1 the gap to `sampler_logprobs` is real and is what truncated importance sampling corrects.
+
+    Args:
+        model: The policy.
+        batch: Rows to evaluate.
+        temperature: The sampling temperature; 0 (greedy) is read as 1.
+        suppressed_ids: Tokens that are never sampled.
+
+    Returns:
+        (logprobs_BT, entropy_BT), float32, with gradients.
+    """
+    mask_BT = (batch.turn_index_BT >= 0).to(model.device)
+    before_NT = hidden_states(model, batch)[:, :-1][mask_BT[:, 1:]]
+    logits_NV = model.lm_head(before_NT).float() / (temperature or 1.0)
+    logits_NV = logits_NV.index_fill(1, torch.tensor(suppressed_ids, dtype=torch.long, device=model.device), -torch.inf)
+    chosen_N = batch.input_ids_BT.to(model.device)[mask_BT]
+    logprobs_N = logits_NV.log_softmax(-1).gather(1, chosen_N[:, None])[:, 0]
+    return _scatter(logprobs_N, mask_BT), _scatter(entropy(logits_NV), mask_BT)
+
+
+def token_values(critic: ValueModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Returns values of the prefixes before each generated token, and of those through each turn's last token.
+
+    Args:
+        critic: The value model.
+        batch: Rows to evaluate.
+
+    Returns:
+        (values_BT, turn_end_values_BK), float32, 0 where there is no generated token or no such turn.
+    """
+    turn_index_BT = batch.turn_index_BT.to(critic.device)
+    mask_BT = turn_index_BT >= 0
+    through_BT = critic.head(hidden_states(critic, batch)).float()[..., 0]
+    before_BT = torch.cat([torch.zeros_like(through_BT[:, :1]), through_BT[:, :-1]], dim=1)
+    num_turns = batch.turn_rewards_BK.shape[1]
+    following_BT = torch.cat([turn_index_BT[:, 1:], torch.full_like(turn_index_BT[:, :1], -1)], dim=1)
+    ends_BT = mask_BT & (turn_index_BT != following_BT)
+    turn_ends_BK = torch.zeros(batch.num_rows, num_turns, device=critic.device)
+    rows, columns = ends_BT.nonzero(as_tuple=True)
+    turn_ends_BK = turn_ends_BK.index_put((rows, turn_index_BT[rows, columns]), through_BT[rows, columns])
+    return before_BT * mask_BT, turn_ends_BK
+
+
+class ValueModel(nn.Module):
+    """A critic: the policy's architecture with a scalar head in place of the vocabulary.
+
+    Args:
+        policy: The model to start from; its weights are copied.
+    """
+
+    def __init__(self, policy: Any) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(policy.model)
+        self.head = nn.Linear(policy.config.text_config.hidden_size, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.head.to(policy.device, policy.dtype)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.head.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the weights."""
+        return self.head.weight.dtype
+
+
+def _scatter(values_N: Tensor, mask_BT: Tensor) -> Tensor:
+    """Returns values at the mask's positions and 0 elsewhere."""
+    return torch.zeros(mask_BT.shape, dtype=values_N.dtype, device=values_N.device).masked_scatter(mask_BT, values_N)

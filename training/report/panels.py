@@ -1,0 +1,210 @@
+"""Which curves a report shows, and in which order: metrics and evaluations sorted into panels.
+
+Everything a run logs is shown. Known metrics get a title and a place; unknown ones a panel of their own, grouped by
+what stands before the slash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from training.statistics import wilson_interval
+
+Record = Mapping[str, Any]
+Scale = Literal["rate", "number"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A line over iterations.
+
+    Attributes:
+        name: What it shows.
+        xs: Iterations, rising.
+        ys: Values; None where the run had none, which interrupts the line.
+    """
+
+    name: str
+    xs: tuple[float, ...]
+    ys: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimates:
+    """Measured rates with their confidence intervals.
+
+    Attributes:
+        name: What was measured.
+        xs: Iterations.
+        ys: Rates.
+        lows: Lower ends of the intervals.
+        highs: Upper ends.
+    """
+
+    name: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One small graph.
+
+    Attributes:
+        title: Its title.
+        hint: What the values mean, in a few words; may be empty.
+        scale: `"rate"` for an axis from 0 to 1 written in percent, `"number"` for one that fits the values.
+        curves: Its lines.
+        estimates: Its points with intervals.
+        is_wide: Whether it takes the whole width.
+    """
+
+    title: str
+    hint: str
+    scale: Scale
+    curves: tuple[Curve, ...]
+    estimates: tuple[Estimates, ...] = ()
+    is_wide: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelGroup:
+    """Panels under one heading.
+
+    Attributes:
+        title: The heading.
+        panels: The panels, in reading order.
+    """
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    group: str
+    title: str
+    hint: str = ""
+    scale: Scale = "number"
+
+
+_KNOWN: dict[str, _Known] = {
+    "reward": _Known(group="Reward", title="Reward", hint="raw, per episode"),
+    "format_rate": _Known(group="Responses", title="Correct format", hint="share of turns", scale="rate"),
+    "response_tokens": _Known(group="Responses", title="Response length", hint="tokens per turn"),
+    "entropy": _Known(group="Policy", title="Entropy", hint="nats per token"),
+    "kl": _Known(group="Policy", title="KL from the start policy", hint="nats per token"),
+    "clip_fraction": _Known(group="Policy", title="Clipped ratios", hint="share of tokens"),
+    "sampler_gap": _Known(group="Policy", title="Sampler and trainer apart", hint="log-probability"),
+    "policy_loss": _Known(group="Optimisation", title="Policy loss"),
+    "value_loss": _Known(group="Optimisation", title="Value loss"),
+    "explained_variance": _Known(group="Optimisation", title="Explained variance", hint="of the critic; 1 is best"),
+    "grad_norm": _Known(group="Optimisation", title="Gradient norm", hint="before clipping"),
+    "zero_variance_fraction": _Known(
+        group="Optimisation", title="Groups without signal", hint="all siblings equal", scale="rate"
+    ),
+    "tokens_per_s": _Known(group="Speed", title="Tokens per second"),
+    "env_steps_per_s": _Known(group="Speed", title="World steps per second"),
+}
+_PREFIXES = {"reward/": "Reward", "judge/": "Judge scores"}
+_ORDER = ("Success", "Reward", "Judge scores", "Responses", "Policy", "Optimisation", "Speed")
+_NOT_CURVES = frozenset({"iteration", "phase", "elapsed_s"})
+
+
+def panel_groups(metrics: Sequence[Record], evaluations: Sequence[Record]) -> list[PanelGroup]:
+    """Sorts a run's numbers into groups of panels.
+
+    Args:
+        metrics: Lines of `metrics.jsonl`.
+        evaluations: Lines of `evaluations.jsonl`.
+
+    Returns:
+        Success first, then the other groups, then the cold start, whose steps are counted on their own axis.
+    """
+    learning = [line for line in metrics if line.get("phase") != "cold_start"]
+    cold_start = [line for line in metrics if line.get("phase") == "cold_start"]
+    grouped: dict[str, list[Panel]] = {name: [] for name in _ORDER}
+    success = _success_panel(learning, evaluations)
+    if success is not None:
+        grouped["Success"].append(success)
+    for key in _curve_keys(learning):
+        if key != "success":
+            known = _describe(key)
+            grouped.setdefault(known.group, []).append(_panel(key, known, learning))
+    grouped["Cold start"] = [_panel(key, _describe(key), cold_start) for key in _curve_keys(cold_start)]
+    return [PanelGroup(title=title, panels=tuple(panels)) for title, panels in grouped.items() if panels]
+
+
+def _success_panel(metrics: Sequence[Record], evaluations: Sequence[Record]) -> Panel | None:
+    curve = _curve("success", "training episodes", metrics)
+    estimates = tuple(_estimates(evaluations))
+    if not curve.xs and not estimates:
+        return None
+    return Panel(
+        title="Episodes solved",
+        hint="line: training; points: evaluations with 95% Wilson intervals",
+        scale="rate",
+        curves=(curve,) if curve.xs else (),
+        estimates=estimates,
+        is_wide=True,
+    )
+
+
+def _estimates(evaluations: Sequence[Record]) -> Iterable[Estimates]:
+    """Makes one series for each world and split that was evaluated."""
+    series: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
+    num_worlds = len({line.get("env_id") for line in evaluations})
+    for line in evaluations:
+        num_episodes, num_successes = line.get("num_episodes"), line.get("num_successes")
+        if num_episodes and num_successes is not None:
+            low, high = wilson_interval(int(num_successes), int(num_episodes))
+            key = (str(line.get("env_id", "")), str(line.get("split", "held-out")))
+            point = (float(line.get("iteration") or 0), num_successes / num_episodes, low, high)
+            series.setdefault(key, []).append(point)
+    for (env_id, split), points in series.items():
+        xs, ys, lows, highs = zip(*sorted(points), strict=True)
+        name = f"{split} levels" if num_worlds == 1 else f"{env_id}, {split} levels"
+        yield Estimates(name=name, xs=xs, ys=ys, lows=lows, highs=highs)
+
+
+def _curve_keys(lines: Iterable[Record]) -> list[str]:
+    """Returns the metrics that are numbers: known ones in their order, then the others as they first came."""
+    present = {
+        key: None
+        for line in lines
+        for key, value in line.items()
+        if key not in _NOT_CURVES and (value is None or _number(value) is not None)
+    }
+    return [key for key in _KNOWN if key in present] + [key for key in present if key not in _KNOWN]
+
+
+def _describe(key: str) -> _Known:
+    if key in _KNOWN:
+        return _KNOWN[key]
+    prefix, slash, rest = key.rpartition("/")
+    group = _PREFIXES.get(f"{prefix}/", prefix.replace("_", " ").capitalize()) if slash else "Other"
+    return _Known(group=group, title=rest.replace("_", " ").capitalize())
+
+
+def _panel(key: str, known: _Known, lines: Sequence[Record]) -> Panel:
+    return Panel(
+        title=known.title, hint=known.hint, scale=known.scale, curves=(_curve(key, known.title, lines),)
+    )
+
+
+def _curve(key: str, name: str, lines: Sequence[Record]) -> Curve:
+    points = [
+        (float(line.get("iteration", index)), _number(line[key]))
+        for index, line in enumerate(lines)
+        if key in line
+    ]
+    points.sort(key=lambda point: point[0])
+    return Curve(name=name, xs=tuple(x for x, _ in points), ys=tuple(y for _, y in points))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (bool, int, float)) else None

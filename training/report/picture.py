@@ -1,0 +1,65 @@
+"""The same panels as one PNG, for places that show no HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from training.report.axes import SMOOTH_FROM_NUM_POINTS, short, smooth, x_range, y_range
+from training.report.panels import Panel, PanelGroup
+
+_INK, _MUTED, _RULE, _ACCENT, _POINT = "#1d1c1a", "#77726a", "#e6e2da", "#2b5f8f", "#b3541e"
+_NUM_COLUMNS = 3
+
+
+def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None:
+    """Draws every panel into one picture.
+
+    Args:
+        groups: The panels.
+        path: The PNG file to write.
+        title: Stands above the panels.
+    """
+    # No pyplot: its current figure is global state, which a trainer may use at the same time
+    placed = [(panel, x_range(group.panels)) for group in groups for panel in group.panels]
+    num_rows = max(1, -(-len(placed) // _NUM_COLUMNS))
+    figure = Figure(figsize=(11.0, 0.6 + 2.1 * num_rows), facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=13, color=_INK, x=0.01, ha="left")
+    grid = figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False)
+    for index, axes in enumerate(grid.flat):
+        if index < len(placed):
+            _draw(axes, *placed[index])
+        else:
+            axes.set_axis_off()
+    figure.savefig(path, dpi=110)
+
+
+def _draw(axes: Any, panel: Panel, x_span: tuple[float, float]) -> None:
+    for curve in panel.curves:
+        ys = [float("nan") if y is None else y for y in curve.ys]
+        if len(ys) < SMOOTH_FROM_NUM_POINTS:
+            axes.plot(curve.xs, ys, color=_ACCENT, linewidth=1.6)
+        else:
+            means = [float("nan") if y is None else y for y in smooth(curve.ys)]
+            axes.plot(curve.xs, ys, color=_ACCENT, linewidth=0.8, alpha=0.35)
+            axes.plot(curve.xs, means, color=_ACCENT, linewidth=1.6)
+    for index, measured in enumerate(panel.estimates):
+        below = [y - low for y, low in zip(measured.ys, measured.lows, strict=True)]
+        above = [high - y for y, high in zip(measured.ys, measured.highs, strict=True)]
+        shape = dict(fmt="o", markersize=4, linewidth=1.2, color=_POINT, alpha=1.0 if index == 0 else 0.5)
+        axes.fill_between(measured.xs, measured.lows, measured.highs, color=_POINT, alpha=0.1, linewidth=0)
+        axes.errorbar(measured.xs, measured.ys, yerr=[below, above], label=measured.name, **shape)
+    if panel.estimates:
+        axes.legend(frameon=False, fontsize=7)
+    margin = 0.03 * (x_span[1] - x_span[0])
+    axes.set(xlim=(x_span[0] - margin, x_span[1] + margin), ylim=y_range(panel))
+    axes.set_title(panel.title, fontsize=9, loc="left", color=_INK)
+    axes.tick_params(labelsize=7, colors=_MUTED, length=0)
+    axes.yaxis.set_major_formatter(lambda value, _: short(value, panel.scale))
+    axes.grid(axis="y", color=_RULE, linewidth=0.7)
+    axes.spines[:].set_visible(False)

@@ -1,0 +1,311 @@
+"use strict";
+// Everything that a model or a world wrote reaches the page through textContent only.
+const run = JSON.parse(document.getElementById("run").textContent);
+
+function make(tag, className, text) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  if (text !== undefined && text !== null) element.textContent = String(text);
+  return element;
+}
+
+// ---- Numbers -------------------------------------------------------------------------------------------
+
+function short(value, scale) {
+  if (value === null || value === undefined) return "–";
+  let text;
+  if (scale === "rate") text = (100 * value).toFixed(1).replace(/\.0$/, "") + "%";
+  else if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3)) text = value.toExponential(1);
+  else text = String(Number(value.toPrecision(3)));
+  return text.replace("-", "−");
+}
+
+function signed(value) {
+  if (value === null || value === undefined) return "–";
+  const text = Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(2).replace(/0$/, "");
+  return (value >= 0 ? "+" : "") + text.replace("-", "−");
+}
+
+// ---- Curves: one cursor for all graphs of a group ------------------------------------------------------
+
+function nearest(xs, x) {
+  let best = 0;
+  for (let i = 1; i < xs.length; i++) if (Math.abs(xs[i] - x) < Math.abs(xs[best] - x)) best = i;
+  return best;
+}
+
+function readAt(figure, panel, iteration) {
+  const curve = panel.curves[0];
+  if (!curve || !curve.xs.length) return;
+  const index = nearest(curve.xs, iteration);
+  const [low, high] = panel.x_span;
+  const inner = panel.width - panel.left - panel.right;
+  const x = panel.left + ((curve.xs[index] - low) / (high - low)) * inner;
+  const cursor = figure.querySelector(".cursor");
+  cursor.setAttribute("x1", x);
+  cursor.setAttribute("x2", x);
+  cursor.style.opacity = 0.35;
+  figure.querySelector("output").textContent = short(curve.ys[index], panel.scale) + " at " + curve.xs[index];
+}
+
+function rest(figure) {
+  const output = figure.querySelector("output");
+  output.textContent = output.dataset.last;
+  figure.querySelector(".cursor").style.opacity = 0;
+}
+
+const figures = [...document.querySelectorAll("figure[data-panel]")];
+const isColdStart = (panel) => panel.group === "Cold start";
+for (const figure of figures) {
+  const panel = run.panels[figure.dataset.panel];
+  const siblings = figures.filter((other) => isColdStart(run.panels[other.dataset.panel]) === isColdStart(panel));
+  const svg = figure.querySelector("svg");
+  svg.addEventListener("pointermove", (event) => {
+    const box = svg.getBoundingClientRect();
+    const inner = panel.width - panel.left - panel.right;
+    const share = (((event.clientX - box.left) / box.width) * panel.width - panel.left) / inner;
+    const iteration = panel.x_span[0] + Math.min(1, Math.max(0, share)) * (panel.x_span[1] - panel.x_span[0]);
+    for (const other of siblings) readAt(other, run.panels[other.dataset.panel], iteration);
+  });
+  svg.addEventListener("pointerleave", () => siblings.forEach(rest));
+}
+
+// ---- Trajectories --------------------------------------------------------------------------------------
+
+const labels = run.labels.filter((each) => each.episodes.length);
+const byKey = new Map(labels.map((each) => [each, new Map(each.episodes.map((episode) => [episode.key, episode]))]));
+const view = {
+  label: labels.length - 1,
+  filter: "all",
+  sideBySide: labels.length > 1 && window.innerWidth > 900,
+  index: 0,
+};
+
+const FILTERS = [
+  ["all", "All", () => true],
+  ["solved", "Solved", (episode) => episode.success],
+  ["failed", "Failed", (episode) => !episode.success],
+  ["gained", "Newly solved", (episode, earlier) => earlier && episode.success && !earlier.success],
+  ["lost", "Newly failed", (episode, earlier) => earlier && !episode.success && earlier.success],
+];
+
+// The first evaluation is what the others are compared with.
+const earlierOf = (episode) => (view.label > 0 ? byKey.get(labels[0]).get(episode.key) : undefined);
+const filtersInUse = () => (view.label > 0 ? FILTERS : FILTERS.slice(0, 3));
+
+function chosen(filter) {
+  const accepts = FILTERS.find(([name]) => name === filter)[2];
+  return labels[view.label].episodes.filter((episode) => accepts(episode, earlierOf(episode)));
+}
+
+function choice(options, current, onChoose) {
+  const group = make("div", "choice");
+  for (const [value, text, count] of options) {
+    const button = make("button", "", text);
+    button.type = "button";
+    button.dataset.value = value;
+    button.setAttribute("aria-pressed", String(value === current));
+    if (count !== undefined) button.append(make("small", "", count));
+    button.addEventListener("click", () => onChoose(value));
+    group.append(button);
+  }
+  return group;
+}
+
+function set(changes) {
+  const seen = chosen(view.filter)[view.index];
+  Object.assign(view, changes);
+  if (!filtersInUse().some(([name]) => name === view.filter)) view.filter = "all";
+  if (!("index" in changes)) {
+    // Stay on the same level when the evaluation or the filter changes.
+    const index = seen ? chosen(view.filter).findIndex((episode) => episode.key === seen.key) : 0;
+    view.index = Math.max(0, index);
+  }
+  show();
+}
+
+function showControls() {
+  const controls = document.getElementById("controls");
+  const focused = controls.contains(document.activeElement) ? document.activeElement.dataset.value : undefined;
+  controls.replaceChildren();
+  if (labels.length > 1) {
+    const names = labels.map((each, index) => [index, each.label]);
+    controls.append(choice(names, view.label, (label) => set({ label })));
+  }
+  const filters = filtersInUse().map(([name, text]) => [name, text, chosen(name).length]);
+  controls.append(choice(filters, view.filter, (filter) => set({ filter })));
+  if (view.label > 0) {
+    const layouts = [[false, "Alone"], [true, "Beside “" + labels[0].label + "”"]];
+    controls.append(choice(layouts, view.sideBySide, (sideBySide) => set({ sideBySide })));
+  }
+  // Controls are made anew each time; the keyboard user's place must not be lost.
+  if (focused !== undefined) {
+    [...controls.querySelectorAll("button")].find((button) => button.dataset.value === focused)?.focus();
+  }
+}
+
+function showStrip(episodes) {
+  const strip = document.getElementById("strip");
+  strip.replaceChildren();
+  episodes.forEach((episode, index) => {
+    const button = make("button", episode.success ? "solved" : "");
+    button.type = "button";
+    button.title = "Seed " + episode.seed + (episode.success ? ", solved" : ", failed");
+    button.setAttribute("aria-label", button.title);
+    if (index === view.index) button.setAttribute("aria-current", "true");
+    button.addEventListener("click", () => set({ index }));
+    strip.append(button);
+  });
+}
+
+function show() {
+  const { label, num_recorded, episodes: shown } = labels[view.label];
+  const episodes = chosen(view.filter);
+  const episode = episodes[view.index];
+  showControls();
+  showStrip(episodes);
+  document.getElementById("previous").disabled = view.index <= 0;
+  document.getElementById("next").disabled = view.index >= episodes.length - 1;
+  const rest = num_recorded > shown.length ? "; the first " + shown.length + " of " + num_recorded + " recorded are here" : "";
+  document.getElementById("position").textContent =
+    (episodes.length ? "Episode " + (view.index + 1) + " of " + episodes.length : "No such episode") + rest;
+  const stage = make("div", "columns");
+  stage.id = "stage";
+  if (episode) {
+    const earlier = view.sideBySide ? earlierOf(episode) : undefined;
+    stage.classList.toggle("two", Boolean(earlier));
+    if (earlier) stage.append(episodeView(earlier, labels[0].label));
+    stage.append(episodeView(episode, label));
+  }
+  document.getElementById("stage").replaceWith(stage);
+}
+
+function episodeView(episode, label) {
+  const article = make("article", "episode");
+  const header = make("header");
+  header.append(make("h4", "", label));
+  header.append(make("span", episode.success ? "outcome solved" : "outcome", episode.success ? "Solved" : "Failed"));
+  const turns = episode.turns.length + (episode.turns.length === 1 ? " turn" : " turns");
+  header.append(
+    make("span", "note", episode.env_id + ", seed " + episode.seed + ", " + turns + ", reward " + short(episode.total_reward))
+  );
+  article.append(header);
+  episode.turns.forEach((turn, index) => article.append(turnView(turn, index, episode.turns.length)));
+  article.append(finalView(episode.final));
+  return article;
+}
+
+function picturesView(names) {
+  const pictures = make("div", "pictures");
+  for (const name of names) {
+    if (!run.images[name]) {
+      pictures.append(make("div", "missing", "Picture not in the run directory"));
+      continue;
+    }
+    const image = make("img");
+    image.src = run.images[name];
+    image.alt = "What the agent saw";
+    pictures.append(image);
+  }
+  return pictures;
+}
+
+function shownText(text) {
+  if (text.length < 240) return make("p", "shown", text);
+  const details = make("details", "shown");
+  details.append(make("summary", "", text.trim().split("\n")[0]), make("div", "", text));
+  return details;
+}
+
+function turnView(turn, index, total) {
+  const card = make("div", "turn");
+  card.append(make("h5", "", "Turn " + (index + 1) + " of " + total), picturesView(turn.images));
+  const body = make("div");
+  body.append(shownText(turn.text));
+  for (const [name, title] of [["parse_error", "Not understood: "], ["worker_error", "World failed: "]]) {
+    if (!turn[name]) continue;
+    const error = make("p", "error");
+    error.append(make("b", "", title), turn[name]);
+    body.append(error);
+  }
+  if (turn.stop_reason !== "stop") {
+    const error = make("p", "error");
+    const reason = turn.stop_reason === "length" ? "the response hit the token limit" : "no response could be had";
+    error.append(make("b", "", "Cut off: "), reason);
+    body.append(error);
+  }
+  const sections = Object.entries(turn.sections);
+  if (sections.length) for (const [name, text] of sections) body.append(sectionView(name, text, turn.claims[name]));
+  else body.append(sectionView("raw-response", turn.response || "(nothing)", undefined));
+  body.append(resultView(turn));
+  card.append(body);
+  return card;
+}
+
+function sectionView(name, text, claim) {
+  const part = make("div", "part " + name);
+  const title = make("b", "", name === "raw-response" ? "response, as it came" : name);
+  const said = make("div", "said");
+  part.append(title, said);
+  if (!claim) {
+    said.textContent = text;
+    return part;
+  }
+  for (const [piece, differs] of claim.segments) said.append(differs ? make("mark", "", piece) : piece);
+  if (claim.verdict !== "unknown") {
+    title.append(make("span", claim.verdict, claim.verdict === "same" ? "true" : "differs from the truth"));
+  }
+  if (claim.verdict !== "same" && claim.truth) {
+    const truth = make("div", "truth");
+    truth.append(make("b", "", "truth"), claim.truth);
+    part.append(truth);
+  }
+  return part;
+}
+
+function chip(name, value, kind) {
+  const sign = value > 0 ? " plus" : value < 0 ? " minus" : "";
+  const element = make("span", "chip " + kind + sign, name.replaceAll("_", " "));
+  element.append(make("b", "", signed(value)));
+  return element;
+}
+
+function resultView(turn) {
+  const result = make("div", "result");
+  const done = (turn.actions || []).join(", ") || "nothing";
+  const left = turn.optimal_actions_left;
+  let text = "Carried out: " + done;
+  if (left !== null && left !== undefined) text += ", which leaves " + left + " to go at best";
+  if (turn.terminated) text += "; the world ended";
+  if (turn.truncated) text += "; out of turns";
+  result.append(make("p", "note", text), chip("reward", turn.reward, "total"));
+  for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "raw"));
+  for (const [name, value] of Object.entries(turn.shaping || {})) result.append(chip(name, value, "shaping"));
+  return result;
+}
+
+function finalView(final) {
+  const card = make("div", "turn");
+  const body = make("div");
+  body.append(shownText(final.text));
+  card.append(make("h5", "", "In the end"), picturesView(final.images), body);
+  return card;
+}
+
+function go(step) {
+  const index = view.index + step;
+  if (index >= 0 && index < chosen(view.filter).length) set({ index });
+}
+
+if (labels.length) {
+  document.getElementById("previous").addEventListener("click", () => go(-1));
+  document.getElementById("next").addEventListener("click", () => go(1));
+  document.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    go(step);
+  });
+  show();
+}

@@ -1,0 +1,116 @@
+"""Panels as inline SVG that takes its colours from the page, so that one drawing serves light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from training.report.axes import SMOOTH_FROM_NUM_POINTS, short, smooth, ticks, y_range
+from training.report.panels import Estimates, Panel
+
+_MAX_POINTS = 600
+"""More points than pixels only make the file larger."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """Where a panel's plot area lies and what it spans.
+
+    Attributes:
+        width_px: Width of the drawing.
+        height_px: Height of the drawing.
+        x_span: First and last iteration.
+        y_span: Lowest and highest value.
+    """
+
+    width_px: float
+    height_px: float
+    x_span: tuple[float, float]
+    y_span: tuple[float, float]
+    left_px: float = 44.0
+    right_px: float = 12.0
+    top_px: float = 8.0
+    bottom_px: float = 22.0
+
+    def x(self, value: float) -> float:
+        """Returns the horizontal pixel of an iteration."""
+        low, high = self.x_span
+        inner = self.width_px - self.left_px - self.right_px
+        return round(self.left_px + (value - low) / (high - low) * inner, 1)
+
+    def y(self, value: float) -> float:
+        """Returns the vertical pixel of a value."""
+        low, high = self.y_span
+        inner = self.height_px - self.top_px - self.bottom_px
+        return round(self.height_px - self.bottom_px - (value - low) / (high - low) * inner, 1)
+
+
+def frame_of(panel: Panel, x_span: tuple[float, float]) -> Frame:
+    """Returns the frame of a panel: wide ones span the page."""
+    width_px, height_px = (1080.0, 300.0) if panel.is_wide else (340.0, 168.0)
+    return Frame(width_px=width_px, height_px=height_px, x_span=x_span, y_span=y_range(panel))
+
+
+def draw(panel: Panel, frame: Frame) -> str:
+    """Returns a panel as an SVG element.
+
+    Args:
+        panel: What to draw.
+        frame: Where.
+    """
+    parts = [*_grid(panel, frame)]
+    for curve in panel.curves:
+        parts += _line(curve.xs, curve.ys, frame)
+    for index, estimates in enumerate(panel.estimates):
+        parts += _intervals(estimates, frame, index)
+    parts.append(f'<line class="cursor" y1="{frame.top_px}" y2="{frame.height_px - frame.bottom_px}" x1="-9" x2="-9"/>')
+    size = f"{frame.width_px:g} {frame.height_px:g}"
+    return f'<svg viewBox="0 0 {size}" role="img" aria-label="{escape(panel.title)}">{"".join(parts)}</svg>'
+
+
+def _grid(panel: Panel, frame: Frame) -> Iterable[str]:
+    right = frame.width_px - frame.right_px
+    for value in ticks(*frame.y_span, num_intervals=4 if panel.is_wide else 3):
+        y = frame.y(value)
+        yield f'<line class="grid" x1="{frame.left_px}" x2="{right}" y1="{y}" y2="{y}"/>'
+        yield f'<text x="{frame.left_px - 7}" y="{y + 3.5}" text-anchor="end">{short(value, panel.scale)}</text>'
+    for value in ticks(*frame.x_span, num_intervals=8 if panel.is_wide else 4):
+        yield f'<text x="{frame.x(value)}" y="{frame.height_px - 5}" text-anchor="middle">{short(value)}</text>'
+
+
+def _line(xs: Sequence[float], ys: Sequence[float | None], frame: Frame) -> Iterable[str]:
+    """Draws a curve; a long one as a faint line with its running mean above it."""
+    if len(ys) < SMOOTH_FROM_NUM_POINTS:
+        yield from _strokes("curve", xs, ys, frame)
+    else:
+        yield from _strokes("raw", xs, ys, frame)
+        yield from _strokes("curve", xs, smooth(ys), frame)
+
+
+def _strokes(kind: str, xs: Sequence[float], ys: Sequence[float | None], frame: Frame) -> Iterable[str]:
+    """Draws the pieces of a line between missing values; a piece of one point becomes a dot."""
+    stride = -(-len(xs) // _MAX_POINTS)
+    pieces: list[list[str]] = [[]]
+    for x, y in list(zip(xs, ys, strict=True))[::stride]:
+        if y is None:
+            pieces.append([])
+        else:
+            pieces[-1].append(f"{frame.x(x)} {frame.y(y)}")
+    for piece in filter(None, pieces):
+        path = piece * 2 if len(piece) == 1 else piece
+        yield f'<path class="{kind}" d="M{"L".join(path)}"/>'
+
+
+def _intervals(estimates: Estimates, frame: Frame, index: int) -> Iterable[str]:
+    kind = f"estimate series{index % 3}"
+    band = [(x, high) for x, high in zip(estimates.xs, estimates.highs, strict=True)]
+    band += [(x, low) for x, low in zip(estimates.xs, estimates.lows, strict=True)][::-1]
+    yield f'<g class="{kind}">'
+    if len(estimates.xs) > 1:
+        yield f'<path class="band" d="M{"L".join(f"{frame.x(x)} {frame.y(y)}" for x, y in band)}Z"/>'
+    for x, y, low, high in zip(estimates.xs, estimates.ys, estimates.lows, estimates.highs, strict=True):
+        across, title = frame.x(x), f"{estimates.name}: {short(y, 'rate')} ({short(low, 'rate')}–{short(high, 'rate')})"
+        yield f'<path class="whisker" d="M{across} {frame.y(low)}V{frame.y(high)}"/>'
+        yield f'<circle cx="{across}" cy="{frame.y(y)}" r="4.5"><title>{escape(title)}</title></circle>'
+    yield "</g>"

@@ -1,0 +1,133 @@
+"""How sure a success rate is: Wilson's interval, and McNemar's exact test of the same levels twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import NamedTuple
+
+
+class Interval(NamedTuple):
+    """A confidence interval of a rate, both ends within 0 and 1.
+
+    Attributes:
+        low: Lower end.
+        high: Upper end.
+    """
+
+    low: float
+    high: float
+
+
+def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.95) -> Interval:
+    """Returns Wilson's score interval of a success rate, without continuity correction.
+
+    Unlike the interval of the normal approximation it stays within 0 and 1 and has a width even when no
+    trial, or every trial, succeeded.
+
+    Args:
+        num_successes: Trials that succeeded, from 0 to `num_trials`.
+        num_trials: Independent trials, at least 1.
+        confidence: Two-sided confidence, strictly between 0 and 1.
+
+    Returns:
+        The interval.
+
+    Raises:
+        ValueError: If an argument is out of range.
+
+    Source: Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212; method 3 of Newcombe, Stat. Med. 17 (1998) 857-872.
+    """
+    if num_trials < 1 or not 0 <= num_successes <= num_trials:
+        raise ValueError(
+            "wilson_interval needs 0 <= num_successes <= num_trials and at least one trial; "
+            f"got {num_successes} of {num_trials}."
+        )
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}.")
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    rate = num_successes / num_trials
+    shrink = 1 + z**2 / num_trials
+    centre = (rate + z**2 / (2 * num_trials)) / shrink
+    margin = z * math.sqrt((rate * (1 - rate) + z**2 / (4 * num_trials)) / num_trials) / shrink
+    # At the edges the formula gives exactly 0 and 1; rounding must not leave 1e-17 in their place.
+    low = 0.0 if num_successes == 0 else max(0.0, centre - margin)
+    high = 1.0 if num_successes == num_trials else min(1.0, centre + margin)
+    return Interval(low, high)
+
+
+def mcnemar_exact(num_only_before: int, num_only_after: int) -> float:
+    """Returns the two-sided p-value of McNemar's exact test.
+
+    If training changed nothing, a level whose outcome changed is as likely to have been won as lost, so
+    the smaller count follows a binomial distribution with probability 1/2. Levels with equal outcomes
+    carry no information.
+
+    Args:
+        num_only_before: Pairs that succeeded before and failed after.
+        num_only_after: Pairs that failed before and succeeded after.
+
+    Returns:
+        The p-value, in (0, 1]; 1 when no outcome changed.
+
+    Raises:
+        ValueError: If a count is negative.
+
+    Source: McNemar, Psychometrika 12 (1947) 153-157, with the exact binomial tail in place of chi-squared.
+    """
+    if num_only_before < 0 or num_only_after < 0:
+        raise ValueError(
+            f"mcnemar_exact needs two counts of at least 0; got {num_only_before} and {num_only_after}."
+        )
+    num_changed = num_only_before + num_only_after
+    fewer = min(num_only_before, num_only_after)
+    tail = sum(math.comb(num_changed, count) for count in range(fewer + 1))
+    return min(1.0, 2 * tail / (1 << num_changed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedOutcomes:
+    """Outcomes of the same trials before and after.
+
+    Attributes:
+        num_both: Succeeded both times.
+        num_only_before: Succeeded before, failed after.
+        num_only_after: Failed before, succeeded after.
+        num_neither: Failed both times.
+    """
+
+    num_both: int
+    num_only_before: int
+    num_only_after: int
+    num_neither: int
+
+    @property
+    def num_pairs(self) -> int:
+        """Trials that were made both times."""
+        return self.num_both + self.num_only_before + self.num_only_after + self.num_neither
+
+    @property
+    def p_value(self) -> float:
+        """P-value of McNemar's exact test that nothing changed."""
+        return mcnemar_exact(self.num_only_before, self.num_only_after)
+
+
+def pair_outcomes(before: Mapping[Hashable, bool], after: Mapping[Hashable, bool]) -> PairedOutcomes:
+    """Counts the outcomes of the trials that were made both times.
+
+    Args:
+        before: Success of each trial by a key that names it, such as world and seed.
+        after: The same afterwards. Keys that only one of the two has are left out.
+
+    Returns:
+        The counts.
+    """
+    pairs = [(before[key], after[key]) for key in before if key in after]
+    return PairedOutcomes(
+        num_both=pairs.count((True, True)),
+        num_only_before=pairs.count((True, False)),
+        num_only_after=pairs.count((False, True)),
+        num_neither=pairs.count((False, False)),
+    )

@@ -1,0 +1,46 @@
+"""`--set NAME=VALUE`: a world's arguments on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from vlm_envs.errors import ConfigError
+
+
+def add_set_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds `--set NAME=VALUE`, which may be repeated."""
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an argument of the world, such as num_boxes=2; may be repeated",
+    )
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """Returns settings as arguments of a world.
+
+    Args:
+        texts: Each `NAME=VALUE`; a value is a Python literal, or a string where it is none.
+
+    Returns:
+        Value by name; the last one counts.
+
+    Raises:
+        ConfigError: If a text has no name or no equals sign.
+    """
+    return dict(_parse_setting(text) for text in texts)
+
+
+def _parse_setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ConfigError(f"--set takes NAME=VALUE, such as num_boxes=2; got {text!r}.")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value

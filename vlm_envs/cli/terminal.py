@@ -1,0 +1,84 @@
+"""Pictures in a terminal: two pixels a character, drawn with the upper half block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TextIO
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+Colors = Literal["24bit", "256", "none"]
+COLORS: tuple[Colors, ...] = ("24bit", "256", "none")
+
+UPPER_HALF_BLOCK = "▀"
+CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
+"""Brightness of each of the six steps a channel has among xterm's 256 colours."""
+
+RESET = "\x1b[0m"
+ENTER_SCREEN = "\x1b[?1049h\x1b[?25l"
+LEAVE_SCREEN = "\x1b[?25h\x1b[?1049l"
+
+
+def colors_of(stream: TextIO, environ: Mapping[str, str]) -> Colors:
+    """Returns how many colours a stream can show.
+
+    Args:
+        stream: Where the picture will be written.
+        environ: Environment variables; `NO_COLOR`, `COLORTERM` and `TERM` are read.
+
+    Returns:
+        `"24bit"`, `"256"`, or `"none"` when it is no terminal or colours are not wanted.
+    """
+    term = environ.get("TERM", "")
+    if not stream.isatty() or "NO_COLOR" in environ or term in ("", "dumb"):
+        return "none"
+    if environ.get("COLORTERM") in ("truecolor", "24bit") or term.endswith("-direct"):
+        return "24bit"
+    return "256" if "256color" in term else "none"
+
+
+def half_blocks(
+    image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: int, max_rows: int
+) -> list[str]:
+    """Returns a picture as lines of text, shrunk to fit and never enlarged.
+
+    Args:
+        image: uint8[H, W, 3].
+        colors: `"24bit"` or `"256"`.
+        max_columns: Characters a line may have.
+        max_rows: Lines there may be.
+
+    Returns:
+        One string a line, each ending with a colour reset.
+    """
+    height, width = image.shape[:2]
+    scale = min(1.0, max_columns / width, 2 * max_rows / height)
+    num_columns = max(1, int(width * scale))
+    num_rows = max(1, int(height * scale) // 2)
+    small = Image.fromarray(image).resize((num_columns, 2 * num_rows), Image.Resampling.BOX)
+    pixels = np.asarray(small, np.uint8)
+    return [_line(pixels[2 * row], pixels[2 * row + 1], colors) for row in range(num_rows)]
+
+
+def _line(upper: npt.NDArray[np.uint8], lower: npt.NDArray[np.uint8], colors: Colors) -> str:
+    """Returns one line of characters; a colour is written only where it changes."""
+    parts: list[str] = []
+    shown: tuple[str, str] | None = None
+    for top, bottom in zip(upper, lower, strict=True):
+        pair = _color(top, colors), _color(bottom, colors)
+        if pair != shown:
+            parts.append(f"\x1b[38;{pair[0]};48;{pair[1]}m")
+            shown = pair
+        parts.append(UPPER_HALF_BLOCK)
+    return "".join(parts) + RESET
+
+
+def _color(pixel: npt.NDArray[np.uint8], colors: Colors) -> str:
+    """Returns the part of an escape sequence that names a colour."""
+    red, green, blue = (int(value) for value in pixel)
+    if colors == "24bit":
+        return f"2;{red};{green};{blue}"
+    steps = [int(np.abs(np.subtract(CUBE_LEVELS, value)).argmin()) for value in (red, green, blue)]
+    return f"5;{16 + 36 * steps[0] + 6 * steps[1] + steps[2]}"

@@ -1,0 +1,97 @@
+"""Every error this package raises on purpose.
+
+One root, `VLMEnvsError`; each leaf also inherits the built-in exception a caller would expect, so
+`except ValueError` keeps working. A message says what was expected, what came and what to do. Bad *model*
+output never appears here: it is data and is explained in `info["parse_error"]`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class VLMEnvsError(Exception):
+    """Root of all errors raised on purpose by `vlm_envs`."""
+
+
+class ConfigError(VLMEnvsError, ValueError):
+    """An argument of a world, space or wrapper is not usable."""
+
+
+class LevelError(VLMEnvsError, ValueError):
+    """A level given by the caller cannot be read or cannot be solved."""
+
+
+class GenerationError(VLMEnvsError, RuntimeError):
+    """No level with the asked-for properties was found within the allowed tries."""
+
+
+class SolverLimitError(VLMEnvsError, RuntimeError):
+    """An exact solver stopped at its node limit, so the answer is unknown (never guessed)."""
+
+
+class EpisodeOverError(VLMEnvsError, RuntimeError):
+    """`step` was called before `reset` or after the episode had ended."""
+
+
+class WorldContractError(VLMEnvsError, AssertionError):
+    """A world breaks the contract that `vlm_envs.testing.check_world` checks."""
+
+
+class WorkerError(VLMEnvsError, RuntimeError):
+    """A vector-env worker failed; the message carries the worker's own traceback."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns ``" Did you mean 'x'?"`` for the closest known name, or an empty string.
+
+    Args:
+        name: What the caller wrote.
+        known: The names that exist.
+
+    Returns:
+        A sentence with a leading space, ready to append to an error message.
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def require_choice(what: str, value: object, choices: Iterable[str]) -> str:
+    """Returns `value` if it is one of `choices`, else raises.
+
+    Args:
+        what: The argument's name, for the message.
+        value: What came.
+        choices: What is allowed.
+
+    Returns:
+        The value, typed as a string.
+
+    Raises:
+        ConfigError: If `value` is not one of `choices`.
+    """
+    allowed = list(choices)
+    if isinstance(value, str) and value in allowed:
+        return value
+    hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
+    raise ConfigError(f"{what} must be one of {', '.join(map(repr, allowed))}; got {value!r}.{hint}")
+
+
+def require_positive(what: str, value: object, *, minimum: int = 1) -> int:
+    """Returns `value` if it is an integer of at least `minimum`, else raises.
+
+    Args:
+        what: The argument's name, for the message.
+        value: What came.
+        minimum: Smallest allowed value.
+
+    Returns:
+        The value, typed as an integer.
+
+    Raises:
+        ConfigError: If `value` is not an integer or is too small.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ConfigError(f"{what} must be an integer of at least {minimum}; got {value!r}.")
+    return value

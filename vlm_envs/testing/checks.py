@@ -1,0 +1,277 @@
+"""The clauses of the contract. Each is a function of a `Subject`; its docstring is the clause it checks."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import warnings
+from collections.abc import Callable
+from functools import partial
+
+import gymnasium as gym
+from gymnasium.utils.env_checker import check_env
+
+from vlm_envs.errors import ConfigError, EpisodeOverError, LevelError
+from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_seeds
+from vlm_envs.testing.episodes import (
+    BAD_RESPONSES,
+    episode_digest,
+    first_seed,
+    oracle_responses,
+    rest_of_episode,
+    transitions,
+    write_response,
+)
+from vlm_envs.testing.processes import EPISODE_SEED, digests_elsewhere
+from vlm_envs.testing.subject import NotApplicableError, Subject, expect_error, require
+
+INFO_TYPES: dict[str, type | tuple[type, ...]] = {
+    "success": bool,
+    "reward_terms": dict,
+    "state_text": str,
+    "state": dict,
+    "state_hash": str,
+    "action_valid": bool,
+    "action_effective": bool,
+    "format_correct": bool,
+    "parse_error": (str, type(None)),
+    "sections": dict,
+    "actions": tuple,
+    "turn": int,
+    "optimal_actions_left": (int, type(None)),
+}
+"""Keys every `info` has, at reset and at every step, and the types of their values."""
+
+NUM_ORACLE_SEEDS = 4
+NUM_SPLIT_LEVELS = 64
+TOLERANCE = 1e-9
+
+
+def is_a_gymnasium_env(subject: Subject) -> None:
+    """Gymnasium's own `check_env` passes without a warning."""
+    world = subject.make()
+    if world.max_turns < 2:
+        raise NotApplicableError("check_env wants a first step that does not truncate; there is one turn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(world)
+
+
+def info_is_complete(subject: Subject) -> None:
+    """`info` has every key of `INFO_TYPES`, with the right types, at reset and at every step."""
+    for where, _, _, info in transitions(subject.make()):
+        for key, expected in INFO_TYPES.items():
+            require(key in info, f"{where}: info lacks {key!r}")
+            came = type(info[key])
+            require(
+                isinstance(info[key], expected), f"{where}: info[{key!r}] should be {expected}, is {came}"
+            )
+
+
+def observations_are_in_their_space(subject: Subject) -> None:
+    """Every observation is in `observation_space`, and has text, and a picture unless the mode is `text`."""
+    world = subject.make()
+    keys = {"text"} if world.obs_mode == "text" else {"text", "image"}
+    for where, observation, _, _ in transitions(world):
+        require(observation in world.observation_space, f"{where}: not in {world.observation_space}")
+        require(set(observation) == keys, f"{where}: has {sorted(observation)}, should have {sorted(keys)}")
+
+
+def reward_terms_sum_to_the_reward(subject: Subject) -> None:
+    """`info["reward_terms"]` sums to the reward of each step and is empty at reset."""
+    for where, _, reward, info in transitions(subject.make()):
+        terms = info["reward_terms"]
+        if where == "reset":
+            require(not terms, f"reset: reward_terms should be empty, are {terms}")
+        require(abs(sum(terms.values()) - reward) < TOLERANCE, f"{where}: {terms} do not sum to {reward}")
+
+
+def bad_responses_are_data(subject: Subject) -> None:
+    """No response raises; bad ones move nothing, lose the format reward and are explained."""
+    for name, response in BAD_RESPONSES.items():
+        world = subject.make()
+        _, before = world.reset(seed=first_seed(world))
+        observation, reward, _, _, info = world.step(response)
+        error, idle = info["parse_error"], sum(world.task.idle_terms().values())
+        require(not info["format_correct"], f"{name}: counts as correct format")
+        require("format" not in info["reward_terms"], f"{name}: is paid the format reward")
+        require(bool(error), f"{name}: info['parse_error'] does not explain it")
+        require(error in observation["text"], f"{name}: the next observation does not explain it")
+        require(info["state_hash"] == before["state_hash"], f"{name}: changes the state")
+        require(abs(reward - idle) < TOLERANCE, f"{name}: earns {reward}, idling earns {idle}")
+
+
+def oracle_is_maximal(subject: Subject) -> None:
+    """The plan succeeds within the limits, each action is one less to go, and it earns `task.best_return`."""
+    world = subject.make()
+    for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
+        _, info = world.reset(seed=seed)
+        plan = world.dynamics.plan(world.state)
+        if plan is None:
+            raise NotApplicableError("there is no exact solver")
+        require(info["optimal_actions_left"] == len(plan), f"seed {seed}: optimal_actions_left is wrong")
+        total, num_left, terminated, truncated = 0.0, len(plan), False, False
+        for response in oracle_responses(world, plan):
+            require(not truncated, f"seed {seed}: a plan of {len(plan)} actions does not fit into the limits")
+            require(not terminated, f"seed {seed}: the world ends before its plan does")
+            _, _, terminated, truncated, info = world.step(response)
+            require(info["format_correct"], f"seed {seed}: {response!r} is refused: {info['parse_error']}")
+            total += sum(value for name, value in info["reward_terms"].items() if name != "format")
+            num_left -= len(info["actions"])
+            left = info["optimal_actions_left"]
+            require(left == num_left, f"seed {seed}: optimal_actions_left is {left}, the plan has {num_left}")
+        best = world.task.best_return(len(plan))
+        require(info["success"] and terminated, f"seed {seed}: the plan does not succeed")
+        require(abs(total - best) < TOLERANCE, f"seed {seed}: the plan earns {total}, best_return is {best}")
+
+
+def idling_is_the_floor(subject: Subject) -> None:
+    """Saying nothing earns `idle_terms` each turn and is truncated, not terminated, at `max_turns`."""
+    world = subject.make()
+    world.reset(seed=first_seed(world))
+    floor = sum(world.task.idle_terms().values())
+    for turn in range(1, world.max_turns + 1):
+        _, reward, terminated, truncated, info = world.step("")
+        where = f"turn {turn} of {world.max_turns}"
+        require(abs(reward - floor) < TOLERANCE, f"{where}: idling earns {reward}, idle_terms say {floor}")
+        require(not terminated and not info["success"], f"{where}: idling ends or solves the world")
+        require(truncated == (turn == world.max_turns), f"{where}: truncated is {truncated}")
+
+
+def action_limit_is_kept(subject: Subject) -> None:
+    """A longer list is cut at `max_actions_per_turn`, which costs no format reward."""
+    world = subject.make()
+    limit = world.max_actions_per_turn
+    if not world.task.grammar.separator:
+        raise NotApplicableError("a turn has one action")
+    world.reset(seed=first_seed(world))
+    plan = world.dynamics.plan(world.state)
+    if not plan:
+        raise NotApplicableError("there is no exact solver")
+    _, _, _, _, info = world.step(write_response(world, [plan[0]] * (limit + 3)))
+    require(info["format_correct"], f"the longer list is refused: {info['parse_error']}")
+    require(
+        len(info["actions"]) <= limit, f"{len(info['actions'])} actions carried out, the limit is {limit}"
+    )
+
+
+def same_seed_gives_the_same_bytes(subject: Subject) -> None:
+    """The same seed gives the same episode, byte for byte, whatever the process and `PYTHONHASHSEED`."""
+    here = episode_digest(subject.make(), EPISODE_SEED)
+    require(episode_digest(subject.make(), EPISODE_SEED) == here, "two episodes of one process differ")
+    entry_point = gym.spec(subject.env_id.removeprefix("vlm_envs:")).entry_point
+    if not isinstance(entry_point, str):
+        raise NotApplicableError("another process can make a world only from a string entry point")
+    for digest in digests_elsewhere(subject, entry_point, ("1", "2")):
+        require(digest == here, "another process shows a different episode")
+
+
+def copies_continue_identically(subject: Subject) -> None:
+    """A pickled or deep-copied world goes on mid-episode exactly as the original does."""
+    world = subject.make()
+    world.reset(seed=first_seed(world))
+    if world.max_turns > 1:
+        world.step("")
+    twins = {"pickle": pickle.loads(pickle.dumps(world)), "deepcopy": copy.deepcopy(world)}
+    expected = rest_of_episode(world)
+    for how, twin in twins.items():
+        require(rest_of_episode(twin) == expected, f"the copy made by {how} goes on differently")
+
+
+def levels_round_trip(subject: Subject) -> None:
+    """The text of a level loads the same state again, and the same start of an episode."""
+    world = subject.make()
+    for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
+        observation, info = world.reset(seed=seed)
+        state, level = world.state, world.dynamics.dump(world.state)
+        loaded, loaded_info = world.reset(options={"level": level})
+        require(world.state == state, f"seed {seed}: the dumped level loads as another state:\n{level}")
+        require(world.dynamics.dump(world.state) == level, f"seed {seed}: the loaded level dumps differently")
+        require(loaded["text"] == observation["text"], f"seed {seed}: the loaded level starts differently")
+        require(loaded_info["state_hash"] == info["state_hash"], f"seed {seed}: the state_hash differs")
+
+
+def splits_are_disjoint(subject: Subject) -> None:
+    """Train, val and test own disjoint seeds, and no level of one occurs in another."""
+    keys: dict[str, set[bytes]] = {}
+    for split in SPLITS:
+        world = subject.make(split=split)
+        keys[split] = set()
+        for seed in split_seeds(split, NUM_SPLIT_LEVELS):
+            world.reset(seed=seed)
+            keys[split].add(world.dynamics.level_key(world.state))
+        require(len(keys[split]) > 1, f"{NUM_SPLIT_LEVELS} seeds of split {split!r} all give one level")
+    for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
+        shared = keys[first] & keys[second]
+        require(
+            not shared, f"{first} and {second} share {len(shared)} levels, e.g. {next(iter(shared), b'')!r}"
+        )
+        ranges = SPLIT_SEEDS[first], SPLIT_SEEDS[second]
+        apart = ranges[0].stop <= ranges[1].start or ranges[1].stop <= ranges[0].start
+        require(apart, f"{first} and {second} share seeds")
+
+
+def ground_truth_is_where_it_belongs(subject: Subject) -> None:
+    """The state in words is in the text of text modes, and no piece of it leaks into that of image mode."""
+    world = subject.make()
+    seeds = list(split_seeds(world.split, NUM_ORACLE_SEEDS))
+    starts = [world.reset(seed=seed) for seed in seeds]
+    texts = [observation["text"] for observation, _ in starts]
+    if "text" in world.obs_mode:
+        for seed, text, (_, info) in zip(seeds, texts, starts, strict=True):
+            require(info["state_text"] in text, f"seed {seed}: the text does not show the state")
+        return
+    for seed, text, (_, info) in zip(seeds, texts, starts, strict=True):
+        # The instructions may show an example that happens to be true; a leak is what depends on the level
+        leaks = [
+            p for p in _pieces(info["state_text"]) if p in text and not all(p in other for other in texts)
+        ]
+        require(not leaks, f"seed {seed}: the first text gives away {leaks}")
+    for where, observation, _, info in transitions(world):
+        if where != "reset":
+            leaks = [piece for piece in _pieces(info["state_text"]) if piece in observation["text"]]
+            require(not leaks, f"{where}: the text gives away {leaks}")
+
+
+def _pieces(state_text: str) -> set[str]:
+    """Returns what would give a state away: the whole text, its lines, its sentences, its coordinates."""
+    lines = state_text.split("\n")
+    sentences = [sentence.strip(" .") for line in lines for sentence in line.split(". ")]
+    coordinates = re.findall(r"\(\s*-?\d+(?:\s*,\s*-?\d+)+\s*\)", state_text)
+    return {piece for piece in (state_text, *lines, *sentences, *coordinates) if len(piece) >= 3}
+
+
+def misuse_is_explained(subject: Subject) -> None:
+    """Unknown arguments, options and levels, and steps outside an episode, raise this package's errors."""
+    world = subject.make()
+    expect_error(EpisodeOverError, "a step before reset", lambda: world.step(""))
+    expect_error(ConfigError, "an unknown reset option", lambda: world.reset(options={"levle": ""}))
+    expect_error(LevelError, "an unreadable level", lambda: world.reset(options={"level": "\ud800?"}))
+    names = ("prompt_format", "representation", "obs_mode", "split")
+    wrong = {**dict.fromkeys(names, "nonsense"), "max_turns": 0, "max_actions_per_turn": 0}
+    for name, value in wrong.items():
+        expect_error(ConfigError, f"{name}={value!r}", partial(subject.make, **{name: value}))
+    world.reset(seed=first_seed(world))
+    for _ in range(world.max_turns):
+        world.step("")
+    expect_error(EpisodeOverError, "a step after the end", lambda: world.step(""))
+
+
+CHECKS: tuple[Callable[[Subject], None], ...] = (
+    is_a_gymnasium_env,
+    info_is_complete,
+    observations_are_in_their_space,
+    reward_terms_sum_to_the_reward,
+    bad_responses_are_data,
+    oracle_is_maximal,
+    idling_is_the_floor,
+    action_limit_is_kept,
+    same_seed_gives_the_same_bytes,
+    copies_continue_identically,
+    levels_round_trip,
+    splits_are_disjoint,
+    ground_truth_is_where_it_belongs,
+    misuse_is_explained,
+)
+"""Every clause of the contract, in the order they are run."""

@@ -1,0 +1,124 @@
+"""Episodes played by the oracle, by chance and by nonsense, for checks and for digests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from vlm_envs.splits import split_seeds
+from vlm_envs.testing.subject import AnyWorld
+
+BAD_RESPONSES: dict[str, str] = {
+    "empty": "",
+    "blank": " \n\t ",
+    "prose": "I would go left, I think.",
+    "unicode": "Ж世界🙂\u202e\u0301",
+    "huge": "<answer>" * 125_000,
+    "surrogates": "<answer>\ud800\udfff\ud800</answer>",
+    "nul": "\x00<answer>\x00</answer>",
+    "nested": "<think><answer><think></answer></think>",
+}
+"""What a model may say although no world understands it."""
+
+
+def write_response(world: AnyWorld, actions: Sequence[Any], *, thought: str = "") -> str:
+    """Returns a response in the world's format that carries out the given actions.
+
+    Args:
+        world: The world that will read it.
+        actions: Actions of the world's dynamics, at most as many as one turn carries out.
+        thought: Text of every section but the answer.
+    """
+    separator = world.task.grammar.separator
+    answer = (f"{separator} " if separator else "").join(
+        world.task.write_action(action) for action in actions
+    )
+    sections = dict.fromkeys(world.response_format.sections, thought)
+    return world.response_format.write({**sections, "answer": answer})
+
+
+def oracle_responses(world: AnyWorld, plan: Sequence[Any]) -> Iterator[str]:
+    """Yields the responses that carry out a plan, a turn's worth of actions each."""
+    size = world.max_actions_per_turn if world.task.grammar.separator else 1
+    for start in range(0, len(plan), size):
+        yield write_response(world, plan[start : start + size])
+
+
+def episode_digest(world: AnyWorld, seed: int) -> str:
+    """Plays a random episode and returns a digest of every byte it showed.
+
+    Args:
+        world: The world; it is reset.
+        seed: Seed of the episode and of what is said in it.
+
+    Returns:
+        Hexadecimal BLAKE2b of observations, rewards, flags and `info`.
+    """
+    observation, info = world.reset(seed=seed)
+    digest = hashlib.blake2b(digest_size=16)
+    _absorb(digest, observation)
+    _absorb(digest, info)
+    _play(world, seed, digest)
+    return digest.hexdigest()
+
+
+def _play(world: AnyWorld, seed: int, digest: hashlib.blake2b) -> None:
+    """Plays an episode to its end with shuffled pieces of the oracle's plan and some nonsense between."""
+    rng = np.random.default_rng(seed)
+    over = False
+    while not over:
+        plan = world.dynamics.plan(world.state) or ()
+        picks = [plan[i] for i in rng.permutation(len(plan))[: world.max_actions_per_turn]]
+        sensible = bool(picks) and rng.random() < 0.8
+        size = world.max_actions_per_turn if world.task.grammar.separator else 1
+        response = write_response(world, picks[:size]) if sensible else BAD_RESPONSES["unicode"]
+        observation, reward, terminated, truncated, info = world.step(response)
+        for part in (observation, reward, terminated, truncated, info):
+            _absorb(digest, part)
+        over = terminated or truncated
+
+
+def _absorb(digest: hashlib.blake2b, part: Any) -> None:
+    """Adds a value to a digest; mappings and sequences part by part, so that arrays count byte by byte."""
+    if isinstance(part, np.ndarray):
+        digest.update(f"{part.dtype}{part.shape}".encode() + part.tobytes())
+    elif isinstance(part, dict):
+        for key, value in part.items():
+            digest.update(repr(key).encode())
+            _absorb(digest, value)
+    elif isinstance(part, list | tuple):
+        digest.update(f"{type(part).__name__}{len(part)}".encode())
+        for value in part:
+            _absorb(digest, value)
+    else:
+        digest.update(f"{type(part).__name__} {part!r}".encode())
+
+
+def rest_of_episode(world: AnyWorld) -> str:
+    """Plays to the end and through one more episode, unseeded; returns the digest of both."""
+    digest = hashlib.blake2b(digest_size=16)
+    _play(world, 11, digest)
+    _absorb(digest, world.reset())
+    _play(world, 12, digest)
+    return digest.hexdigest()
+
+
+def first_seed(world: AnyWorld) -> int:
+    """Returns the first seed of the world's split."""
+    return next(split_seeds(world.split, 1))
+
+
+def transitions(world: AnyWorld) -> Iterator[tuple[str, dict[str, Any], float, dict[str, Any]]]:
+    """Yields (where, observation, reward, info) of an oracle's episode, then of one with a bad first turn."""
+    for opening in ((), (BAD_RESPONSES["prose"],)):
+        observation, info = world.reset(seed=first_seed(world))
+        yield "reset", cast(dict[str, Any], observation), 0.0, info
+        plan = world.dynamics.plan(world.state) or ()
+        for number, response in enumerate((*opening, *oracle_responses(world, plan)), start=1):
+            observation, reward, terminated, truncated, info = world.step(response)
+            yield f"step {number}", cast(dict[str, Any], observation), reward, info
+            if terminated or truncated:
+                break

@@ -1,0 +1,55 @@
+"""The world under test, and how a check says that it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from vlm_envs.errors import WorldContractError
+from vlm_envs.registration import make
+from vlm_envs.world import World
+
+AnyWorld = World[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """The world under test.
+
+    Attributes:
+        env_id: Its registered id.
+        kwargs: Arguments it is made with.
+    """
+
+    env_id: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    def make(self, **overrides: Any) -> AnyWorld:
+        """Returns a new world, without Gymnasium's wrappers."""
+        world = make(self.env_id, disable_env_checker=True, **{**self.kwargs, **overrides}).unwrapped
+        require(isinstance(world, World), f"expected a subclass of vlm_envs.world.World, got {type(world)}")
+        return cast(AnyWorld, world)
+
+
+class NotApplicableError(Exception):
+    """Raised by a check for a world the clause says nothing about; recorded as skipped."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raises `WorldContractError` with the message unless the condition holds."""
+    if not condition:
+        raise WorldContractError(message)
+
+
+def expect_error(expected: type[Exception], what: str, misuse: Callable[[], object]) -> None:
+    """Raises `WorldContractError` unless a misuse raises the expected error."""
+    try:
+        misuse()
+    except expected:
+        return
+    except Exception as error:
+        raise WorldContractError(
+            f"{what} raises {type(error).__name__}, should raise {expected.__name__}"
+        ) from error
+    raise WorldContractError(f"{what} raises nothing, should raise {expected.__name__}")

@@ -1,0 +1,117 @@
+"""The one type of data that flows through the whole project: a trajectory of turns.
+
+Made by the rollout loop (`agents`), scored by `judges`, batched by `training`, shown by reports. Token ids are the
+sampled ones and are never re-made from text. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Observation(TypedDict, total=False):
+    """What an agent is shown in one turn.
+
+    Attributes:
+        text: Instructions, feedback and, in text modes, the state in words. Always there.
+        image: uint8[H, W, 3]. There unless the world's `obs_mode` is `"text"`.
+        images: Several pictures (pages, crops), in reading order, for worlds that show more than one.
+    """
+
+    text: str
+    image: npt.NDArray[np.uint8]
+    images: tuple[npt.NDArray[np.uint8], ...]
+
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float32]
+StopReason = Literal["stop", "length", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """One turn: what was shown, what was said, what the world answered.
+
+    Attributes:
+        observation: What the agent saw.
+        prompt_ids: int64[P], tokens appended before the response (the observation, rendered once).
+        response_ids: int64[R], sampled tokens, the end-of-turn token included when it was sampled.
+        sampler_logprobs: float32[R], log-probability of each response token under the distribution it was drawn
+            from (temperature, top-p and suppressed tokens applied).
+        response_text: The response, decoded without special tokens.
+        stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"error"` when no response
+            could be had (an API outage).
+        reward: The world's raw reward; never changed afterwards.
+        reward_terms: Its named parts; they sum to `reward`.
+        terminated: Whether the world ended.
+        truncated: Whether the budget (turns, steps) ended.
+        info: The world's `info` after the step.
+        state: The world's typed state the agent saw.
+    """
+
+    observation: Observation
+    response_text: str
+    stop_reason: StopReason
+    reward: float
+    reward_terms: Mapping[str, float]
+    terminated: bool
+    truncated: bool
+    info: Mapping[str, Any]
+    state: Mapping[str, Any]
+    prompt_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    response_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    sampler_logprobs: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trajectory:
+    """One episode.
+
+    Attributes:
+        env_id: Registered id of the world.
+        seed: Seed it was reset with.
+        turns: The turns in order, at least one.
+        final_observation: What the world showed after the last step.
+        start_state_hash: Hash of the start state; equal for siblings.
+        policy_version: Optimiser step count of the policy that acted; -1 for agents that do not learn.
+    """
+
+    env_id: str
+    seed: int
+    turns: tuple[Turn, ...]
+    final_observation: Observation
+    start_state_hash: str
+    policy_version: int = -1
+
+    @property
+    def success(self) -> bool:
+        """Whether the world counts the episode as solved."""
+        return bool(self.turns[-1].info["success"])
+
+    @property
+    def total_reward(self) -> float:
+        """Sum of the raw rewards."""
+        return float(sum(turn.reward for turn in self.turns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrajectoryGroup:
+    """The G siblings that share one reset seed and so one start state.
+
+    Attributes:
+        trajectories: The siblings.
+
+    Raises:
+        AssertionError: If they do not share world, seed and start state (our own invariant).
+    """
+
+    trajectories: tuple[Trajectory, ...]
+
+    def __post_init__(self) -> None:
+        starts = {(t.env_id, t.seed, t.start_state_hash) for t in self.trajectories}
+        assert len(starts) == 1, f"siblings must share one start, got {sorted(starts)}"

@@ -1,0 +1,164 @@
+"""What a worker does: it owns environments and answers calls on them, over a pipe or directly.
+
+A message is pickled whole; nothing is squeezed into shared-memory arrays, which have no form for text.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from vlm_envs.errors import WorkerError
+
+EnvFn = Callable[[], gym.Env[Any, Any]]
+
+_logger = logging.getLogger(__name__)
+
+
+class Call(NamedTuple):
+    """A method to call, or an attribute to read, on one environment."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvDescription:
+    """What the owner of the workers knows of an environment without holding it."""
+
+    observation_space: gym.Space[Any]
+    action_space: gym.Space[Any]
+    metadata: dict[str, Any]
+    render_mode: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """The answer of one environment.
+
+    Attributes:
+        value: What the call returned; None when nothing came back.
+        error: What the call raised, or None.
+        traceback: The traceback of `error`, as text, because a pipe does not carry it.
+        lost: Why the environment no longer exists (its worker died or hung), or None. A `value` can have
+            arrived before its worker was lost.
+    """
+
+    value: Any = None
+    error: Exception | None = None
+    traceback: str = ""
+    lost: str | None = None
+
+    def unwrap(self) -> Any:
+        """Returns the value, or raises what came instead of it.
+
+        Raises:
+            WorkerError: If the worker was lost.
+            Exception: What the call raised, caused by a `WorkerError` that carries the worker's traceback.
+        """
+        if self.error is not None:
+            raise self.error from WorkerError(f"raised in a worker:\n{self.traceback}")
+        if self.lost is not None:
+            raise WorkerError(f"{self.lost} It is started anew; reset its environments again.")
+        return self.value
+
+
+def _failure(error: Exception) -> Reply:
+    return Reply(error=error, traceback="".join(traceback.format_exception(error)))
+
+
+class EnvGroup:
+    """The environments of one worker.
+
+    Args:
+        env_fns: What makes each environment, by its index in the batch.
+    """
+
+    def __init__(self, env_fns: Mapping[int, EnvFn]) -> None:
+        self._env_fns = env_fns
+        self._broken: set[int] = set()
+        self._envs = {index: env_fn() for index, env_fn in env_fns.items()}
+
+    def describe(self) -> dict[int, EnvDescription]:
+        """Returns the description of each environment."""
+        return {
+            index: EnvDescription(
+                observation_space=env.observation_space,
+                action_space=env.action_space,
+                metadata=dict(env.metadata),
+                render_mode=env.render_mode,
+            )
+            for index, env in self._envs.items()
+        }
+
+    def run(self, index: int, call: Call) -> Reply:
+        """Returns the answer of one environment; whatever the call raises is in it.
+
+        An environment whose `step` fails may be left half changed, so its next `reset` makes it anew.
+        """
+        try:
+            if call.name == "reset" and index in self._broken:
+                self._envs[index] = self._env_fns[index]()
+                self._broken.discard(index)
+            attribute = self._envs[index].get_wrapper_attr(call.name)
+            return Reply(value=attribute(*call.args, **call.kwargs) if callable(attribute) else attribute)
+        except Exception as error:
+            if call.name == "step":
+                self._broken.add(index)
+            return _failure(error)
+
+    def close(self) -> None:
+        """Closes every environment; one that cannot close does not keep the others open."""
+        for index, env in self._envs.items():
+            try:
+                env.close()
+            except Exception:
+                _logger.warning("Environment %d could not be closed.", index, exc_info=True)
+
+
+def _send(pipe: Connection, index: int, reply: Reply) -> None:
+    """Sends a reply, or says why its parts cannot be sent."""
+    if reply.error is not None:
+        try:
+            pickle.loads(pickle.dumps(reply.error))
+        except Exception:
+            reply = replace(reply, error=WorkerError(f"{type(reply.error).__name__}: {reply.error}"))
+    try:
+        pipe.send((index, reply))
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        pipe.send((index, _failure(WorkerError(f"The answer cannot be pickled: {error}"))))
+
+
+def serve(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
+    """Serves environments over a pipe until it is closed; runs in the worker.
+
+    Args:
+        pipe: First gives the descriptions (index -1), then takes `{index: Call}` and gives `(index, Reply)`
+            each.
+        env_fns: What makes each environment, by its index in the batch.
+    """
+    try:
+        try:
+            group = EnvGroup(env_fns)
+        except Exception as error:
+            _send(pipe, -1, _failure(error))
+            return
+        try:
+            _send(pipe, -1, Reply(value=group.describe()))
+            while True:
+                for index, call in pipe.recv().items():
+                    _send(pipe, index, group.run(index, call))
+        finally:
+            group.close()
+    except (EOFError, OSError):
+        pass  # the owner has closed its end, which is how a worker is told to stop
+    finally:
+        pipe.close()

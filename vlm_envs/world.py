@@ -1,0 +1,339 @@
+"""The base of every world: three small parts, composed by one class that owns everything shared.
+
+A world's author writes *dynamics* (states and how they change), a *view* (state to picture and to words)
+and a *task* (what to achieve, how actions are written, what is rewarded). `World` owns prompts, response
+formats, parsing, the format reward, limits, truncation, splits and `info`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar, cast
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from vlm_envs.errors import ConfigError, EpisodeOverError, did_you_mean, require_choice, require_positive
+from vlm_envs.formats import FORMATS, REPRESENTATIONS
+from vlm_envs.parsing import ActionGrammar, ParsedResponse, parse_response
+from vlm_envs.prompts import Briefing, first_prompt, next_prompt
+from vlm_envs.spaces import FreeText
+from vlm_envs.splits import SPLITS
+from vlm_envs.trajectory import Observation
+
+StateT = TypeVar("StateT")
+ActionT = TypeVar("ActionT")
+
+OBS_MODES = ("image", "text", "image+text")
+
+
+class Dynamics(ABC, Generic[StateT, ActionT]):
+    """States and how they change. States are immutable, so every method is a pure function (of `rng`)."""
+
+    @abstractmethod
+    def generate(self, rng: np.random.Generator, split: str) -> StateT:
+        """Returns a new level of a split, drawn with `rng` only."""
+
+    @abstractmethod
+    def load(self, level: str) -> StateT:
+        """Returns the state a level text describes; raises `LevelError` when it cannot."""
+
+    @abstractmethod
+    def dump(self, state: StateT) -> str:
+        """Returns the level text of a state, the inverse of `load`."""
+
+    @abstractmethod
+    def level_key(self, state: StateT) -> bytes:
+        """Returns canonical bytes of a level's content."""
+
+    @abstractmethod
+    def step(self, state: StateT, action: ActionT, rng: np.random.Generator) -> tuple[StateT, bool]:
+        """Returns the next state and whether the action changed anything."""
+
+    @abstractmethod
+    def is_success(self, state: StateT) -> bool:
+        """Returns whether the task is solved."""
+
+    @abstractmethod
+    def is_over(self, state: StateT) -> bool:
+        """Returns whether the world has ended, solved or not."""
+
+    def plan(self, state: StateT) -> tuple[ActionT, ...] | None:
+        """Returns an optimal plan, or None when there is none (or no exact solver)."""
+        return None
+
+    def cost_to_go(self, state: StateT) -> int | None:
+        """Returns the length of an optimal plan, or None when there is none."""
+        plan = self.plan(state)
+        return None if plan is None else len(plan)
+
+
+class View(ABC, Generic[StateT]):
+    """State to picture, and state to words."""
+
+    @abstractmethod
+    def image(self, state: StateT) -> npt.NDArray[np.uint8]:
+        """Returns the picture, uint8[H, W, 3]."""
+
+    @abstractmethod
+    def structured(self, state: StateT) -> Mapping[str, Any]:
+        """Returns the typed ground-truth state."""
+
+    @abstractmethod
+    def describe(self, state: StateT, representation: str) -> str:
+        """Returns the ground-truth state in words of one representation."""
+
+
+class Task(ABC, Generic[StateT, ActionT]):
+    """What to achieve, how actions are written and what is rewarded.
+
+    Attributes:
+        name: The game's name, for prompts.
+        goal: One sentence.
+        rules: Further sentences.
+        grammar: How actions are written.
+        action_names: What the actions are called, for prompts; None when they cannot be listed.
+        representation_help: How the state is written, per representation, for prompts.
+        representations: The representations this world has.
+    """
+
+    name: str
+    goal: str
+    rules: tuple[str, ...]
+    grammar: ActionGrammar[ActionT]
+    action_names: tuple[str, ...] | None = None
+    representation_help: Mapping[str, str]
+    representations: tuple[str, ...] = REPRESENTATIONS
+
+    @abstractmethod
+    def write_action(self, action: ActionT) -> str:
+        """Returns an action as the grammar reads it."""
+
+    @abstractmethod
+    def reward_terms(self, state: StateT, next_state: StateT, *, success: bool) -> dict[str, float]:
+        """Returns the named reward parts of one action."""
+
+    @abstractmethod
+    def idle_terms(self) -> dict[str, float]:
+        """Returns the named reward parts of a turn in which nothing could be carried out."""
+
+    @abstractmethod
+    def best_return(self, num_actions: int) -> float:
+        """Returns the highest task return (format rewards left out) of a plan of that many actions."""
+
+
+class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
+    """A Gymnasium environment whose observations are pictures and whose actions are whole model responses.
+
+    Args:
+        dynamics: States and how they change.
+        view: State to picture and words.
+        task: Goal, action grammar and rewards.
+        prompt_format: Reasoning strategy, a key of `vlm_envs.formats.FORMATS`.
+        representation: How the state is written in words.
+        obs_mode: `"image"`, `"text"` or `"image+text"`; text modes put the true state into the observation.
+        split: Levels of `"train"`, `"val"` or `"test"`.
+        max_turns: Turns before the episode is truncated.
+        max_actions_per_turn: Actions carried out per turn.
+        max_steps: Actions before the episode is truncated; None for no limit besides the turns.
+        format_reward: Paid each turn whose response is in the format.
+        prompt_example: Whether the first prompt shows how the state is written (pretrained models need it).
+        render_mode: None, `"rgb_array"` or `"ansi"`.
+
+    Raises:
+        ConfigError: If an argument is not usable.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 4}  # noqa: RUF012
+
+    def __init__(
+        self,
+        dynamics: Dynamics[StateT, ActionT],
+        view: View[StateT],
+        task: Task[StateT, ActionT],
+        *,
+        prompt_format: str = "grounding_worldmodeling",
+        representation: str = "natural_language",
+        obs_mode: str = "image",
+        split: str = "train",
+        max_turns: int = 3,
+        max_actions_per_turn: int = 3,
+        max_steps: int | None = None,
+        format_reward: float = 0.5,
+        prompt_example: bool = True,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode is not None:
+            require_choice("render_mode", render_mode, self.metadata["render_modes"])
+        self.dynamics, self.view, self.task = dynamics, view, task
+        self.response_format = FORMATS[require_choice("prompt_format", prompt_format, FORMATS)]
+        self.representation = require_choice("representation", representation, task.representations)
+        self.obs_mode = require_choice("obs_mode", obs_mode, OBS_MODES)
+        self.split = require_choice("split", split, SPLITS)
+        self.max_turns = require_positive("max_turns", max_turns)
+        self.max_actions_per_turn = require_positive("max_actions_per_turn", max_actions_per_turn)
+        self.max_steps = None if max_steps is None else require_positive("max_steps", max_steps)
+        self.format_reward = float(format_reward)
+        self.render_mode = render_mode
+        self.briefing = Briefing(
+            task_name=task.name,
+            goal=task.goal,
+            rules=task.rules,
+            action_names=task.action_names,
+            separator=task.grammar.separator,
+            expected_action=task.grammar.expected,
+            response_format=self.response_format,
+            state_help=task.representation_help[self.representation] if prompt_example else "",
+            max_actions_per_turn=self.max_actions_per_turn,
+            max_turns=self.max_turns,
+        )
+        self.action_space = FreeText()
+        self._state: StateT | None = None
+        self._turn = self._num_steps = 0
+        self._over = True
+
+    def _make_observation_space(self, image_shape: tuple[int, int, int]) -> None:
+        """Sets `observation_space` for pictures of one shape; called by the world's constructor."""
+        parts: dict[str, spaces.Space[Any]] = {"text": FreeText()}
+        if self.obs_mode != "text":
+            parts["image"] = spaces.Box(0, 255, image_shape, np.uint8)
+        self.observation_space = cast("spaces.Space[Observation]", spaces.Dict(parts))
+
+    @property
+    def state(self) -> StateT:
+        """The true state.
+
+        Raises:
+            EpisodeOverError: If the world was never reset.
+        """
+        if self._state is None:
+            raise EpisodeOverError("The world has no state yet; call reset(seed=...) first.")
+        return self._state
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts an episode.
+
+        Args:
+            seed: Seed of the world's only random generator.
+            options: `{"level": text}` loads that level instead of generating one.
+
+        Returns:
+            The first observation, instructions included, and `info`.
+
+        Raises:
+            ConfigError: If `options` has an unknown key.
+            LevelError: If the level cannot be read or solved.
+            GenerationError: If no level of the asked-for kind was found.
+        """
+        super().reset(seed=seed)
+        options = options or {}
+        for key in options:
+            if key != "level":
+                raise ConfigError(
+                    f"Unknown reset option {key!r}; known: 'level'.{did_you_mean(str(key), ['level'])}"
+                )
+        level = options.get("level")
+        self._state = (
+            self.dynamics.generate(self.np_random, self.split) if level is None else self.dynamics.load(level)
+        )
+        self._turn = self._num_steps = 0
+        self._over = False
+        observation = self._observe(first_prompt(self.briefing))
+        return observation, self._info(ParsedResponse(), reward_terms={}, carried_out=(), effective=False)
+
+    def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Reads a whole response and carries out its actions.
+
+        Args:
+            action: The model's response, any string.
+
+        Returns:
+            Observation, reward, terminated (the world ended), truncated (turns or steps ran out), info.
+
+        Raises:
+            EpisodeOverError: If the episode is over or was never started.
+        """
+        if self._over:
+            raise EpisodeOverError("The episode is over; call reset() before the next step().")
+        parsed = parse_response(action, self.response_format, self.task.grammar, self.max_actions_per_turn)
+        terms, carried_out, effective = self._carry_out(parsed.actions)
+        if parsed.format_correct:
+            terms["format"] = self.format_reward
+        self._turn += 1
+        terminated = self.dynamics.is_over(self.state)
+        out_of_steps = self.max_steps is not None and self._num_steps >= self.max_steps
+        truncated = not terminated and (self._turn >= self.max_turns or out_of_steps)
+        self._over = terminated or truncated
+        names = tuple(self.task.write_action(done) for done in carried_out)
+        observation = self._observe(
+            next_prompt(self.briefing, self._turn, names, parsed.error, over=self._over)
+        )
+        info = self._info(parsed, reward_terms=terms, carried_out=names, effective=effective)
+        return observation, float(sum(terms.values())), terminated, truncated, info
+
+    def _carry_out(
+        self, actions: tuple[ActionT, ...]
+    ) -> tuple[dict[str, float], tuple[ActionT, ...], bool]:
+        """Carries out a turn's actions until the world or the step budget ends."""
+        terms: dict[str, float] = {} if actions else self.task.idle_terms()
+        effective = False
+        for index, action in enumerate(actions):
+            before = self.state
+            self._state, changed = self.dynamics.step(before, action, self.np_random)
+            effective = effective or changed
+            self._num_steps += 1
+            success = self.dynamics.is_success(self.state)
+            for name, value in self.task.reward_terms(before, self.state, success=success).items():
+                terms[name] = terms.get(name, 0.0) + value
+            if self.dynamics.is_over(self.state) or self._num_steps == self.max_steps:
+                return terms, actions[: index + 1], effective
+        return terms, actions, effective
+
+    def _observe(self, text: str) -> Observation:
+        """Returns the observation of the current state below a text."""
+        if "text" in self.obs_mode:
+            text = f"{text}\n{self.view.describe(self.state, self.representation)}"
+        observation: Observation = {"text": text}
+        if "image" in self.obs_mode:
+            observation["image"] = self.view.image(self.state)
+        return observation
+
+    def _info(
+        self,
+        parsed: ParsedResponse[ActionT],
+        *,
+        reward_terms: dict[str, float],
+        carried_out: tuple[str, ...],
+        effective: bool,
+    ) -> dict[str, Any]:
+        """Returns the `info` dict every step and reset shares."""
+        state = self.state
+        return {
+            "success": self.dynamics.is_success(state),
+            "reward_terms": reward_terms,
+            "state_text": self.view.describe(state, self.representation),
+            "state": self.view.structured(state),
+            "state_hash": hashlib.blake2b(self.dynamics.level_key(state), digest_size=8).hexdigest(),
+            "action_valid": parsed.format_correct,
+            "action_effective": effective,
+            "format_correct": parsed.format_correct,
+            "parse_error": parsed.error,
+            "sections": parsed.sections,
+            "actions": carried_out,
+            "turn": self._turn,
+            "optimal_actions_left": self.dynamics.cost_to_go(state),
+        }
+
+    def render(self) -> npt.NDArray[np.uint8] | str | None:
+        """Returns the picture (`"rgb_array"`), the symbols (`"ansi"`) or None, by `render_mode`."""
+        if self.render_mode == "rgb_array":
+            return self.view.image(self.state)
+        if self.render_mode == "ansi":
+            return self.dynamics.dump(self.state)
+        return None

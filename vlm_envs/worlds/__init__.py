@@ -1,0 +1,1 @@
+"""The worlds: one package each, with dynamics, view and task."""

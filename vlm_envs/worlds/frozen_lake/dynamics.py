@@ -1,0 +1,166 @@
+"""FrozenLake's dynamics: lakes in, moves out, and an exact oracle beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vlm_envs.errors import ConfigError, LevelError, require_positive
+from vlm_envs.grids.directions import Direction
+from vlm_envs.worlds.frozen_lake import generator, solver
+from vlm_envs.worlds.frozen_lake.slipping import slipped_action
+from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, level_text, move, parse_level
+
+_DIRECTIONS = tuple(Direction)
+
+
+class FrozenLakeDynamics:
+    """The rules of one FrozenLake configuration; holds no state of an episode.
+
+    Args:
+        size: Rows, and columns, of every lake; a given `desc` sets it instead.
+        is_slippery: Whether a move may go astray to either perpendicular direction.
+        desc: A fixed lake, as text or as rows, drawn with `_OGP` or with Gymnasium's `FHGS`. It is then the
+            only lake, whatever the split, and the options for random lakes are not used.
+        frozen_probability: Chance of each cell of a random lake to be ice, in (0, 1].
+        min_solution_length: Fewest moves from start to goal of a random lake.
+        max_solution_length: Most moves from start to goal of a random lake.
+
+    Raises:
+        ConfigError: If a value is out of range.
+        LevelError: If `desc` cannot be read or solved.
+
+    Source: VAGEN, Table 9 and Section 3, for the defaults; Gymnasium's FrozenLake-v1 for the rules.
+    """
+
+    def __init__(
+        self,
+        *,
+        size: int = 4,
+        is_slippery: bool = False,
+        desc: str | Sequence[str] | None = None,
+        frozen_probability: float = 0.8,
+        min_solution_length: int = 5,
+        max_solution_length: int,
+    ) -> None:
+        """Checks the configuration and reads `desc`."""
+        self.size = require_positive("size", size, minimum=2)
+        self.is_slippery = is_slippery
+        if not 0 < frozen_probability <= 1:
+            raise ConfigError(f"frozen_probability must be in (0, 1]; got {frozen_probability!r}.")
+        self.frozen_probability = frozen_probability
+        self.min_solution_length = require_positive("min_solution_length", min_solution_length)
+        self.max_solution_length = require_positive(
+            "max_solution_length", max_solution_length, minimum=self.min_solution_length
+        )
+        self._fixed: FrozenLakeState | None = None
+        if desc is not None:
+            self._fixed = _checked(parse_level(desc))
+            self.size = self._fixed.size
+
+    def generate(self, rng: np.random.Generator, split: str) -> FrozenLakeState:
+        """Returns a random lake of a split, or the fixed one.
+
+        Args:
+            rng: The only source of randomness; equal generators give equal lakes.
+            split: `"train"`, `"val"` or `"test"`; a random lake's content belongs to it.
+
+        Returns:
+            A lake whose shortest way lies within the configured band, or the lake of `desc`.
+
+        Raises:
+            GenerationError: If no such lake was found.
+        """
+        if self._fixed is not None:
+            return self._fixed
+        return generator.generate(
+            rng,
+            split,
+            size=self.size,
+            frozen_probability=self.frozen_probability,
+            min_solution_length=self.min_solution_length,
+            max_solution_length=self.max_solution_length,
+        )
+
+    def load(self, level: str) -> FrozenLakeState:
+        """Returns the start state of a drawn lake; the length of its shortest way is free.
+
+        Args:
+            level: Rows of `_` ice, `O` hole, `G` goal and `P` player, joined by newlines; Gymnasium's
+                letters S, F, H and G work too.
+
+        Returns:
+            A lake of this configuration's size whose goal can be reached.
+
+        Raises:
+            LevelError: If the drawing cannot be read, has another size, is already over or cannot be solved.
+        """
+        state = parse_level(level)
+        if state.size != self.size:
+            raise LevelError(
+                f"Expected a lake of size={self.size}; got {state.size}. Make the env with that size."
+            )
+        return _checked(state)
+
+    def dump(self, state: FrozenLakeState) -> str:
+        """Returns the lake as rows of symbols; `load` reads it back."""
+        return level_text(state)
+
+    def level_key(self, state: FrozenLakeState) -> bytes:
+        """Returns canonical bytes of the lake's content, equal for equal states only."""
+        return level_text(state).encode()
+
+    def step(
+        self, state: FrozenLakeState, action: int, rng: np.random.Generator
+    ) -> tuple[FrozenLakeState, bool]:
+        """Moves the player by one cell, perhaps astray.
+
+        Args:
+            state: The lake now.
+            action: 0 up, 1 down, 2 left, 3 right.
+            rng: Gives one uniform draw a step if the ice is slippery; unused otherwise.
+
+        Returns:
+            The lake afterwards, and whether the player moved.
+        """
+        if self.is_slippery:
+            action = slipped_action(action, rng.random())
+        successor = move(state, _DIRECTIONS[action])
+        return successor, successor is not state
+
+    def is_success(self, state: FrozenLakeState) -> bool:
+        """Tells whether the player stands on the goal."""
+        return state.is_on_goal
+
+    def is_over(self, state: FrozenLakeState) -> bool:
+        """Tells whether the player has reached the goal or fallen into a hole."""
+        return state.is_on_goal or state.is_in_hole
+
+    def plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
+        """Returns a way with the fewest moves, or None if there is none.
+
+        On slippery ice this is still the shortest way of a player who does not slip, which need not be the
+        safest one: it measures the distance left, and it does not depend on luck.
+        """
+        return solver.plan(state)
+
+    def cost_to_go(self, state: FrozenLakeState) -> int | None:
+        """Returns the fewest moves left without slipping, or None if the goal is out of reach."""
+        return solver.cost_to_go(state)
+
+    def is_deadlocked(self, state: FrozenLakeState) -> bool:
+        """Tells whether the goal can no longer be reached."""
+        return solver.cost_to_go(state) is None
+
+
+def _checked(state: FrozenLakeState) -> FrozenLakeState:
+    if state.is_on_goal or state.is_in_hole:
+        raise LevelError(
+            f"The player must start on ice (P), not in a hole or on the goal:\n{level_text(state)}"
+        )
+    if solver.cost_to_go(state) is None:
+        raise LevelError(
+            f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{level_text(state)}"
+        )
+    return state

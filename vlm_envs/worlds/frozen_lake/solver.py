@@ -1,0 +1,70 @@
+"""Exact shortest ways over the ice, for a player who does not slip."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import lru_cache
+
+from vlm_envs.grids.directions import Cell, Direction
+from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, move
+
+UNREACHABLE = -1
+
+
+def distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> tuple[int, ...]:
+    """Returns the moves from each cell to the goal, past the holes.
+
+    Args:
+        target: (row, column) of the goal.
+        holes: (row, column) of each hole.
+        size: Rows, and columns, of the lake.
+
+    Returns:
+        One distance per cell in reading order, `UNREACHABLE` for holes and cut-off cells.
+    """
+    distances = [UNREACHABLE] * (size * size)
+    blocked = {row * size + column for row, column in holes}
+    start = target[0] * size + target[1]
+    distances[start] = 0
+    frontier = deque([start])
+    while frontier:
+        cell = frontier.popleft()
+        column = cell % size
+        neighbours = (
+            cell - size,
+            cell + size,
+            cell - 1 if column > 0 else UNREACHABLE,
+            cell + 1 if column < size - 1 else UNREACHABLE,
+        )
+        for neighbour in neighbours:
+            if 0 <= neighbour < size * size and distances[neighbour] < 0 and neighbour not in blocked:
+                distances[neighbour] = distances[cell] + 1
+                frontier.append(neighbour)
+    return tuple(distances)
+
+
+_remembered_distances = lru_cache(maxsize=4096)(distances_to)
+
+
+def cost_to_go(state: FrozenLakeState) -> int | None:
+    """Returns the fewest moves to the goal without slipping, or None if it cannot be reached."""
+    distances = _remembered_distances(state.target, state.holes, state.size)
+    distance = distances[state.player[0] * state.size + state.player[1]]
+    return None if distance == UNREACHABLE else distance
+
+
+def plan(state: FrozenLakeState) -> tuple[int, ...] | None:
+    """Returns a shortest way as action numbers, or None if there is none; equal states give equal plans."""
+    cost = cost_to_go(state)
+    if cost is None:
+        return None
+    moves: list[int] = []
+    while cost > 0:
+        cost -= 1
+        for direction in Direction:
+            successor = move(state, direction)
+            if cost_to_go(successor) == cost:
+                moves.append(int(direction))
+                state = successor
+                break
+    return tuple(moves)

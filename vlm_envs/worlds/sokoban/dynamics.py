@@ -1,0 +1,165 @@
+"""Sokoban's dynamics: levels in, moves out, and an exact oracle beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, require_positive
+from vlm_envs.grids.directions import Direction
+from vlm_envs.worlds.sokoban import generator, solver
+from vlm_envs.worlds.sokoban.state import SokobanState, level_text, move, parse_level
+
+_DIRECTIONS = tuple(Direction)
+
+
+class SokobanDynamics:
+    """The rules of one Sokoban configuration; holds no state of an episode.
+
+    Args:
+        dim_room: (rows, columns) of every room, walls included; at least 3 each.
+        num_boxes: Boxes (and targets) of generated rooms.
+        min_solution_length: Fewest moves a generated room's shortest solution may take.
+        max_solution_length: Most moves it may take.
+
+    Raises:
+        ConfigError: If the values do not allow any room.
+
+    Source: VAGEN, Table 7, for the defaults; gym-sokoban 0.0.6 for the rules.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim_room: tuple[int, int] = (6, 6),
+        num_boxes: int = 1,
+        min_solution_length: int = 5,
+        max_solution_length: int,
+    ) -> None:
+        """Checks the configuration."""
+        if len(dim_room) != 2:
+            raise ConfigError(f"dim_room must be (rows, columns), e.g. (6, 6); got {dim_room!r}.")
+        self.dim_room = (
+            require_positive("dim_room[0]", dim_room[0], minimum=3),
+            require_positive("dim_room[1]", dim_room[1], minimum=3),
+        )
+        self.num_boxes = require_positive("num_boxes", num_boxes)
+        self.min_solution_length = require_positive("min_solution_length", min_solution_length)
+        self.max_solution_length = require_positive(
+            "max_solution_length", max_solution_length, minimum=self.min_solution_length
+        )
+        num_inner = (self.dim_room[0] - 2) * (self.dim_room[1] - 2)
+        if num_inner < 2 * self.num_boxes + 1:
+            raise ConfigError(
+                f"{self.num_boxes} boxes, as many targets and the player need {2 * self.num_boxes + 1} cells "
+                f"inside the walls; dim_room={self.dim_room} has {num_inner}. "
+                "Enlarge dim_room or use fewer boxes."
+            )
+
+    def generate(self, rng: np.random.Generator, split: str) -> SokobanState:
+        """Returns a random room of a split.
+
+        Args:
+            rng: The only source of randomness; equal generators give equal rooms.
+            split: `"train"`, `"val"` or `"test"`; the room's content belongs to it.
+
+        Returns:
+            A room with no box on a target, whose shortest solution lies within the configured band.
+
+        Raises:
+            GenerationError: If no such room was found.
+        """
+        return generator.generate(
+            rng,
+            split,
+            dim_room=self.dim_room,
+            num_boxes=self.num_boxes,
+            min_solution_length=self.min_solution_length,
+            max_solution_length=self.max_solution_length,
+        )
+
+    def load(self, level: str) -> SokobanState:
+        """Returns the start state of a drawn room; its number of boxes and its length are free.
+
+        Args:
+            level: Rows of `#` wall, `_` floor, `O` target, `X` box, `P` player, `*` box on target and `S`
+                player on target, joined by newlines.
+
+        Returns:
+            A solvable, unsolved room of this configuration's size.
+
+        Raises:
+            LevelError: If the drawing cannot be read, has another size, is already solved, cannot be solved,
+                or is too hard for the exact solver.
+        """
+        state = parse_level(level)
+        if (state.num_rows, state.num_cols) != self.dim_room:
+            size = (state.num_rows, state.num_cols)
+            raise LevelError(
+                f"Expected a room of dim_room={self.dim_room}; got {size}. Make the env with {size}."
+            )
+        if state.is_solved:
+            raise LevelError(
+                "Every box is already on a target. Move at least one box (X) off its target (O)."
+            )
+        try:
+            if self.is_deadlocked(state):
+                raise LevelError(
+                    f"This room has no solution; move the boxes, targets or walls:\n{level_text(state)}"
+                )
+        except SolverLimitError as error:
+            raise LevelError(f"It could not be checked that this room has a solution. {error}") from error
+        return state
+
+    def dump(self, state: SokobanState) -> str:
+        """Returns the room as rows of symbols; `load` reads it back."""
+        return level_text(state)
+
+    def level_key(self, state: SokobanState) -> bytes:
+        """Returns canonical bytes of the room's content, equal for equal states only."""
+        return level_text(state).encode()
+
+    def step(self, state: SokobanState, action: int, rng: np.random.Generator) -> tuple[SokobanState, bool]:
+        """Moves the player, who pushes at most one box.
+
+        Args:
+            state: The room now.
+            action: 0 up, 1 down, 2 left, 3 right.
+            rng: Unused; Sokoban is deterministic.
+
+        Returns:
+            The room afterwards, and whether anything moved.
+        """
+        successor = move(state, _DIRECTIONS[action])
+        return successor, successor is not state
+
+    def is_success(self, state: SokobanState) -> bool:
+        """Tells whether every box stands on a target."""
+        return state.is_solved
+
+    def is_over(self, state: SokobanState) -> bool:
+        """Tells whether the world has ended; a stuck room goes on, as in gym-sokoban."""
+        return state.is_solved
+
+    def plan(self, state: SokobanState) -> tuple[int, ...] | None:
+        """Returns a solution with the fewest moves, or None if there is none.
+
+        Raises:
+            SolverLimitError: If the node limit was reached (several boxes only).
+        """
+        return solver.plan(state)
+
+    def cost_to_go(self, state: SokobanState) -> int | None:
+        """Returns the fewest moves left, or None if the room can no longer be solved.
+
+        Raises:
+            SolverLimitError: If the node limit was reached (several boxes only).
+        """
+        return solver.cost_to_go(state)
+
+    def is_deadlocked(self, state: SokobanState) -> bool:
+        """Tells whether the room can no longer be solved.
+
+        Raises:
+            SolverLimitError: If the node limit was reached (several boxes only).
+        """
+        return solver.is_deadlocked(state)

@@ -1,0 +1,132 @@
+"""Exact answers about any room: the shortest solution, its length, and whether there is one.
+
+Answers are optimal in moves (not pushes). Rooms with one box are solved once as a whole, so asking at every
+step of an episode is a look-up; rooms with more boxes are searched, and what a search finds is remembered.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from vlm_envs.grids.directions import Direction
+from vlm_envs.worlds.sokoban.one_box import OneBoxCosts
+from vlm_envs.worlds.sokoban.push_search import Node, PushSearch
+from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState, move
+
+MAX_NUM_NODES = 200_000
+"""Nodes one search may expand; tens of seconds in the worst case."""
+
+_MAX_REMEMBERED = 100_000
+
+
+def plan(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> tuple[int, ...] | None:
+    """Returns a shortest solution as action numbers, or None if there is none.
+
+    Args:
+        state: Any state of a closed room.
+        max_num_nodes: Search limit for rooms with more than one box.
+
+    Returns:
+        The moves; empty if the room is solved. Equal states give equal plans.
+
+    Raises:
+        SolverLimitError: If the node limit was reached before the answer was known.
+    """
+    if len(state.boxes) == 1:
+        return _descend(state)
+    return _many_box_solver(state.layout).plan(state, max_num_nodes)
+
+
+def cost_to_go(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> int | None:
+    """Returns the length of a shortest solution, or None if there is none.
+
+    Args:
+        state: Any state of a closed room.
+        max_num_nodes: Search limit for rooms with more than one box.
+
+    Returns:
+        Number of moves; 0 if the room is solved.
+
+    Raises:
+        SolverLimitError: If the node limit was reached before the answer was known.
+    """
+    if len(state.boxes) == 1:
+        return one_box_costs(state.layout).cost(state.player, state.boxes[0])
+    return _many_box_solver(state.layout).cost(state, max_num_nodes)
+
+
+def is_deadlocked(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> bool:
+    """Tells whether the room can no longer be solved; stuck boxes are seen without a search.
+
+    Raises:
+        SolverLimitError: If the node limit was reached before the answer was known.
+    """
+    if len(state.boxes) > 1 and _many_box_solver(state.layout).is_seen_dead(state):
+        return True
+    return cost_to_go(state, max_num_nodes=max_num_nodes) is None
+
+
+@lru_cache(maxsize=1024)
+def one_box_costs(layout: SokobanLayout) -> OneBoxCosts:
+    """Returns the table of costs of a one-box room, computed at the first call."""
+    return OneBoxCosts(layout)
+
+
+def _descend(state: SokobanState) -> tuple[int, ...] | None:
+    costs = one_box_costs(state.layout)
+    cost = costs.cost(state.player, state.boxes[0])
+    if cost is None:
+        return None
+    moves: list[int] = []
+    while cost > 0:
+        cost -= 1
+        for direction in Direction:
+            successor = move(state, direction)
+            if costs.cost(successor.player, successor.boxes[0]) == cost:
+                moves.append(int(direction))
+                state = successor
+                break
+    return tuple(moves)
+
+
+class _ManyBoxSolver:
+    """A search in one room with a memory of the costs along the solutions it found."""
+
+    def __init__(self, layout: SokobanLayout) -> None:
+        self._num_cols = layout.num_cols
+        self._search = PushSearch(layout)
+        self._costs: dict[SokobanState, int | None] = {}
+
+    def plan(self, state: SokobanState, max_num_nodes: int) -> tuple[int, ...] | None:
+        moves = self._search.search(self._node(state), max_num_nodes=max_num_nodes)
+        if len(self._costs) >= _MAX_REMEMBERED:
+            self._costs.clear()
+        if moves is None:
+            self._costs[state] = None
+            return None
+        # Every state on a shortest solution lies on its own shortest solution.
+        for moves_made, action in enumerate(moves):
+            self._costs[state] = len(moves) - moves_made
+            state = move(state, Direction(action))
+        self._costs[state] = 0
+        return moves
+
+    def cost(self, state: SokobanState, max_num_nodes: int) -> int | None:
+        try:
+            return self._costs[state]
+        except KeyError:
+            moves = self.plan(state, max_num_nodes)
+            return None if moves is None else len(moves)
+
+    def is_seen_dead(self, state: SokobanState) -> bool:
+        return self._search.is_dead(self._node(state)[1])
+
+    def _node(self, state: SokobanState) -> Node:
+        row, column = state.player
+        boxes = tuple(row * self._num_cols + column for row, column in state.boxes)
+        return row * self._num_cols + column, boxes
+
+
+@lru_cache(maxsize=128)
+def _many_box_solver(layout: SokobanLayout) -> _ManyBoxSolver:
+    return _ManyBoxSolver(layout)

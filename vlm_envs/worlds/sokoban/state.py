@@ -1,0 +1,154 @@
+"""The state of a Sokoban room, its symbols and its one rule of motion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vlm_envs.errors import LevelError
+from vlm_envs.grids.directions import Cell, Direction
+from vlm_envs.grids.level_text import cells_of, find_single, find_symbols, parse_rows
+
+SYMBOLS = {
+    "#": "wall",
+    "_": "floor",
+    "O": "target",
+    "X": "box",
+    "P": "player",
+    "*": "box on target",
+    "S": "player on target",
+}
+"""Meaning of each level symbol. Source: VAGEN, Appendix C.1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SokobanLayout:
+    """What never moves in a room.
+
+    Attributes:
+        walls: One byte per cell in reading order; 1 is a wall. The border is all walls.
+        targets: (row, column) of each target, sorted.
+        num_rows: Height in cells.
+        num_cols: Width in cells.
+    """
+
+    walls: bytes
+    targets: tuple[Cell, ...]
+    num_rows: int
+    num_cols: int
+
+    def is_wall(self, cell: Cell) -> bool:
+        """Tells whether a cell of the room is a wall."""
+        return bool(self.walls[cell[0] * self.num_cols + cell[1]])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SokobanState:
+    """A whole room at one moment; hashable, comparable and picklable.
+
+    Attributes:
+        layout: Walls and targets.
+        player: (row, column) of the player.
+        boxes: (row, column) of each box, sorted.
+    """
+
+    layout: SokobanLayout
+    player: Cell
+    boxes: tuple[Cell, ...]
+
+    @property
+    def walls(self) -> bytes:
+        """One byte per cell in reading order; 1 is a wall."""
+        return self.layout.walls
+
+    @property
+    def targets(self) -> tuple[Cell, ...]:
+        """(row, column) of each target, sorted."""
+        return self.layout.targets
+
+    @property
+    def num_rows(self) -> int:
+        """Height of the room in cells."""
+        return self.layout.num_rows
+
+    @property
+    def num_cols(self) -> int:
+        """Width of the room in cells."""
+        return self.layout.num_cols
+
+    @property
+    def num_boxes_on_target(self) -> int:
+        """How many boxes stand on a target."""
+        return sum(box in self.layout.targets for box in self.boxes)
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether every box stands on a target."""
+        return self.boxes == self.layout.targets
+
+
+def move(state: SokobanState, direction: Direction) -> SokobanState:
+    """Returns the room after one move: a step, a push, or the same object if the way is blocked.
+
+    Source: the push action of gym-sokoban 0.0.6. A box moves one cell if the cell behind it is free of
+    walls and boxes; otherwise nothing moves.
+    """
+    ahead = direction.from_cell(state.player)
+    if state.layout.is_wall(ahead):
+        return state
+    if ahead not in state.boxes:
+        return SokobanState(layout=state.layout, player=ahead, boxes=state.boxes)
+    behind = direction.from_cell(ahead)
+    if state.layout.is_wall(behind) or behind in state.boxes:
+        return state
+    boxes = tuple(sorted(behind if box == ahead else box for box in state.boxes))
+    return SokobanState(layout=state.layout, player=ahead, boxes=boxes)
+
+
+def parse_level(level: str) -> SokobanState:
+    """Reads a drawn room; the inverse of `level_text`.
+
+    Args:
+        level: Rows of the symbols in `SYMBOLS`, joined by newlines.
+
+    Returns:
+        The drawn state, which may be solved or unsolvable.
+
+    Raises:
+        LevelError: If the drawing is not one closed room with one player and as many boxes as targets.
+    """
+    rows = parse_rows(level, SYMBOLS)
+    for row, column in cells_of(rows):
+        on_border = row in (0, len(rows) - 1) or column in (0, len(rows[0]) - 1)
+        if on_border and rows[row][column] != "#":
+            raise LevelError(
+                f"A Sokoban room must be closed: the border cell (row, column) {(row, column)} is "
+                f"{rows[row][column]!r}. Surround the room with '#'."
+            )
+    player, boxes, targets = (
+        find_single(rows, "PS", "player"),
+        find_symbols(rows, "X*"),
+        find_symbols(rows, "O*S"),
+    )
+    if not boxes or len(boxes) != len(targets):
+        raise LevelError(
+            f"A Sokoban room needs at least one box and as many boxes (X, *) as targets (O, *, S); got "
+            f"{len(boxes)} boxes and {len(targets)} targets."
+        )
+    walls = bytes(rows[row][column] == "#" for row, column in cells_of(rows))
+    layout = SokobanLayout(walls=walls, targets=targets, num_rows=len(rows), num_cols=len(rows[0]))
+    return SokobanState(layout=layout, player=player, boxes=boxes)
+
+
+def level_text(state: SokobanState) -> str:
+    """Returns the room as rows of symbols joined by newlines; equal states give equal text."""
+    layout = state.layout
+    symbols = ["#" if wall else "_" for wall in layout.walls]
+    for row, column in layout.targets:
+        symbols[row * layout.num_cols + column] = "O"
+    for row, column in state.boxes:
+        index = row * layout.num_cols + column
+        symbols[index] = "*" if symbols[index] == "O" else "X"
+    index = state.player[0] * layout.num_cols + state.player[1]
+    symbols[index] = "S" if symbols[index] == "O" else "P"
+    width = layout.num_cols
+    return "\n".join("".join(symbols[start : start + width]) for start in range(0, len(symbols), width))

@@ -1,0 +1,122 @@
+"""VLM/Sokoban-v0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vlm_envs.grids.task import GridTask, representation_help
+from vlm_envs.worlds.sokoban.dynamics import SokobanDynamics
+from vlm_envs.worlds.sokoban.state import SokobanState
+from vlm_envs.worlds.sokoban.view import SokobanView
+from vlm_envs.world import World
+
+STEP_PENALTY = -0.1
+BOX_REWARD = 1.0
+SUCCESS_REWARD = 10.0
+
+
+class SokobanTask(GridTask[SokobanState]):
+    """Push every box onto a target. Rewards: VAGEN Table 16."""
+
+    name = "Sokoban"
+    goal = "Push every box onto a target."
+    rules = ("You can push a box by walking into it, but not pull it. Walls and other boxes stop it.",)
+    representation_help = representation_help(
+        natural_language="box0 is above and to the left of the player. "
+        "target0 is at the same row and to the right of box0.",
+        symbols="# wall, _ floor, O target, X box, P you, * box on target, S you on target",
+        structured="{player_position: (4, 2), box_positions: [(3, 2)], target_positions: [(3, 1)], "
+        "grid_size: (6, 6)}",
+    )
+
+    def __init__(self, num_boxes: int) -> None:
+        self.num_boxes = num_boxes
+
+    def reward_terms(
+        self, state: SokobanState, next_state: SokobanState, *, success: bool
+    ) -> dict[str, float]:
+        """Returns step, box and success rewards; the step penalty is paid on the last move too."""
+        terms = {"step": STEP_PENALTY}
+        pushed_on = next_state.num_boxes_on_target - state.num_boxes_on_target
+        if pushed_on:
+            terms["boxes"] = BOX_REWARD * pushed_on
+        if success:
+            terms["success"] = SUCCESS_REWARD
+        return terms
+
+    def idle_terms(self) -> dict[str, float]:
+        """Returns one step's penalty: doing nothing is never free."""
+        return {"step": STEP_PENALTY}
+
+    def best_return(self, num_actions: int) -> float:
+        """Returns the return of solving in `num_actions` from no box on a target."""
+        return SUCCESS_REWARD + BOX_REWARD * self.num_boxes + STEP_PENALTY * num_actions
+
+
+class SokobanWorld(World[SokobanState, int]):
+    """Sokoban: push every box onto a target, seen as a picture, several moves a turn.
+
+    ## Description
+    A room of walls, boxes and targets. The player walks in four directions and pushes single boxes; pushing one into
+    a corner can make the level unsolvable, and the episode goes on until the budget ends. Dynamics and symbols are
+    those of gym-sokoban; levels are our own, verified by an exact solver.
+
+    ## Action Space
+    `FreeText`: the model's whole response in the strategy's format. The answer holds moves from Up, Down, Left,
+    Right, separated by commas; those beyond `max_actions_per_turn` are cut.
+
+    ## Observation Space
+    `Dict(text=FreeText, image=Box(uint8[rows * cell_px, columns * cell_px, 3]))`; without `image` in text mode.
+
+    ## Rewards
+    -0.1 a move (and for a turn without any), +1 per box pushed onto a target and -1 off it, +10 when solved, +0.5 a
+    turn for a response in the format (VAGEN Table 16). Reasoning rewards are added by the trainer, not here.
+
+    ## Starting State
+    A random level of the split whose shortest solution takes `min_solution_length` to `max_solution_length` moves.
+    Three boxes and more take seconds a level.
+
+    ## Episode End
+    Terminated when every box is on a target. Truncated after `max_turns` turns or `max_steps` moves.
+
+    ## Arguments
+    `dim_room=(6, 6)` rows and columns, outer wall included; `num_boxes=1`; `min_solution_length=5`;
+    `max_solution_length=None`, by default what the budget allows, `max_turns * max_actions_per_turn`;
+    `max_steps=100`; `cell_px=28`; and those of every world: `prompt_format`, `representation`, `obs_mode`, `split`,
+    `max_turns=3`, `max_actions_per_turn=3`, `format_reward=0.5`, `prompt_example=True`, `render_mode`.
+    Defaults: VAGEN Table 7. `reset(options={"level": text})` takes rows of the symbols `#_OXP*S`.
+
+    ## Version History
+    * v0: first version.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim_room: tuple[int, int] = (6, 6),
+        num_boxes: int = 1,
+        min_solution_length: int = 5,
+        max_solution_length: int | None = None,
+        max_steps: int = 100,
+        max_turns: int = 3,
+        max_actions_per_turn: int = 3,
+        cell_px: int = 28,
+        **world_kwargs: Any,
+    ) -> None:
+        longest = max_turns * max_actions_per_turn if max_solution_length is None else max_solution_length
+        dynamics = SokobanDynamics(
+            dim_room=dim_room,
+            num_boxes=num_boxes,
+            min_solution_length=min_solution_length,
+            max_solution_length=longest,
+        )
+        super().__init__(
+            dynamics,
+            SokobanView(cell_px=cell_px),
+            SokobanTask(num_boxes),
+            max_steps=max_steps,
+            max_turns=max_turns,
+            max_actions_per_turn=max_actions_per_turn,
+            **world_kwargs,
+        )
+        self._make_observation_space((dim_room[0] * cell_px, dim_room[1] * cell_px, 3))
