@@ -150,6 +150,9 @@ class PPOConfig:
         kl_coef: Weight of the k1 KL penalty in the reward, against the frozen start policy; 0 leaves the reference
             out altogether.
         aggregation: How token losses are averaged.
+        old_logprobs: What the ratio is taken against: `"trainer"` evaluates the policy once more before the update,
+            and the gap to the sampler is logged; `"sampler"` saves that pass by using the log-probabilities the
+            tokens were drawn with, the exact ones wherever one engine does both.
         importance_cap: Cap of truncated importance sampling for the sampler-trainer gap; None turns it off.
         max_grad_norm: Gradient norm that is clipped to.
         weight_decay: AdamW's weight decay.
@@ -168,6 +171,7 @@ class PPOConfig:
     entropy_coef: float = 0.0
     kl_coef: float = 0.001
     aggregation: Literal["token_mean", "sequence_mean"] = "token_mean"
+    old_logprobs: Literal["trainer", "sampler"] = "trainer"
     importance_cap: float | None = None
     max_grad_norm: float = 1.0
     weight_decay: float = 0.0
@@ -179,6 +183,11 @@ class PPOConfig:
             "num_epochs, num_minibatches and micro_batch_size must be at least 1.",
         )
         _require(0 < self.clip_low < 1 and self.clip_high > 0, "Expected 0 < clip_low < 1 and clip_high > 0.")
+        _require(
+            self.importance_cap is None or self.old_logprobs == "trainer",
+            "importance_cap corrects the gap between sampler and trainer, which old_logprobs='sampler' sets to 0. "
+            "Use old_logprobs='trainer' or importance_cap=None.",
+        )
         _require(self.kl_coef >= 0 and self.entropy_coef >= 0, "kl_coef and entropy_coef must not be negative.")
 
 

@@ -35,7 +35,7 @@ def demonstrations(
     Yields:
         Lists of `batch_size` trajectories with token ids, ready for `make_batch`.
     """
-    counts = _shares([spec.weight for spec in specs], batch_size)
+    counts = shares([spec.weight for spec in specs], batch_size)
     with_worlds = [
         (spec, spec.make_vector(count, split="train"), count)
         for spec, count in zip(specs, counts, strict=True)
@@ -69,7 +69,7 @@ def tokenized(trajectory: Trajectory, encoder: ChatEncoder) -> Trajectory:
     return replace(trajectory, turns=tuple(turns))
 
 
-def _shares(weights: Sequence[float], total: int) -> list[int]:
+def shares(weights: Sequence[float], total: int) -> list[int]:
     """Returns integers in proportion to the weights that sum to `total` (largest remainders)."""
     exact = np.asarray(weights, float) / sum(weights) * total
     shares = np.floor(exact).astype(int)

@@ -1,4 +1,4 @@
-"""Reports of training runs: one HTML file with curves and trajectories to browse, and a picture of the curves."""
+"""Reports of training runs: one HTML file with curves and episodes to browse, and a picture of the curves."""
 
 from training.report.page import build_report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from training.report.panels import Panel, Scale
+from training.report.panels import COLD_START, Panel, PanelGroup, Scale
 
 SMOOTH_FROM_NUM_POINTS = 40
 """Shorter curves are drawn as they are."""
@@ -14,21 +14,29 @@ SMOOTH_FROM_NUM_POINTS = 40
 def smooth(ys: Sequence[float | None]) -> list[float | None]:
     """Returns the mean of each value and those around it, over a window of a twentieth of the curve.
 
-    The window is centred and shrinks towards both ends, so the smoothed curve neither lags nor is cut off. Missing
-    values stay missing and count for nothing.
+    The window is centred, so the smoothed curve does not lag; at both ends it is cut in half, not the curve.
+    Missing values stay missing and count for nothing.
     """
     reach = max(1, len(ys) // 40)
     result: list[float | None] = []
     for index, here in enumerate(ys):
-        inside = min(reach, index, len(ys) - 1 - index)
-        window = [y for y in ys[index - inside : index + inside + 1] if y is not None]
+        window = [y for y in ys[max(0, index - reach) : index + reach + 1] if y is not None]
         result.append(None if here is None else sum(window) / len(window))
     return result
 
 
-def x_range(panels: Sequence[Panel]) -> tuple[float, float]:
-    """Returns the first and last iteration of some panels, at least 1 apart."""
-    xs = [x for panel in panels for line in (*panel.curves, *panel.estimates) for x in line.xs] or [0.0]
+def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[float, float]:
+    """Returns the first and last iteration of every group on the same axis as one, at least 1 apart.
+
+    Args:
+        groups: All groups.
+        group: One of them. The cold start counts its own steps; all others share the iterations of learning.
+    """
+    sharing = [each for each in groups if (each.title == COLD_START) == (group.title == COLD_START)]
+    panels = [panel for each in sharing for panel in each.panels]
+    xs = [x for panel in panels for curve in panel.curves for x in curve.xs]
+    xs += [x for panel in panels for measured in panel.estimates for x in measured.xs]
+    xs = xs or [0.0]
     return min(xs), max(max(xs), min(xs) + 1)
 
 
@@ -44,7 +52,7 @@ def y_range(panel: Panel) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float, num_intervals: int = 3) -> list[float]:
-    """Returns round numbers within a range, about `num_intervals` apart-steps of 1, 2 or 5 times a power of ten."""
+    """Returns round numbers within a range, 1, 2 or 5 times a power of ten apart."""
     rough = (high - low) / num_intervals
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.8)

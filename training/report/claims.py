@@ -46,8 +46,9 @@ def mark_differences(claim: str, truth: str) -> Segments:
         truth: What would have been right.
 
     Returns:
-        Pieces of the claim, which together are the claim, each with whether it differs. White space alone never
-        counts as a difference. The marks are a reading aid; how much a claim is worth is the judge's decision.
+        Pieces of the claim, which together are the claim, each with whether it differs. White space alone
+        never counts as a difference. The marks are a reading aid; how much a claim is worth is the judge's
+        decision.
     """
     if len(claim) > _MAX_CHARS or len(truth) > _MAX_CHARS:
         return [(claim, False)]

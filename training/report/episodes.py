@@ -7,8 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from training.episode_record import episode_keys
+from training.json_lines import MissingRunDataError
 from training.report.claims import compare
-from training.run_data import MissingRunDataError, RunReader, episode_keys
+from training.run_data import RunReader
 
 Record = Mapping[str, Any]
 
@@ -19,8 +21,8 @@ _MAX_LABELS = 6
 def episode_browser(reader: RunReader, *, max_episodes: int, max_bytes: int) -> dict[str, Any]:
     """Returns the recorded episodes with their pictures.
 
-    When there is too much for one page, every label keeps its first episodes, so that the same levels stay beside
-    each other; of many labels the first, the last and some between are kept.
+    When there is too much for one page, every label keeps its first episodes, so that the same levels stay
+    beside each other; of many labels the first, the last and some between are kept.
 
     Args:
         reader: The run.
@@ -46,7 +48,9 @@ def _spread(labels: Sequence[str], num_kept: int) -> list[str]:
     return [labels[round(index * (len(labels) - 1) / (num_kept - 1))] for index in range(num_kept)]
 
 
-def _browser(reader: RunReader, recorded: Mapping[str, Sequence[Record]], max_episodes: int) -> dict[str, Any]:
+def _browser(
+    reader: RunReader, recorded: Mapping[str, Sequence[Record]], max_episodes: int
+) -> dict[str, Any]:
     images: dict[str, str | None] = {}
     labels = []
     for label, episodes in recorded.items():
@@ -68,7 +72,7 @@ def _browser(reader: RunReader, recorded: Mapping[str, Sequence[Record]], max_ep
 
 
 def _data_uri(reader: RunReader, name: str) -> str | None:
-    """Returns a picture as the page embeds it; None, which the page says, if the run was copied without it."""
+    """Returns a picture as the page embeds it; None, which the page says, if it is lost."""
     try:
         return "data:image/png;base64," + base64.b64encode(reader.image(name)).decode("ascii")
     except MissingRunDataError:
@@ -78,14 +82,17 @@ def _data_uri(reader: RunReader, name: str) -> str | None:
 def _episode(key: str, episode: Record) -> dict[str, Any]:
     return {
         "key": key,
-        **{name: episode.get(name) for name in ("env_id", "seed", "success", "total_reward", "policy_version")},
+        **{
+            name: episode.get(name)
+            for name in ("env_id", "seed", "success", "total_reward", "policy_version")
+        },
         "turns": [_turn(turn) for turn in episode["turns"]],
         "final": {"text": _cut(episode["final"]["text"]), "images": episode["final"]["images"]},
     }
 
 
 def _turn(turn: Record) -> dict[str, Any]:
-    """Returns a turn with each claim beside the truth it speaks of: the state seen, or the one that followed."""
+    """Returns a turn with each claim beside its truth: the state seen, or the one that followed."""
     sections = {name: _cut(text) for name, text in (turn.get("sections") or {}).items()}
     truths = {
         "observation": (turn.get("state_text"), turn.get("state")),
@@ -108,7 +115,9 @@ def _turn(turn: Record) -> dict[str, Any]:
         "text": _cut(turn["text"]),
         "response": _cut(turn["response"]),
         "sections": sections,
-        "claims": {name: compare(sections[name], *truth) for name, truth in truths.items() if name in sections},
+        "claims": {
+            name: compare(sections[name], *truth) for name, truth in truths.items() if name in sections
+        },
         **{name: turn.get(name) for name in copied},
     }
 

@@ -7,7 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training.run_data import PHASES, MissingRunDataError, RunReader, episode_keys
+from training.episode_record import episode_keys
+from training.json_lines import MissingRunDataError
+from training.run_data import PHASES, RunReader
 from training.statistics import Interval, PairedOutcomes, pair_outcomes, wilson_interval
 
 Record = Mapping[str, Any]
@@ -66,8 +68,8 @@ def comparisons(reader: RunReader) -> list[Comparison]:
         reader: The run.
 
     Returns:
-        One comparison for each world, in the order of evaluation. `"before"` and `"after"` are the labels compared
-        where they exist, because evaluations in between may be on other levels.
+        One comparison for each world, in the order of evaluation. `"before"` and `"after"` are the labels
+        compared where they exist, because evaluations in between may be on other levels.
     """
     by_world: dict[str, list[Record]] = {}
     for line in reader.evaluations():
@@ -118,7 +120,7 @@ def _outcomes(reader: RunReader, label: str, env_id: str) -> dict[Hashable, bool
 
 
 def find(config: Any, *names: str) -> Any:
-    """Returns the value of the first of some keys, at whatever depth; the shallowest wins, None if there is none."""
+    """Returns the value of the first key that is there, the shallowest; None if there is none."""
     for name in names:
         queue = deque([config])
         while queue:
@@ -141,7 +143,9 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
         env_ids: The worlds it was evaluated in.
     """
     model = find(config, "model")
-    who = f"{str(model).rstrip('/').split('/')[-1]}" if model else "A small vision-language model built from scratch"
+    who = (
+        str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
+    )
     names = [env_id.split("/")[-1].rsplit("-v", 1)[0] for env_id in env_ids]
     where = f" to play {' and '.join(names)}" if names else ""
     num_cold, num_learning = (
@@ -151,7 +155,7 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     steps = [f"{num_learning:,} iteration{'s' * (num_learning != 1)} of {how}"] if num_learning else []
     if num_cold:
         steps.insert(0, "a supervised cold start on demonstrations")
-    return f"{who} learned{where} with {' and then '.join(steps) or 'no recorded training yet'}."
+    return f"{who} was trained{where} with {' and then '.join(steps) or 'no recorded training yet'}."
 
 
 def wall_time_s(metrics: Sequence[Record]) -> float:

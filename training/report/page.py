@@ -12,12 +12,12 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from training.report.axes import short, smooth, x_range
+from training.report.axes import shared_x_range, short, smooth
 from training.report.episodes import episode_browser
 from training.report.headline import comparisons, find, sentence, wall_time_s, written_p, written_time
 from training.report.panels import Panel, PanelGroup, panel_groups
 from training.report.picture import save_curves
-from training.report.svg import draw, frame_of
+from training.report.svg import draw, frames_of
 from training.run_data import RunReader
 
 _HERE = Path(__file__).parent
@@ -63,7 +63,7 @@ def build_report(directory: str | Path, *, max_episodes: int = 64, max_bytes: in
         script_hash=_csp_hash(script),
     )
     path = reader.directory / "report.html"
-    # Lone surrogates in a config or a label have no UTF-8 form; model text is ASCII inside the payload already
+    # Lone surrogates in a config or a label have no UTF-8 form; model text is ASCII in the payload
     path.write_text(html, encoding="utf-8", errors="replace")
     return path
 
@@ -76,13 +76,15 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(short=short, p_value=written_p, percent=lambda value: short(value, "rate"), cell=_cell)
+    environment.filters.update(
+        short=short, p_value=written_p, percent=lambda value: short(value, "rate"), cell=_cell
+    )
     return environment.get_template("template.html.j2")
 
 
 def _facts(config: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns what identifies the run: date, commit, wall time, as far as they are known."""
-    date = find(config, "started_at", "date", "created_at", "time")
+    date = find(config, "started_at", "date", "created_at")
     commit = find(config, "git_commit", "commit")
     time_s = wall_time_s(metrics)
     facts = [str(date)[:16].replace("T", " ") if date else "", f"commit {str(commit)[:10]}" if commit else ""]
@@ -91,17 +93,19 @@ def _facts(config: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]]) -> l
 
 def _placed_panels(groups: Sequence[PanelGroup]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Draws every panel, and returns the groups for the template and the numbers for reading off values."""
-    placed, readable = [], []
+    placed: list[dict[str, Any]] = []
+    readable: list[dict[str, Any]] = []
     for group in groups:
-        span = x_range(group.panels)
+        span = shared_x_range(groups, group)
         figures = []
         for panel in group.panels:
-            frame = frame_of(panel, span)
-            drawing = Markup(draw(panel, frame))
-            figures.append({"index": len(readable), "panel": panel, "svg": drawing, "last": _last_value(panel)})
-            plot = {"width": frame.width_px, "left": frame.left_px, "right": frame.right_px, "x_span": span}
+            # Safe: the drawing escapes its texts itself
+            drawings = [Markup(draw(panel, frame)) for frame in frames_of(panel, span)]
+            figures.append(
+                {"index": len(readable), "panel": panel, "drawings": drawings, "last": _last_value(panel)}
+            )
             curves = [{"xs": curve.xs, "ys": curve.ys} for curve in panel.curves]
-            readable.append({"group": group.title, "scale": panel.scale, "curves": curves, **plot})
+            readable.append({"group": group.title, "scale": panel.scale, "curves": curves, "x_span": span})
         placed.append({"title": group.title, "figures": figures})
     return placed, readable
 
@@ -127,7 +131,9 @@ def _cell(line: Mapping[str, Any], column: str) -> str:
     value = line.get(column)
     if column == "success" and isinstance(value, (int, float)):
         low, high = line.get("success_low"), line.get("success_high")
-        interval = f" ({short(low, 'rate')}–{short(high, 'rate')})" if low is not None and high is not None else ""
+        interval = (
+            f" ({short(low, 'rate')}–{short(high, 'rate')})" if low is not None and high is not None else ""
+        )
         return short(value, "rate") + interval
     if column.endswith("_rate") and isinstance(value, float):
         return short(value, "rate")

@@ -1,7 +1,7 @@
 """Which curves a report shows, and in which order: metrics and evaluations sorted into panels.
 
-Everything a run logs is shown. Known metrics get a title and a place; unknown ones a panel of their own, grouped by
-what stands before the slash.
+Everything a run logs is shown. Known metrics get a title and a place; unknown ones a panel of their own,
+grouped by what stands before the slash.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from training.statistics import wilson_interval
 
 Record = Mapping[str, Any]
 Scale = Literal["rate", "number"]
+
+COLD_START = "Cold start"
+"""Title of the group whose steps are counted on their own axis."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,15 +100,15 @@ _KNOWN: dict[str, _Known] = {
     "format_rate": _Known(group="Responses", title="Correct format", hint="share of turns", scale="rate"),
     "response_tokens": _Known(group="Responses", title="Response length", hint="tokens per turn"),
     "entropy": _Known(group="Policy", title="Entropy", hint="nats per token"),
-    "kl": _Known(group="Policy", title="KL from the start policy", hint="nats per token"),
+    "kl": _Known(group="Policy", title="KL from the start", hint="nats per token"),
     "clip_fraction": _Known(group="Policy", title="Clipped ratios", hint="share of tokens"),
-    "sampler_gap": _Known(group="Policy", title="Sampler and trainer apart", hint="log-probability"),
+    "sampler_gap": _Known(group="Policy", title="Sampler–trainer gap", hint="log-probability"),
     "policy_loss": _Known(group="Optimisation", title="Policy loss"),
     "value_loss": _Known(group="Optimisation", title="Value loss"),
-    "explained_variance": _Known(group="Optimisation", title="Explained variance", hint="of the critic; 1 is best"),
+    "explained_variance": _Known(group="Optimisation", title="Explained variance", hint="1 is best"),
     "grad_norm": _Known(group="Optimisation", title="Gradient norm", hint="before clipping"),
     "zero_variance_fraction": _Known(
-        group="Optimisation", title="Groups without signal", hint="all siblings equal", scale="rate"
+        group="Optimisation", title="Groups without signal", hint="siblings equal", scale="rate"
     ),
     "tokens_per_s": _Known(group="Speed", title="Tokens per second"),
     "env_steps_per_s": _Known(group="Speed", title="World steps per second"),
@@ -135,7 +138,7 @@ def panel_groups(metrics: Sequence[Record], evaluations: Sequence[Record]) -> li
         if key != "success":
             known = _describe(key)
             grouped.setdefault(known.group, []).append(_panel(key, known, learning))
-    grouped["Cold start"] = [_panel(key, _describe(key), cold_start) for key in _curve_keys(cold_start)]
+    grouped[COLD_START] = [_panel(key, _describe(key), cold_start) for key in _curve_keys(cold_start)]
     return [PanelGroup(title=title, panels=tuple(panels)) for title, panels in grouped.items() if panels]
 
 
@@ -187,7 +190,9 @@ def _describe(key: str) -> _Known:
         return _KNOWN[key]
     prefix, slash, rest = key.rpartition("/")
     group = _PREFIXES.get(f"{prefix}/", prefix.replace("_", " ").capitalize()) if slash else "Other"
-    return _Known(group=group, title=rest.replace("_", " ").capitalize())
+    is_time = rest.endswith("_s") and not rest.endswith("_per_s")
+    words = (rest.removesuffix("_s") if is_time else rest).replace("_", " ")
+    return _Known(group=group, title=words.capitalize(), hint="seconds" if is_time else "")
 
 
 def _panel(key: str, known: _Known, lines: Sequence[Record]) -> Panel:

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from training.report.axes import SMOOTH_FROM_NUM_POINTS, short, smooth, x_range, y_range
+from training.report.axes import SMOOTH_FROM_NUM_POINTS, shared_x_range, short, smooth, y_range
 from training.report.panels import Panel, PanelGroup
 
 _INK, _MUTED, _RULE, _ACCENT, _POINT = "#1d1c1a", "#77726a", "#e6e2da", "#2b5f8f", "#b3541e"
@@ -25,11 +25,15 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None
         title: Stands above the panels.
     """
     # No pyplot: its current figure is global state, which a trainer may use at the same time
-    placed = [(panel, x_range(group.panels)) for group in groups for panel in group.panels]
+    placed = [
+        (f"{group.title} · {panel.title}", panel, shared_x_range(groups, group))
+        for group in groups
+        for panel in group.panels
+    ]
     num_rows = max(1, -(-len(placed) // _NUM_COLUMNS))
     figure = Figure(figsize=(11.0, 0.6 + 2.1 * num_rows), facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=13, color=_INK, x=0.01, ha="left")
+    figure.suptitle(_plain(title), fontsize=13, color=_INK, x=0.01, ha="left")
     grid = figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False)
     for index, axes in enumerate(grid.flat):
         if index < len(placed):
@@ -39,7 +43,7 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None
     figure.savefig(path, dpi=110)
 
 
-def _draw(axes: Any, panel: Panel, x_span: tuple[float, float]) -> None:
+def _draw(axes: Any, title: str, panel: Panel, x_span: tuple[float, float]) -> None:
     for curve in panel.curves:
         ys = [float("nan") if y is None else y for y in curve.ys]
         if len(ys) < SMOOTH_FROM_NUM_POINTS:
@@ -52,14 +56,18 @@ def _draw(axes: Any, panel: Panel, x_span: tuple[float, float]) -> None:
         below = [y - low for y, low in zip(measured.ys, measured.lows, strict=True)]
         above = [high - y for y, high in zip(measured.ys, measured.highs, strict=True)]
         shape = dict(fmt="o", markersize=4, linewidth=1.2, color=_POINT, alpha=1.0 if index == 0 else 0.5)
-        axes.fill_between(measured.xs, measured.lows, measured.highs, color=_POINT, alpha=0.1, linewidth=0)
-        axes.errorbar(measured.xs, measured.ys, yerr=[below, above], label=measured.name, **shape)
+        axes.errorbar(measured.xs, measured.ys, yerr=[below, above], label=_plain(measured.name), **shape)
     if panel.estimates:
         axes.legend(frameon=False, fontsize=7)
     margin = 0.03 * (x_span[1] - x_span[0])
     axes.set(xlim=(x_span[0] - margin, x_span[1] + margin), ylim=y_range(panel))
-    axes.set_title(panel.title, fontsize=9, loc="left", color=_INK)
+    axes.set_title(_plain(title), fontsize=9, loc="left", color=_INK)
     axes.tick_params(labelsize=7, colors=_MUTED, length=0)
     axes.yaxis.set_major_formatter(lambda value, _: short(value, panel.scale))
     axes.grid(axis="y", color=_RULE, linewidth=0.7)
     axes.spines[:].set_visible(False)
+
+
+def _plain(text: str) -> str:
+    """Returns a text that matplotlib can draw: without formulas and lone surrogates."""
+    return text.encode("utf-8", errors="replace").decode("utf-8").replace("$", r"\$")

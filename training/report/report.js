@@ -22,11 +22,12 @@ function short(value, scale) {
 
 function signed(value) {
   if (value === null || value === undefined) return "–";
+  if (value === 0) return "0";
   const text = Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(2).replace(/0$/, "");
-  return (value >= 0 ? "+" : "") + text.replace("-", "−");
+  return (value > 0 ? "+" : "") + text.replace("-", "−");
 }
 
-// ---- Curves: one cursor for all graphs of a group ------------------------------------------------------
+// ---- Curves: one cursor for all graphs that share an axis ------------------------------------------------------
 
 function nearest(xs, x) {
   let best = 0;
@@ -34,24 +35,30 @@ function nearest(xs, x) {
   return best;
 }
 
+function frameOf(svg) {
+  return { width: svg.viewBox.baseVal.width, left: Number(svg.dataset.left), right: Number(svg.dataset.right) };
+}
+
 function readAt(figure, panel, iteration) {
   const curve = panel.curves[0];
   if (!curve || !curve.xs.length) return;
   const index = nearest(curve.xs, iteration);
   const [low, high] = panel.x_span;
-  const inner = panel.width - panel.left - panel.right;
-  const x = panel.left + ((curve.xs[index] - low) / (high - low)) * inner;
-  const cursor = figure.querySelector(".cursor");
-  cursor.setAttribute("x1", x);
-  cursor.setAttribute("x2", x);
-  cursor.style.opacity = 0.35;
+  for (const svg of figure.querySelectorAll("svg")) {
+    const { width, left, right } = frameOf(svg);
+    const x = left + ((curve.xs[index] - low) / (high - low)) * (width - left - right);
+    const cursor = svg.querySelector(".cursor");
+    cursor.setAttribute("x1", x);
+    cursor.setAttribute("x2", x);
+    cursor.style.opacity = 0.35;
+  }
   figure.querySelector("output").textContent = short(curve.ys[index], panel.scale) + " at " + curve.xs[index];
 }
 
 function rest(figure) {
   const output = figure.querySelector("output");
   output.textContent = output.dataset.last;
-  figure.querySelector(".cursor").style.opacity = 0;
+  for (const cursor of figure.querySelectorAll(".cursor")) cursor.style.opacity = 0;
 }
 
 const figures = [...document.querySelectorAll("figure[data-panel]")];
@@ -59,15 +66,16 @@ const isColdStart = (panel) => panel.group === "Cold start";
 for (const figure of figures) {
   const panel = run.panels[figure.dataset.panel];
   const siblings = figures.filter((other) => isColdStart(run.panels[other.dataset.panel]) === isColdStart(panel));
-  const svg = figure.querySelector("svg");
-  svg.addEventListener("pointermove", (event) => {
-    const box = svg.getBoundingClientRect();
-    const inner = panel.width - panel.left - panel.right;
-    const share = (((event.clientX - box.left) / box.width) * panel.width - panel.left) / inner;
-    const iteration = panel.x_span[0] + Math.min(1, Math.max(0, share)) * (panel.x_span[1] - panel.x_span[0]);
-    for (const other of siblings) readAt(other, run.panels[other.dataset.panel], iteration);
-  });
-  svg.addEventListener("pointerleave", () => siblings.forEach(rest));
+  for (const svg of figure.querySelectorAll("svg")) {
+    svg.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect();
+      const { width, left, right } = frameOf(svg);
+      const share = (((event.clientX - box.left) / box.width) * width - left) / (width - left - right);
+      const iteration = panel.x_span[0] + Math.min(1, Math.max(0, share)) * (panel.x_span[1] - panel.x_span[0]);
+      for (const other of siblings) readAt(other, run.panels[other.dataset.panel], iteration);
+    });
+    svg.addEventListener("pointerleave", () => siblings.forEach(rest));
+  }
 }
 
 // ---- Trajectories --------------------------------------------------------------------------------------
@@ -279,7 +287,7 @@ function resultView(turn) {
   if (turn.terminated) text += "; the world ended";
   if (turn.truncated) text += "; out of turns";
   result.append(make("p", "note", text), chip("reward", turn.reward, "total"));
-  for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "raw"));
+  for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "term"));
   for (const [name, value] of Object.entries(turn.shaping || {})) result.append(chip(name, value, "shaping"));
   return result;
 }

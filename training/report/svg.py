@@ -11,6 +11,7 @@ from training.report.panels import Estimates, Panel
 
 _MAX_POINTS = 600
 """More points than pixels only make the file larger."""
+_MIN_BAND_POINTS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +47,13 @@ class Frame:
         return round(self.height_px - self.bottom_px - (value - low) / (high - low) * inner, 1)
 
 
-def frame_of(panel: Panel, x_span: tuple[float, float]) -> Frame:
-    """Returns the frame of a panel: wide ones span the page."""
-    width_px, height_px = (1080.0, 300.0) if panel.is_wide else (340.0, 168.0)
-    return Frame(width_px=width_px, height_px=height_px, x_span=x_span, y_span=y_range(panel))
+def frames_of(panel: Panel, x_span: tuple[float, float]) -> tuple[Frame, ...]:
+    """Returns the frames to draw a panel in: wide ones span the page, and have a second frame for phones."""
+    sizes_px = [(1080.0, 300.0), (360.0, 220.0)] if panel.is_wide else [(340.0, 168.0)]
+    return tuple(
+        Frame(width_px=width_px, height_px=height_px, x_span=x_span, y_span=y_range(panel))
+        for width_px, height_px in sizes_px
+    )
 
 
 def draw(panel: Panel, frame: Frame) -> str:
@@ -64,9 +68,13 @@ def draw(panel: Panel, frame: Frame) -> str:
         parts += _line(curve.xs, curve.ys, frame)
     for index, estimates in enumerate(panel.estimates):
         parts += _intervals(estimates, frame, index)
-    parts.append(f'<line class="cursor" y1="{frame.top_px}" y2="{frame.height_px - frame.bottom_px}" x1="-9" x2="-9"/>')
+    bottom = frame.height_px - frame.bottom_px
+    parts.append(f'<line class="cursor" x1="0" x2="0" y1="{frame.top_px:g}" y2="{bottom:g}"/>')
     size = f"{frame.width_px:g} {frame.height_px:g}"
-    return f'<svg viewBox="0 0 {size}" role="img" aria-label="{escape(panel.title)}">{"".join(parts)}</svg>'
+    return (
+        f'<svg viewBox="0 0 {size}" data-left="{frame.left_px:g}" data-right="{frame.right_px:g}" role="img" '
+        f'aria-label="{escape(panel.title)}">{"".join(parts)}</svg>'
+    )
 
 
 def _grid(panel: Panel, frame: Frame) -> Iterable[str]:
@@ -74,9 +82,13 @@ def _grid(panel: Panel, frame: Frame) -> Iterable[str]:
     for value in ticks(*frame.y_span, num_intervals=4 if panel.is_wide else 3):
         y = frame.y(value)
         yield f'<line class="grid" x1="{frame.left_px}" x2="{right}" y1="{y}" y2="{y}"/>'
-        yield f'<text x="{frame.left_px - 7}" y="{y + 3.5}" text-anchor="end">{short(value, panel.scale)}</text>'
-    for value in ticks(*frame.x_span, num_intervals=8 if panel.is_wide else 4):
-        yield f'<text x="{frame.x(value)}" y="{frame.height_px - 5}" text-anchor="middle">{short(value)}</text>'
+        yield _text(frame.left_px - 7, y + 3.5, "end", short(value, panel.scale))
+    for value in ticks(*frame.x_span, num_intervals=round(frame.width_px / 100)):
+        yield _text(frame.x(value), frame.height_px - 5, "middle", short(value))
+
+
+def _text(x: float, y: float, anchor: str, text: str) -> str:
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _line(xs: Sequence[float], ys: Sequence[float | None], frame: Frame) -> Iterable[str]:
@@ -107,10 +119,12 @@ def _intervals(estimates: Estimates, frame: Frame, index: int) -> Iterable[str]:
     band = [(x, high) for x, high in zip(estimates.xs, estimates.highs, strict=True)]
     band += [(x, low) for x, low in zip(estimates.xs, estimates.lows, strict=True)][::-1]
     yield f'<g class="{kind}">'
-    if len(estimates.xs) > 1:
+    # A band between a few points far apart would suggest a course nobody measured
+    if len(estimates.xs) >= _MIN_BAND_POINTS:
         yield f'<path class="band" d="M{"L".join(f"{frame.x(x)} {frame.y(y)}" for x, y in band)}Z"/>'
     for x, y, low, high in zip(estimates.xs, estimates.ys, estimates.lows, estimates.highs, strict=True):
-        across, title = frame.x(x), f"{estimates.name}: {short(y, 'rate')} ({short(low, 'rate')}–{short(high, 'rate')})"
+        across = frame.x(x)
+        title = f"{estimates.name}: {short(y, 'rate')} ({short(low, 'rate')}–{short(high, 'rate')})"
         yield f'<path class="whisker" d="M{across} {frame.y(low)}V{frame.y(high)}"/>'
         yield f'<circle cx="{across}" cy="{frame.y(y)}" r="4.5"><title>{escape(title)}</title></circle>'
     yield "</g>"

@@ -7,16 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from training.run_data import (
-    BrokenRunDataError,
-    MissingRunDataError,
-    RunExistsError,
-    RunReader,
-    RunWriter,
-    episode_keys,
-    slug,
-    to_json,
-)
+from training.episode_record import episode_keys
+from training.json_lines import BrokenRunDataError, MissingRunDataError, RunExistsError, to_json
+from training.run_data import RunReader, RunWriter, slug
 from vlm_envs.trajectory import Trajectory, Turn
 
 RED = np.full((4, 6, 3), (200, 30, 30), np.uint8)

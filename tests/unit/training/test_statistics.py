@@ -46,7 +46,7 @@ def test_wilson_interval_refuses_counts_that_cannot_be(num_successes, num_trials
 
 
 def test_wilson_interval_refuses_percent():
-    with pytest.raises(ValueError, match="0.95"):
+    with pytest.raises(ValueError, match=r"0\.95"):
         wilson_interval(1, 2, confidence=95)
 
 

@@ -1,0 +1,94 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped.
+
+A checkpoint is one directory, written under a temporary name and renamed when complete, so that a crash leaves either
+the old one or the new one. `model/` inside it is an ordinary transformers checkpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agents.hf.chat import ChatEncoder
+
+LATEST = "latest"
+_STATE = "state.pt"
+
+
+def save_model(directory: Path, model: Any, encoder: ChatEncoder) -> None:
+    """Writes model, tokenizer and image processor as `from_pretrained` reads them, all or nothing.
+
+    Args:
+        directory: Where to; replaced if it exists.
+        model: The policy.
+        encoder: Holds tokenizer and image processor.
+    """
+    with _replacing(directory) as temporary:
+        _write_model(temporary, model, encoder)
+
+
+def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:
+    """Writes a checkpoint, all or nothing.
+
+    Args:
+        directory: Where to; replaced if it exists.
+        state: What `load_checkpoint_state` gives back.
+        model: The policy, for others to load.
+        encoder: Holds tokenizer and image processor.
+    """
+    with _replacing(directory) as temporary:
+        _write_model(temporary / "model", model, encoder)
+        torch.save(state, temporary / _STATE)
+
+
+def load_checkpoint_state(directory: Path) -> dict[str, Any]:
+    """Returns the state of a checkpoint.
+
+    Args:
+        directory: A checkpoint directory.
+
+    Raises:
+        FileNotFoundError: If there is none.
+    """
+    path = directory / _STATE
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"No checkpoint at {directory}: expected a file {_STATE}. A run writes its first one after "
+            "`checkpoint_every` iterations; start it again without --resume."
+        )
+    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return state
+
+
+def _write_model(directory: Path, model: Any, encoder: ChatEncoder) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(directory)
+    encoder.tokenizer.save_pretrained(directory)
+    encoder.image_processor.save_pretrained(directory)
+
+
+class _replacing:
+    """Gives a temporary directory and puts it in place of the target when the block succeeds."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        self._old = target.with_name(f".{target.name}.{os.getpid()}.old")
+
+    def __enter__(self) -> Path:
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.mkdir(parents=True)
+        return self._temporary
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            return
+        if self._target.exists():
+            os.replace(self._target, self._old)
+        os.replace(self._temporary, self._target)
+        shutil.rmtree(self._old, ignore_errors=True)

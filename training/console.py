@@ -1,0 +1,67 @@
+"""What a person sees while a run goes on: a progress bar with the time left, and one line per evaluation."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class RunConsole:
+    """A progress bar that is plain lines when the output is not a terminal.
+
+    Args:
+        title: What is being done.
+        total: Steps in all.
+        every: Steps between plain lines when there is no terminal.
+    """
+
+    def __init__(self, title: str, total: int, *, every: int = 10) -> None:
+        self.console = Console()
+        self._every = max(1, every)
+        self._total = total
+        self._title = title
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[shown]}"),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self._task = self._progress.add_task(title, total=total, shown="")
+
+    def __enter__(self) -> RunConsole:
+        """Starts drawing."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stops drawing."""
+        self._progress.stop()
+
+    def advance(self, step: int, metrics: dict[str, float], shown: tuple[str, ...]) -> None:
+        """Shows that a step is done.
+
+        Args:
+            step: Its number, from 0.
+            metrics: Its metrics.
+            shown: Which of them to show.
+        """
+        text = "  ".join(f"{name} {metrics[name]:.3g}" for name in shown if name in metrics)
+        self._progress.update(self._task, completed=step + 1, shown=text)
+        if not self.console.is_terminal and ((step + 1) % self._every == 0 or step + 1 == self._total):
+            self.console.print(f"{self._title} {step + 1}/{self._total}  {text}", highlight=False)
+
+    def say(self, text: str) -> None:
+        """Prints a line above the bar."""
+        self.console.print(text, highlight=False)

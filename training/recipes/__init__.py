@@ -1,0 +1,11 @@
+"""Recipes: functions that return the configuration of a run. Their names are what `python -m training` takes."""
+
+from collections.abc import Callable
+
+from training.config import RunConfig
+from training.recipes.tiny import frozenlake_tiny, sokoban_tiny
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "frozenlake_tiny": frozenlake_tiny,
+    "sokoban_tiny": sokoban_tiny,
+}
