@@ -58,12 +58,16 @@ clean: ## Remove .venv, caches and the built site; runs/ stays.
 	rm -rf .venv site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Debian leaves pip out of new environments unless python3-venv is installed; then the system's pip puts it there.
 .venv/made:
 	@"$(BASE_PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed. Name one: make BASE_PYTHON=python3.12" >&2; exit 1; }
-	@"$(BASE_PYTHON)" -m venv .venv || { rm -rf .venv; \
+	@"$(BASE_PYTHON)" -m venv .venv 2>.venv.log || { rm -rf .venv; \
+	  "$(BASE_PYTHON)" -m venv --without-pip .venv && \
+	  "$(BASE_PYTHON)" -m pip --quiet --python .venv/bin/python install pip; } || { cat .venv.log; rm -rf .venv .venv.log; \
 	  echo "Cannot make a virtual environment. On Debian or Ubuntu: apt install python3-venv." >&2; \
 	  echo "Or use an environment of your own: make train PYTHON=/path/to/python" >&2; exit 1; }
+	@rm -f .venv.log
 	@touch $@
 
 .venv/installed-worlds: .venv/made pyproject.toml constraints.txt

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Response
+from vlm_envs.errors import SolverLimitError
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector import VectorWorld
 from vlm_envs.world import World
@@ -19,18 +20,21 @@ class OracleAgent:
     Args:
         mistake_rate: Probability of replacing each action by a random one, from 0 to 1. What is then written is still
             true: the prediction is of what those actions lead to.
-        seed: Seed of the mistakes.
+        careless_rate: Probability of planning a turn without regard for what makes the world hard (holes, inner
+            walls), from 0 to 1. What is written is true all the same.
+        seed: Seed of both.
 
     Raises:
-        ValueError: If `mistake_rate` is not within 0 and 1.
+        ValueError: If a rate is not within 0 and 1.
     """
 
     policy_version = -1
 
-    def __init__(self, *, mistake_rate: float = 0.0, seed: int = 0) -> None:
-        if not 0.0 <= mistake_rate <= 1.0:
-            raise ValueError(f"mistake_rate must be within 0 and 1; got {mistake_rate}.")
-        self.mistake_rate = mistake_rate
+    def __init__(self, *, mistake_rate: float = 0.0, careless_rate: float = 0.0, seed: int = 0) -> None:
+        for name, rate in (("mistake_rate", mistake_rate), ("careless_rate", careless_rate)):
+            if not 0.0 <= rate <= 1.0:
+                raise ValueError(f"{name} must be within 0 and 1; got {rate}.")
+        self.mistake_rate, self.careless_rate = mistake_rate, careless_rate
         self._rng = np.random.default_rng(seed)
         self._worlds: VectorWorld | None = None
 
@@ -50,7 +54,8 @@ class OracleAgent:
             world: The world, in the middle of an episode.
 
         Returns:
-            The response in the world's format; from a state that cannot be solved, a random valid one.
+            The response in the world's format. Where there is no plan, or the solver stops at its limit, the action
+            is a random valid one.
         """
         actions = self._actions(world)
         end, route = self._imagine(world, actions)
@@ -65,9 +70,10 @@ class OracleAgent:
         return world.response_format.write(sections)
 
     def _actions(self, world: World[Any, Any]) -> list[Any]:
-        """Returns this turn's actions: the head of an optimal plan, with mistakes mixed in."""
+        """Returns this turn's actions: the head of a plan, with mistakes mixed in."""
         choices = list(map(world.task.grammar.parse, world.task.action_names or ()))
-        plan = list(world.dynamics.plan(world.state) or ())[: world.max_actions_per_turn]
+        is_careless = self.careless_rate > 0.0 and self._rng.random() < self.careless_rate
+        plan = list(_plan(world, is_careless=is_careless))[: world.max_actions_per_turn]
         if not plan:
             plan = [choices[self._rng.integers(len(choices))]]
         if self.mistake_rate > 0.0 and choices:
@@ -87,6 +93,15 @@ class OracleAgent:
             place = world.view.structured(state).get("player_position")
             route.append(f"{world.task.write_action(action)} to {place}")
         return state, route
+
+
+def _plan(world: World[Any, Any], *, is_careless: bool) -> Sequence[Any]:
+    """Returns an optimal or a careless plan; nothing where there is none or the solver gives up."""
+    planner = world.dynamics.careless_plan if is_careless else world.dynamics.plan
+    try:
+        return planner(world.state) or ()
+    except SolverLimitError:
+        return ()
 
 
 class RandomAgent:

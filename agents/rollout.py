@@ -10,9 +10,7 @@ from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector import VectorWorld
 
 
-def rollout(
-    agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, env_ids: Sequence[str]
-) -> list[Trajectory]:
+def rollout(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, env_ids: Sequence[str]) -> list[Trajectory]:
     """Plays one episode in every world of a batch.
 
     Args:

@@ -39,9 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Replaces each line `{{ include FILE }}` by the file, relative to the checkout."""
-    return INCLUDE.sub(
-        lambda match: (CHECKOUT / match["path"]).read_text(encoding="utf-8").rstrip(), markdown
-    )
+    return INCLUDE.sub(lambda match: (CHECKOUT / match["path"]).read_text(encoding="utf-8").rstrip(), markdown)
 
 
 def page_path(env_id: str) -> str:

@@ -89,9 +89,7 @@ class ExactJudge:
         tallies = self._tallies(text[:MAX_TEXT_CHARS], state)
         num_facts_read = sum(tally.num_claimed for tally in tallies.values())
         if num_facts_read == 0:
-            return JudgeScore(
-                f1=0.0, per_category=dict.fromkeys(tallies, 0.0), reason="no fact could be read"
-            )
+            return JudgeScore(f1=0.0, per_category=dict.fromkeys(tallies, 0.0), reason="no fact could be read")
         per_category = {name: tally.f1 for name, tally in tallies.items()}
         return JudgeScore(
             f1=min(1.0, math.fsum(c.weight * per_category[c.name] for c in self.scene.categories)),

@@ -67,9 +67,7 @@ class _Names:
 
     def of_object_pronoun(self, subjects: list[Name]) -> Name | None:
         """The object that was last spoken of, other than those of which something is being said."""
-        return next(
-            (name for name in reversed(self._recent) if name not in subjects and name[0] != FRAME), None
-        )
+        return next((name for name in reversed(self._recent) if name not in subjects and name[0] != FRAME), None)
 
     def _new(self, kind: str) -> Name:
         self._num_known[kind] = self._num_known.get(kind, 0) + 1

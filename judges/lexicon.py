@@ -42,9 +42,7 @@ class Token:
 
 _SIDES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(words_of("above up over north top upper higher upward upwards"), (0, -1)),
-    **dict.fromkeys(
-        words_of("below under underneath beneath down south bottom lower downward downwards"), (0, 1)
-    ),
+    **dict.fromkeys(words_of("below under underneath beneath down south bottom lower downward downwards"), (0, 1)),
     **dict.fromkeys(words_of("left west leftward leftwards"), (1, -1)),
     **dict.fromkeys(words_of("right east rightward rightwards"), (1, 1)),
 }
@@ -67,9 +65,7 @@ _COPULAS = words_of(
     "ending remain remains stay stays become becomes has"
 )
 _ENDS = words_of("end ends ending ended")
-_MOVES = re.compile(
-    r"(mov|push|walk|slid|pull|turn|fac|head)(e|es|ed|ing|s)?|go|goes|going|gone|step(ping|ped)"
-)
+_MOVES = re.compile(r"(mov|push|walk|slid|pull|turn|fac|head)(e|es|ed|ing|s)?|go|goes|going|gone|step(ping|ped)")
 _NEGATIONS = words_of("not no never neither nor without")
 _CONTACT = words_of("on onto at in into inside reach reaches reached reaching")
 _NEAR = words_of("near next adjacent beside close front behind between around toward towards")

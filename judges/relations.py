@@ -101,9 +101,7 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], scene: Sce
 Pairing = dict[Name, Cell]
 
 
-def _pairings(
-    claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], scene: Scene
-) -> Iterator[Pairing]:
+def _pairings(claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], scene: Scene) -> Iterator[Pairing]:
     """Ways to give a real cell to the player and to every named object that others are described against."""
     anchor_kinds = sorted({kind for c in scene.categories for kind in c.relative_to} - {PLAYER})
     choices = [list(_assignments(claims, kind, cells)) for kind in anchor_kinds]
@@ -114,9 +112,7 @@ def _pairings(
         yield pairing
 
 
-def _assignments(
-    claims: RelationClaims, kind: str, cells: Mapping[str, tuple[Cell, ...]]
-) -> Iterator[Pairing]:
+def _assignments(claims: RelationClaims, kind: str, cells: Mapping[str, tuple[Cell, ...]]) -> Iterator[Pairing]:
     names, real = claims.names_of_kind(kind), cells[kind]
     fewer, more = sorted((len(names), len(real)))
     if math.perm(more, fewer) > _MAX_PAIRINGS:
@@ -152,9 +148,7 @@ def _num_correct(
     return counts
 
 
-def _correct_matrix(
-    claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing
-) -> _CountMatrix:
+def _correct_matrix(claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing) -> _CountMatrix:
     """Correct facts of each named object if it were each real one: int [num_named, num_real]."""
     counts = [[_correct_sides(sides, cell, pairing) for cell in real] for sides in claimed]
     return np.array(counts, dtype=np.int64).reshape(len(claimed), len(real))

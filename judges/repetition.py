@@ -44,9 +44,7 @@ class RepetitionConfig:
         if not 0.0 <= self.f1_threshold <= 1.0:
             raise ConfigError(f"f1_threshold must lie in [0, 1], got {self.f1_threshold}.")
         if self.penalty > 0.0:
-            raise ConfigError(
-                f"penalty must be at most 0, got {self.penalty}. Write it as a negative reward."
-            )
+            raise ConfigError(f"penalty must be at most 0, got {self.penalty}. Write it as a negative reward.")
 
 
 class RepetitionPenalty:
@@ -80,9 +78,7 @@ class RepetitionPenalty:
             ConfigError: the lengths differ.
         """
         if len(texts) != len(f1s):
-            raise ConfigError(
-                f"Expected one score for each text, got {len(texts)} texts and {len(f1s)} scores."
-            )
+            raise ConfigError(f"Expected one score for each text, got {len(texts)} texts and {len(f1s)} scores.")
         digests = [_digest(text) for text in texts]
         frequent_from = self._frequent_from()
         wrong_below = self.config.f1_threshold - _TOLERANCE

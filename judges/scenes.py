@@ -106,10 +106,7 @@ SCENES: dict[str, Scene] = {
                 relative_to=(PLAYER, "box"),
             ),
         ),
-        words=_PLAYER_WORDS
-        | _FRAME_WORDS
-        | _TARGET_WORDS
-        | dict.fromkeys(words_of("box crate block"), "box"),
+        words=_PLAYER_WORDS | _FRAME_WORDS | _TARGET_WORDS | dict.fromkeys(words_of("box crate block"), "box"),
         symbols={
             "#": (),
             "_": (),

@@ -225,9 +225,7 @@ def shape(
     """
     names = [term.name for term in terms]
     if len(set(names)) != len(names):
-        raise ConfigError(
-            f"Reward terms need distinct names, got {names}. Rename one with its `name` argument."
-        )
+        raise ConfigError(f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.")
     sections: set[Section] = {section for term in terms for section in term.sections}
     scored = [ScoredTurn(turn=turn, scores=_scores(turn, sorted(sections), judge_for)) for turn in turns]
     columns = [term(scored) for term in terms]

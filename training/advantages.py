@@ -290,9 +290,7 @@ def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor) -> Tensor:
     _check_shape("group_index_B", group_index_B, returns_B.shape)
     _check_integer("group_index_B", group_index_B)
     ids_G, group_B = torch.unique(group_index_B, return_inverse=True)
-    lowest_G = returns_B.new_empty(len(ids_G)).scatter_reduce(
-        0, group_B, returns_B, "amin", include_self=False
-    )
+    lowest_G = returns_B.new_empty(len(ids_G)).scatter_reduce(0, group_B, returns_B, "amin", include_self=False)
     highest_G = torch.empty_like(lowest_G).scatter_reduce(0, group_B, returns_B, "amax", include_self=False)
     return lowest_G == highest_G
 

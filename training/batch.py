@@ -61,7 +61,18 @@ class Batch:
                 assert value.shape == grid, f"{field.name} has shape {tuple(value.shape)}, expected {tuple(grid)}"
             elif field.name.endswith("_B"):
                 assert value.shape == grid[:1], f"{field.name} has {tuple(value.shape)}, expected {grid[0]} rows"
-        assert len(self.row_image_offsets) == grid[0] + 1
+            elif field.name.endswith("_BK"):
+                assert value.ndim == 2 and len(value) == grid[0], (
+                    f"{field.name} has shape {tuple(value.shape)}, expected {grid[0]} rows of turns"
+                )
+        offsets, num_images = self.row_image_offsets, len(self.image_grid_thw_I3)
+        assert len(offsets) == grid[0] + 1 and (offsets[0], offsets[-1]) == (0, num_images), (
+            f"row_image_offsets {offsets} do not share out {num_images} pictures to {grid[0]} rows"
+        )
+        num_patches = int(self.image_grid_thw_I3.prod(-1).sum())
+        assert len(self.pixel_values_ND) == num_patches, (
+            f"pixel_values_ND holds {len(self.pixel_values_ND)} patches, the pictures have {num_patches}"
+        )
         for row in range(grid[0]):
             placeholders = int((self.input_ids_BT[row] == self.image_token_id).sum())
             grids = self.image_grid_thw_I3[self.row_image_offsets[row] : self.row_image_offsets[row + 1]]
@@ -85,9 +96,7 @@ class Batch:
         index = torch.as_tensor(rows)
         width = int(self.attention_mask_BT[index].sum(-1).max())
         images = [
-            image
-            for row in rows
-            for image in range(self.row_image_offsets[row], self.row_image_offsets[row + 1])
+            image for row in rows for image in range(self.row_image_offsets[row], self.row_image_offsets[row + 1])
         ]
         patches_per_image = self.image_grid_thw_I3.prod(-1)
         starts = torch.cat([patches_per_image.new_zeros(1), patches_per_image.cumsum(0)])
@@ -98,9 +107,7 @@ class Batch:
             for field in fields(self)
             if field.name.endswith("_BT")
         } | {
-            field.name: getattr(self, field.name)[index]
-            for field in fields(self)
-            if field.name.endswith(("_B", "_BK"))
+            field.name: getattr(self, field.name)[index] for field in fields(self) if field.name.endswith(("_B", "_BK"))
         }
         return replace(
             self,

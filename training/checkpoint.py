@@ -1,7 +1,8 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped.
 
 A checkpoint is one directory, written under a temporary name and renamed when complete, so that a crash leaves either
-the old one or the new one. `model/` inside it is an ordinary transformers checkpoint.
+the old one or the new one. The old one is moved out of the way first; a crash between the two renames is put right by
+the next load or save. `model/` inside it is an ordinary transformers checkpoint.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def load_checkpoint_state(directory: Path) -> dict[str, Any]:
     Raises:
         FileNotFoundError: If there is none.
     """
+    _finish_replacing(directory)
     path = directory / _STATE
     if not path.is_file():
         raise FileNotFoundError(
@@ -76,10 +78,10 @@ class _replacing:
 
     def __init__(self, target: Path) -> None:
         self._target = target
-        self._temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        self._old = target.with_name(f".{target.name}.{os.getpid()}.old")
+        self._temporary = target.with_name(f".{target.name}.tmp")
 
     def __enter__(self) -> Path:
+        _finish_replacing(self._target)
         shutil.rmtree(self._temporary, ignore_errors=True)
         self._temporary.mkdir(parents=True)
         return self._temporary
@@ -89,6 +91,19 @@ class _replacing:
             shutil.rmtree(self._temporary, ignore_errors=True)
             return
         if self._target.exists():
-            os.replace(self._target, self._old)
+            os.replace(self._target, _moved_aside(self._target))
         os.replace(self._temporary, self._target)
-        shutil.rmtree(self._old, ignore_errors=True)
+        shutil.rmtree(_moved_aside(self._target), ignore_errors=True)
+
+
+def _moved_aside(target: Path) -> Path:
+    """Returns where the old directory waits while the new one takes its place."""
+    return target.with_name(f".{target.name}.old")
+
+
+def _finish_replacing(target: Path) -> None:
+    """Brings the old directory back if a crash came before the new one was in its place; else removes it."""
+    old = _moved_aside(target)
+    if old.exists() and not target.exists():
+        os.replace(old, target)
+    shutil.rmtree(old, ignore_errors=True)

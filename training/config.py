@@ -48,26 +48,38 @@ class ColdStartConfig:
 
     Attributes:
         num_steps: Optimiser steps.
-        batch_size: Episodes per step.
+        num_first_turn_steps: How many of them, at the start, show first turns only. There the picture is the only
+            source of the observation; in later turns it can be copied from one's own prediction.
+        batch_size: Episodes per step. Small ones learn to see soonest for the same compute.
         learning_rate: Peak of a cosine schedule with warm-up.
         warmup_steps: Steps of linear warm-up.
         weight_decay: AdamW's weight decay.
         mistake_rate: How often the teacher acts at random; what it writes stays true.
+        careless_rate: How often the teacher plans a turn without regard for holes or inner walls. The policy then
+            starts out seeing and writing well but playing badly, and it is for reinforcement learning to find out
+            what pays.
         max_grad_norm: Gradient norm that is clipped to.
     """
 
-    num_steps: int = 400
-    batch_size: int = 48
+    num_steps: int = 800
+    num_first_turn_steps: int = 400
+    batch_size: int = 16
     learning_rate: float = 1e-3
     warmup_steps: int = 30
     weight_decay: float = 0.01
     mistake_rate: float = 0.0
+    careless_rate: float = 0.0
     max_grad_norm: float = 1.0
 
     def __post_init__(self) -> None:
         _require(self.num_steps >= 1 and self.batch_size >= 1, "num_steps and batch_size must be at least 1.")
+        _require(
+            0 <= self.num_first_turn_steps <= self.num_steps,
+            f"num_first_turn_steps must lie within 0 and num_steps={self.num_steps}; got {self.num_first_turn_steps}.",
+        )
         _require(self.learning_rate > 0, f"learning_rate must be positive; got {self.learning_rate}.")
         _require(0 <= self.mistake_rate <= 1, f"mistake_rate must be within 0 and 1; got {self.mistake_rate}.")
+        _require(0 <= self.careless_rate <= 1, f"careless_rate must be within 0 and 1; got {self.careless_rate}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +157,7 @@ class PPOConfig:
         micro_batch_size: Rows per forward pass; gradients accumulate, results do not depend on it.
         clip_low: Ratio clip below 1.
         clip_high: Ratio clip above 1.
-        value_clip: Clip of value changes; None for none.
+        value_clip: Clip of value changes, in standard deviations of the first returns; None for none.
         entropy_coef: Weight of the entropy bonus.
         kl_coef: Weight of the k1 KL penalty in the reward, against the frozen start policy; 0 leaves the reference
             out altogether.

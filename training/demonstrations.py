@@ -20,7 +20,8 @@ def demonstrations(
     encoder: ChatEncoder,
     *,
     batch_size: int,
-    mistake_rate: float,
+    mistake_rate: float = 0.0,
+    careless_rate: float = 0.0,
     start: int = 0,
 ) -> Iterator[list[Trajectory]]:
     """Yields batches of oracle episodes on training levels, without end and without repeating a seed.
@@ -29,7 +30,8 @@ def demonstrations(
         specs: Worlds, drawn in proportion to their weights.
         encoder: Chat format the texts are tokenised in.
         batch_size: Episodes per batch.
-        mistake_rate: Probability of a random action in place of the optimal one.
+        mistake_rate: Probability of a random action in place of the planned one.
+        careless_rate: Probability of a carelessly planned turn.
         start: Index of the first training seed.
 
     Yields:
@@ -41,7 +43,7 @@ def demonstrations(
         for spec, count in zip(specs, counts, strict=True)
         if count
     ]
-    teacher = OracleAgent(mistake_rate=mistake_rate, seed=start)
+    teacher = OracleAgent(mistake_rate=mistake_rate, careless_rate=careless_rate, seed=start)
     while True:
         batch: list[Trajectory] = []
         for spec, worlds, count in with_worlds:

@@ -33,9 +33,7 @@ class Evaluations:
     sampler_gap: float | None
 
 
-def estimate(
-    batch: Batch, evaluations: Evaluations, config: AdvantageConfig
-) -> tuple[Tensor, Tensor | None]:
+def estimate(batch: Batch, evaluations: Evaluations, config: AdvantageConfig) -> tuple[Tensor, Tensor | None]:
     """Assigns credit.
 
     Args:
@@ -51,7 +49,7 @@ def estimate(
     if config.estimator == "grpo":
         token_BT = evaluations.token_rewards_BT * mask_BT
         totals_B = batch.turn_rewards_BK.sum(-1) + token_BT.sum(-1)
-        return advantages.grpo(totals_B, batch.group_index_B, turn_index_BT), None
+        return advantages.grpo(totals_B, _comparable_groups(batch), turn_index_BT), None
     values_BT, ends_BK = evaluations.values_BT, evaluations.turn_end_values_BK
     assert values_BT is not None and ends_BK is not None, "GAE needs a critic"
     bootstrap_B = last_state_values(batch, ends_BK) if config.bootstrap_truncated else None
@@ -80,9 +78,7 @@ def estimate(
             bootstrap_values_B=bootstrap_B,
         )
     else:
-        rewards_BT = evaluations.token_rewards_BT + advantages.place_turn_rewards(
-            batch.turn_rewards_BK, turn_index_BT
-        )
+        rewards_BT = evaluations.token_rewards_BT + advantages.place_turn_rewards(batch.turn_rewards_BK, turn_index_BT)
         advantages_BT, returns_BT = advantages.token_gae(
             rewards_BT,
             values_BT,
@@ -94,6 +90,12 @@ def estimate(
     if config.whiten:
         advantages_BT = advantages.masked_whiten(advantages_BT, mask_BT)
     return advantages_BT, returns_BT
+
+
+def _comparable_groups(batch: Batch) -> Tensor:
+    """Returns the groups, with each row that is masked in one of its own: a failure is no measure for its siblings."""
+    alone_B = -1 - torch.arange(batch.num_rows)
+    return torch.where(batch.trainable_B, batch.group_index_B, alone_B)
 
 
 def last_state_values(batch: Batch, turn_end_values_BK: Tensor) -> Tensor:

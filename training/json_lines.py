@@ -98,9 +98,7 @@ def read_lines(path: Path) -> list[Record]:
         return []
     *lines, last = path.read_bytes().split(b"\n")
     records = [
-        parse_object(line, f"{path}, line {number}")
-        for number, line in enumerate(lines, start=1)
-        if line.strip()
+        parse_object(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1) if line.strip()
     ]
     try:
         return [*records, parse_object(last, str(path))]
@@ -121,9 +119,7 @@ def parse_object(text: bytes, where: str) -> Record:
     try:
         record = json.loads(text)
     except ValueError as error:
-        raise BrokenRunDataError(
-            f"Expected a JSON object in {where}: {error}. Remove or repair it."
-        ) from error
+        raise BrokenRunDataError(f"Expected a JSON object in {where}: {error}. Remove or repair it.") from error
     if not isinstance(record, dict):
         raise BrokenRunDataError(f"Expected a JSON object in {where}; got {type(record).__name__}.")
     return record

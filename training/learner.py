@@ -42,9 +42,7 @@ class Learner:
         self.reference = copy.deepcopy(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
         self.critic = ValueModel(policy) if config.advantage.estimator != "grpo" else None
         self.policy_optimizer = _adamw(policy, ppo.learning_rate, ppo.weight_decay)
-        self.critic_optimizer = (
-            _adamw(self.critic, ppo.critic_learning_rate, ppo.weight_decay) if self.critic else None
-        )
+        self.critic_optimizer = _adamw(self.critic, ppo.critic_learning_rate, ppo.weight_decay) if self.critic else None
         self.num_updates = 0
 
     @torch.no_grad()
@@ -57,6 +55,8 @@ class Learner:
         old_BT, ref_BT = batch.sampler_logprobs_BT.clone(), torch.zeros_like(batch.sampler_logprobs_BT)
         values_BT, ends_BK = torch.zeros_like(old_BT), torch.zeros_like(batch.turn_rewards_BK)
         recompute = self.config.ppo.old_logprobs == "trainer"
+        if self.critic is not None:
+            self.critic.calibrate(turn_returns(batch))
         for rows in self._micro_batches(batch, range(batch.num_rows)):
             part = batch.select(rows)
             width = part.input_ids_BT.shape[1]
@@ -150,10 +150,11 @@ class Learner:
                 self._policy_backward(part, evaluations, of, advantages_BT, normalizer, share, sums)
             if self.critic is not None and returns_BT is not None and evaluations.values_BT is not None:
                 values_BT, _ = token_values(self.critic, part)
+                std = self.critic.std
                 loss, value_metrics = value_loss(
-                    values_BT,
-                    of(evaluations.values_BT),
-                    of(returns_BT),
+                    values_BT / std,
+                    of(evaluations.values_BT) / std,
+                    of(returns_BT) / std,
                     part.response_mask_BT.to(values_BT.device),
                     clip_range=ppo.value_clip,
                     aggregation=ppo.aggregation,
@@ -259,10 +260,16 @@ class Learner:
         self.num_updates = state["num_updates"]
 
 
+def turn_returns(batch: Batch) -> Tensor:
+    """Returns the undiscounted return from each turn of each trainable row on, float32[turns]."""
+    to_go_BK = batch.turn_rewards_BK.flip(-1).cumsum(-1).flip(-1)
+    num_turns_B = batch.turn_index_BT.amax(-1) + 1
+    has_turn_BK = torch.arange(to_go_BK.shape[1])[None] < num_turns_B[:, None]
+    return to_go_BK[has_turn_BK & batch.trainable_B[:, None]]
+
+
 def _adamw(model: Any, learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
-    return torch.optim.AdamW(
-        model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=weight_decay
-    )
+    return torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=weight_decay)
 
 
 def _masked_mean(x_BT: Tensor, mask_BT: Tensor) -> float:

@@ -56,9 +56,7 @@ def policy_loss(
     Source: VAGEN, equation of J^PPO in section 2.2; separate bounds after DAPO; importance weights after
     truncated importance sampling (Yao et al., 2025). Deviation: log-ratios are bounded to +-20.
     """
-    _check_grid(
-        mask_BT, logprobs_BT=logprobs_BT, old_logprobs_BT=old_logprobs_BT, advantages_BT=advantages_BT
-    )
+    _check_grid(mask_BT, logprobs_BT=logprobs_BT, old_logprobs_BT=old_logprobs_BT, advantages_BT=advantages_BT)
     if not 0.0 <= clip_low <= 1.0 or clip_high < 0.0:
         raise ValueError(
             f"clip_low, clip_high: expected 0 <= clip_low <= 1 and clip_high >= 0, got {clip_low} and "
@@ -129,9 +127,7 @@ def value_loss(
     return aggregate(loss_BT, mask_BT, aggregation=aggregation, normalizer=normalizer), metrics
 
 
-def aggregate(
-    loss_BT: Tensor, mask_BT: Tensor, *, aggregation: Aggregation, normalizer: float | None = None
-) -> Tensor:
+def aggregate(loss_BT: Tensor, mask_BT: Tensor, *, aggregation: Aggregation, normalizer: float | None = None) -> Tensor:
     """Reduce a per-token loss to a scalar.
 
     - `token_mean`: sum over tokens / normalizer. Every token of the batch weighs the same.
@@ -241,9 +237,7 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEst
 
 
 @torch.no_grad()
-def truncated_importance_weights(
-    old_logprobs_BT: Tensor, sampler_logprobs_BT: Tensor, *, cap: float
-) -> Tensor:
+def truncated_importance_weights(old_logprobs_BT: Tensor, sampler_logprobs_BT: Tensor, *, cap: float) -> Tensor:
     """Weigh tokens by how much likelier the trainer finds them than the sampler did, up to a cap.
 
     Args:

@@ -44,9 +44,7 @@ def hidden_states(backbone_owner: Any, batch: Batch) -> Tensor:
     return hidden
 
 
-def token_logprobs(
-    model: Any, batch: Batch, *, temperature: float, suppressed_ids: list[int]
-) -> tuple[Tensor, Tensor]:
+def token_logprobs(model: Any, batch: Batch, *, temperature: float, suppressed_ids: list[int]) -> tuple[Tensor, Tensor]:
     """Returns log-probabilities and entropies at every generated token, 0 elsewhere.
 
     The distribution is the sampler's: logits over temperature, suppressed tokens impossible. Top-p is not applied, so
@@ -82,7 +80,7 @@ def token_values(critic: ValueModel, batch: Batch) -> tuple[Tensor, Tensor]:
     """
     turn_index_BT = batch.turn_index_BT.to(critic.device)
     mask_BT = turn_index_BT >= 0
-    through_BT = critic.head(hidden_states(critic, batch)).float()[..., 0]
+    through_BT = critic.values(hidden_states(critic, batch))
     before_BT = torch.cat([torch.zeros_like(through_BT[:, :1]), through_BT[:, :-1]], dim=1)
     num_turns = batch.turn_rewards_BK.shape[1]
     following_BT = torch.cat([turn_index_BT[:, 1:], torch.full_like(turn_index_BT[:, :1], -1)], dim=1)
@@ -96,9 +94,16 @@ def token_values(critic: ValueModel, batch: Batch) -> tuple[Tensor, Tensor]:
 class ValueModel(nn.Module):
     """A critic: the policy's architecture with a scalar head in place of the vocabulary.
 
+    The head speaks in standard deviations from a mean, both taken once from the first returns it is shown
+    (`calibrate`), so that one learning rate suits rewards of any size.
+
     Args:
         policy: The model to start from; its weights are copied.
     """
+
+    mean: Tensor
+    std: Tensor
+    is_calibrated: Tensor
 
     def __init__(self, policy: Any) -> None:
         super().__init__()
@@ -106,7 +111,22 @@ class ValueModel(nn.Module):
         self.head = nn.Linear(policy.config.text_config.hidden_size, 1)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("std", torch.ones(()))
+        self.register_buffer("is_calibrated", torch.zeros((), dtype=torch.bool))
         self.head.to(policy.device, policy.dtype)
+
+    def values(self, hidden_BTD: Tensor) -> Tensor:
+        """Returns the value at each hidden state, float32[B, T], in units of reward."""
+        scores_BT: Tensor = self.head(hidden_BTD).float()[..., 0]
+        return scores_BT * self.std + self.mean
+
+    def calibrate(self, returns_N: Tensor) -> None:
+        """Takes the scale of the values from these returns, once; later calls change nothing."""
+        if not self.is_calibrated and len(returns_N) > 1:
+            self.mean.copy_(returns_N.mean())
+            self.std.copy_(returns_N.std().clamp(min=1e-3))
+            self.is_calibrated.fill_(True)
 
     @property
     def device(self) -> torch.device:

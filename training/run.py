@@ -88,9 +88,7 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
 
         cold_start(model, encoder, config.worlds, config.cold_start, on_step=on_step)
     agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
-    evaluations = [
-        evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds
-    ]
+    evaluations = [evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds]
     print(f"cold start: validation success {mean_success(evaluations):.3f}")
     save_model(directory, model, encoder)
     return model, encoder

@@ -246,9 +246,7 @@ class RunReader:
         """
         path = _image_path(self.directory, name)
         if not path.is_file():
-            raise MissingRunDataError(
-                f"Expected picture {name} at {path}; was the run copied without images/?"
-            )
+            raise MissingRunDataError(f"Expected picture {name} at {path}; was the run copied without images/?")
         return path.read_bytes()
 
 

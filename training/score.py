@@ -34,9 +34,7 @@ class ScoredTrajectory:
     @property
     def turn_rewards(self) -> list[float]:
         """Raw reward plus shaping, per turn."""
-        return [
-            turn.reward + shaped.total for turn, shaped in zip(self.trajectory.turns, self.shaped, strict=True)
-        ]
+        return [turn.reward + shaped.total for turn, shaped in zip(self.trajectory.turns, self.shaped, strict=True)]
 
     @property
     def is_trainable(self) -> bool:

@@ -78,9 +78,7 @@ def mcnemar_exact(num_only_before: int, num_only_after: int) -> float:
     Source: McNemar, Psychometrika 12 (1947) 153-157, with the exact binomial tail in place of chi-squared.
     """
     if num_only_before < 0 or num_only_after < 0:
-        raise ValueError(
-            f"mcnemar_exact needs two counts of at least 0; got {num_only_before} and {num_only_after}."
-        )
+        raise ValueError(f"mcnemar_exact needs two counts of at least 0; got {num_only_before} and {num_only_after}.")
     num_changed = num_only_before + num_only_after
     fewer = min(num_only_before, num_only_after)
     tail = sum(math.comb(num_changed, count) for count in range(fewer + 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -38,11 +39,17 @@ def cold_start(
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, config))
     batches = demonstrations(
-        specs, encoder, batch_size=config.batch_size, mistake_rate=config.mistake_rate
+        specs,
+        encoder,
+        batch_size=config.batch_size,
+        mistake_rate=config.mistake_rate,
+        careless_rate=config.careless_rate,
     )
     model.train()
     for step in range(config.num_steps):
         trajectories = next(batches)
+        if step < config.num_first_turn_steps:
+            trajectories = [replace(trajectory, turns=trajectory.turns[:1]) for trajectory in trajectories]
         batch = make_batch(trajectories, [[0.0] * len(t.turns) for t in trajectories], encoder)
         mask_BT = batch.response_mask_BT
         logprobs_BT, _ = token_logprobs(model, batch, temperature=1.0, suppressed_ids=[])

@@ -41,9 +41,7 @@ class Trainer:
         writer: Writes the run's data.
     """
 
-    def __init__(
-        self, config: RunConfig, model: Any, encoder: ChatEncoder, directory: Path, writer: RunWriter
-    ) -> None:
+    def __init__(self, config: RunConfig, model: Any, encoder: ChatEncoder, directory: Path, writer: RunWriter) -> None:
         self.config, self.encoder, self.directory, self.writer = config, encoder, directory, writer
         self.learner = Learner(model, encoder.suppressed_ids(), config)
         self.agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
@@ -129,9 +127,7 @@ class Trainer:
         """Evaluates every world with a generator of its own, so that training does not depend on it."""
         if num_episodes == 0:
             return []
-        agent = HFAgent(
-            self.learner.policy, self.encoder, sampling=self.config.sampling, seed=self.config.seed + 1
-        )
+        agent = HFAgent(self.learner.policy, self.encoder, sampling=self.config.sampling, seed=self.config.seed + 1)
         evaluations = []
         for spec in self.config.worlds:
             evaluation = evaluate(agent, spec, split=split, num_episodes=num_episodes)

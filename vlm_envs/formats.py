@@ -81,9 +81,7 @@ FORMATS: dict[str, ResponseFormat] = {
         ResponseFormat(name="free_think", free_think=True),
         ResponseFormat(name="grounding", thoughts=("observation", "reasoning")),
         ResponseFormat(name="worldmodeling", thoughts=("reasoning", "prediction")),
-        ResponseFormat(
-            name="grounding_worldmodeling", thoughts=("observation", "reasoning", "prediction")
-        ),
+        ResponseFormat(name="grounding_worldmodeling", thoughts=("observation", "reasoning", "prediction")),
     )
 }
 """The five strategies by name. Source: VAGEN Table 5."""

@@ -56,9 +56,7 @@ def first_prompt(briefing: Briefing) -> str:
     return "\n".join(lines)
 
 
-def next_prompt(
-    briefing: Briefing, turn: int, carried_out: tuple[str, ...], error: str | None, *, over: bool
-) -> str:
+def next_prompt(briefing: Briefing, turn: int, carried_out: tuple[str, ...], error: str | None, *, over: bool) -> str:
     """Returns the text of a later observation: what happened, what was wrong, how much is left.
 
     Args:

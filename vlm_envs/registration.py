@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from typing import Any
 
 import gymnasium as gym
@@ -43,14 +45,40 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
         The environment, as `gymnasium.make` returns it.
 
     Raises:
-        ConfigError: If no such world is registered, or it has no such argument.
+        ConfigError: If no such world is registered, or it has no such argument. Other errors of the world's
+            constructor are raised as they are.
     """
     name = env_id.removeprefix("vlm_envs:")
     if name not in gym.registry:
-        raise ConfigError(
-            f"Unknown env {env_id!r}.{did_you_mean(name, env_ids())} List all: python -m vlm_envs list"
-        )
+        raise ConfigError(f"Unknown env {env_id!r}.{did_you_mean(name, env_ids())} List all: python -m vlm_envs list")
     try:
         return gym.make(name, **kwargs)
     except TypeError as error:
-        raise ConfigError(f"{env_id} cannot be made with {kwargs}: {error}") from error
+        unknown = _unknown_argument(error, kwargs, known := _arguments(name))
+        if unknown is None:
+            raise
+        raise ConfigError(
+            f"{env_id} cannot be made with {unknown}={kwargs[unknown]!r}: it has no argument {unknown!r}."
+            f"{did_you_mean(unknown, known)} It takes {', '.join(known)}."
+        ) from error
+
+
+def _unknown_argument(error: TypeError, kwargs: dict[str, Any], known: list[str]) -> str | None:
+    """Returns the keyword argument that a constructor does not have, or None if the error is about something else."""
+    match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    name = match.group(1) if match else None
+    return name if name in kwargs and name not in known else None
+
+
+def _arguments(env_id: str) -> list[str]:
+    """Returns the keyword arguments a registered world takes, those it hands on to its base classes included."""
+    entry_point = gym.spec(env_id).entry_point
+    creator: Any = gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    constructors = [vars(each).get("__init__") for each in creator.__mro__] if isinstance(creator, type) else [creator]
+    names: dict[str, None] = {}
+    for constructor in filter(None, constructors):
+        parameters = inspect.signature(constructor).parameters.values()
+        names |= dict.fromkeys(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+        if all(each.kind is not each.VAR_KEYWORD for each in parameters):
+            break
+    return list(names)

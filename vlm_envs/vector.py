@@ -95,9 +95,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             workers=require_choice("workers", workers, WORKER_KINDS),
             num_workers=None if num_workers is None else require_positive("num_workers", num_workers),
             timeout_s=float(step_timeout_s),
-            start_method=require_choice(
-                "start_method", start_method, multiprocessing.get_all_start_methods()
-            ),
+            start_method=require_choice("start_method", start_method, multiprocessing.get_all_start_methods()),
         )
         self._take_spaces(self._pool)
         self._observations: list[Observation | None] = [None] * self.num_envs
@@ -124,9 +122,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         self.observation_space = gym.spaces.Tuple(
             [copy.deepcopy(first.observation_space) for _ in range(self.num_envs)]
         )
-        self.action_space = gym.spaces.Tuple(
-            [copy.deepcopy(first.action_space) for _ in range(self.num_envs)]
-        )
+        self.action_space = gym.spaces.Tuple([copy.deepcopy(first.action_space) for _ in range(self.num_envs)])
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -164,9 +160,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
                 self._terminated[i] = self._truncated[i] = False
             else:
                 self._end_episode(i, reply)
-        for i in np.flatnonzero(
-            mask
-        ).tolist():  # only now, so that the worlds that were reset are known as such
+        for i in np.flatnonzero(mask).tolist():  # only now, so that the worlds that were reset are known as such
             replies[i].unwrap()
         return self._batch_observations(), self._batch_infos(mask)
 
@@ -191,9 +185,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             self._infos[i] = {**self._infos[i], "reward_terms": {}}
         for i, reply in sorted(replies.items()):
             if reply.value is not None:
-                self._observations[i], rewards[i], self._terminated[i], self._truncated[i], self._infos[i] = (
-                    reply.value
-                )
+                self._observations[i], rewards[i], self._terminated[i], self._truncated[i], self._infos[i] = reply.value
             if reply.lost is not None or not isinstance(reply.error, (NoneType, *_CALLER_MISTAKES)):
                 self._end_episode(i, reply)
         for reply in replies.values():
@@ -233,9 +225,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         if isinstance(seed, int | np.integer):
             return [int(seed) + i for i in range(self.num_envs)]
         if len(seed) != self.num_envs:
-            raise ConfigError(
-                f"seed must be an integer or {self.num_envs} seeds, one per world; got {len(seed)}."
-            )
+            raise ConfigError(f"seed must be an integer or {self.num_envs} seeds, one per world; got {len(seed)}.")
         return [None if one is None else int(one) for one in seed]
 
     def _checked_actions(self, actions: Actions) -> Flags:
@@ -256,9 +246,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     def _require_started(self, which: Flags) -> None:
         for i in np.flatnonzero(which).tolist():
             if self._observations[i] is None:
-                raise EpisodeOverError(
-                    f"Environment {i} was never reset; call reset(seed=...) without a mask first."
-                )
+                raise EpisodeOverError(f"Environment {i} was never reset; call reset(seed=...) without a mask first.")
 
     def _batch_observations(self) -> Observations:
         return tuple(observation for observation in self._observations if observation is not None)

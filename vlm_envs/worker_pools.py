@@ -266,9 +266,7 @@ class PipedPool(WorkerPool):
                 if worker.unanswered and worker.pipe not in pipes and worker.deadline <= time.monotonic():
                     yield from self._lose(worker, f"gave no answer within {self._timeout_s} s", received)
 
-    def _lose(
-        self, worker: PipedWorker, why: str, received: Mapping[int, Reply]
-    ) -> Iterator[tuple[int, Reply]]:
+    def _lose(self, worker: PipedWorker, why: str, received: Mapping[int, Reply]) -> Iterator[tuple[int, Reply]]:
         """Starts a worker anew and yields the loss of each of its environments, with what it had answered."""
         lost = f"{worker} {why} (awaited: {sorted(worker.unanswered)})."
         _logger.warning("%s Its environments are made anew.", lost)
@@ -307,6 +305,4 @@ def make_pool(
     if workers == "serial":
         return SerialPool(env_fns)
     num_workers = num_workers if num_workers is not None else os.cpu_count() or 1
-    return PipedPool(
-        env_fns, kind=workers, num_workers=num_workers, timeout_s=timeout_s, start_method=start_method
-    )
+    return PipedPool(env_fns, kind=workers, num_workers=num_workers, timeout_s=timeout_s, start_method=start_method)

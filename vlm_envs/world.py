@@ -17,7 +17,14 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from vlm_envs.errors import ConfigError, EpisodeOverError, did_you_mean, require_choice, require_positive
+from vlm_envs.errors import (
+    ConfigError,
+    EpisodeOverError,
+    SolverLimitError,
+    did_you_mean,
+    require_choice,
+    require_positive,
+)
 from vlm_envs.formats import FORMATS, REPRESENTATIONS
 from vlm_envs.parsing import ActionGrammar, ParsedResponse, parse_response
 from vlm_envs.prompts import Briefing, first_prompt, next_prompt
@@ -65,6 +72,13 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
     def plan(self, state: StateT) -> tuple[ActionT, ...] | None:
         """Returns an optimal plan, or None when there is none (or no exact solver)."""
         return None
+
+    def careless_plan(self, state: StateT) -> tuple[ActionT, ...] | None:
+        """Returns a plan that overlooks what makes the world hard, or None; by default the optimal plan.
+
+        A teacher that plans like this shows how to see and write without giving the solution away.
+        """
+        return self.plan(state)
 
     def cost_to_go(self, state: StateT) -> int | None:
         """Returns the length of an optimal plan, or None when there is none."""
@@ -235,13 +249,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         options = options or {}
         for key in options:
             if key != "level":
-                raise ConfigError(
-                    f"Unknown reset option {key!r}; known: 'level'.{did_you_mean(str(key), ['level'])}"
-                )
+                raise ConfigError(f"Unknown reset option {key!r}; known: 'level'.{did_you_mean(str(key), ['level'])}")
         level = options.get("level")
-        self._state = (
-            self.dynamics.generate(self.np_random, self.split) if level is None else self.dynamics.load(level)
-        )
+        self._state = self.dynamics.generate(self.np_random, self.split) if level is None else self.dynamics.load(level)
         self._turn = self._num_steps = 0
         self._over = False
         observation = self._observe(first_prompt(self.briefing))
@@ -257,10 +267,16 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             Observation, reward, terminated (the world ended), truncated (turns or steps ran out), info.
 
         Raises:
+            ConfigError: If `action` is not a string.
             EpisodeOverError: If the episode is over or was never started.
         """
         if self._over:
             raise EpisodeOverError("The episode is over; call reset() before the next step().")
+        if not isinstance(action, str):
+            raise ConfigError(
+                f"step() takes the model's whole response, a string such as "
+                f"{self._response_example()!r}; got {action!r} of type {type(action).__name__}."
+            )
         parsed = parse_response(action, self.response_format, self.task.grammar, self.max_actions_per_turn)
         terms, carried_out, effective = self._carry_out(parsed.actions)
         if parsed.format_correct:
@@ -271,15 +287,11 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         truncated = not terminated and (self._turn >= self.max_turns or out_of_steps)
         self._over = terminated or truncated
         names = tuple(self.task.write_action(done) for done in carried_out)
-        observation = self._observe(
-            next_prompt(self.briefing, self._turn, names, parsed.error, over=self._over)
-        )
+        observation = self._observe(next_prompt(self.briefing, self._turn, names, parsed.error, over=self._over))
         info = self._info(parsed, reward_terms=terms, carried_out=names, effective=effective)
         return observation, float(sum(terms.values())), terminated, truncated, info
 
-    def _carry_out(
-        self, actions: tuple[ActionT, ...]
-    ) -> tuple[dict[str, float], tuple[ActionT, ...], bool]:
+    def _carry_out(self, actions: tuple[ActionT, ...]) -> tuple[dict[str, float], tuple[ActionT, ...], bool]:
         """Carries out a turn's actions until the world or the step budget ends."""
         terms: dict[str, float] = {} if actions else self.task.idle_terms()
         effective = False
@@ -320,15 +332,26 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             "state_text": self.view.describe(state, self.representation),
             "state": self.view.structured(state),
             "state_hash": hashlib.blake2b(self.dynamics.level_key(state), digest_size=8).hexdigest(),
-            "action_valid": parsed.format_correct,
+            "action_valid": parsed.format_correct and bool(carried_out),
             "action_effective": effective,
             "format_correct": parsed.format_correct,
             "parse_error": parsed.error,
             "sections": parsed.sections,
             "actions": carried_out,
             "turn": self._turn,
-            "optimal_actions_left": self.dynamics.cost_to_go(state),
+            "optimal_actions_left": self._optimal_actions_left(),
         }
+
+    def _optimal_actions_left(self) -> int | None:
+        """Returns the length of an optimal plan; None if there is none, or if the solver cannot tell."""
+        try:
+            return self.dynamics.cost_to_go(self.state)
+        except SolverLimitError:  # a hard state is no reason to lose the episode; `dynamics.cost_to_go` still says so
+            return None
+
+    def _response_example(self) -> str:
+        """Returns a response in the format, for error messages."""
+        return self.response_format.write(dict.fromkeys(self.response_format.sections, "..."))
 
     def render(self) -> npt.NDArray[np.uint8] | str | None:
         """Returns the picture (`"rgb_array"`), the symbols (`"ansi"`) or None, by `render_mode`."""

@@ -13,6 +13,8 @@ class _GrowingLayer(DynamicLayer):
 
     CHUNK = 128
 
+    _buffers: torch.Tensor
+
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:

@@ -50,8 +50,10 @@ class PromptSegment:
 
 def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8], ...]:
     """Returns the pictures an observation shows, in order."""
-    return observation["images"] if "images" in observation else (
-        (observation["image"],) if "image" in observation else ()
+    return (
+        observation["images"]
+        if "images" in observation
+        else ((observation["image"],) if "image" in observation else ())
     )
 
 
@@ -109,7 +111,7 @@ class ChatEncoder:
 
     def decode(self, response_ids: Sequence[int] | IntArray) -> str:
         """Returns a response as text, without special tokens."""
-        return str(self.tokenizer.decode(response_ids, skip_special_tokens=True))
+        return str(self.tokenizer.decode(np.asarray(response_ids), skip_special_tokens=True))
 
     def suppressed_ids(self) -> list[int]:
         """Returns the ids a policy must never sample: every special token but the end of turn."""
@@ -171,11 +173,9 @@ class ChatEncoder:
 
     def _adopt_template(self) -> None:
         """Takes the template's system prefix and checks that our segments are what the template renders."""
-        turn = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "one"}]}
-        answer = {"role": "assistant", "content": [{"type": "text", "text": "two"}]}
-        rendered = self.tokenizer.apply_chat_template(
-            [turn, answer, turn], tokenize=False, add_generation_prompt=True
-        )
+        turn: dict[str, Any] = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "one"}]}
+        answer: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": "two"}]}
+        rendered = self.tokenizer.apply_chat_template([turn, answer, turn], tokenize=False, add_generation_prompt=True)
         prefix, marker, _ = str(rendered).partition(f"{IM_START}user")
         if not marker:
             raise ValueError("The checkpoint's chat template is not ChatML; expected a Qwen-VL checkpoint.")

@@ -18,6 +18,9 @@ from transformers.generation.logits_process import TopPLogitsWarper
 from agents.hf.cache import GrowingCache
 from agents.hf.chat import ChatEncoder, PromptSegment
 
+_NO_IDS = torch.LongTensor()
+"""What came before; none of the warpers used here looks at it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
@@ -59,9 +62,7 @@ class CachedSampler:
         generator: Source of randomness, on the model's device.
     """
 
-    def __init__(
-        self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, generator: torch.Generator
-    ) -> None:
+    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, generator: torch.Generator) -> None:
         self.model, self.encoder, self.sampling, self.generator = model, encoder, sampling, generator
         self._warp = LogitsProcessorList(
             [SuppressTokensLogitsProcessor(encoder.suppressed_ids(), device=str(model.device))]
@@ -104,9 +105,7 @@ class CachedSampler:
             fed_rows = open_rows
             open_rows = open_rows & (ids.cpu().numpy() != self.encoder.end_of_turn_id)
             if not open_rows.any() or step == self.sampling.max_new_tokens - 1:
-                self._pending = [
-                    [samples[index].ids[-1]] if is_fed else [] for index, is_fed in enumerate(fed_rows)
-                ]
+                self._pending = [[samples[index].ids[-1]] if is_fed else [] for index, is_fed in enumerate(fed_rows)]
                 break
             logits = self._decode(ids, fed_rows)
         return samples
@@ -163,7 +162,7 @@ class CachedSampler:
 
     def _draw(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns one token per row and its log-probability."""
-        logprobs = torch.log_softmax(self._warp(None, logits), dim=-1)
+        logprobs = torch.log_softmax(self._warp(_NO_IDS, logits), dim=-1)
         if self.sampling.temperature == 0.0:
             ids = logprobs.argmax(dim=-1)
         else:

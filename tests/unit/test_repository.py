@@ -36,9 +36,7 @@ def make_targets() -> dict[str, str]:
     return dict(re.findall(r"^([a-z-]+):.*?## (.+)$", makefile, flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize(
-    "package", ["tests", "examples", "agents", "judges", "training", "benchmarks", "docs"]
-)
+@pytest.mark.parametrize("package", ["tests", "examples", "agents", "judges", "training", "benchmarks", "docs"])
 def test_only_vlm_envs_can_be_imported_from_elsewhere(package, tmp_path):
     if "vlm-envs" not in {distribution.name for distribution in metadata.distributions()}:
         pytest.skip("vlm-envs is not installed here; `make test` installs it")
@@ -79,9 +77,7 @@ def test_the_changelog_has_this_version():
 
 
 def test_make_alone_lists_every_target():
-    listing = subprocess.run(
-        ["make"], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True
-    ).stdout
+    listing = subprocess.run(["make"], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True).stdout
     targets = make_targets()
     assert {"train", "test", "lint", "format", "docs", "speed", "play", "clean"} <= set(targets)
     for target, help_text in targets.items():
@@ -111,9 +107,7 @@ def test_links_between_documents_lead_somewhere(document):
 
 def test_nothing_names_a_folder_of_one_machine():
     # Written in pieces, so that this file does not find itself.
-    folders = re.compile(
-        "|".join((r"/ro" + r"ot/", r"/ho" + r"me/[a-z]", r"/Us" + r"ers/[a-z]", r"/wo" + r"rk/"))
-    )
+    folders = re.compile("|".join((r"/ro" + r"ot/", r"/ho" + r"me/[a-z]", r"/Us" + r"ers/[a-z]", r"/wo" + r"rk/")))
     found = [
         f"{path.relative_to(CHECKOUT)}:{number}"
         for path in tracked_texts()
@@ -126,8 +120,6 @@ def test_nothing_names_a_folder_of_one_machine():
 def test_nothing_is_left_to_be_done():
     marker = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
     found = [
-        str(path.relative_to(CHECKOUT))
-        for path in tracked_texts()
-        if marker.search(path.read_text(encoding="utf-8"))
+        str(path.relative_to(CHECKOUT)) for path in tracked_texts() if marker.search(path.read_text(encoding="utf-8"))
     ]
     assert found == []

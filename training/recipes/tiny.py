@@ -31,7 +31,7 @@ def frozenlake_tiny() -> RunConfig:
         judge=JudgeConfig(),
         advantage=_advantage(),
         ppo=_ppo(),
-        cold_start=ColdStartConfig(num_steps=600),
+        cold_start=ColdStartConfig(num_steps=1500, num_first_turn_steps=600, careless_rate=0.8),
     )
 
 
@@ -47,7 +47,7 @@ def sokoban_tiny() -> RunConfig:
         judge=JudgeConfig(),
         advantage=_advantage(),
         ppo=_ppo(),
-        cold_start=ColdStartConfig(num_steps=900),
+        cold_start=ColdStartConfig(num_steps=1200, num_first_turn_steps=700),
     )
 
 
@@ -65,9 +65,9 @@ def _advantage() -> AdvantageConfig:
 def _ppo() -> PPOConfig:
     return PPOConfig(
         learning_rate=1e-4,
-        critic_learning_rate=3e-4,
+        critic_learning_rate=1e-3,
         critic_warmup_iterations=3,
-        num_minibatches=2,
+        num_minibatches=4,
         micro_batch_size=16,
         value_clip=None,
         kl_coef=0.001,

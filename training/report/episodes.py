@@ -48,9 +48,7 @@ def _spread(labels: Sequence[str], num_kept: int) -> list[str]:
     return [labels[round(index * (len(labels) - 1) / (num_kept - 1))] for index in range(num_kept)]
 
 
-def _browser(
-    reader: RunReader, recorded: Mapping[str, Sequence[Record]], max_episodes: int
-) -> dict[str, Any]:
+def _browser(reader: RunReader, recorded: Mapping[str, Sequence[Record]], max_episodes: int) -> dict[str, Any]:
     images: dict[str, str | None] = {}
     labels = []
     for label, episodes in recorded.items():
@@ -82,10 +80,7 @@ def _data_uri(reader: RunReader, name: str) -> str | None:
 def _episode(key: str, episode: Record) -> dict[str, Any]:
     return {
         "key": key,
-        **{
-            name: episode.get(name)
-            for name in ("env_id", "seed", "success", "total_reward", "policy_version")
-        },
+        **{name: episode.get(name) for name in ("env_id", "seed", "success", "total_reward", "policy_version")},
         "turns": [_turn(turn) for turn in episode["turns"]],
         "final": {"text": _cut(episode["final"]["text"]), "images": episode["final"]["images"]},
     }
@@ -115,9 +110,7 @@ def _turn(turn: Record) -> dict[str, Any]:
         "text": _cut(turn["text"]),
         "response": _cut(turn["response"]),
         "sections": sections,
-        "claims": {
-            name: compare(sections[name], *truth) for name, truth in truths.items() if name in sections
-        },
+        "claims": {name: compare(sections[name], *truth) for name, truth in truths.items() if name in sections},
         **{name: turn.get(name) for name in copied},
     }
 

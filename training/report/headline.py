@@ -143,14 +143,10 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
         env_ids: The worlds it was evaluated in.
     """
     model = find(config, "model")
-    who = (
-        str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
-    )
+    who = str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
     names = [env_id.split("/")[-1].rsplit("-v", 1)[0] for env_id in env_ids]
     where = f" to play {' and '.join(names)}" if names else ""
-    num_cold, num_learning = (
-        sum(line.get("phase", PHASES[-1]) == phase for line in metrics) for phase in PHASES
-    )
+    num_cold, num_learning = (sum(line.get("phase", PHASES[-1]) == phase for line in metrics) for phase in PHASES)
     how = _ESTIMATORS.get(str(find(config, "estimator")), "reinforcement learning")
     steps = [f"{num_learning:,} iteration{'s' * (num_learning != 1)} of {how}"] if num_learning else []
     if num_cold:

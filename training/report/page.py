@@ -76,9 +76,7 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        short=short, p_value=written_p, percent=lambda value: short(value, "rate"), cell=_cell
-    )
+    environment.filters.update(short=short, p_value=written_p, percent=lambda value: short(value, "rate"), cell=_cell)
     return environment.get_template("template.html.j2")
 
 
@@ -101,9 +99,7 @@ def _placed_panels(groups: Sequence[PanelGroup]) -> tuple[list[dict[str, Any]], 
         for panel in group.panels:
             # Safe: the drawing escapes its texts itself
             drawings = [Markup(draw(panel, frame)) for frame in frames_of(panel, span)]
-            figures.append(
-                {"index": len(readable), "panel": panel, "drawings": drawings, "last": _last_value(panel)}
-            )
+            figures.append({"index": len(readable), "panel": panel, "drawings": drawings, "last": _last_value(panel)})
             curves = [{"xs": curve.xs, "ys": curve.ys} for curve in panel.curves]
             readable.append({"group": group.title, "scale": panel.scale, "curves": curves, "x_span": span})
         placed.append({"title": group.title, "figures": figures})
@@ -131,9 +127,7 @@ def _cell(line: Mapping[str, Any], column: str) -> str:
     value = line.get(column)
     if column == "success" and isinstance(value, (int, float)):
         low, high = line.get("success_low"), line.get("success_high")
-        interval = (
-            f" ({short(low, 'rate')}–{short(high, 'rate')})" if low is not None and high is not None else ""
-        )
+        interval = f" ({short(low, 'rate')}–{short(high, 'rate')})" if low is not None and high is not None else ""
         return short(value, "rate") + interval
     if column.endswith("_rate") and isinstance(value, float):
         return short(value, "rate")

@@ -196,16 +196,12 @@ def _describe(key: str) -> _Known:
 
 
 def _panel(key: str, known: _Known, lines: Sequence[Record]) -> Panel:
-    return Panel(
-        title=known.title, hint=known.hint, scale=known.scale, curves=(_curve(key, known.title, lines),)
-    )
+    return Panel(title=known.title, hint=known.hint, scale=known.scale, curves=(_curve(key, known.title, lines),))
 
 
 def _curve(key: str, name: str, lines: Sequence[Record]) -> Curve:
     points = [
-        (float(line.get("iteration", index)), _number(line[key]))
-        for index, line in enumerate(lines)
-        if key in line
+        (float(line.get("iteration", index)), _number(line[key])) for index, line in enumerate(lines) if key in line
     ]
     points.sort(key=lambda point: point[0])
     return Curve(name=name, xs=tuple(x for x, _ in points), ys=tuple(y for _, y in points))

@@ -53,9 +53,7 @@ def registered_name(env_id: str) -> str:
     """
     name = import_prefix(env_id)
     if name not in gym.registry:
-        raise ConfigError(
-            f"Unknown env {env_id!r}.{did_you_mean(name, env_ids())} List all: python -m vlm_envs list"
-        )
+        raise ConfigError(f"Unknown env {env_id!r}.{did_you_mean(name, env_ids())} List all: python -m vlm_envs list")
     return name
 
 

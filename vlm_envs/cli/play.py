@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `play`."""
     parser.add_argument("env_id", metavar="ENV_ID", help="for example VLM/Sokoban-v0")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first level (0)")
-    parser.add_argument(
-        "--obs-mode", choices=OBS_MODES, default="image", help="what is shown (default image)"
-    )
+    parser.add_argument("--obs-mode", choices=OBS_MODES, default="image", help="what is shown (default image)")
     parser.add_argument("--level", metavar="FILE", type=Path, help="play the level drawn in a text file")
     parser.add_argument("--size", metavar="N", type=int, help="rows and columns of a grid world")
     add_set_argument(parser)

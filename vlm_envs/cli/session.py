@@ -29,9 +29,7 @@ class Session:
 
     def __init__(self, env_id: str, *, seed: int = 0, level: str | None = None, **kwargs: Any) -> None:
         self.env_id = env_id
-        self.world: World[Any, Any] = make_world(
-            env_id, prompt_format="no_think", format_reward=0.0, **kwargs
-        )
+        self.world: World[Any, Any] = make_world(env_id, prompt_format="no_think", format_reward=0.0, **kwargs)
         self.world.max_turns = sys.maxsize
         self.world.max_steps = None
         self.world.max_actions_per_turn = MAX_ACTIONS_PER_LINE

@@ -39,9 +39,7 @@ def colors_of(stream: TextIO, environ: Mapping[str, str]) -> Colors:
     return "256" if "256color" in term else "none"
 
 
-def half_blocks(
-    image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: int, max_rows: int
-) -> list[str]:
+def half_blocks(image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: int, max_rows: int) -> list[str]:
     """Returns a picture as lines of text, shrunk to fit and never enlarged.
 
     Args:

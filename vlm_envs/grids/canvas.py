@@ -62,9 +62,7 @@ class Canvas:
         for point in (points[0], points[-1]):
             self.ellipse(point, width / 2, fill)
 
-    def arc(
-        self, centre: Point, radius: float, start_deg: float, end_deg: float, fill: Colour, width: float
-    ) -> None:
+    def arc(self, centre: Point, radius: float, start_deg: float, end_deg: float, fill: Colour, width: float) -> None:
         """Draws a part of a circle's rim, clockwise from `start_deg`; 0 degrees points right."""
         x, y = centre
         box = self._box((x - radius, y - radius), (x + radius, y + radius))

@@ -22,9 +22,7 @@ class GridTask(Task[StateT, int], ABC):
     """A task whose actions are Up, Down, Left and Right."""
 
     action_names = ACTION_NAMES
-    grammar = ActionGrammar(
-        parse=parse_direction, separator=",", expected="one of " + ", ".join(ACTION_NAMES)
-    )
+    grammar = ActionGrammar(parse=parse_direction, separator=",", expected="one of " + ", ".join(ACTION_NAMES))
 
     def write_action(self, action: int) -> str:
         """Returns the direction's name."""

@@ -64,9 +64,7 @@ def info_is_complete(subject: Subject) -> None:
         for key, expected in INFO_TYPES.items():
             require(key in info, f"{where}: info lacks {key!r}")
             came = type(info[key])
-            require(
-                isinstance(info[key], expected), f"{where}: info[{key!r}] should be {expected}, is {came}"
-            )
+            require(isinstance(info[key], expected), f"{where}: info[{key!r}] should be {expected}, is {came}")
 
 
 def observations_are_in_their_space(subject: Subject) -> None:
@@ -151,9 +149,7 @@ def action_limit_is_kept(subject: Subject) -> None:
         raise NotApplicableError("there is no exact solver")
     _, _, _, _, info = world.step(write_response(world, [plan[0]] * (limit + 3)))
     require(info["format_correct"], f"the longer list is refused: {info['parse_error']}")
-    require(
-        len(info["actions"]) <= limit, f"{len(info['actions'])} actions carried out, the limit is {limit}"
-    )
+    require(len(info["actions"]) <= limit, f"{len(info['actions'])} actions carried out, the limit is {limit}")
 
 
 def same_seed_gives_the_same_bytes(subject: Subject) -> None:
@@ -204,9 +200,7 @@ def splits_are_disjoint(subject: Subject) -> None:
         require(len(keys[split]) > 1, f"{NUM_SPLIT_LEVELS} seeds of split {split!r} all give one level")
     for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
         shared = keys[first] & keys[second]
-        require(
-            not shared, f"{first} and {second} share {len(shared)} levels, e.g. {next(iter(shared), b'')!r}"
-        )
+        require(not shared, f"{first} and {second} share {len(shared)} levels, e.g. {next(iter(shared), b'')!r}")
         ranges = SPLIT_SEEDS[first], SPLIT_SEEDS[second]
         apart = ranges[0].stop <= ranges[1].start or ranges[1].stop <= ranges[0].start
         require(apart, f"{first} and {second} share seeds")
@@ -224,9 +218,7 @@ def ground_truth_is_where_it_belongs(subject: Subject) -> None:
         return
     for seed, text, (_, info) in zip(seeds, texts, starts, strict=True):
         # The instructions may show an example that happens to be true; a leak is what depends on the level
-        leaks = [
-            p for p in _pieces(info["state_text"]) if p in text and not all(p in other for other in texts)
-        ]
+        leaks = [p for p in _pieces(info["state_text"]) if p in text and not all(p in other for other in texts)]
         require(not leaks, f"seed {seed}: the first text gives away {leaks}")
     for where, observation, _, info in transitions(world):
         if where != "reset":

@@ -33,9 +33,7 @@ def write_response(world: AnyWorld, actions: Sequence[Any], *, thought: str = ""
         thought: Text of every section but the answer.
     """
     separator = world.task.grammar.separator
-    answer = (f"{separator} " if separator else "").join(
-        world.task.write_action(action) for action in actions
-    )
+    answer = (f"{separator} " if separator else "").join(world.task.write_action(action) for action in actions)
     sections = dict.fromkeys(world.response_format.sections, thought)
     return world.response_format.write({**sections, "answer": answer})
 

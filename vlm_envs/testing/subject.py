@@ -49,7 +49,5 @@ def expect_error(expected: type[Exception], what: str, misuse: Callable[[], obje
     except expected:
         return
     except Exception as error:
-        raise WorldContractError(
-            f"{what} raises {type(error).__name__}, should raise {expected.__name__}"
-        ) from error
+        raise WorldContractError(f"{what} raises {type(error).__name__}, should raise {expected.__name__}") from error
     raise WorldContractError(f"{what} raises nothing, should raise {expected.__name__}")

@@ -20,9 +20,7 @@ def test_chance_of_states_that_alternate():
     # Row 0 or 2 in turn. The other row's text misplaces the player: goal 2·1/(2+2), holes 0 of 1: 0.35.
     described = [lake(row) for row in (0, 2, 0, 2)]
     judge = ExactJudge("FrozenLake", "structured")
-    baseline = chance_baseline(
-        described, judge, world="FrozenLake", representation="structured", num_partners=2
-    )
+    baseline = chance_baseline(described, judge, world="FrozenLake", representation="structured", num_partners=2)
     # Shifted by one every text is wrong, by two every text is right.
     assert baseline.other_state == pytest.approx((0.35 + 1.0) / 2)
     assert baseline.best_constant == pytest.approx((0.35 + 1.0) / 2)
@@ -59,9 +57,7 @@ def test_two_boxes_are_read_too():
 
 
 def test_the_sample_depends_on_the_seed_only():
-    first, again, other = (
-        measure_chance(WORLDS[1], "structured", num_states=8, seed=s) for s in (3, 3, 1000)
-    )
+    first, again, other = (measure_chance(WORLDS[1], "structured", num_states=8, seed=s) for s in (3, 3, 1000))
     assert first == again
     assert first != other
 

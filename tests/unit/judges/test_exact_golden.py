@@ -30,10 +30,7 @@ def score(world, representation, text, state):
 
 class TestStructured:
     def test_the_papers_example_is_read_in_full(self):
-        text = (
-            "{player_position: (4, 2), box_positions: [(3, 2)],\n"
-            "target_positions: [(3, 1)], grid_size: (6, 6)}"
-        )
+        text = "{player_position: (4, 2), box_positions: [(3, 2)],\ntarget_positions: [(3, 1)], grid_size: (6, 6)}"
         assert score("Sokoban", "structured", text, SOKOBAN).f1 == 1.0
 
     @pytest.mark.parametrize(
@@ -201,9 +198,7 @@ class TestShotgun:
         sides = ("above", "below", "to the left of", "to the right of", "at the same place as")
         text = " ".join(f"The {thing} is {side} the player." for thing in ("goal", "hole") for side in sides)
         assert score("FrozenLake", "natural_language", text, LAKE).f1 == 0.0
-        assert (
-            score("FrozenLake", "natural_language", "The goal is above or below the player.", LAKE).f1 == 0.0
-        )
+        assert score("FrozenLake", "natural_language", "The goal is above or below the player.", LAKE).f1 == 0.0
 
     def test_a_hole_on_every_side_pays_less_than_the_truth_and_less_than_half(self):
         text = " ".join(

@@ -98,9 +98,7 @@ fragments = st.sampled_from([*FRAGMENTS.split(), "\n"])
 @pytest.mark.parametrize("world", SCENES)
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
 @settings(max_examples=150, deadline=None)
-@given(
-    data=st.data(), text=st.text() | st.lists(fragments, max_size=80).map(" ".join) | st.text("#_OXP*SG\n")
-)
+@given(data=st.data(), text=st.text() | st.lists(fragments, max_size=80).map(" ".join) | st.text("#_OXP*SG\n"))
 def test_any_string_gets_a_score_between_zero_and_one(world, representation, data, text):
     result = ExactJudge(world, representation).score(text, data.draw(states(world)))
     assert 0.0 <= result.f1 <= 1.0
@@ -136,7 +134,5 @@ def test_more_boxes_than_can_be_tried_in_every_pairing_still_score_their_truth()
         "target_positions": boxes,
         "grid_size": (10, 10),
     }
-    result = ExactJudge("Sokoban", "natural_language").score(
-        write("Sokoban", "natural_language", state), state
-    )
+    result = ExactJudge("Sokoban", "natural_language").score(write("Sokoban", "natural_language", state), state)
     assert result.f1 == 1.0

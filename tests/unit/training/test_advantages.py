@@ -148,9 +148,7 @@ class TestTokenGae:
         # Rewards 1, values 0: A_i = sum of 0.9^k = 10 * (1 - 0.9^(T - i)); 0.9^5000 underflows float32.
         num_tokens = 5000
         rewards = torch.ones(1, num_tokens)
-        advantages, _ = token_gae(
-            rewards, torch.zeros_like(rewards), rewards.bool(), gamma=1.0, gae_lambda=0.9
-        )
+        advantages, _ = token_gae(rewards, torch.zeros_like(rewards), rewards.bool(), gamma=1.0, gae_lambda=0.9)
         followers = torch.arange(num_tokens, 0, -1, dtype=torch.float64)
         expected = (10.0 * (1.0 - 0.9**followers)).float()[None]
         torch.testing.assert_close(advantages, expected, atol=1e-5, rtol=1e-5)
@@ -232,9 +230,7 @@ def reference_bilevel_row(
     turn_index = batch["turn_index_BT"][row].tolist()
     values, token_rewards = batch["values_BT"][row].tolist(), batch["token_rewards_BT"][row].tolist()
     turn_rewards, end_values = (batch[key][row].tolist() for key in ("turn_rewards_BK", "turn_end_values_BK"))
-    tokens_of = {
-        k: [t for t, turn in enumerate(turn_index) if turn == k] for k in sorted(set(turn_index) - {-1})
-    }
+    tokens_of = {k: [t for t, turn in enumerate(turn_index) if turn == k] for k in sorted(set(turn_index) - {-1})}
 
     turn_advantages: dict[int, float] = {}
     next_value, next_advantage = batch["bootstrap_values_B"][row].item(), 0.0
@@ -261,9 +257,7 @@ def reference_bilevel_row(
 @pytest.mark.parametrize("variant", VARIANTS)
 @given(seed=st.integers(0, 2**31 - 1), coefficients=st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_bilevel_equals_the_slow_reference(
-    variant: BilevelVariant, seed: int, coefficients: list[float]
-) -> None:
+def test_bilevel_equals_the_slow_reference(variant: BilevelVariant, seed: int, coefficients: list[float]) -> None:
     batch: dict[str, Any] = random_batch(seed)
     c: dict[str, Any] = dict(zip(COEFFICIENTS, coefficients, strict=True))
     advantages, returns = bilevel_gae(**batch, **c, variant=variant)
@@ -350,12 +344,8 @@ def test_batches_without_generated_tokens(shape: tuple[int, int]) -> None:
     for variant in VARIANTS:
         result = bilevel_gae(per_turn, junk, junk, per_turn, turn_index, **COEFFICIENTS, variant=variant)
         torch.testing.assert_close(result, (zeros, zeros))
-    torch.testing.assert_close(
-        token_gae(junk, junk, turn_index >= 0, gamma=1.0, gae_lambda=1.0), (zeros, zeros)
-    )
-    torch.testing.assert_close(
-        turn_gae(per_turn, junk, junk, turn_index, gamma=1.0, gae_lambda=1.0), (zeros, zeros)
-    )
+    torch.testing.assert_close(token_gae(junk, junk, turn_index >= 0, gamma=1.0, gae_lambda=1.0), (zeros, zeros))
+    torch.testing.assert_close(turn_gae(per_turn, junk, junk, turn_index, gamma=1.0, gae_lambda=1.0), (zeros, zeros))
     torch.testing.assert_close(place_turn_rewards(per_turn, turn_index), zeros)
 
 

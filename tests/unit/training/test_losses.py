@@ -82,9 +82,7 @@ class TestPolicyLoss:
 
     def test_gradient_flows_to_the_new_logprobs_only(self) -> None:
         new, old, advantages, weights = (leaf(torch.ones(1, 2)) for _ in range(4))
-        loss, _ = policy_loss(
-            new, old, advantages, torch.ones(1, 2).bool(), **CLIP, importance_weights_BT=weights
-        )
+        loss, _ = policy_loss(new, old, advantages, torch.ones(1, 2).bool(), **CLIP, importance_weights_BT=weights)
         grad_of(loss, new)
         assert old.grad is None
         assert advantages.grad is None
@@ -98,9 +96,7 @@ class TestPolicyLoss:
 
     def test_huge_ratios_stay_finite(self) -> None:
         new = leaf(torch.tensor([[500.0]]))
-        loss, metrics = policy_loss(
-            new, torch.zeros(1, 1), -torch.ones(1, 1), torch.ones(1, 1).bool(), **CLIP
-        )
+        loss, metrics = policy_loss(new, torch.zeros(1, 1), -torch.ones(1, 1), torch.ones(1, 1).bool(), **CLIP)
         assert loss.isfinite()
         assert metrics["approx_kl"].isfinite()
         assert grad_of(loss, new).item() == 0.0

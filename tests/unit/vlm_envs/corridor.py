@@ -94,9 +94,7 @@ class CorridorTask(Task[CorridorState, int]):
     def write_action(self, action: int) -> str:
         return "Right" if action > 0 else "Left"
 
-    def reward_terms(
-        self, state: CorridorState, next_state: CorridorState, *, success: bool
-    ) -> dict[str, float]:
+    def reward_terms(self, state: CorridorState, next_state: CorridorState, *, success: bool) -> dict[str, float]:
         return {"step": -0.1, "success": 10.0} if success else {"step": -0.1}
 
     def idle_terms(self) -> dict[str, float]:

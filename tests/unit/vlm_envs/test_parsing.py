@@ -13,17 +13,13 @@ from vlm_envs.parsing import MAX_RESPONSE_CHARS, ActionGrammar, ParsedResponse, 
 
 MOVES = {"up": 0, "down": 1, "left": 2, "right": 3}
 COMMAS = ActionGrammar(parse=lambda text: MOVES.get(text.lower()), expected="one of Up, Down, Left, Right")
-BARS = ActionGrammar(
-    parse=lambda text: text if text.startswith("pick(") else None, separator="|", expected="pick"
-)
+BARS = ActionGrammar(parse=lambda text: text if text.startswith("pick(") else None, separator="|", expected="pick")
 WHOLE = ActionGrammar(parse=lambda text: text or None, separator="", expected="markup")
 
 FULL = "<think><observation>o</observation><reasoning>r</reasoning><prediction>p</prediction></think>"
 
 any_text = st.text(st.characters(), max_size=200)  # surrogates and control characters included
-tag_soup = st.lists(
-    st.one_of(st.sampled_from(sorted(KNOWN_TAGS)), st.sampled_from(["Up", ",", " ", "x"]), any_text)
-)
+tag_soup = st.lists(st.one_of(st.sampled_from(sorted(KNOWN_TAGS)), st.sampled_from(["Up", ",", " ", "x"]), any_text))
 
 
 def read(text: str, name: str = "no_think", max_actions: int = 3) -> ParsedResponse[int]:
@@ -45,9 +41,7 @@ def test_never_raises_and_always_explains(text: str, name: str) -> None:
 
 
 @given(
-    texts=st.fixed_dictionaries(
-        {name: any_text for name in ("think", "observation", "reasoning", "prediction")}
-    ),
+    texts=st.fixed_dictionaries({name: any_text for name in ("think", "observation", "reasoning", "prediction")}),
     actions=st.lists(st.sampled_from(["Up", "down", "LEFT", "Right"]), min_size=1, max_size=3),
     name=st.sampled_from(sorted(FORMATS)),
 )

@@ -61,7 +61,5 @@ def test_split_of_is_the_same_for_every_hash_seed() -> None:
     path = os.pathsep.join(filter(None, sys.path))
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
-        out = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, check=True
-        )
+        out = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
         assert out.stdout.decode().strip() == str(here)

@@ -74,9 +74,7 @@ class GenerousTask(CorridorTask):
 
 
 class UnpicklableTask(CorridorTask):
-    grammar = ActionGrammar(
-        parse=lambda text: {"left": -1, "right": 1}.get(text.lower()), expected="Left or Right"
-    )
+    grammar = ActionGrammar(parse=lambda text: {"left": -1, "right": 1}.get(text.lower()), expected="Left or Right")
 
     def __init__(self) -> None:
         self.stateful = (number for number in itertools.count())

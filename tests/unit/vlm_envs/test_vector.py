@@ -61,9 +61,7 @@ def test_attributes_are_those_of_a_vector_env(envs: VectorWorld) -> None:
 
 def test_batched_action_space_draws_different_actions(envs: VectorWorld) -> None:
     envs.action_space.seed(0)
-    assert len(set(envs.action_space.sample())) > 1, (
-        "one space object shared by all worlds would repeat itself"
-    )
+    assert len(set(envs.action_space.sample())) > 1, "one space object shared by all worlds would repeat itself"
 
 
 def test_returned_shapes_and_types(envs: VectorWorld) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.unit.vlm_envs.corridor import CorridorWorld
-from vlm_envs.errors import ConfigError, EpisodeOverError
+from vlm_envs import make
+from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
 
 FAR = {"level": "10 16"}  # six cells to the right
 
@@ -76,6 +77,27 @@ def test_an_effective_action_is_told_from_a_blocked_one() -> None:
     assert info["action_effective"]
 
 
+@pytest.mark.parametrize(
+    ("response", "action_valid", "format_correct"),
+    [
+        (say("Right"), True, True),
+        (say("Right, Left, Right, Jump"), True, True),  # the invalid one is beyond the cut
+        (say("Right, Jump"), False, False),
+        (say("Jump"), False, False),
+        (say(""), False, False),
+        ("Right", False, False),
+    ],
+)
+def test_actions_are_valid_when_some_were_carried_out_and_none_was_invalid(
+    response: str, action_valid: bool, format_correct: bool
+) -> None:
+    corridor = world()
+    _, info = corridor.reset(options=FAR)
+    assert info["action_valid"] is False, "nothing was carried out yet"
+    *_, info = corridor.step(response)
+    assert (info["action_valid"], info["format_correct"]) == (action_valid, format_correct)
+
+
 def test_max_steps_cuts_inside_a_turn_and_truncates() -> None:
     corridor = world(max_steps=4)
     corridor.reset(options=FAR)
@@ -108,6 +130,52 @@ def test_steps_outside_an_episode_are_refused() -> None:
         corridor.step("")
 
 
+@pytest.mark.parametrize("action", [2, None, ["Right"], b"<answer>Right</answer>"])
+def test_an_action_that_is_no_string_is_refused(action: Any) -> None:
+    corridor = world()
+    corridor.reset(options=FAR)
+    with pytest.raises(ConfigError, match=r"whole response, a string such as '<answer>\.\.\.</answer>'; got") as caught:
+        corridor.step(action)
+    assert type(action).__name__ in str(caught.value)
+    *_, info = corridor.step(say("Right"))
+    assert info["turn"] == 1, "the refused call took no turn"
+
+
+def test_a_solver_that_gives_up_does_not_end_the_episode(monkeypatch: pytest.MonkeyPatch) -> None:
+    corridor = world()
+    corridor.reset(options=FAR)
+
+    def give_up(state: Any) -> int:
+        raise SolverLimitError("too hard")
+
+    monkeypatch.setattr(corridor.dynamics, "cost_to_go", give_up)
+    *_, info = corridor.step(say("Right"))
+    assert info["optimal_actions_left"] is None
+    assert info["action_valid"]
+
+
+# --- Making -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("env_id", "wrong", "hint"),
+    [
+        ("VLM/Sokoban-v0", "num_boxs", "Did you mean 'num_boxes'"),  # of the world itself
+        ("VLM/FrozenLake-v0", "promt_format", "Did you mean 'prompt_format'"),  # of the base class
+        ("VLM/FrozenLake-v0", "num_boxes", "It takes size, is_slippery"),
+    ],
+)
+def test_an_unknown_argument_suggests_the_nearest(env_id: str, wrong: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=f"has no argument '{wrong}'") as caught:
+        make(env_id, **{wrong: 1})
+    assert hint in str(caught.value)
+
+
+def test_a_type_error_inside_a_constructor_is_not_taken_for_an_unknown_argument() -> None:
+    with pytest.raises(TypeError, match="len"):
+        make("VLM/Sokoban-v0", dim_room=6)
+
+
 # --- Rewards ----------------------------------------------------------------------------------------
 
 
@@ -124,9 +192,7 @@ def test_a_turn_without_an_action_costs_the_idle_terms() -> None:
     observation, reward, *_, info = corridor.step("Right")
     assert reward == pytest.approx(-0.1)
     assert info["reward_terms"] == {"step": -0.1}
-    assert observation["text"] == (
-        "Nothing was carried out.\nNot in the format: <answer> is missing.\nTurn 2 of 3."
-    )
+    assert observation["text"] == ("Nothing was carried out.\nNot in the format: <answer> is missing.\nTurn 2 of 3.")
 
 
 # --- Observations and prompts -----------------------------------------------------------------------

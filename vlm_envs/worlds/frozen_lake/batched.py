@@ -53,15 +53,8 @@ def step_batch(
     """
     num_envs = len(actions)
     shapes = (holes.shape, target.shape, player.shape, actions.shape)
-    if (
-        holes.ndim != 3
-        or len(holes) != num_envs
-        or target.shape != (num_envs, 2)
-        or player.shape != target.shape
-    ):
-        raise ValueError(
-            f"Expected holes as [N, S, S], target and player as [N, 2] and actions as [N]; got {shapes}."
-        )
+    if holes.ndim != 3 or len(holes) != num_envs or target.shape != (num_envs, 2) or player.shape != target.shape:
+        raise ValueError(f"Expected holes as [N, S, S], target and player as [N, 2] and actions as [N]; got {shapes}.")
     if uniform_draws is not None:
         actions = _SLIPPED[actions, (uniform_draws * 3).astype(np.int64)]
     ahead = player + _DELTAS[actions]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from vlm_envs.errors import ConfigError, LevelError, require_positive
 from vlm_envs.grids.directions import Direction
+from vlm_envs.world import Dynamics
 from vlm_envs.worlds.frozen_lake import generator, solver
 from vlm_envs.worlds.frozen_lake.slipping import slipped_action
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, level_text, move, parse_level
@@ -15,7 +17,7 @@ from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, level_text, move,
 _DIRECTIONS = tuple(Direction)
 
 
-class FrozenLakeDynamics:
+class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
     """The rules of one FrozenLake configuration; holds no state of an episode.
 
     Args:
@@ -98,9 +100,7 @@ class FrozenLakeDynamics:
         """
         state = parse_level(level)
         if state.size != self.size:
-            raise LevelError(
-                f"Expected a lake of size={self.size}; got {state.size}. Make the env with that size."
-            )
+            raise LevelError(f"Expected a lake of size={self.size}; got {state.size}. Make the env with that size.")
         return _checked(state)
 
     def dump(self, state: FrozenLakeState) -> str:
@@ -111,9 +111,7 @@ class FrozenLakeDynamics:
         """Returns canonical bytes of the lake's content, equal for equal states only."""
         return level_text(state).encode()
 
-    def step(
-        self, state: FrozenLakeState, action: int, rng: np.random.Generator
-    ) -> tuple[FrozenLakeState, bool]:
+    def step(self, state: FrozenLakeState, action: int, rng: np.random.Generator) -> tuple[FrozenLakeState, bool]:
         """Moves the player by one cell, perhaps astray.
 
         Args:
@@ -145,6 +143,10 @@ class FrozenLakeDynamics:
         """
         return solver.plan(state)
 
+    def careless_plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
+        """Returns the shortest way over a lake without holes, which the real one may well have."""
+        return solver.plan(replace(state, holes=()))
+
     def cost_to_go(self, state: FrozenLakeState) -> int | None:
         """Returns the fewest moves left without slipping, or None if the goal is out of reach."""
         return solver.cost_to_go(state)
@@ -156,11 +158,7 @@ class FrozenLakeDynamics:
 
 def _checked(state: FrozenLakeState) -> FrozenLakeState:
     if state.is_on_goal or state.is_in_hole:
-        raise LevelError(
-            f"The player must start on ice (P), not in a hole or on the goal:\n{level_text(state)}"
-        )
+        raise LevelError(f"The player must start on ice (P), not in a hole or on the goal:\n{level_text(state)}")
     if solver.cost_to_go(state) is None:
-        raise LevelError(
-            f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{level_text(state)}"
-        )
+        raise LevelError(f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{level_text(state)}")
     return state

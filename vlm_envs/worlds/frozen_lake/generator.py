@@ -50,9 +50,7 @@ def generate(
         holes = tuple(divmod(cell, size) for cell in np.flatnonzero(is_hole).tolist())
         target = divmod(target_cell, size)
         distances = distances_to(target, holes, size)
-        starts = [
-            c for c, moves in enumerate(distances) if min_solution_length <= moves <= max_solution_length
-        ]
+        starts = [c for c, moves in enumerate(distances) if min_solution_length <= moves <= max_solution_length]
         if not starts:
             continue
         player = divmod(starts[int(rng.integers(len(starts)))], size)

@@ -94,6 +94,4 @@ def level_text(state: FrozenLakeState) -> str:
     symbols[state.target[0] * state.size + state.target[1]] = "G"
     index = state.player[0] * state.size + state.player[1]
     symbols[index] = {"_": "P", "O": "X", "G": "*"}[symbols[index]]
-    return "\n".join(
-        "".join(symbols[start : start + state.size]) for start in range(0, len(symbols), state.size)
-    )
+    return "\n".join("".join(symbols[start : start + state.size]) for start in range(0, len(symbols), state.size))

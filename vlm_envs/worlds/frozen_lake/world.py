@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from vlm_envs.grids.task import GridTask, representation_help
+from vlm_envs.world import World
 from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
 from vlm_envs.worlds.frozen_lake.view import FrozenLakeView
-from vlm_envs.world import World
 
 STEP_PENALTY = -0.1
 SUCCESS_REWARD = 10.0
@@ -24,17 +24,14 @@ class FrozenLakeTask(GridTask[FrozenLakeState]):
         natural_language="the target is above and to the right of the player. "
         "hole0 is at the same row and to the left of the player.",
         symbols="_ ice, O hole, G goal, P you, X you in a hole, * you on the goal",
-        structured="{player_position: (3, 2), target_position: (0, 3), hole_positions: [(1, 2)], "
-        "grid_size: (4, 4)}",
+        structured="{player_position: (3, 2), target_position: (0, 3), hole_positions: [(1, 2)], grid_size: (4, 4)}",
     )
 
     def __init__(self, *, is_slippery: bool) -> None:
         slip = ("The ice is slippery: a move may go to either side instead.",) if is_slippery else ()
         self.rules = ("A step into a hole ends the game.", *slip)
 
-    def reward_terms(
-        self, state: FrozenLakeState, next_state: FrozenLakeState, *, success: bool
-    ) -> dict[str, float]:
+    def reward_terms(self, state: FrozenLakeState, next_state: FrozenLakeState, *, success: bool) -> dict[str, float]:
         """Returns the success reward on the goal, the step penalty otherwise."""
         return {"success": SUCCESS_REWARD} if success else {"step": STEP_PENALTY}
 

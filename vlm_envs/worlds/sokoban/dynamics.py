@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, require_positive
 from vlm_envs.grids.directions import Direction
+from vlm_envs.world import Dynamics
 from vlm_envs.worlds.sokoban import generator, solver
 from vlm_envs.worlds.sokoban.state import SokobanState, level_text, move, parse_level
 
 _DIRECTIONS = tuple(Direction)
 
 
-class SokobanDynamics:
+class SokobanDynamics(Dynamics[SokobanState, int]):
     """The rules of one Sokoban configuration; holds no state of an episode.
 
     Args:
@@ -94,18 +97,12 @@ class SokobanDynamics:
         state = parse_level(level)
         if (state.num_rows, state.num_cols) != self.dim_room:
             size = (state.num_rows, state.num_cols)
-            raise LevelError(
-                f"Expected a room of dim_room={self.dim_room}; got {size}. Make the env with {size}."
-            )
+            raise LevelError(f"Expected a room of dim_room={self.dim_room}; got {size}. Make the env with {size}.")
         if state.is_solved:
-            raise LevelError(
-                "Every box is already on a target. Move at least one box (X) off its target (O)."
-            )
+            raise LevelError("Every box is already on a target. Move at least one box (X) off its target (O).")
         try:
             if self.is_deadlocked(state):
-                raise LevelError(
-                    f"This room has no solution; move the boxes, targets or walls:\n{level_text(state)}"
-                )
+                raise LevelError(f"This room has no solution; move the boxes, targets or walls:\n{level_text(state)}")
         except SolverLimitError as error:
             raise LevelError(f"It could not be checked that this room has a solution. {error}") from error
         return state
@@ -147,6 +144,17 @@ class SokobanDynamics:
             SolverLimitError: If the node limit was reached (several boxes only).
         """
         return solver.plan(state)
+
+    def careless_plan(self, state: SokobanState) -> tuple[int, ...] | None:
+        """Returns a solution of the room without its inner walls; None if that has none either."""
+        layout = state.layout
+        inner = [
+            0 < row < layout.num_rows - 1 and 0 < column < layout.num_cols - 1
+            for row in range(layout.num_rows)
+            for column in range(layout.num_cols)
+        ]
+        walls = bytes(0 if is_inner else wall for wall, is_inner in zip(layout.walls, inner, strict=True))
+        return solver.plan(replace(state, layout=replace(layout, walls=walls)))
 
     def cost_to_go(self, state: SokobanState) -> int | None:
         """Returns the fewest moves left, or None if the room can no longer be solved.

@@ -39,9 +39,7 @@ class PushSearch:
         self._is_dead = [min(distances) >= _FAR for distances in zip(*self._push_distances, strict=True)]
         self._bounds: dict[Boxes, int | None] = {}
 
-    def search(
-        self, start: Node, *, max_num_nodes: int, max_cost: int | None = None
-    ) -> tuple[int, ...] | None:
+    def search(self, start: Node, *, max_num_nodes: int, max_cost: int | None = None) -> tuple[int, ...] | None:
         """Returns a shortest solution.
 
         Args:
@@ -154,9 +152,7 @@ class PushSearch:
         as_walls = as_walls | {box}
         return all(self._is_axis_blocked(box, step, occupied, as_walls) for step in (1, self._num_cols))
 
-    def _is_axis_blocked(
-        self, box: int, step: int, occupied: frozenset[int], as_walls: frozenset[int]
-    ) -> bool:
+    def _is_axis_blocked(self, box: int, step: int, occupied: frozenset[int], as_walls: frozenset[int]) -> bool:
         sides = (box - step, box + step)
         if any(self._walls[side] or side in as_walls for side in sides):
             return True

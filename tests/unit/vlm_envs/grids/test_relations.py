@@ -53,6 +53,4 @@ def test_relations_of_goes_subject_by_subject() -> None:
 
 def test_sentences_are_joined_and_closed_by_full_stops() -> None:
     relations = relations_of({"a": (0, 0)}, {"b": (0, 1), "c": (0, 0)})
-    assert (
-        relations_text(relations) == "a is at the same row and to the left of b. a is at the same place as c."
-    )
+    assert relations_text(relations) == "a is at the same row and to the left of b. a is at the same place as c."

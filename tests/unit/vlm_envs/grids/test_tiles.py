@@ -15,9 +15,7 @@ from vlm_envs.worlds.sokoban.state import SYMBOLS as SOKOBAN_SYMBOLS
 @pytest.mark.parametrize("cell_px", [14, 28, 56])
 def test_any_two_tiles_differ_clearly(world: str, cell_px: int) -> None:
     tiles = tile_set(world, cell_px)
-    pictures = {
-        symbol: tiles.picture(np.array([[code]], dtype=np.uint8)) for symbol, code in tiles.codes.items()
-    }
+    pictures = {symbol: tiles.picture(np.array([[code]], dtype=np.uint8)) for symbol, code in tiles.codes.items()}
     for first, second in combinations(pictures, 2):
         difference = np.abs(pictures[first].astype(int) - pictures[second].astype(int)).max(axis=2)
         share = (difference > 60).mean()

@@ -92,9 +92,7 @@ def test_only_slippery_ice_uses_up_randomness() -> None:
         ("__\n*_", RIGHT, "__\n*_", False, True, True),  # nobody leaves the goal
     ],
 )
-def test_moves_by_hand(
-    level: str, action: int, after: str, effective: bool, is_success: bool, is_over: bool
-) -> None:
+def test_moves_by_hand(level: str, action: int, after: str, effective: bool, is_success: bool, is_over: bool) -> None:
     state, was_effective = LAKE.step(parse_level(level), action, rng())
     assert LAKE.dump(state) == after
     assert (was_effective, LAKE.is_success(state), LAKE.is_over(state)) == (effective, is_success, is_over)
@@ -158,8 +156,7 @@ def test_start_goal_and_holes_all_vary_with_the_seed() -> None:
 
 def test_levels_of_the_splits_are_disjoint() -> None:
     train, val, test = (
-        {LAKE.level_key(LAKE.generate(rng(seed), split)) for seed in range(300)}
-        for split in ("train", "val", "test")
+        {LAKE.level_key(LAKE.generate(rng(seed), split)) for seed in range(300)} for split in ("train", "val", "test")
     )
     assert not train & val and not train & test and not val & test
 

@@ -21,8 +21,7 @@ def test_structured_data_and_text() -> None:
         "grid_size": (4, 4),
     }
     assert view.describe(state, "structured") == (
-        "{player_position: (3, 1), target_position: (0, 3), "
-        "hole_positions: [(1, 0), (2, 2)], grid_size: (4, 4)}"
+        "{player_position: (3, 1), target_position: (0, 3), hole_positions: [(1, 0), (2, 2)], grid_size: (4, 4)}"
     )
 
 
@@ -38,9 +37,7 @@ def test_symbols_and_sentences() -> None:
 
 def test_a_player_in_a_hole_is_at_the_same_place() -> None:
     view = FrozenLakeView()
-    assert "hole0 is at the same place as the player" in view.describe(
-        parse_level("X_\n_G"), "natural_language"
-    )
+    assert "hole0 is at the same place as the player" in view.describe(parse_level("X_\n_G"), "natural_language")
 
 
 def test_an_unknown_representation_is_refused() -> None:

@@ -92,11 +92,7 @@ def test_levels_of_the_splits_are_disjoint() -> None:
         split: {ONE_BOX.level_key(ONE_BOX.generate(rng(seed), split)) for seed in range(200)}
         for split in ("train", "val", "test")
     }
-    assert (
-        not keys["train"] & keys["val"]
-        and not keys["train"] & keys["test"]
-        and not keys["val"] & keys["test"]
-    )
+    assert not keys["train"] & keys["val"] and not keys["train"] & keys["test"] and not keys["val"] & keys["test"]
 
 
 def test_equal_seeds_give_equal_rooms_and_other_seeds_other_rooms() -> None:
@@ -171,9 +167,7 @@ def test_any_text_loads_or_raises_a_level_error(level: str) -> None:
     assert CORRIDOR_RULES.load(CORRIDOR_RULES.dump(state)) == state
 
 
-@given(
-    st.lists(st.sampled_from("#_OX*"), min_size=12, max_size=12), st.sampled_from("PS"), st.integers(0, 11)
-)
+@given(st.lists(st.sampled_from("#_OX*"), min_size=12, max_size=12), st.sampled_from("PS"), st.integers(0, 11))
 def test_text_and_state_are_two_forms_of_one_thing(cells: list[str], player: str, place: int) -> None:
     cells[place] = player
     inner = ["".join(cells[start : start + 4]) for start in (0, 4, 8)]

@@ -36,9 +36,7 @@ def random_room(rng: np.random.Generator, num_rows: int, num_cols: int, num_boxe
     num_inner_walls = int(rng.integers(0, 3))
     blocked, free = set(order[:num_inner_walls]), order[num_inner_walls:]
     walls = bytes(
-        (row, column) not in inner or (row, column) in blocked
-        for row in range(num_rows)
-        for column in range(num_cols)
+        (row, column) not in inner or (row, column) in blocked for row in range(num_rows) for column in range(num_cols)
     )
     targets = [free[index] for index in rng.choice(len(free), num_boxes, replace=False)]
     layout = SokobanLayout(walls=walls, targets=tuple(sorted(targets)), num_rows=num_rows, num_cols=num_cols)

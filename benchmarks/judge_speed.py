@@ -1,0 +1,68 @@
+"""How many turns per second the exact judge scores, observation and prediction both."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any, cast
+
+import vlm_envs
+from agents.oracle import OracleAgent
+from benchmarks.measure import Row, median_times_s
+from judges.shaping import GroundingReward, JudgedTurn, RewardTerm, WorldModelingReward, shape
+from vlm_envs.formats import REPRESENTATIONS, Representation
+from vlm_envs.world import World
+
+LIMIT_PER_S = 500.0
+ENV_IDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
+
+
+def turns_per_s(*, quick: bool) -> list[Row]:
+    """Measures shaping rewards of the oracle's turns, in every world and representation."""
+    num_turns, num_repeats = (8, 2) if quick else (200, 7)
+    terms: list[RewardTerm] = [GroundingReward(), WorldModelingReward()]
+    rows = []
+    for env_id in ENV_IDS:
+        for representation in cast("tuple[Representation, ...]", REPRESENTATIONS):
+            turns = oracle_turns(env_id, representation, num_turns)
+            (time_s,) = median_times_s([functools.partial(shape, turns, terms)], num_repeats)
+            rows.append(
+                Row(
+                    name=f"{env_id.removeprefix('VLM/')}, {representation}",
+                    median=num_turns / time_s,
+                    unit="turns/s",
+                    compared_with="limit",
+                    reference=LIMIT_PER_S,
+                    is_limit=True,
+                )
+            )
+    return rows
+
+
+def oracle_turns(env_id: str, representation: Representation, num_turns: int) -> list[JudgedTurn]:
+    """Returns the oracle's first turns on as many training levels.
+
+    Args:
+        env_id: The world.
+        representation: How states are written.
+        num_turns: Levels, and turns.
+    """
+    world = cast("World[Any, Any]", vlm_envs.make(env_id, representation=representation).unwrapped)
+    oracle = OracleAgent()
+    turns = []
+    for seed in range(num_turns):
+        _, info = world.reset(seed=seed)
+        state: Mapping[str, Any] = info["state"]
+        *_, info = world.step(oracle.write(world))
+        turns.append(
+            JudgedTurn(
+                env_id=env_id,
+                representation=representation,
+                observation_text=info["sections"]["observation"],
+                prediction_text=info["sections"]["prediction"],
+                format_correct=info["format_correct"],
+                state=state,
+                next_state=info["state"],
+            )
+        )
+    return turns

@@ -1,0 +1,163 @@
+"""How fast the trainer's parts are: advantages, sampling against transformers' own, and one update.
+
+The model is the tiny VLM with its first, random weights: speed does not depend on what it has learnt.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from agents.hf.agent import HFAgent, load_checkpoint
+from agents.hf.chat import ChatEncoder
+from agents.hf.sampler import SamplingConfig, vision_inputs
+from agents.hf.tiny import save_tiny
+from benchmarks import advantages_speed
+from benchmarks.measure import Row, median_times_s
+from training.batch import Batch, make_batch
+from training.demonstrations import demonstrations
+from training.estimate import estimate
+from training.learner import Learner
+from training.recipes.tiny import frozenlake_tiny
+from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Observation
+from vlm_envs.vector import VectorWorld, world_vector
+
+
+def gae_ms(*, quick: bool) -> list[Row]:
+    """Measures bi-level GAE against its limit and against a loop over token positions; both must agree."""
+    rows: list[Row] = []
+    for name, result in advantages_speed.measure(num_repeats=1 if quick else 15).items():
+        alone = Row(name=name, median=result["median_ms"], unit="ms")
+        rows += [
+            replace(alone, compared_with="limit", reference=result["limit_ms"], is_limit=True),
+            replace(alone, compared_with="loop over positions", reference=result["loop_ms"]),
+        ]
+    return rows
+
+
+def tiny() -> tuple[Any, ChatEncoder]:
+    """Returns the tiny VLM with random weights, and its chat format."""
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory() as directory:
+        save_tiny(directory)
+        return load_checkpoint(directory, dtype=torch.float32)
+
+
+def sampled_tokens_per_s(*, quick: bool) -> list[Row]:
+    """Measures one turn of a batch: prompt and picture in, tokens out.
+
+    The peer is `generate` of transformers on the same model, prompts, pictures and distribution. It gets its
+    inputs prepared; our side also encodes prompts, keeps log-probabilities, and decodes. Rows end at their
+    end-of-turn token on both sides, and only tokens up to it count.
+    """
+    num_rows, num_tokens, num_repeats = (8, 4, 1) if quick else (128, 64, 5)
+    model, encoder = tiny()
+    with world_vector("VLM/FrozenLake-v0", num_rows, split="train", prompt_example=False) as worlds:
+        observations, _ = worlds.reset(seed=list(split_seeds("train", num_rows)))
+        ours = _Ours(model, encoder, worlds, observations, num_tokens)
+        peer = _Generate(model, encoder, observations, num_tokens)
+        ours_s, peer_s = median_times_s([ours, peer], num_repeats)
+    return [
+        Row(
+            name=f"one turn of {num_rows} rows",
+            median=ours.mean_num_tokens / ours_s,
+            unit="tokens/s",
+            compared_with="transformers' generate",
+            reference=peer.mean_num_tokens / peer_s,
+        )
+    ]
+
+
+class _Ours:
+    """One turn through the agent that training uses."""
+
+    def __init__(
+        self,
+        model: Any,
+        encoder: ChatEncoder,
+        worlds: VectorWorld,
+        observations: Sequence[Observation],
+        num_tokens: int,
+    ) -> None:
+        self._agent = HFAgent(model, encoder, sampling=SamplingConfig(max_new_tokens=num_tokens))
+        self._worlds, self._observations = worlds, observations
+        self._num_tokens: list[int] = []
+
+    def __call__(self) -> None:
+        self._agent.start(self._worlds)
+        responses = self._agent.respond(range(len(self._observations)), self._observations)
+        self._num_tokens.append(sum(len(response.response_ids) for response in responses))
+
+    @property
+    def mean_num_tokens(self) -> float:
+        return float(np.mean(self._num_tokens))
+
+
+class _Generate:
+    """The same turn through `generate`."""
+
+    def __init__(self, model: Any, encoder: ChatEncoder, observations: Sequence[Observation], num_tokens: int) -> None:
+        segments = [encoder.encode(observation, is_first=True) for observation in observations]
+        ids = torch.from_numpy(np.stack([segment.ids for segment in segments])).to(model.device)
+        self._model, self._end_id, self._width = model, encoder.end_of_turn_id, ids.shape[1]
+        self._arguments = {
+            "input_ids": ids,
+            "attention_mask": torch.ones_like(ids),
+            "mm_token_type_ids": (ids == encoder.image_token_id).int(),
+            "do_sample": True,
+            "temperature": 1.0,
+            "top_k": 0,
+            "top_p": 1.0,
+            "max_new_tokens": num_tokens,
+            "suppress_tokens": encoder.suppressed_ids(),
+            "eos_token_id": encoder.end_of_turn_id,
+            "pad_token_id": encoder.pad_id,
+            **vision_inputs([image for segment in segments for image in segment.images], model),
+        }
+        self._num_tokens: list[int] = []
+
+    def __call__(self) -> None:
+        sampled = self._model.generate(**self._arguments)[:, self._width :]
+        has_ended = (sampled == self._end_id).cumsum(dim=1)
+        self._num_tokens.append(int((has_ended - (sampled == self._end_id).int() == 0).sum()))
+
+    @property
+    def mean_num_tokens(self) -> float:
+        return float(np.mean(self._num_tokens))
+
+
+def trained_tokens_per_s(*, quick: bool) -> list[Row]:
+    """Measures one iteration's learning on oracle episodes: evaluate, estimate, update. All tokens count."""
+    num_rows, num_repeats = (4, 1) if quick else (64, 3)
+    recipe = frozenlake_tiny()
+    # The teacher drew no tokens, so the log-probabilities to compare with are the trainer's own.
+    config = replace(recipe, ppo=replace(recipe.ppo, critic_warmup_iterations=0, old_logprobs="trainer"))
+    model, encoder = tiny()
+    trajectories = next(demonstrations(config.worlds, encoder, batch_size=num_rows, mistake_rate=0.0))
+    rewards = [[turn.reward for turn in trajectory.turns] for trajectory in trajectories]
+    batch = make_batch(trajectories, rewards, encoder)
+    learner = Learner(model, encoder.suppressed_ids(), config)
+    (time_s,) = median_times_s([functools.partial(_learn, learner, batch)], num_repeats)
+    num_tokens = int(batch.attention_mask_BT.sum())
+    return [
+        Row(
+            name=f"evaluate, estimate, update, {num_rows} rows",
+            median=num_tokens / time_s,
+            unit="tokens/s",
+        )
+    ]
+
+
+def _learn(learner: Learner, batch: Batch) -> None:
+    evaluations = learner.evaluate(batch)
+    advantages_BT, returns_BT = estimate(batch, evaluations, learner.config.advantage)
+    learner.update(batch, evaluations, advantages_BT, returns_BT, iteration=0)

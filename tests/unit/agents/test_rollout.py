@@ -1,0 +1,78 @@
+"""The rollout loop: whole episodes in the order of the worlds, whatever happens to some of them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from agents.agent import Response
+from agents.rollout import rollout
+from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld
+from vlm_envs.vector import VectorWorld
+
+RIGHT = "<answer>Right</answer>"
+
+
+class Script:
+    """Says one line per world and turn, and notes which rows it was asked about."""
+
+    policy_version = 7
+
+    def __init__(self, *lines: str) -> None:
+        self.lines, self.asked = lines, []
+
+    def start(self, worlds: VectorWorld) -> None:
+        self.asked.clear()
+
+    def respond(self, rows, observations):
+        self.asked.append(list(rows))
+        return [Response(text=self.lines[row]) for row in rows]
+
+
+def corridors(*turns: int) -> VectorWorld:
+    return VectorWorld([partial(CorridorWorld, prompt_format="no_think", max_turns=each) for each in turns])
+
+
+def test_rows_stop_one_by_one_and_are_not_asked_again():
+    agent = Script("idle", "idle", "idle")
+    played = rollout(agent, corridors(2, 1, 3), [5, 6, 7], env_ids=["a", "b", "c"])
+    assert agent.asked == [[0, 1, 2], [0, 2], [2]]
+    assert [(t.env_id, t.seed, len(t.turns)) for t in played] == [("a", 5, 2), ("b", 6, 1), ("c", 7, 3)]
+    assert all(t.policy_version == 7 for t in played)
+    assert all(t.turns[-1].truncated and not t.turns[-1].terminated for t in played)
+    assert not any(turn.truncated for t in played for turn in t.turns[:-1])
+
+
+def test_a_turn_holds_the_state_that_was_seen_and_the_reward_of_what_was_done():
+    (trajectory,) = rollout(Script(RIGHT), corridors(2), [3], env_ids=["corridor"])
+    first, second = trajectory.turns
+    assert second.state == first.info["state"] != first.state
+    assert first.info["actions"] == ("Right",)
+    moved = first.info["state"]["player_position"][1] - first.state["player_position"][1]
+    assert moved == 1
+    for turn in trajectory.turns:
+        assert sum(turn.reward_terms.values()) == turn.reward
+    assert not np.array_equal(first.observation["image"], second.observation["image"])
+    assert trajectory.final_observation["text"].endswith("The episode is over.")
+
+
+def test_siblings_start_alike_and_other_seeds_do_not():
+    played = rollout(Script(*["idle"] * 3), corridors(1, 1, 1), [4, 4, 5], env_ids=["x"] * 3)
+    hashes = [trajectory.start_state_hash for trajectory in played]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_world_that_crashes_ends_its_own_episode_only():
+    worlds = VectorWorld([partial(FaultyWorld, prompt_format="no_think", max_turns=3) for _ in range(3)])
+    played = rollout(Script("idle", "raise", "idle"), worlds, [1, 2, 3], env_ids=["x"] * 3)
+    assert [len(trajectory.turns) for trajectory in played] == [3, 1, 3]
+    (crashed,) = played[1].turns
+    assert crashed.truncated
+    assert not crashed.terminated
+    assert "the simulator fell over" in crashed.info["worker_error"]
+    assert crashed.reward == 0.0
+    assert crashed.info["state"] == crashed.state
+    assert not played[1].success
+    again = rollout(Script("idle", "idle", "idle"), worlds, [1, 2, 3], env_ids=["x"] * 3)
+    assert [len(trajectory.turns) for trajectory in again] == [3, 3, 3]

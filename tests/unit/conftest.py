@@ -1,0 +1,36 @@
+"""Checkpoints that agents and training are tested with: tiny, untrained, made once per test session."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.models import load, save_tiny_qwen2_5_vl
+from tests.unit.models import save_tiny as save_tiny_qwen3_vl
+
+
+@pytest.fixture(scope="session")
+def tiny_directory(tmp_path_factory):
+    """The embedded tiny VLM, a Qwen3-VL, as `save_pretrained` writes it."""
+    directory = tmp_path_factory.mktemp("qwen3_vl")
+    save_tiny_qwen3_vl(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def qwen2_5_directory(tmp_path_factory, tiny_directory):
+    """A random Qwen2.5-VL of the same tokenizer."""
+    directory = tmp_path_factory.mktemp("qwen2_5_vl")
+    save_tiny_qwen2_5_vl(directory, tiny_directory)
+    return directory
+
+
+@pytest.fixture
+def tiny(tiny_directory):
+    """A fresh tiny model, free to be changed, and its chat encoder."""
+    return load(tiny_directory)
+
+
+@pytest.fixture(params=["tiny_directory", "qwen2_5_directory"])
+def family_directory(request):
+    """A checkpoint of each supported family in turn."""
+    return request.getfixturevalue(request.param)

@@ -1,0 +1,68 @@
+"""Batches and configurations for tests of the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from agents.hf.agent import HFAgent
+from agents.hf.sampler import SamplingConfig
+from tests.unit.episodes import LAKE, SHORT, play
+from tests.unit.models import with_ending
+from training.batch import Batch, make_batch
+from training.config import AdvantageConfig, JudgeConfig, PPOConfig, RunConfig, WorldSpec
+
+NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
+WORLD = WorldSpec(env_id=LAKE, kwargs=dict(SHORT))
+
+
+def run_config(**changes: Any) -> RunConfig:
+    """Returns a run of one world without judges; nested parts are replaced as a whole."""
+    fields: dict[str, Any] = {
+        "name": "test",
+        "worlds": (WORLD,),
+        "num_groups": 2,
+        "group_size": 2,
+        "judge": NO_JUDGE,
+        "sampling": SamplingConfig(max_new_tokens=6),
+        "ppo": PPOConfig(num_minibatches=1, learning_rate=1e-3, critic_learning_rate=1e-3),
+    }
+    return RunConfig(**{**fields, **changes})
+
+
+def played_batch(
+    model: Any, encoder: Any, *, num_rows: int = 8, max_turns: Sequence[int] = (2, 3), **kwargs: Any
+) -> Batch:
+    """Returns a batch of sampled episodes of many lengths, with pictures; rewards are as written out here."""
+    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    trajectories = play(agent, range(num_rows), max_turns=max_turns, **kwargs)
+    rewards = [[row + 0.5 * turn for turn in range(len(t.turns))] for row, t in enumerate(trajectories)]
+    return make_batch(trajectories, rewards, encoder, group_index=[row // 2 for row in range(num_rows)])
+
+
+def text_batch(turn_index: Sequence[Sequence[int]], turn_rewards: Sequence[Sequence[float]], **changes: Any) -> Batch:
+    """Returns a batch without pictures from the turn of each token."""
+    turn_index_BT = torch.tensor(turn_index)
+    num_rows = len(turn_index)
+    fields: dict[str, Any] = {
+        "input_ids_BT": torch.zeros_like(turn_index_BT),
+        "attention_mask_BT": torch.ones_like(turn_index_BT),
+        "turn_index_BT": turn_index_BT,
+        "sampler_logprobs_BT": torch.zeros(turn_index_BT.shape),
+        "turn_rewards_BK": torch.tensor(turn_rewards),
+        "terminated_B": torch.ones(num_rows, dtype=torch.bool),
+        "group_index_B": torch.zeros(num_rows, dtype=torch.long),
+        "trainable_B": torch.ones(num_rows, dtype=torch.bool),
+        "pixel_values_ND": torch.zeros(0, 4),
+        "image_grid_thw_I3": torch.zeros(0, 3, dtype=torch.long),
+        "row_image_offsets": (0,) * (num_rows + 1),
+        "image_token_id": 9,
+        "merge_size": 2,
+    }
+    return Batch(**{**fields, **changes})
+
+
+def advantage_config(**changes: Any) -> AdvantageConfig:
+    return AdvantageConfig(**{"whiten": False, **changes})

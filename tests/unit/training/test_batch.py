@@ -1,0 +1,104 @@
+"""A batch is what was sampled, and a row's pictures stay with the row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from agents.hf.agent import HFAgent
+from agents.hf.sampler import SamplingConfig
+from tests.unit.episodes import play
+from tests.unit.models import with_ending
+from tests.unit.training.batches import played_batch, text_batch
+from training.batch import OBSERVED, make_batch
+
+
+@pytest.fixture
+def batch(tiny):
+    return played_batch(*tiny, num_rows=4)
+
+
+def test_rows_hold_the_sampled_tokens_in_order(tiny):
+    model, encoder = tiny
+    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    trajectories = play(agent, range(3), max_turns=(1, 3, 2))
+    batch = make_batch(trajectories, [[1.0], [2.0, 3.0, 4.0], [5.0, 6.0]], encoder, trainable=[True, False, True])
+    for row, trajectory in enumerate(trajectories):
+        place = 0
+        for number, turn in enumerate(trajectory.turns):
+            for ids, index, logprobs in (
+                (turn.prompt_ids, OBSERVED, np.zeros(len(turn.prompt_ids))),
+                (turn.response_ids, number, turn.sampler_logprobs),
+            ):
+                span = slice(place, place := place + len(ids))
+                assert batch.input_ids_BT[row, span].tolist() == ids.tolist()
+                assert set(batch.turn_index_BT[row, span].tolist()) <= {index}
+                assert np.allclose(batch.sampler_logprobs_BT[row, span], logprobs)
+        assert batch.attention_mask_BT[row].tolist() == [1] * place + [0] * (batch.input_ids_BT.shape[1] - place)
+        assert (batch.turn_index_BT[row, place:] == OBSERVED).all()
+    assert batch.turn_rewards_BK.tolist() == [[1.0, 0.0, 0.0], [2.0, 3.0, 4.0], [5.0, 6.0, 0.0]]
+    assert batch.group_index_B.tolist() == [0, 1, 2], "every row its own group"
+    assert not batch.response_mask_BT[1].any(), "a masked row is in no loss"
+    assert batch.response_mask_BT[0].sum() == len(trajectories[0].turns[0].response_ids)
+    assert batch.row_image_offsets == (0, 1, 4, 6)
+
+
+@pytest.mark.parametrize("order", [[2, 0], [3], [1, 3, 2, 0], [1, 1]])
+def test_selected_rows_keep_their_own_pictures(batch, order):
+    part = batch.select(order)
+    patches = batch.image_grid_thw_I3.prod(-1)
+    assert set(patches.tolist()) == {64}
+    for new, old in enumerate(order):
+        length = int(batch.attention_mask_BT[old].sum())
+        for name in ("input_ids_BT", "turn_index_BT", "sampler_logprobs_BT"):
+            assert torch.equal(getattr(part, name)[new, :length], getattr(batch, name)[old, :length])
+        assert torch.equal(part.turn_rewards_BK[new], batch.turn_rewards_BK[old])
+        assert part.group_index_B[new] == batch.group_index_B[old]
+        ours = slice(64 * part.row_image_offsets[new], 64 * part.row_image_offsets[new + 1])
+        theirs = slice(64 * batch.row_image_offsets[old], 64 * batch.row_image_offsets[old + 1])
+        assert torch.equal(part.pixel_values_ND[ours], batch.pixel_values_ND[theirs])
+    assert part.input_ids_BT.shape[1] == max(int(batch.attention_mask_BT[row].sum()) for row in order)
+    assert len(part.pixel_values_ND) == 64 * len(part.image_grid_thw_I3)
+
+
+def test_the_episodes_do_differ_in_their_pictures(batch):
+    pictures = batch.pixel_values_ND.reshape(len(batch.image_grid_thw_I3), -1)
+    first_of_row = [pictures[start] for start in batch.row_image_offsets[:-1]]
+    assert not any(torch.equal(first_of_row[0], other) for other in first_of_row[1:])
+
+
+def test_placeholders_must_match_row_by_row_and_not_only_in_total(batch):
+    swapped = batch.input_ids_BT.clone()
+    first, second = (torch.nonzero(swapped[row] == batch.image_token_id)[0, 0] for row in (0, 1))
+    plain = swapped[1, second - 1]
+    swapped[0, first] = plain  # one placeholder fewer here ...
+    swapped[1, torch.nonzero(swapped[1] != batch.image_token_id)[0, 0]] = batch.image_token_id  # ... one more there
+    with pytest.raises(AssertionError, match=r"row 0 has .* image placeholders but .* vision features"):
+        replace(batch, input_ids_BT=swapped)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("turn_index_BT", lambda x: x[:, 1:], "turn_index_BT has shape"),
+        ("sampler_logprobs_BT", lambda x: x[1:], "sampler_logprobs_BT has shape"),
+        ("terminated_B", lambda x: x[1:], "terminated_B has"),
+        ("turn_rewards_BK", lambda x: x[1:], "turn_rewards_BK has shape"),
+        ("turn_rewards_BK", lambda x: x[:, 0], "turn_rewards_BK has shape"),
+        ("pixel_values_ND", lambda x: x[1:], "patches"),
+        ("row_image_offsets", lambda x: x[:-1], "do not share out"),
+        ("row_image_offsets", lambda x: (*x[:-1], x[-1] + 1), "do not share out"),
+    ],
+)
+def test_shapes_that_disagree_are_refused(batch, name, change, said):
+    with pytest.raises(AssertionError, match=said):
+        replace(batch, **{name: change(getattr(batch, name))})
+
+
+def test_a_batch_without_pictures_is_a_batch():
+    batch = text_batch([[-1, 0, 0], [-1, 0, -1]], [[1.0], [2.0]])
+    assert batch.select([1]).input_ids_BT.shape == (1, 3)
+    assert batch.response_mask_BT.tolist() == [[False, True, True], [False, True, False]]

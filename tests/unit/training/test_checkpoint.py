@@ -1,0 +1,87 @@
+"""A checkpoint is there as a whole or not at all, whenever the machine stops."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+import torch
+
+from tests.unit.models import load
+from training import checkpoint
+from training.checkpoint import load_checkpoint_state, save_checkpoint, save_model
+
+
+@pytest.fixture
+def saved(tiny, tmp_path):
+    """A checkpoint directory that holds number 1, and what number 2 is saved from."""
+    save_checkpoint(tmp_path / "latest", {"number": 1}, *tiny)
+    return tmp_path / "latest"
+
+
+def test_a_checkpoint_comes_back(saved, tiny):
+    assert load_checkpoint_state(saved) == {"number": 1}
+    model, _ = load(saved / "model")
+    assert all(torch.equal(value, tiny[0].state_dict()[name]) for name, value in model.state_dict().items())
+    save_checkpoint(saved, {"number": 2}, *tiny)
+    assert load_checkpoint_state(saved) == {"number": 2}
+    assert [path.name for path in saved.parent.iterdir()] == ["latest"], "nothing is left lying about"
+
+
+def test_a_save_that_fails_leaves_the_old_one(saved, tiny, monkeypatch):
+    def no_space(*args, **kwargs):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(checkpoint.torch, "save", no_space)
+    with pytest.raises(OSError, match="no space"):
+        save_checkpoint(saved, {"number": 2}, *tiny)
+    assert load_checkpoint_state(saved) == {"number": 1}
+    assert [path.name for path in saved.parent.iterdir()] == ["latest"]
+
+
+def test_what_a_killed_save_left_behind_is_ignored_and_swept_away(saved, tiny):
+    left = saved.with_name(".latest.tmp")
+    left.mkdir()
+    (left / "state.pt").write_bytes(b"half a file")
+    assert load_checkpoint_state(saved) == {"number": 1}
+    save_checkpoint(saved, {"number": 2}, *tiny)
+    assert load_checkpoint_state(saved) == {"number": 2}
+    assert not (saved / "half a file").exists()
+    assert [path.name for path in saved.parent.iterdir()] == ["latest"]
+
+
+def test_a_kill_between_the_two_renames_loses_nothing(saved, tiny, monkeypatch):
+    replace, calls = os.replace, []
+
+    def killed_at_the_second(source, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(checkpoint.os, "replace", killed_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(saved, {"number": 2}, *tiny)
+    monkeypatch.setattr(checkpoint.os, "replace", replace)
+    assert not saved.exists(), "the moment this test is about"
+    assert load_checkpoint_state(saved) == {"number": 1}
+    assert (saved / "model" / "config.json").is_file()
+
+
+def test_a_kill_before_the_old_one_is_removed_keeps_the_new_one(saved, tiny):
+    shutil.copytree(saved, saved.with_name(".latest.old"))
+    save_checkpoint(saved, {"number": 2}, *tiny)
+    assert load_checkpoint_state(saved) == {"number": 2}
+    assert not saved.with_name(".latest.old").exists()
+
+
+def test_a_model_alone_can_be_saved_over_another(tiny, tmp_path):
+    for _ in range(2):
+        save_model(tmp_path / "model", *tiny)
+    assert load(tmp_path / "model")[0].config.model_type == "qwen3_vl"
+
+
+def test_no_checkpoint_is_explained(tmp_path):
+    with pytest.raises(FileNotFoundError, match="start it again without --resume"):
+        load_checkpoint_state(tmp_path / "latest")

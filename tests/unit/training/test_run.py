@@ -1,0 +1,255 @@
+"""Whole runs through the command line, on an untrained tiny model: every recipe, interruption, exact resumption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from agents.hf.sampler import SamplingConfig
+from tests.unit.episodes import SHORT
+from tests.unit.training.batches import NO_JUDGE, run_config
+from training.__main__ import main
+from training.checkpoint import load_checkpoint_state
+from training.config import PPOConfig, WorldSpec
+from training.learner import Learner
+from training.recipes import RECIPES
+from training.run import train
+from training.run_data import RunReader
+
+CHECKOUT = Path(__file__).parents[3]
+
+KILLED = """
+import os, signal, sys
+from training.__main__ import main
+from training.trainer import Trainer
+after_iteration = Trainer._after_iteration
+def kill_in_the_third(trainer, console):
+    if trainer.iteration == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    after_iteration(trainer, console)
+Trainer._after_iteration = kill_in_the_third
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Results are compared bit by bit, so sums are taken in one order."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def arguments(tiny_directory, tmp_path):
+    """Returns the command line of a run of a few seconds."""
+
+    def command_line(recipe: str, name: str, *more: str) -> list[str]:
+        settings = {
+            "--name": name,
+            "--output": str(tmp_path),
+            "--model": str(tiny_directory),
+            "--num-iterations": "1",
+            "--num-groups": "2",
+            "--group-size": "2",
+            "--num-eval-episodes": "4",
+            "--num-val-episodes": "2",
+            "--checkpoint-every": "2",
+            "--num-threads": "1",
+            "--sampling.max-new-tokens": "8",
+            "--ppo.num-minibatches": "1",
+            "--ppo.micro-batch-size": "3",
+            "--ppo.critic-warmup-iterations": "1",
+        }
+        settings |= dict(zip(more[::2], more[1::2], strict=True))
+        return [recipe, *(word for pair in settings.items() for word in pair)]
+
+    return command_line
+
+
+def metrics_of(directory: Path) -> list[dict[str, object]]:
+    return [line for line in RunReader(directory).metrics() if line["phase"] == "rl"]
+
+
+def differing(first: object, second: object, path: str = "") -> list[str]:
+    """Returns where two nested states differ, bit by bit; elapsed time aside."""
+    if isinstance(first, dict):
+        assert isinstance(second, dict)
+        assert first.keys() == second.keys(), path
+        return [
+            where
+            for key in first
+            if key != "elapsed_s"
+            for where in differing(first[key], second[key], f"{path}/{key}")
+        ]
+    if isinstance(first, list | tuple):
+        assert isinstance(second, list | tuple)
+        return [
+            where
+            for i, (a, b) in enumerate(zip(first, second, strict=True))
+            for where in differing(a, b, f"{path}/{i}")
+        ]
+    equal = torch.equal(first, second) if isinstance(first, torch.Tensor) else first == second
+    return [] if equal else [path]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
+    assert main(arguments(recipe, "smoke", "--num-iterations", "2", "--eval-every", "1")) == 0
+    directory = tmp_path / "smoke"
+    assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
+    labels = [line["label"] for line in RunReader(directory).evaluations()]
+    assert labels == ["before", "iteration 1", "after"]
+    written = {path.name for path in directory.iterdir()}
+    assert {"config.json", "metrics.jsonl", "latest", "tensorboard", "trajectories", "images"} <= written
+    shown = capsys.readouterr().out
+    assert "after: VLM/" in shown
+    assert "Report: " in shown
+    assert Path(shown.partition("Report: ")[2].splitlines()[0]).is_file()
+    config = json.loads((directory / "config.json").read_text())
+    assert config["num_groups"] == 2
+    assert config["versions"]["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize("estimator", ["grpo", "token_gae", "turn_gae"])
+def test_every_estimator_runs(estimator, arguments, tmp_path):
+    assert main(arguments("frozenlake_tiny", "run", "--advantage.estimator", estimator)) == 0
+    (line,) = metrics_of(tmp_path / "run")
+    assert ("value_loss" in line) == (estimator != "grpo")
+    expected = {"success", "reward", "format_rate", "response_tokens", "cut_rate", "zero_variance_groups", "kl"}
+    assert expected | {"tokens_per_s", "env_steps_per_s", "sampler_gap", "untrainable_rows"} <= line.keys()
+
+
+def test_a_mix_of_worlds_runs(tiny_directory, tmp_path):
+    worlds = tuple(WorldSpec(env_id=f"VLM/{name}-v0", kwargs=dict(SHORT)) for name in ("FrozenLake", "Sokoban"))
+    config = run_config(
+        worlds=worlds,
+        judge=NO_JUDGE,
+        output=str(tmp_path),
+        model=str(tiny_directory),
+        num_iterations=1,
+        num_eval_episodes=2,
+        ppo=PPOConfig(num_minibatches=2, old_logprobs="trainer", importance_cap=2.0),
+        sampling=SamplingConfig(max_new_tokens=5, temperature=0.8, top_p=0.9),
+    )
+    directory = train(config)
+    (line,) = metrics_of(directory)
+    assert {"success/VLM/FrozenLake-v0", "success/VLM/Sokoban-v0"} <= line.keys()
+    assert [each["env_id"] for each in RunReader(directory).evaluations()] == [spec.env_id for spec in worlds] * 2
+
+
+def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path):
+    more = ("--num-iterations", "4", "--judge.repetition-penalty", "0.1")
+    straight, killed = (arguments("frozenlake_tiny", name, *more) for name in ("straight", "killed"))
+    assert main(straight) == 0
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, capture_output=True, text=True, timeout=120
+    )
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert [line["iteration"] for line in metrics_of(tmp_path / "killed")] == [0, 1, 2]
+    assert load_checkpoint_state(tmp_path / "killed" / "latest")["iteration"] == 2
+    assert main([*killed, "--resume"]) == 0
+    states = [load_checkpoint_state(tmp_path / name / "latest") for name in ("straight", "killed")]
+    assert states[0]["learner"].keys() >= {"policy", "critic", "policy_optimizer", "critic_optimizer"}
+    assert differing(*states) == []
+    models = [tmp_path / name / "latest" / "model" / "model.safetensors" for name in ("straight", "killed")]
+    assert models[0].read_bytes() == models[1].read_bytes()
+    start = Path(straight[straight.index("--model") + 1]) / "model.safetensors"
+    assert models[0].read_bytes() != start.read_bytes(), "the policy did learn"
+    lines = [metrics_of(tmp_path / name) for name in ("straight", "killed")]
+    assert [line["iteration"] for line in lines[1]] == [0, 1, 2, 3], "each once"
+    for first, second in zip(*lines, strict=True):
+        assert first["reward"] == second["reward"]
+        assert first["value_loss"] == second["value_loss"]
+    labels = [line["label"] for line in RunReader(tmp_path / "killed").evaluations()]
+    assert labels == ["before", "after"]
+
+
+def test_ctrl_c_finishes_the_iteration_saves_and_says_so(arguments, tmp_path, capsys, monkeypatch):
+    command = arguments("frozenlake_tiny", "stopped", "--num-iterations", "3", "--checkpoint-every", "0")
+    update = Learner.update
+
+    def interrupted(self, *args, iteration, **kwargs):
+        if iteration == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return update(self, *args, iteration=iteration, **kwargs)
+
+    monkeypatch.setattr(Learner, "update", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    assert main(command) == 0
+    assert signal.getsignal(signal.SIGINT) is handler, "the handler is put back"
+    shown = capsys.readouterr().out
+    assert "Stopping after this iteration" in shown
+    assert "Interrupted after iteration 1; saved. Go on with --resume." in shown
+    assert load_checkpoint_state(tmp_path / "stopped" / "latest")["iteration"] == 1
+    assert main([*command, "--resume"]) == 0
+    assert [line["iteration"] for line in metrics_of(tmp_path / "stopped")] == [0, 1, 2]
+
+
+def test_a_second_ctrl_c_stops_at_once(arguments, monkeypatch):
+    def interrupted_twice(self, *args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("went on")
+
+    monkeypatch.setattr(Learner, "update", interrupted_twice)
+    with pytest.raises(KeyboardInterrupt):
+        main(arguments("frozenlake_tiny", "stopped"))
+
+
+def test_a_run_is_never_overwritten(arguments, tmp_path, capsys):
+    directory = tmp_path / "taken"
+    directory.mkdir()
+    (directory / "metrics.jsonl").write_text("")
+    assert main(arguments("frozenlake_tiny", "taken")) == 2
+    assert "already holds a run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["frozenlake_tny"], "Did you mean 'frozenlake_tiny'?"),
+        (["cold_start"], "cold_start takes a recipe"),
+        (["report"], "report takes one run directory"),
+        (["frozenlake_tiny", "--model", "no/such/model"], "No checkpoint at no/such/model"),
+        (["frozenlake_tiny", "--resume", "--name", "no_such_run"], "No checkpoint at"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_explained(words, said, tmp_path, capsys):
+    output = ["--output", str(tmp_path)] if words[0] in RECIPES else []
+    assert main([*words, *output]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_settings_that_cannot_work_are_explained(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["frozenlake_tiny", "--num-groups", "0"])
+    assert "num_groups and group_size must be at least 1." in capsys.readouterr().err
+
+
+def test_help_lists_recipes_and_commands(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in (*RECIPES, "cold_start", "report"))
+
+
+def test_a_cold_start_is_a_checkpoint_to_start_from(tmp_path, capsys):
+    recipe = RECIPES["frozenlake_tiny"]()
+    command = ["cold_start", recipe.name, "--output", str(tmp_path), "--name", "x", "--num-val-episodes", "2"]
+    command += ["--cold-start.num-steps", "2", "--cold-start.num-first-turn-steps", "1"]
+    command += ["--cold-start.batch-size", "2", "--sampling.max-new-tokens", "4", "--num-threads", "1"]
+    assert main(command) == 0
+    directory = tmp_path / "x_cold_start"
+    assert f"Cold start: {directory}" in capsys.readouterr().out
+    config = run_config(
+        output=str(tmp_path), model=str(directory), num_iterations=0, num_eval_episodes=2, num_threads=1
+    )
+    assert (train(replace(config, name="y")) / "latest" / "model" / "config.json").is_file()
