@@ -9,6 +9,7 @@ from pathlib import Path
 
 import tyro
 
+from training.checkpoint import LATEST
 from training.config import RunConfig
 from training.recipes import RECIPES
 from training.report import build_report
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status: 0 for success, 2 for a mistake on the command line or in the configuration.
+        Exit status: 0 for success, 2 for a mistake on the command line or in the configuration, 130 when interrupted.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("--help", [])
@@ -45,13 +46,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, FileNotFoundError, FileExistsError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("Stopped at once.", file=sys.stderr)
+        return 130
     return 0
 
 
 def _run_recipe(name: str, words: list[str]) -> None:
     resume = "--resume" in words
     config = _configured(name, [word for word in words if word != "--resume"])
+    is_named = any(word.split("=")[0] == "--name" for word in words)
+    if not resume and not is_named:
+        config = replace(config, name=_free_name(config))
     train(config, resume=resume)
+
+
+def _free_name(config: RunConfig) -> str:
+    """Returns the recipe's name, or with the first number that no finished or resumable run has."""
+    names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
+    return next(name for name in names if not (Path(config.output) / name / LATEST).exists())
 
 
 def _cold_start(words: list[str]) -> None:
@@ -77,13 +90,13 @@ def _configured(name: str, words: list[str]) -> RunConfig:
         default=RECIPES[name](),
         args=words,
         prog=f"python -m training {name}",
-        description=(RECIPES[name].__doc__ or "") + " Add --resume to go on with an interrupted run.",
+        description=" ".join((RECIPES[name].__doc__ or "").split()) + " Add --resume to go on with an interrupted run.",
     )
 
 
 def _usage() -> str:
     lines = ["usage: python -m training RECIPE [--options] [--resume]", "", "recipes:"]
-    lines += [f"  {name:18} {(recipe.__doc__ or '').strip()}" for name, recipe in RECIPES.items()]
+    lines += [f"  {name:18} {(recipe.__doc__ or '').strip().splitlines()[0]}" for name, recipe in RECIPES.items()]
     lines += ["", "commands:", *(f"  {name:18} {text}" for name, text in COMMANDS.items())]
     return "\n".join([*lines, "", "Options of a recipe: python -m training RECIPE --help"])
 

@@ -124,7 +124,7 @@ def make_batch(
     encoder: ChatEncoder,
     *,
     group_index: Sequence[int] | None = None,
-    trainable: Sequence[bool] | None = None,
+    trainable: Sequence[Sequence[bool]] | None = None,
 ) -> Batch:
     """Pads trajectories into one batch.
 
@@ -133,7 +133,8 @@ def make_batch(
         turn_rewards: Per trajectory and turn, what the turn earned in all.
         encoder: The chat format they were played in; re-reads the pictures, never the text.
         group_index: Sibling group per row; every row its own group by default.
-        trainable: Rows to learn from; all by default.
+        trainable: Per trajectory and turn, whether to learn from it; all by default. Tokens of a turn that is not
+            count as observed: no loss, no advantage, no reward.
 
     Returns:
         The batch.
@@ -150,6 +151,10 @@ def make_batch(
         ids_BT[row, : len(ids)], turn_BT[row, : len(ids)] = ids, turns
         mask_BT[row, : len(ids)], logprobs_BT[row, : len(ids)] = 1, logprobs
         rewards_BK[row, : len(turn_rewards[row])] = turn_rewards[row]
+        if trainable is not None:
+            masked = np.flatnonzero(~np.asarray(trainable[row], bool))
+            turn_BT[row, np.isin(turn_BT[row], masked)] = OBSERVED
+            rewards_BK[row, masked] = 0.0
     patched = [
         [image for turn in t.turns for image in encoder.patch_images(observation_images(turn.observation))]
         for t in trajectories
@@ -163,7 +168,7 @@ def make_batch(
         turn_rewards_BK=torch.from_numpy(rewards_BK),
         terminated_B=torch.tensor([t.turns[-1].terminated for t in trajectories]),
         group_index_B=torch.as_tensor(group_index if group_index is not None else np.arange(len(rows))),
-        trainable_B=torch.as_tensor(trainable if trainable is not None else np.ones(len(rows), bool)),
+        trainable_B=torch.from_numpy((turn_BT != OBSERVED).any(-1)),
         pixel_values_ND=torch.from_numpy(
             np.concatenate([image.patches for image in flat]) if flat else np.zeros((0, 0), np.float32)
         ),

@@ -55,9 +55,10 @@ class ColdStartConfig:
         warmup_steps: Steps of linear warm-up.
         weight_decay: AdamW's weight decay.
         mistake_rate: How often the teacher acts at random; what it writes stays true.
-        careless_rate: How often the teacher plans a turn without regard for holes or inner walls. The policy then
-            starts out seeing and writing well but playing badly, and it is for reinforcement learning to find out
-            what pays.
+        num_careless_steps: Further steps, at the end, under a teacher that is careless. The policy then starts out
+            seeing and writing well but playing badly, and it is for reinforcement learning to find out what pays.
+        careless_rate: How often that teacher plans a turn without regard for holes or inner walls.
+        careless_learning_rate: Peak learning rate of those steps.
         max_grad_norm: Gradient norm that is clipped to.
     """
 
@@ -68,7 +69,9 @@ class ColdStartConfig:
     warmup_steps: int = 30
     weight_decay: float = 0.01
     mistake_rate: float = 0.0
+    num_careless_steps: int = 0
     careless_rate: float = 0.0
+    careless_learning_rate: float = 4e-4
     max_grad_norm: float = 1.0
 
     def __post_init__(self) -> None:
@@ -79,6 +82,11 @@ class ColdStartConfig:
         )
         _require(self.learning_rate > 0, f"learning_rate must be positive; got {self.learning_rate}.")
         _require(0 <= self.mistake_rate <= 1, f"mistake_rate must be within 0 and 1; got {self.mistake_rate}.")
+        _require(
+            self.num_careless_steps >= 0 and (self.num_careless_steps > 0) == (self.careless_rate > 0),
+            "num_careless_steps and careless_rate belong together: set both, or neither; got "
+            f"{self.num_careless_steps} and {self.careless_rate}.",
+        )
         _require(0 <= self.careless_rate <= 1, f"careless_rate must be within 0 and 1; got {self.careless_rate}.")
 
 
@@ -117,6 +125,8 @@ class AdvantageConfig:
         bootstrap_truncated: Whether truncated episodes are worth V of their last state. Right when the budget is an
             accident of sampling; wrong when it is part of the task and the agent is told how much is left (Pardo et
             al. 2018), as in worlds whose prompt counts the turns.
+        sibling_baseline: Whether the mean advantage of a row's siblings is subtracted from its own, which takes out
+            what a young critic has not learnt about the start state. GRPO compares siblings by itself.
         whiten: Whether advantages are whitened over the batch's generated tokens.
 
     Raises:
@@ -130,6 +140,7 @@ class AdvantageConfig:
     gamma_token: float = 1.0
     lambda_token: float = 1.0
     bootstrap_truncated: bool = True
+    sibling_baseline: bool = False
     whiten: bool = True
 
     def __post_init__(self) -> None:
@@ -151,9 +162,13 @@ class PPOConfig:
         learning_rate: Of the policy (AdamW).
         critic_learning_rate: Of the critic.
         warmup_iterations: Iterations of linear learning-rate warm-up.
+        final_learning_rate: What both rates fall to, linearly over the run, as a fraction of their peaks.
         critic_warmup_iterations: First iterations in which only the critic learns.
-        num_epochs: Passes over an iteration's batch.
-        num_minibatches: Optimiser steps per pass.
+        num_epochs: The policy's passes over an iteration's batch.
+        num_minibatches: Its optimiser steps per pass.
+        critic_num_epochs: The critic's passes over the batch.
+        critic_num_minibatches: Its optimiser steps per pass. A regression can take many small steps where a policy
+            gradient would drown in noise.
         micro_batch_size: Rows per forward pass; gradients accumulate, results do not depend on it.
         clip_low: Ratio clip below 1.
         clip_high: Ratio clip above 1.
@@ -173,9 +188,12 @@ class PPOConfig:
     learning_rate: float = 1e-6
     critic_learning_rate: float = 1e-5
     warmup_iterations: int = 0
+    final_learning_rate: float = 1.0
     critic_warmup_iterations: int = 0
     num_epochs: int = 1
     num_minibatches: int = 4
+    critic_num_epochs: int = 1
+    critic_num_minibatches: int = 4
     micro_batch_size: int = 32
     clip_low: float = 0.2
     clip_high: float = 0.2
@@ -191,8 +209,13 @@ class PPOConfig:
     def __post_init__(self) -> None:
         _require(self.learning_rate > 0 and self.critic_learning_rate > 0, "Learning rates must be positive.")
         _require(
-            min(self.num_epochs, self.num_minibatches, self.micro_batch_size) >= 1,
-            "num_epochs, num_minibatches and micro_batch_size must be at least 1.",
+            0 < self.final_learning_rate <= 1,
+            f"final_learning_rate is a fraction of the peak, above 0 and at most 1; got {self.final_learning_rate}.",
+        )
+        _require(
+            min(self.num_epochs, self.num_minibatches, self.micro_batch_size) >= 1
+            and min(self.critic_num_epochs, self.critic_num_minibatches) >= 1,
+            "Epochs, minibatches and micro_batch_size must be at least 1.",
         )
         _require(0 < self.clip_low < 1 and self.clip_high > 0, "Expected 0 < clip_low < 1 and clip_high > 0.")
         _require(
@@ -225,6 +248,8 @@ class RunConfig:
         num_val_episodes: Episodes of those evaluations.
         checkpoint_every: Iterations between checkpoints; 0 for the last one only.
         seed: Seed of everything.
+        device: Where models live: `"auto"` takes a GPU if there is one, else the CPU. The GPU path was not run here.
+        dtype: Type of the weights and their optimisers' states; small models need `"float32"`.
         num_threads: CPU threads of torch; 0 leaves torch's own choice.
     """
 
@@ -245,15 +270,32 @@ class RunConfig:
     num_val_episodes: int = 128
     checkpoint_every: int = 10
     seed: int = 0
+    device: str = "auto"
+    dtype: Literal["float32", "bfloat16"] = "float32"
     num_threads: int = 0
 
     def __post_init__(self) -> None:
         _require(bool(self.worlds), "A run needs at least one world.")
+        env_ids = [spec.env_id for spec in self.worlds]
+        _require(
+            len(set(env_ids)) == len(env_ids),
+            f"Each env_id may occur once among the worlds, for its turns are judged by it; got {env_ids}. Register a "
+            "variant under an id of its own.",
+        )
+        _require(
+            self.sampling.top_p == 1.0 or self.ppo.old_logprobs == "trainer",
+            f"With top_p={self.sampling.top_p} the sampler's log-probabilities are of another distribution than the "
+            "trainer's. Use ppo.old_logprobs='trainer' (and ppo.importance_cap) or top_p=1.",
+        )
         _require(self.num_iterations >= 0, f"num_iterations must not be negative; got {self.num_iterations}.")
         _require(self.num_groups >= 1 and self.group_size >= 1, "num_groups and group_size must be at least 1.")
         _require(
             self.advantage.estimator != "grpo" or self.group_size >= 2,
             "GRPO compares siblings: with group_size=1 every advantage is 0. Use group_size >= 2.",
+        )
+        _require(
+            not self.advantage.sibling_baseline or self.group_size >= 2,
+            "sibling_baseline compares siblings: with group_size=1 there are none. Use group_size >= 2.",
         )
         _require(
             (self.num_groups * self.group_size) % self.ppo.num_minibatches == 0,

@@ -22,7 +22,6 @@ class Evaluations:
         turn_end_values_BK: V of the prefix through each turn's last token; None without a critic.
         token_rewards_BT: The KL penalty, 0 without a reference.
         ref_kl: Mean k1 estimate against the reference; None without one.
-        sampler_gap: Mean absolute difference of trainer and sampler log-probabilities; None if not evaluated.
     """
 
     old_logprobs_BT: Tensor
@@ -30,7 +29,6 @@ class Evaluations:
     turn_end_values_BK: Tensor | None
     token_rewards_BT: Tensor
     ref_kl: float | None
-    sampler_gap: float | None
 
 
 def estimate(batch: Batch, evaluations: Evaluations, config: AdvantageConfig) -> tuple[Tensor, Tensor | None]:
@@ -87,6 +85,8 @@ def estimate(batch: Batch, evaluations: Evaluations, config: AdvantageConfig) ->
             gae_lambda=config.lambda_token,
             bootstrap_values_B=bootstrap_B,
         )
+    if config.sibling_baseline:
+        advantages_BT = advantages.subtract_siblings(advantages_BT, mask_BT, batch.group_index_B)
     if config.whiten:
         advantages_BT = advantages.masked_whiten(advantages_BT, mask_BT)
     return advantages_BT, returns_BT

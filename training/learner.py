@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,27 @@ from training.losses import (
     value_loss,
 )
 from training.policy import ValueModel, token_logprobs, token_values
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MicroBatch:
+    """Rows that go through a model together.
+
+    Attributes:
+        rows: Their places in the whole batch.
+        part: The rows.
+        share: Their share of the optimiser step's generated tokens.
+        normalizer: What the step's losses are divided by.
+    """
+
+    rows: list[int]
+    part: Batch
+    share: float
+    normalizer: float
+
+    def of(self, grid_BT: Tensor) -> Tensor:
+        """Returns these rows of a grid of the whole batch, as wide as they are."""
+        return grid_BT[self.rows][:, : self.part.input_ids_BT.shape[1]]
 
 
 class Learner:
@@ -57,7 +79,7 @@ class Learner:
         recompute = self.config.ppo.old_logprobs == "trainer"
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
-        for rows in self._micro_batches(batch, range(batch.num_rows)):
+        for rows in self._by_length(batch, range(batch.num_rows)):
             part = batch.select(rows)
             width = part.input_ids_BT.shape[1]
             if recompute:
@@ -77,7 +99,6 @@ class Learner:
             turn_end_values_BK=ends_BK if self.critic is not None else None,
             token_rewards_BT=-self.config.ppo.kl_coef * penalty_BT,
             ref_kl=_masked_mean(penalty_BT, mask_BT) if self.reference is not None else None,
-            sampler_gap=_masked_mean((old_BT - batch.sampler_logprobs_BT).abs(), mask_BT) if recompute else None,
         )
 
     def update(
@@ -103,84 +124,71 @@ class Learner:
         """
         ppo = self.config.ppo
         self._set_learning_rates(iteration)
-        trains_policy = iteration >= ppo.critic_warmup_iterations
         totals: defaultdict[str, list[float]] = defaultdict(list)
-        for epoch in range(ppo.num_epochs):
-            order = np.random.default_rng([self.config.seed, iteration, epoch]).permutation(batch.num_rows)
-            for rows in np.array_split(order, ppo.num_minibatches):
-                step = self._step(batch, evaluations, advantages_BT, returns_BT, rows.tolist(), trains_policy)
-                for name, value in step.items():
-                    totals[name].append(value)
+        if iteration >= ppo.critic_warmup_iterations:
+            for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
+                _append(totals, self._policy_step(batch, evaluations, advantages_BT, rows))
+        if returns_BT is not None and evaluations.values_BT is not None:
+            for rows in self._minibatches(batch, ppo.critic_num_epochs, ppo.critic_num_minibatches, iteration):
+                _append(totals, self._critic_step(batch, evaluations.values_BT, returns_BT, rows))
         metrics = {name: float(np.mean(values)) for name, values in totals.items()}
         if returns_BT is not None and evaluations.values_BT is not None:
             metrics["explained_variance"] = float(
                 explained_variance(evaluations.values_BT, returns_BT, batch.response_mask_BT)
             )
-        self.num_updates += 1
+        if "sampler_gap" in totals:
+            metrics["sampler_gap"] = totals["sampler_gap"][0]  # before the first step: later ones are policy change
         return metrics
 
-    def _step(
-        self,
-        batch: Batch,
-        evaluations: Evaluations,
-        advantages_BT: Tensor,
-        returns_BT: Tensor | None,
-        rows: list[int],
-        trains_policy: bool,
+    def _policy_step(
+        self, batch: Batch, evaluations: Evaluations, advantages_BT: Tensor, rows: list[int]
     ) -> dict[str, float]:
-        """Takes one optimiser step over some rows, in micro-batches whose gradients add up to the whole."""
-        ppo = self.config.ppo
-        row_mask_BT = batch.response_mask_BT[rows]
-        if not row_mask_BT.any():
-            return {}
-        normalizer = loss_normalizer(row_mask_BT, aggregation=ppo.aggregation)
-        self.policy_optimizer.zero_grad(set_to_none=True)
-        if self.critic_optimizer is not None:
-            self.critic_optimizer.zero_grad(set_to_none=True)
+        """Takes one optimiser step of the policy over some rows."""
         sums: defaultdict[str, float] = defaultdict(float)
+        self.policy_optimizer.zero_grad(set_to_none=True)
         for micro in self._micro_batches(batch, rows):
-            part = batch.select(micro)
-            width = part.input_ids_BT.shape[1]
-            share = float(part.response_mask_BT.sum() / row_mask_BT.sum())
-
-            def of(grid_BT: Tensor, micro: Sequence[int] = micro, width: int = width) -> Tensor:
-                return grid_BT[list(micro)][:, :width].to(self.policy.device)
-
-            if trains_policy:
-                self._policy_backward(part, evaluations, of, advantages_BT, normalizer, share, sums)
-            if self.critic is not None and returns_BT is not None and evaluations.values_BT is not None:
-                values_BT, _ = token_values(self.critic, part)
-                std = self.critic.std
-                loss, value_metrics = value_loss(
-                    values_BT / std,
-                    of(evaluations.values_BT) / std,
-                    of(returns_BT) / std,
-                    part.response_mask_BT.to(values_BT.device),
-                    clip_range=ppo.value_clip,
-                    aggregation=ppo.aggregation,
-                    normalizer=normalizer,
-                )
-                loss.backward()
-                sums["value_loss"] += float(loss.detach())
-                sums["value_clip_fraction"] += share * float(value_metrics["value_clip_fraction"])
-        if trains_policy:
+            self._policy_backward(micro, evaluations, advantages_BT, sums)
+        if sums:
             sums["grad_norm"] = self._clip_and_step(self.policy, self.policy_optimizer)
-        if self.critic_optimizer is not None:
+            self.num_updates += 1
+        return dict(sums)
+
+    def _critic_step(
+        self, batch: Batch, old_values_BT: Tensor, returns_BT: Tensor, rows: list[int]
+    ) -> dict[str, float]:
+        """Takes one optimiser step of the critic over some rows, in standard deviations of the first returns."""
+        assert self.critic is not None and self.critic_optimizer is not None
+        sums: defaultdict[str, float] = defaultdict(float)
+        std = self.critic.std
+        self.critic_optimizer.zero_grad(set_to_none=True)
+        for micro in self._micro_batches(batch, rows):
+            values_BT, _ = token_values(self.critic, micro.part)
+            loss, metrics = value_loss(
+                values_BT / std,
+                micro.of(old_values_BT).to(std.device) / std,
+                micro.of(returns_BT).to(std.device) / std,
+                micro.part.response_mask_BT.to(std.device),
+                clip_range=self.config.ppo.value_clip,
+                aggregation=self.config.ppo.aggregation,
+                normalizer=micro.normalizer,
+            )
+            loss.backward()
+            sums["value_loss"] += float(loss.detach())
+            sums["value_clip_fraction"] += micro.share * float(metrics["value_clip_fraction"])
+        if sums:
             sums["critic_grad_norm"] = self._clip_and_step(self.critic, self.critic_optimizer)
         return dict(sums)
 
     def _policy_backward(
-        self,
-        part: Batch,
-        evaluations: Evaluations,
-        of: Any,
-        advantages_BT: Tensor,
-        normalizer: float,
-        share: float,
-        sums: defaultdict[str, float],
+        self, micro: _MicroBatch, evaluations: Evaluations, advantages_BT: Tensor, sums: defaultdict[str, float]
     ) -> None:
         """Adds one micro-batch's policy gradient and metrics."""
         ppo = self.config.ppo
+        part, normalizer, share = micro.part, micro.normalizer, micro.share
+
+        def of(grid_BT: Tensor) -> Tensor:
+            return micro.of(grid_BT).to(self.policy.device)
+
         logprobs_BT, entropy_BT = self._logprobs(self.policy, part)
         mask_BT = part.response_mask_BT.to(logprobs_BT.device)
         old_BT = of(evaluations.old_logprobs_BT)
@@ -206,6 +214,8 @@ class Learner:
             )
         loss.backward()
         sums["policy_loss"] += float(loss.detach())
+        gap_BT = (logprobs_BT.detach() - part.sampler_logprobs_BT.to(logprobs_BT.device)).abs()
+        sums["sampler_gap"] += share * _masked_mean(gap_BT, mask_BT)
         sums["entropy"] += share * _masked_mean(entropy_BT.detach(), mask_BT)
         for name, value in metrics.items():
             sums[name] += share * float(value)
@@ -215,8 +225,25 @@ class Learner:
             model, part, temperature=self.config.sampling.temperature, suppressed_ids=self.suppressed_ids
         )
 
-    def _micro_batches(self, batch: Batch, rows: Sequence[int]) -> Iterator[list[int]]:
-        """Yields rows of similar length, so that little is padding."""
+    def _minibatches(self, batch: Batch, num_epochs: int, num_minibatches: int, iteration: int) -> Iterator[list[int]]:
+        """Yields the rows of each optimiser step, in an order that depends on seed, iteration and epoch only."""
+        for epoch in range(num_epochs):
+            order = np.random.default_rng([self.config.seed, iteration, epoch]).permutation(batch.num_rows)
+            for rows in np.array_split(order, min(num_minibatches, batch.num_rows)):
+                yield rows.tolist()
+
+    def _micro_batches(self, batch: Batch, rows: Sequence[int]) -> Iterator[_MicroBatch]:
+        """Yields rows of similar length, so that little is padding; their gradients add up to that of all rows."""
+        mask_BT = batch.response_mask_BT[list(rows)]
+        if not mask_BT.any():
+            return
+        normalizer = loss_normalizer(mask_BT, aggregation=self.config.ppo.aggregation)
+        for chosen in self._by_length(batch, rows):
+            part = batch.select(chosen)
+            share = float(part.response_mask_BT.sum() / mask_BT.sum())
+            yield _MicroBatch(rows=chosen, part=part, share=share, normalizer=normalizer)
+
+    def _by_length(self, batch: Batch, rows: Sequence[int]) -> Iterator[list[int]]:
         lengths = batch.attention_mask_BT.sum(-1).tolist()
         ordered = sorted(rows, key=lambda row: (lengths[row], row))
         size = self.config.ppo.micro_batch_size
@@ -231,11 +258,16 @@ class Learner:
         return norm
 
     def _set_learning_rates(self, iteration: int) -> None:
+        """Sets both rates from the iteration alone, so that a resumed run sees the same ones."""
         ppo = self.config.ppo
+        left = 1.0 - iteration / max(1, self.config.num_iterations)
+        decay = max(0.0, left) * (1.0 - ppo.final_learning_rate) + ppo.final_learning_rate
         since = iteration - ppo.critic_warmup_iterations
-        factor = min(1.0, (since + 1) / ppo.warmup_iterations) if ppo.warmup_iterations else 1.0
-        for group in self.policy_optimizer.param_groups:
-            group["lr"] = ppo.learning_rate * max(factor, 0.0)
+        warmup = min(1.0, max(0, since + 1) / ppo.warmup_iterations) if ppo.warmup_iterations else 1.0
+        rates = [(self.policy_optimizer, ppo.learning_rate * warmup), (self.critic_optimizer, ppo.critic_learning_rate)]
+        for optimizer, peak in rates:
+            for group in optimizer.param_groups if optimizer is not None else ():
+                group["lr"] = peak * decay
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that training changed."""
@@ -258,6 +290,11 @@ class Learner:
             self.critic.load_state_dict(state["critic"])
             self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.num_updates = state["num_updates"]
+
+
+def _append(totals: defaultdict[str, list[float]], step: dict[str, float]) -> None:
+    for name, value in step.items():
+        totals[name].append(value)
 
 
 def turn_returns(batch: Batch) -> Tensor:

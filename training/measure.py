@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from training.advantages import zero_variance_groups
 from training.batch import Batch
@@ -27,7 +26,8 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
     """
     turns = [turn for each in scored for turn in each.trajectory.turns]
     num_tokens = sum(len(turn.response_ids) for turn in turns)
-    flat = zero_variance_groups(batch.turn_rewards_BK.sum(-1), batch.group_index_B)
+    rows = batch.trainable_B
+    flat = zero_variance_groups(batch.turn_rewards_BK.sum(-1)[rows], batch.group_index_B[rows])
     by_env: defaultdict[str, list[float]] = defaultdict(list)
     for each in scored:
         by_env[each.trajectory.env_id].append(float(each.trajectory.success))
@@ -39,7 +39,7 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         "response_tokens": num_tokens / len(turns),
         "cut_rate": float(np.mean([turn.stop_reason == "length" for turn in turns])),
         "num_turns": len(turns) / len(scored),
-        "zero_variance_groups": float(flat.float().mean()),
+        "zero_variance_groups": float(flat.float().mean()) if len(flat) else 1.0,
         "untrainable_rows": float((~batch.trainable_B).float().mean()),
         "tokens_per_s": num_tokens / rollout_s,
         "env_steps_per_s": len(turns) / rollout_s,
@@ -59,9 +59,3 @@ def _reward_parts(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
             for name, value in shaped.rewards.items():
                 sums[f"judge/{name}"] += value
     return {name: value / len(scored) for name, value in sorted(sums.items())}
-
-
-def gap(batch: Batch, logprobs_BT: torch.Tensor) -> float:
-    """Returns the mean absolute difference of the trainer's and the sampler's log-probabilities."""
-    mask_BT = batch.response_mask_BT
-    return float(((logprobs_BT - batch.sampler_logprobs_BT).abs() * mask_BT).sum() / mask_BT.sum().clamp(min=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import platform
 import subprocess
 import sys
@@ -25,6 +26,21 @@ from training.report import build_report
 from training.run_data import RunWriter
 from training.supervised import cold_start
 from training.trainer import Trainer
+from vlm_envs.errors import ConfigError
+
+_ROOT = Path(__file__).resolve().parent.parent
+_MAY_DIFFER = {
+    "checkpoint_every",
+    "device",
+    "eval_every",
+    "model",
+    "num_eval_episodes",
+    "num_iterations",
+    "num_threads",
+    "num_val_episodes",
+    "output",
+}
+"""Settings a resumed run may change: where and how long it runs, not what it learns."""
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "gymnasium", "numpy", "vlm-envs")
 
@@ -46,12 +62,13 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
     prepare(config)
     directory = Path(config.output) / config.name
     if resume:
+        check_same_run(config, directory)
         iteration = load_checkpoint_state(directory / LATEST)["iteration"]
-        model, encoder = load_checkpoint(directory / LATEST / "model", dtype=torch.float32)
+        model, encoder = load_for_training(directory / LATEST / "model", config)
         writer = RunWriter(directory, resume_from_iteration=iteration)
     else:
-        loaded = load_checkpoint(config.model, dtype=torch.float32) if config.model else None
-        writer = RunWriter(directory)
+        loaded = load_for_training(config.model, config) if config.model else None
+        writer = _new_writer(directory)
         writer.config(describe(config))
         model, encoder = loaded or make_cold_start(config, directory / "cold_start", writer)
     trainer = Trainer(config, model, encoder, directory, writer)
@@ -61,6 +78,61 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
     report = build_report(directory)
     print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
     return directory
+
+
+def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, ChatEncoder]:
+    """Returns a checkpoint's model, on the run's device and in its type, and its chat format.
+
+    Args:
+        directory: The checkpoint; a relative path that does not exist here is looked for beside this package, where
+            the recipes' own checkpoints are.
+        config: Gives device and dtype.
+
+    Raises:
+        FileNotFoundError: If there is no checkpoint.
+    """
+    path = Path(directory)
+    if not path.exists() and (_ROOT / path).exists():
+        path = _ROOT / path
+    model, encoder = load_checkpoint(path, dtype=getattr(torch, config.dtype))
+    return model.to(_device(config)), encoder
+
+
+def check_same_run(config: RunConfig, directory: Path) -> None:
+    """Refuses to go on with a run under another configuration.
+
+    Args:
+        config: The configuration asked for.
+        directory: The run's directory.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+        ConfigError: If a setting that shapes the result differs from the run's own.
+    """
+    path = directory / "config.json"
+    if not path.is_file():
+        raise FileNotFoundError(f"No run at {directory}: expected a file config.json. Start it without --resume.")
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    wanted = json.loads(json.dumps(config.to_dict()))
+    differing = [name for name in wanted if name not in _MAY_DIFFER and saved.get(name) != wanted[name]]
+    if differing:
+        raise ConfigError(
+            f"The run at {directory} was started with another configuration; {', '.join(differing)} differ. Give the "
+            "options it was started with, or choose another --name."
+        )
+
+
+def _new_writer(directory: Path) -> RunWriter:
+    """Returns a writer for a new run; one that never reached a checkpoint has nothing to lose and starts over."""
+    if (directory / "config.json").is_file() and not (directory / LATEST).exists():
+        return RunWriter(directory, resume_from_iteration=0, resume_phase="cold_start")
+    return RunWriter(directory)
+
+
+def _device(config: RunConfig) -> torch.device:
+    if config.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(config.device)
 
 
 def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None) -> tuple[Any, ChatEncoder]:
@@ -76,9 +148,10 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
     """
     with tempfile.TemporaryDirectory() as untrained:
         save_tiny(untrained)
-        model, encoder = load_checkpoint(untrained, dtype=torch.float32)
+        model, encoder = load_for_training(untrained, config)
     started = time.monotonic()
-    with RunConsole("cold start", config.cold_start.num_steps, every=50) as console:
+    num_steps = config.cold_start.num_steps + config.cold_start.num_careless_steps
+    with RunConsole("cold start", num_steps, every=50) as console:
 
         def on_step(step: int, metrics: dict[str, float]) -> None:
             console.advance(step, metrics, ("loss",))

@@ -37,12 +37,14 @@ class ScoredTrajectory:
         return [turn.reward + shaped.total for turn, shaped in zip(self.trajectory.turns, self.shaped, strict=True)]
 
     @property
-    def is_trainable(self) -> bool:
-        """Whether it can be learnt from: no worker failed and no judge was out."""
-        failed = any("worker_error" in turn.info for turn in self.trajectory.turns)
-        unavailable = not all(shaped.available for shaped in self.shaped)
-        empty = all(turn.stop_reason == "error" for turn in self.trajectory.turns)
-        return not (failed or unavailable or empty)
+    def trainable_turns(self) -> list[bool]:
+        """Whether each turn can be learnt from.
+
+        Nothing of an episode whose worker failed or whose API was out; otherwise all but what no judge could score.
+        """
+        turns = self.trajectory.turns
+        lost = any("worker_error" in turn.info or turn.stop_reason == "error" for turn in turns)
+        return [shaped.available and not lost for shaped in self.shaped]
 
 
 def reward_terms(config: JudgeConfig) -> list[RewardTerm]:

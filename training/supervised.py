@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,41 +15,55 @@ from training.config import ColdStartConfig, WorldSpec
 from training.demonstrations import demonstrations
 from training.losses import aggregate, loss_normalizer
 from training.policy import token_logprobs
+from vlm_envs.trajectory import Trajectory
+
+OnStep = Callable[[int, dict[str, float]], None]
 
 
 def cold_start(
-    model: Any,
-    encoder: ChatEncoder,
-    specs: tuple[WorldSpec, ...],
-    config: ColdStartConfig,
-    *,
-    on_step: Callable[[int, dict[str, float]], None],
+    model: Any, encoder: ChatEncoder, specs: tuple[WorldSpec, ...], config: ColdStartConfig, *, on_step: OnStep
 ) -> None:
-    """Trains a model in place to imitate the oracle.
+    """Trains a model in place to imitate the oracle, and at the end, if so configured, a careless teacher.
 
     Args:
         model: The policy.
         encoder: Its chat format.
         specs: Worlds to learn.
-        config: Steps, rates, the teacher's mistakes.
+        config: Steps, rates, the teacher's ways.
         on_step: Called after each step with its number and metrics.
     """
+    size = config.batch_size
+    lessons = demonstrations(specs, encoder, batch_size=size, mistake_rate=config.mistake_rate)
+    _imitate(model, encoder, _first_turns_first(lessons, config), config, on_step=on_step)
+    if config.num_careless_steps:
+        careless = demonstrations(
+            specs,
+            encoder,
+            batch_size=size,
+            mistake_rate=config.mistake_rate,
+            careless_rate=config.careless_rate,
+            start=config.num_steps * size,
+        )
+        last = replace(
+            config,
+            num_steps=config.num_careless_steps,
+            num_first_turn_steps=0,
+            learning_rate=config.careless_learning_rate,
+        )
+        _imitate(model, encoder, careless, last, on_step=lambda step, m: on_step(config.num_steps + step, m))
+
+
+def _imitate(
+    model: Any, encoder: ChatEncoder, lessons: Iterator[list[Trajectory]], config: ColdStartConfig, *, on_step: OnStep
+) -> None:
+    """Takes `config.num_steps` steps of maximum likelihood with an optimiser of its own."""
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
     )
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, config))
-    batches = demonstrations(
-        specs,
-        encoder,
-        batch_size=config.batch_size,
-        mistake_rate=config.mistake_rate,
-        careless_rate=config.careless_rate,
-    )
     model.train()
     for step in range(config.num_steps):
-        trajectories = next(batches)
-        if step < config.num_first_turn_steps:
-            trajectories = [replace(trajectory, turns=trajectory.turns[:1]) for trajectory in trajectories]
+        trajectories = next(lessons)
         batch = make_batch(trajectories, [[0.0] * len(t.turns) for t in trajectories], encoder)
         mask_BT = batch.response_mask_BT
         logprobs_BT, _ = token_logprobs(model, batch, temperature=1.0, suppressed_ids=[])
@@ -66,6 +80,15 @@ def cold_start(
         schedule.step()
         on_step(step, {"loss": float(loss.detach()), "grad_norm": float(grad_norm)})
     model.eval()
+
+
+def _first_turns_first(lessons: Iterator[list[Trajectory]], config: ColdStartConfig) -> Iterator[list[Trajectory]]:
+    """Yields the lessons, the first `num_first_turn_steps` of them cut to their first turns."""
+    for step, trajectories in enumerate(lessons):
+        if step < config.num_first_turn_steps:
+            yield [replace(trajectory, turns=trajectory.turns[:1]) for trajectory in trajectories]
+        else:
+            yield trajectories
 
 
 def learning_rate_factor(step: int, config: ColdStartConfig) -> float:

@@ -21,7 +21,7 @@ from training.console import RunConsole
 from training.estimate import estimate
 from training.evaluation import Evaluation, evaluate, mean_success
 from training.learner import Learner
-from training.measure import gap, rollout_metrics
+from training.measure import rollout_metrics
 from training.run_data import RunWriter
 from training.score import ScoredTrajectory, reward_terms, score
 
@@ -48,7 +48,6 @@ class Trainer:
         self.collector = Collector(config)
         self.terms = reward_terms(config.judge)
         self.representation = representation_of(config.worlds)
-        self.tensorboard = SummaryWriter(str(directory / "tensorboard"))
         self.iteration = 0
         self._started = time.monotonic()
         self._stop_requested = False
@@ -56,23 +55,25 @@ class Trainer:
     def run(self) -> None:
         """Trains until the configured iteration, or until interrupted; either way the last state is saved."""
         previous = signal.signal(signal.SIGINT, self._on_interrupt)
+        self.tensorboard = SummaryWriter(str(self.directory / "tensorboard"), purge_step=self.iteration)
         try:
             if self.iteration == 0:
                 self._evaluate("before", "test", self.config.num_eval_episodes)
             with RunConsole("rl", self.config.num_iterations) as console:
                 while self.iteration < self.config.num_iterations and not self._stop_requested:
                     metrics = self.train_iteration()
+                    self._log(metrics)
                     console.advance(self.iteration - 1, metrics, SHOWN)
                     self._after_iteration(console)
+            self.save()
+            if self._stop_requested:
+                print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
+            else:
+                self._evaluate("after", "test", self.config.num_eval_episodes)
         finally:
             signal.signal(signal.SIGINT, previous)
-        self.save()
-        if self._stop_requested:
-            print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
-        else:
-            self._evaluate("after", "test", self.config.num_eval_episodes)
-        self.tensorboard.close()
-        self.collector.close()
+            self.tensorboard.close()
+            self.collector.close()
 
     def train_iteration(self) -> dict[str, float]:
         """Runs one iteration and returns its metrics."""
@@ -92,10 +93,8 @@ class Trainer:
         metrics = rollout_metrics(scored, batch, rollout_s=rollout_s) | update
         metrics["iteration_s"] = time.monotonic() - started
         metrics["rollout_s"] = rollout_s
-        metrics["sampler_gap"] = gap(batch, evaluations.old_logprobs_BT)
         if evaluations.ref_kl is not None:
             metrics["kl"] = evaluations.ref_kl
-        self._log(metrics)
         self.iteration += 1
         return metrics
 
@@ -105,14 +104,16 @@ class Trainer:
             [each.turn_rewards for each in scored],
             self.encoder,
             group_index=[index // self.config.group_size for index in range(len(scored))],
-            trainable=[each.is_trainable for each in scored],
+            trainable=[each.trainable_turns for each in scored],
         )
 
     def _log(self, metrics: dict[str, float]) -> None:
+        """Records the iteration just done."""
         elapsed_s = time.monotonic() - self._started
-        self.writer.metrics({"iteration": self.iteration, "phase": "rl", "elapsed_s": elapsed_s, **metrics})
+        iteration = self.iteration - 1
+        self.writer.metrics({"iteration": iteration, "phase": "rl", "elapsed_s": elapsed_s, **metrics})
         for name, value in metrics.items():
-            self.tensorboard.add_scalar(f"rl/{name}", value, self.iteration)
+            self.tensorboard.add_scalar(f"rl/{name}", value, iteration)
 
     def _after_iteration(self, console: RunConsole) -> None:
         """Evaluates on validation levels and saves, when it is time to."""

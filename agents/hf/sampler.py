@@ -99,11 +99,12 @@ class CachedSampler:
         open_rows = np.ones(len(rows), dtype=bool)
         for step in range(self.sampling.max_new_tokens):
             ids, logprobs = self._draw(logits)
+            drawn, drawn_logprobs = ids.cpu().numpy(), logprobs.cpu().numpy()
             for index in np.flatnonzero(open_rows):
-                samples[index].ids.append(int(ids[index]))
-                samples[index].logprobs.append(float(logprobs[index]))
+                samples[index].ids.append(int(drawn[index]))
+                samples[index].logprobs.append(float(drawn_logprobs[index]))
             fed_rows = open_rows
-            open_rows = open_rows & (ids.cpu().numpy() != self.encoder.end_of_turn_id)
+            open_rows = open_rows & (drawn != self.encoder.end_of_turn_id)
             if not open_rows.any() or step == self.sampling.max_new_tokens - 1:
                 self._pending = [[samples[index].ids[-1]] if is_fed else [] for index, is_fed in enumerate(fed_rows)]
                 break

@@ -18,6 +18,7 @@ from training.advantages import (
     masked_whiten,
     place_trajectory_reward,
     place_turn_rewards,
+    subtract_siblings,
     token_gae,
     turn_gae,
     zero_variance_groups,
@@ -486,3 +487,14 @@ def test_misuse_is_explained(changes: dict[str, Any], message: str) -> None:
 def test_masks_are_bool(call: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=r"mask_BT: expected dtype bool, got torch\.int64"):
         call()
+
+
+def test_siblings_are_subtracted_without_the_row_itself():
+    advantages_BT = torch.tensor([[4.0, 2.0, 9.0], [1.0, 9.0, 9.0], [0.0, -2.0, 9.0], [5.0, 5.0, 9.0], [7.0, 9.0, 9.0]])
+    mask_BT = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 0, 0]]).bool()
+    group_B = torch.tensor([3, 3, 3, 3, 8])
+    # Row means 3, 1, -1; the fourth row has no tokens; the fifth no siblings. Others' means: 0, 1, 2.
+    expected_BT = [[4.0, 2.0, 0.0], [0.0, 0.0, 0.0], [-2.0, -4.0, 0.0], [0.0, 0.0, 0.0], [7.0, 0.0, 0.0]]
+    assert subtract_siblings(advantages_BT, mask_BT, group_B).tolist() == expected_BT
+    with pytest.raises(ValueError, match="group_index_B"):
+        subtract_siblings(advantages_BT, mask_BT, group_B.float())

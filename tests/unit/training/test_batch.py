@@ -25,7 +25,7 @@ def test_rows_hold_the_sampled_tokens_in_order(tiny):
     model, encoder = tiny
     agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
     trajectories = play(agent, range(3), max_turns=(1, 3, 2))
-    batch = make_batch(trajectories, [[1.0], [2.0, 3.0, 4.0], [5.0, 6.0]], encoder, trainable=[True, False, True])
+    batch = make_batch(trajectories, [[1.0], [2.0, 3.0, 4.0], [5.0, 6.0]], encoder)
     for row, trajectory in enumerate(trajectories):
         place = 0
         for number, turn in enumerate(trajectory.turns):
@@ -41,9 +41,21 @@ def test_rows_hold_the_sampled_tokens_in_order(tiny):
         assert (batch.turn_index_BT[row, place:] == OBSERVED).all()
     assert batch.turn_rewards_BK.tolist() == [[1.0, 0.0, 0.0], [2.0, 3.0, 4.0], [5.0, 6.0, 0.0]]
     assert batch.group_index_B.tolist() == [0, 1, 2], "every row its own group"
-    assert not batch.response_mask_BT[1].any(), "a masked row is in no loss"
     assert batch.response_mask_BT[0].sum() == len(trajectories[0].turns[0].response_ids)
     assert batch.row_image_offsets == (0, 1, 4, 6)
+
+
+def test_a_turn_that_is_not_trainable_counts_as_observed(tiny):
+    model, encoder = tiny
+    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    trajectories = play(agent, range(2), max_turns=(2, 1))
+    whole = make_batch(trajectories, [[1.0, 2.0], [3.0]], encoder)
+    batch = make_batch(trajectories, [[1.0, 2.0], [3.0]], encoder, trainable=[[False, True], [False]])
+    assert (batch.turn_index_BT[0][whole.turn_index_BT[0] == 0] == OBSERVED).all()
+    assert (batch.turn_index_BT[0] == 1).sum() == len(trajectories[0].turns[1].response_ids)
+    assert batch.turn_rewards_BK.tolist() == [[0.0, 2.0], [0.0, 0.0]]
+    assert batch.trainable_B.tolist() == [True, False]
+    assert not batch.response_mask_BT[1].any(), "a masked row is in no loss"
 
 
 @pytest.mark.parametrize("order", [[2, 0], [3], [1, 3, 2, 0], [1, 1]])

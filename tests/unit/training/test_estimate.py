@@ -22,7 +22,6 @@ def evaluations(penalty: float = 0.0, **changes: object) -> Evaluations:
         "turn_end_values_BK": ENDS,
         "token_rewards_BT": torch.full((2, 5), penalty),
         "ref_kl": None,
-        "sampler_gap": None,
     }
     return Evaluations(**{**fields, **changes})
 

@@ -98,7 +98,6 @@ def test_the_reference_never_moves_and_the_kl_starts_at_zero(played):
     before = learner.evaluate(batch)
     assert before.ref_kl == 0.0
     assert not before.token_rewards_BT.any()
-    assert before.sampler_gap < 1e-4
     updated(learner, batch)
     after = learner.evaluate(batch)
     assert after.token_rewards_BT.abs().max() > 0
@@ -147,9 +146,18 @@ def test_without_a_kl_penalty_there_is_no_reference(played):
 
 def test_old_logprobs_of_the_sampler_save_a_pass(played):
     model, encoder, batch = played
-    evaluations = learner_of(model, encoder, old_logprobs="sampler").evaluate(batch)
+    learner = learner_of(model, encoder, old_logprobs="sampler")
+    evaluations = learner.evaluate(batch)
     assert torch.equal(evaluations.old_logprobs_BT, batch.sampler_logprobs_BT)
-    assert evaluations.sampler_gap is None
+
+
+@pytest.mark.parametrize("old_logprobs", ["sampler", "trainer"])
+def test_the_sampler_gap_is_measured_before_the_first_step(played, old_logprobs):
+    model, encoder, batch = played
+    learner = learner_of(model, encoder, old_logprobs=old_logprobs)
+    assert 0.0 < updated(learner, batch)["sampler_gap"] < 1e-4
+    shifted = replace(batch, sampler_logprobs_BT=batch.sampler_logprobs_BT - 0.25)
+    assert updated(learner_of(model, encoder), shifted)["sampler_gap"] == pytest.approx(0.25, abs=1e-3)
 
 
 def test_a_batch_of_failures_changes_nothing(played):
