@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,9 +88,10 @@ class OracleAgent:
     def _imagine(self, world: World[Any, Any], actions: Sequence[Any]) -> tuple[Any, list[str]]:
         """Returns the state the actions lead to and each action with the place it leads to."""
         state, route = world.state, []
+        rng = copy.deepcopy(world.np_random)  # the world's own luck, so that the prediction is true on slippery ice too
         for action in actions:
             if not world.dynamics.is_over(state):
-                state, _ = world.dynamics.step(state, action, self._rng)
+                state, _ = world.dynamics.step(state, action, rng)
             place = world.view.structured(state).get("player_position")
             route.append(f"{world.task.write_action(action)} to {place}")
         return state, route

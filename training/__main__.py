@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tyro
 
-from training.checkpoint import LATEST
+from training.checkpoint import LATEST, has_checkpoint
 from training.config import RunConfig
 from training.recipes import RECIPES
 from training.report import build_report
@@ -64,7 +64,7 @@ def _run_recipe(name: str, words: list[str]) -> None:
 def _free_name(config: RunConfig) -> str:
     """Returns the recipe's name, or with the first number that no finished or resumable run has."""
     names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
-    return next(name for name in names if not (Path(config.output) / name / LATEST).exists())
+    return next(name for name in names if not has_checkpoint(Path(config.output) / name / LATEST))
 
 
 def _cold_start(words: list[str]) -> None:

@@ -7,7 +7,9 @@ the next load or save. `model/` inside it is an ordinary transformers checkpoint
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,19 +19,24 @@ import torch
 from agents.hf.chat import ChatEncoder
 
 LATEST = "latest"
+PROVENANCE = "provenance.json"
 _STATE = "state.pt"
 
 
-def save_model(directory: Path, model: Any, encoder: ChatEncoder) -> None:
+def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance: dict[str, Any] | None = None) -> None:
     """Writes model, tokenizer and image processor as `from_pretrained` reads them, all or nothing.
 
     Args:
         directory: Where to; replaced if it exists.
         model: The policy.
         encoder: Holds tokenizer and image processor.
+        provenance: What the model was made from, written beside it; None for nothing.
     """
     with _replacing(directory) as temporary:
         _write_model(temporary, model, encoder)
+        if provenance is not None:
+            text = json.dumps(provenance, indent=2) + "\n"
+            (temporary / PROVENANCE).write_text(text, encoding="utf-8")
 
 
 def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:
@@ -46,6 +53,12 @@ def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder:
         torch.save(state, temporary / _STATE)
 
 
+def has_checkpoint(directory: Path) -> bool:
+    """Returns whether there is a checkpoint, after bringing back one that a crash left moved aside."""
+    _finish_replacing(directory)
+    return (directory / _STATE).is_file()
+
+
 def load_checkpoint_state(directory: Path) -> dict[str, Any]:
     """Returns the state of a checkpoint.
 
@@ -54,15 +67,18 @@ def load_checkpoint_state(directory: Path) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: If there is none.
+        ValueError: If it is damaged.
     """
-    _finish_replacing(directory)
     path = directory / _STATE
-    if not path.is_file():
+    if not has_checkpoint(directory):
         raise FileNotFoundError(
             f"No checkpoint at {directory}: expected a file {_STATE}. A run writes its first one after "
             "`checkpoint_every` iterations; start it again without --resume."
         )
-    state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(f"The checkpoint {path} is damaged: {error}") from error
     return state
 
 

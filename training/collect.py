@@ -12,6 +12,9 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import TrajectoryGroup
 from vlm_envs.vector import VectorWorld
 
+_FIRST_SEED = 100_000_000
+"""Training seeds below belong to the cold start, so that no level is shown to both."""
+
 
 class Collector:
     """Holds the training worlds and plays groups of siblings in them.
@@ -42,7 +45,7 @@ class Collector:
         size = self._config.group_size
         groups: list[TrajectoryGroup] = []
         for spec, worlds, count in self._worlds:
-            first = (self._config.seed * 1_000_003 + iteration * self._config.num_groups) % 900_000_000
+            first = _FIRST_SEED + (self._config.seed * 1_000_003 + iteration * self._config.num_groups) % 800_000_000
             seeds = [seed for seed in split_seeds("train", count, start=first) for _ in range(size)]
             played = rollout(agent, worlds, seeds, env_ids=[spec.env_id] * len(seeds))
             groups += [

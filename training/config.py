@@ -25,7 +25,8 @@ class WorldSpec:
         env_id: Registered id.
         kwargs: Arguments of the world; `split` is set by the trainer.
         weight: Share of the mix, relative to the others.
-        workers: Where worlds are stepped: `"serial"`, `"thread"` or `"process"`.
+        workers: Where worlds are stepped: `"serial"`, `"thread"` or `"process"`. The grid worlds step in microseconds,
+            less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong into processes.
     """
 
     env_id: str
@@ -117,6 +118,7 @@ class AdvantageConfig:
 
     Attributes:
         estimator: `"bilevel_gae"` (VAGEN Algorithm 2), `"token_gae"` (Algorithm 1), `"turn_gae"` or `"grpo"`.
+        grpo_scale: Whether GRPO divides by the group's standard deviation (`"std"`) or not (`"none"`, Dr.GRPO).
         variant: `"paper"` or `"released"`, of bi-level GAE.
         gamma_turn: Discount between turns.
         lambda_turn: GAE decay between turns.
@@ -134,6 +136,7 @@ class AdvantageConfig:
     """
 
     estimator: Estimator = "bilevel_gae"
+    grpo_scale: Literal["std", "none"] = "std"
     variant: Literal["paper", "released"] = "released"
     gamma_turn: float = 0.95
     lambda_turn: float = 0.95
@@ -176,7 +179,8 @@ class PPOConfig:
         entropy_coef: Weight of the entropy bonus.
         kl_coef: Weight of the k1 KL penalty in the reward, against the frozen start policy; 0 leaves the reference
             out altogether.
-        aggregation: How token losses are averaged.
+        aggregation: How token losses are averaged over an optimiser step: per token, per row, or by the constant
+            rows x `max_new_tokens` (Dr.GRPO).
         old_logprobs: What the ratio is taken against: `"trainer"` evaluates the policy once more before the update,
             and the gap to the sampler is logged; `"sampler"` saves that pass by using the log-probabilities the
             tokens were drawn with, the exact ones wherever one engine does both.
@@ -200,7 +204,7 @@ class PPOConfig:
     value_clip: float | None = 0.5
     entropy_coef: float = 0.0
     kl_coef: float = 0.001
-    aggregation: Literal["token_mean", "sequence_mean"] = "token_mean"
+    aggregation: Literal["token_mean", "sequence_mean", "constant"] = "token_mean"
     old_logprobs: Literal["trainer", "sampler"] = "trainer"
     importance_cap: float | None = None
     max_grad_norm: float = 1.0
@@ -292,6 +296,26 @@ class RunConfig:
         _require(
             self.advantage.estimator != "grpo" or self.group_size >= 2,
             "GRPO compares siblings: with group_size=1 every advantage is 0. Use group_size >= 2.",
+        )
+        _require(
+            self.advantage.estimator != "grpo"
+            or (not self.advantage.sibling_baseline and not self.ppo.critic_warmup_iterations),
+            "GRPO has no critic and compares siblings by itself: set ppo.critic_warmup_iterations=0 and "
+            "advantage.sibling_baseline=False with it.",
+        )
+        _require(
+            self.num_iterations == 0 or self.ppo.critic_warmup_iterations < self.num_iterations,
+            f"ppo.critic_warmup_iterations={self.ppo.critic_warmup_iterations} leaves the policy nothing of "
+            f"num_iterations={self.num_iterations}. Lower the first or raise the second.",
+        )
+        _require(
+            min(self.num_eval_episodes, self.eval_every, self.num_val_episodes, self.checkpoint_every) >= 0,
+            "num_eval_episodes, eval_every, num_val_episodes and checkpoint_every must not be negative.",
+        )
+        _require(
+            self.ppo.critic_num_minibatches <= self.num_groups * self.group_size,
+            f"critic_num_minibatches={self.ppo.critic_num_minibatches} is more than the rows of an iteration, "
+            f"{self.num_groups * self.group_size}.",
         )
         _require(
             not self.advantage.sibling_baseline or self.group_size >= 2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -47,7 +47,8 @@ def estimate(batch: Batch, evaluations: Evaluations, config: AdvantageConfig) ->
     if config.estimator == "grpo":
         token_BT = evaluations.token_rewards_BT * mask_BT
         totals_B = batch.turn_rewards_BK.sum(-1) + token_BT.sum(-1)
-        return advantages.grpo(totals_B, _comparable_groups(batch), turn_index_BT), None
+        groups_B = _comparable_groups(batch)
+        return advantages.grpo(totals_B, groups_B, turn_index_BT, scale=config.grpo_scale), None
     values_BT, ends_BK = evaluations.values_BT, evaluations.turn_end_values_BK
     assert values_BT is not None and ends_BK is not None, "GAE needs a critic"
     bootstrap_B = last_state_values(batch, ends_BK) if config.bootstrap_truncated else None
@@ -103,3 +104,14 @@ def last_state_values(batch: Batch, turn_end_values_BK: Tensor) -> Tensor:
     num_turns_B = batch.turn_index_BT.amax(-1) + 1
     last_B = turn_end_values_BK.gather(1, (num_turns_B - 1).clamp(min=0)[:, None])[:, 0]
     return torch.where(batch.terminated_B | (num_turns_B == 0), 0.0, last_B)
+
+
+def without_flat_groups(batch: Batch) -> Batch:
+    """Returns the batch with the rows of groups whose trainable siblings all earned the same left out of every loss.
+
+    GRPO gives them advantage 0; left in, their tokens would only make the mean over tokens smaller (trap 12).
+    """
+    groups_B = _comparable_groups(batch)
+    is_flat_G = advantages.zero_variance_groups(batch.turn_rewards_BK.sum(-1), groups_B)
+    is_flat_B = is_flat_G[torch.unique(groups_B, return_inverse=True)[1]]
+    return replace(batch, trainable_B=batch.trainable_B & ~is_flat_B)

@@ -229,7 +229,7 @@ class Learner:
         """Yields the rows of each optimiser step, in an order that depends on seed, iteration and epoch only."""
         for epoch in range(num_epochs):
             order = np.random.default_rng([self.config.seed, iteration, epoch]).permutation(batch.num_rows)
-            for rows in np.array_split(order, min(num_minibatches, batch.num_rows)):
+            for rows in np.array_split(order, num_minibatches):
                 yield rows.tolist()
 
     def _micro_batches(self, batch: Batch, rows: Sequence[int]) -> Iterator[_MicroBatch]:
@@ -237,7 +237,12 @@ class Learner:
         mask_BT = batch.response_mask_BT[list(rows)]
         if not mask_BT.any():
             return
-        normalizer = loss_normalizer(mask_BT, aggregation=self.config.ppo.aggregation)
+        aggregation = self.config.ppo.aggregation
+        normalizer = (
+            float(len(rows) * self.config.sampling.max_new_tokens)
+            if aggregation == "constant"
+            else loss_normalizer(mask_BT, aggregation=aggregation)
+        )
         for chosen in self._by_length(batch, rows):
             part = batch.select(chosen)
             share = float(part.response_mask_BT.sum() / mask_BT.sum())

@@ -40,6 +40,7 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         "cut_rate": float(np.mean([turn.stop_reason == "length" for turn in turns])),
         "num_turns": len(turns) / len(scored),
         "zero_variance_groups": float(flat.float().mean()) if len(flat) else 1.0,
+        "unavailable_turns": float(np.mean([not shaped.available for each in scored for shaped in each.shaped])),
         "untrainable_rows": float((~batch.trainable_B).float().mean()),
         "tokens_per_s": num_tokens / rollout_s,
         "env_steps_per_s": len(turns) / rollout_s,

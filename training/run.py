@@ -17,8 +17,8 @@ import transformers
 
 from agents.hf.agent import HFAgent, load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.tiny import save_tiny
-from training.checkpoint import LATEST, load_checkpoint_state, save_model
+from agents.hf.tiny import TinyConfig, save_tiny
+from training.checkpoint import LATEST, has_checkpoint, load_checkpoint_state, save_model
 from training.config import RunConfig
 from training.console import RunConsole
 from training.evaluation import evaluate, mean_success
@@ -35,12 +35,13 @@ _MAY_DIFFER = {
     "eval_every",
     "model",
     "num_eval_episodes",
-    "num_iterations",
     "num_threads",
     "num_val_episodes",
     "output",
 }
-"""Settings a resumed run may change: where and how long it runs, not what it learns."""
+"""Settings a resumed run may change: where it runs and what is measured, not what it learns. Another number of threads
+rounds sums differently, so it gives up bit-exactness; `num_iterations` is free only while the learning rates are
+constant."""
 
 _PACKAGES = ("torch", "transformers", "tokenizers", "gymnasium", "numpy", "vlm-envs")
 
@@ -114,7 +115,8 @@ def check_same_run(config: RunConfig, directory: Path) -> None:
         raise FileNotFoundError(f"No run at {directory}: expected a file config.json. Start it without --resume.")
     saved = json.loads(path.read_text(encoding="utf-8"))
     wanted = json.loads(json.dumps(config.to_dict()))
-    differing = [name for name in wanted if name not in _MAY_DIFFER and saved.get(name) != wanted[name]]
+    may_differ = _MAY_DIFFER | ({"num_iterations"} if config.ppo.final_learning_rate == 1.0 else set())
+    differing = [name for name in wanted if name not in may_differ and saved.get(name) != wanted[name]]
     if differing:
         raise ConfigError(
             f"The run at {directory} was started with another configuration; {', '.join(differing)} differ. Give the "
@@ -124,7 +126,7 @@ def check_same_run(config: RunConfig, directory: Path) -> None:
 
 def _new_writer(directory: Path) -> RunWriter:
     """Returns a writer for a new run; one that never reached a checkpoint has nothing to lose and starts over."""
-    if (directory / "config.json").is_file() and not (directory / LATEST).exists():
+    if (directory / "config.json").is_file() and not has_checkpoint(directory / LATEST):
         return RunWriter(directory, resume_from_iteration=0, resume_phase="cold_start")
     return RunWriter(directory)
 
@@ -147,7 +149,7 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
         The model and its chat format.
     """
     with tempfile.TemporaryDirectory() as untrained:
-        save_tiny(untrained)
+        save_tiny(untrained, TinyConfig(seed=config.seed))
         model, encoder = load_for_training(untrained, config)
     started = time.monotonic()
     num_steps = config.cold_start.num_steps + config.cold_start.num_careless_steps
@@ -159,12 +161,29 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
                 elapsed_s = time.monotonic() - started
                 writer.metrics({"iteration": step, "phase": "cold_start", "elapsed_s": elapsed_s, **metrics})
 
-        cold_start(model, encoder, config.worlds, config.cold_start, on_step=on_step)
-    agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
-    evaluations = [evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds]
-    print(f"cold start: validation success {mean_success(evaluations):.3f}")
-    save_model(directory, model, encoder)
+        cold_start(model, encoder, config.worlds, config.cold_start, on_step=on_step, seed=config.seed)
+    success: float | None = None
+    if config.num_val_episodes:
+        agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
+        evaluations = [
+            evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds
+        ]
+        success = mean_success(evaluations)
+        print(f"cold start: validation success {success:.3f}")
+    save_model(directory, model, encoder, provenance=provenance(config, success))
     return model, encoder
+
+
+def provenance(config: RunConfig, validation_success: float | None) -> dict[str, Any]:
+    """Returns what a cold start was made from, saved beside its weights.
+
+    Args:
+        config: The run.
+        validation_success: What it reached, or None if that was not measured.
+    """
+    resolved = describe(config)
+    keys = ("cold_start", "worlds", "seed", "num_val_episodes", "versions", "commit", "num_threads_used", "command")
+    return {key: resolved[key] for key in keys} | {"validation_success": validation_success}
 
 
 def describe(config: RunConfig) -> dict[str, Any]:

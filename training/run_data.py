@@ -166,8 +166,11 @@ class RunWriter:
             return (_phase_index(line), line.get("iteration", 0)) < (phase, iteration)
 
         def keep_evaluation(line: Record) -> bool:
-            first_dropped = iteration if phase == len(PHASES) - 1 else 1
-            return bool(line.get("iteration", 0) < first_dropped)
+            if phase < len(PHASES) - 1:
+                return bool(line.get("iteration", 0) < 1)
+            # An evaluation between two iterations comes before the checkpoint of the same number; the last one after
+            between = line.get("iteration", 0) == iteration and str(line.get("label")) == f"iteration {iteration}"
+            return bool(line.get("iteration", 0) < iteration or between)
 
         filter_lines(self.directory / _METRICS, keep_metrics)
         dropped = filter_lines(self.directory / _EVALUATIONS, keep_evaluation)

@@ -21,7 +21,13 @@ OnStep = Callable[[int, dict[str, float]], None]
 
 
 def cold_start(
-    model: Any, encoder: ChatEncoder, specs: tuple[WorldSpec, ...], config: ColdStartConfig, *, on_step: OnStep
+    model: Any,
+    encoder: ChatEncoder,
+    specs: tuple[WorldSpec, ...],
+    config: ColdStartConfig,
+    *,
+    on_step: OnStep,
+    seed: int = 0,
 ) -> None:
     """Trains a model in place to imitate the oracle, and at the end, if so configured, a careless teacher.
 
@@ -31,9 +37,11 @@ def cold_start(
         specs: Worlds to learn.
         config: Steps, rates, the teacher's ways.
         on_step: Called after each step with its number and metrics.
+        seed: Seed of the run; another one sees other levels.
     """
+    start = seed * 1_000_003 % 50_000_000
     size = config.batch_size
-    lessons = demonstrations(specs, encoder, batch_size=size, mistake_rate=config.mistake_rate)
+    lessons = demonstrations(specs, encoder, batch_size=size, mistake_rate=config.mistake_rate, start=start)
     _imitate(model, encoder, _first_turns_first(lessons, config), config, on_step=on_step)
     if config.num_careless_steps:
         careless = demonstrations(
@@ -42,7 +50,7 @@ def cold_start(
             batch_size=size,
             mistake_rate=config.mistake_rate,
             careless_rate=config.careless_rate,
-            start=config.num_steps * size,
+            start=start + config.num_steps * size,
         )
         last = replace(
             config,

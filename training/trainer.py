@@ -18,7 +18,7 @@ from training.checkpoint import LATEST, load_checkpoint_state, save_checkpoint
 from training.collect import Collector, representation_of
 from training.config import RunConfig
 from training.console import RunConsole
-from training.estimate import estimate
+from training.estimate import estimate, without_flat_groups
 from training.evaluation import Evaluation, evaluate, mean_success
 from training.learner import Learner
 from training.measure import rollout_metrics
@@ -86,11 +86,14 @@ class Trainer:
             [trajectory for group in groups for trajectory in group.trajectories], self.terms, self.representation
         )
         batch = self._batch(scored)
+        metrics = rollout_metrics(scored, batch, rollout_s=rollout_s)
+        if self.config.advantage.estimator == "grpo":
+            batch = without_flat_groups(batch)
         evaluations = self.learner.evaluate(batch)
         advantages_BT, returns_BT = estimate(batch, evaluations, self.config.advantage)
         update = self.learner.update(batch, evaluations, advantages_BT, returns_BT, iteration=self.iteration)
 
-        metrics = rollout_metrics(scored, batch, rollout_s=rollout_s) | update
+        metrics |= update
         metrics["iteration_s"] = time.monotonic() - started
         metrics["rollout_s"] = rollout_s
         if evaluations.ref_kl is not None:
@@ -118,7 +121,8 @@ class Trainer:
     def _after_iteration(self, console: RunConsole) -> None:
         """Evaluates on validation levels and saves, when it is time to."""
         every = self.config.eval_every
-        if every and self.iteration % every == 0 and self.iteration < self.config.num_iterations:
+        is_due = every and self.iteration % every == 0 and self.iteration < self.config.num_iterations
+        if is_due and self.config.num_val_episodes:
             evaluations = self._evaluate(f"iteration {self.iteration}", "val", self.config.num_val_episodes)
             console.say(f"iteration {self.iteration}: validation success {mean_success(evaluations):.3f}")
         if self.config.checkpoint_every and self.iteration % self.config.checkpoint_every == 0:

@@ -63,7 +63,7 @@ class ChatEncoder:
     Args:
         tokenizer: The checkpoint's tokenizer.
         image_processor: The checkpoint's image processor (the PIL one; torchvision is not needed).
-        num_cached_images: Processed pictures kept, so that a picture is patched once per iteration.
+        cache_bytes: Most bytes of processed pictures kept, so that a picture is patched once per iteration.
 
     Raises:
         ValueError: If the tokenizer lacks the family's special tokens, its chat template says something else, or a
@@ -71,11 +71,11 @@ class ChatEncoder:
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, *, num_cached_images: int = 4096
+        self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, *, cache_bytes: int = 256 * 2**20
     ) -> None:
         self.tokenizer, self.image_processor = tokenizer, image_processor
         self._cache: OrderedDict[bytes, PatchedImage] = OrderedDict()
-        self._num_cached_images = num_cached_images
+        self._free_bytes = cache_bytes
         self._ids = {
             token: self._special_id(token) for token in (IM_START, IM_END, IMAGE_PAD, VISION_START, VISION_END)
         }
@@ -114,8 +114,12 @@ class ChatEncoder:
         return str(self.tokenizer.decode(np.asarray(response_ids), skip_special_tokens=True))
 
     def suppressed_ids(self) -> list[int]:
-        """Returns the ids a policy must never sample: every special token but the end of turn."""
-        special = set(self.tokenizer.all_special_ids) | set(self.tokenizer.added_tokens_decoder)
+        """Returns the ids a policy must never sample: every special token but the end of turn.
+
+        Added tokens that are not special, such as the `<think>` of some releases, are ordinary text and stay.
+        """
+        added = {token_id for token_id, token in self.tokenizer.added_tokens_decoder.items() if token.special}
+        special = added | set(self.tokenizer.all_special_ids) | set(self._ids.values())
         return sorted(special - {self.end_of_turn_id})
 
     def _segment_ids(self, text: str, num_image_tokens: Sequence[int], *, is_first: bool) -> list[int]:
@@ -146,9 +150,11 @@ class ChatEncoder:
                 patches=np.asarray(processed["pixel_values"], np.float32),
                 grid_thw=np.asarray(processed["image_grid_thw"][0], np.int64),
             )
-            if len(self._cache) >= self._num_cached_images:
-                self._cache.popitem(last=False)
             self._cache[key] = cached
+            self._free_bytes -= cached.patches.nbytes
+            while self._free_bytes < 0:
+                _, oldest = self._cache.popitem(last=False)
+                self._free_bytes += oldest.patches.nbytes
         else:
             self._cache.move_to_end(key)
         return cached

@@ -36,7 +36,7 @@ def frozenlake_tiny() -> RunConfig:
         judge=JudgeConfig(),
         advantage=_advantage(),
         ppo=_ppo(),
-        cold_start=ColdStartConfig(num_steps=1500, num_first_turn_steps=600, num_careless_steps=240, careless_rate=0.5),
+        cold_start=ColdStartConfig(num_steps=2600, num_first_turn_steps=600, num_careless_steps=240, careless_rate=0.5),
     )
 
 
@@ -44,8 +44,9 @@ def sokoban_tiny() -> RunConfig:
     """Sokoban 6x6 with one box, with grounding and world modelling."""
     return RunConfig(
         name="sokoban_tiny",
+        model=_checkpoint("sokoban_tiny"),
         worlds=(WorldSpec(env_id="VLM/Sokoban-v0", kwargs=dict(_STRUCTURED)),),
-        num_iterations=100,
+        num_iterations=42,
         num_groups=32,
         group_size=4,
         sampling=SamplingConfig(max_new_tokens=96),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
+from tokenizers import AddedToken
 
 from agents.hf.agent import HFAgent
 from agents.hf.chat import ChatEncoder
@@ -119,13 +122,13 @@ def test_placeholders_are_as_many_as_visual_tokens_for_every_picture(tiny):
 
 def test_a_picture_is_patched_once_while_it_is_remembered(tiny):
     _, encoder = tiny
-    small = ChatEncoder(encoder.tokenizer, encoder.image_processor, num_cached_images=2)
+    small = ChatEncoder(encoder.tokenizer, encoder.image_processor, cache_bytes=2 * 4 * 588 * 4)
     red, green, blue = (np.full((28, 28, 3), colour, np.uint8) for colour in ((9, 0, 0), (0, 9, 0), (0, 0, 9)))
     (first,) = small.patch_images((red,))
     assert small.patch_images((red.copy(),))[0] is first, "known by content"
     small.patch_images((green, blue))
     again = small.patch_images((red,))[0]
-    assert again is not first, "forgotten, for only two are kept"
+    assert again is not first, "forgotten, for two of 4 patches of 588 float32 are all that is kept"
     assert np.array_equal(again.patches, first.patches)
     tall, wide = np.zeros((28, 56, 3), np.uint8), np.zeros((56, 28, 3), np.uint8)
     assert [p.grid_thw.tolist() for p in small.patch_images((tall, wide))] == [[1, 2, 4], [1, 4, 2]]
@@ -140,3 +143,13 @@ def test_a_teachers_text_gets_the_tokens_the_rollout_would_have_read(tiny):
             for turn, copy in zip(trajectory.turns, again.turns, strict=True):
                 assert np.array_equal(turn.prompt_ids, copy.prompt_ids)
                 assert copy.response_ids[-1] == encoder.tokenizer.convert_tokens_to_ids(IM_END)
+
+
+def test_added_tokens_that_are_not_special_may_be_sampled(tiny):
+    _, encoder = tiny
+    tokenizer = copy.deepcopy(encoder.tokenizer)
+    tokenizer.add_tokens([AddedToken("<think>", special=False), AddedToken("</think>", special=False)])
+    other = ChatEncoder(tokenizer, encoder.image_processor)
+    written = other.encode_response("<think>a</think><answer>Up</answer>").tolist()
+    assert tokenizer.convert_tokens_to_ids("<think>") in written
+    assert not set(written) & set(other.suppressed_ids())

@@ -8,6 +8,7 @@ import torch
 
 from agents.hf.agent import HFAgent
 from agents.hf.sampler import CachedSampler, SamplingConfig
+from agents.hf.tokenizer import SPECIAL_TOKENS
 from tests.unit.episodes import play
 from tests.unit.models import BiasedHead, load, with_ending
 from training.batch import make_batch
@@ -100,8 +101,7 @@ def test_a_row_does_not_depend_on_its_neighbours(family, ending_bias):
 
 def test_special_tokens_are_never_sampled_however_likely(tiny):
     model, encoder = tiny
-    forbidden = set(encoder.tokenizer.all_special_ids) | set(encoder.tokenizer.added_tokens_decoder)
-    forbidden -= {encoder.end_of_turn_id}
+    forbidden = set(encoder.tokenizer.convert_tokens_to_ids(list(SPECIAL_TOKENS))) - {encoder.end_of_turn_id}
     assert {encoder.image_token_id, encoder.pad_id} < forbidden
     model.lm_head = BiasedHead(model.lm_head, sorted(forbidden), 50.0)
     agent = HFAgent(model, encoder, sampling=SamplingConfig(max_new_tokens=12), seed=0)

@@ -7,7 +7,7 @@ import torch
 
 from tests.unit.training.batches import advantage_config, text_batch
 from training import advantages
-from training.estimate import Evaluations, estimate, last_state_values
+from training.estimate import Evaluations, estimate, last_state_values, without_flat_groups
 
 TURNS = [[-1, 0, 0, -1, 1], [-1, 0, -1, -1, -1]]
 REWARDS = [[1.0, 2.0], [4.0, 0.0]]
@@ -136,3 +136,14 @@ def test_the_last_state_of_a_row_is_that_of_its_own_last_turn():
     assert last_state_values(batch((True, False)), ENDS).tolist() == pytest.approx([0.0, 0.7])
     empty = text_batch([[-1, -1]], [[0.0]], terminated_B=torch.tensor([False]))
     assert last_state_values(empty, torch.tensor([[5.0]])).tolist() == [0.0]
+
+
+def test_groups_without_variance_are_left_out_of_losses():
+    rewards = [[1.0], [1.0], [3.0], [1.0], [5.0]]
+    rows = text_batch(
+        [[-1, 0]] * 5,
+        rewards,
+        group_index_B=torch.tensor([0, 0, 1, 1, 1]),
+        trainable_B=torch.tensor([True, True, True, True, False]),
+    )
+    assert without_flat_groups(rows).trainable_B.tolist() == [False, False, True, True, False]

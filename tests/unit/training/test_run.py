@@ -67,7 +67,8 @@ def arguments(tiny_directory, tmp_path):
             "--sampling.max-new-tokens": "8",
             "--ppo.num-minibatches": "1",
             "--ppo.micro-batch-size": "3",
-            "--ppo.critic-warmup-iterations": "1",
+            "--ppo.critic-num-minibatches": "2",
+            "--ppo.critic-warmup-iterations": "0",
         }
         settings |= dict(zip(more[::2], more[1::2], strict=True))
         return [recipe, *(word for pair in settings.items() for word in pair)]
@@ -121,12 +122,16 @@ def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
 
 @pytest.mark.parametrize("estimator", ["grpo", "token_gae", "turn_gae"])
 def test_every_estimator_runs(estimator, arguments, tmp_path):
-    words = ["--advantage.estimator", estimator, "--ppo.critic-warmup-iterations", "0"]
-    assert main(arguments("frozenlake_tiny", "run", *words)) == 0
+    words = arguments("frozenlake_tiny", "run", "--advantage.estimator", estimator)
+    words += ["--advantage.no-sibling-baseline"] if estimator == "grpo" else []
+    assert main(words) == 0
     (line,) = metrics_of(tmp_path / "run")
     assert ("value_loss" in line) == (estimator != "grpo")
     expected = {"success", "reward", "format_rate", "response_tokens", "cut_rate", "zero_variance_groups", "kl"}
-    assert expected | {"tokens_per_s", "env_steps_per_s", "sampler_gap", "untrainable_rows"} <= line.keys()
+    assert expected | {"tokens_per_s", "env_steps_per_s", "untrainable_rows", "unavailable_turns"} <= line.keys()
+    # All siblings of an untrained model earn the same, so that GRPO has nothing to learn from
+    assert line["zero_variance_groups"] == 1.0
+    assert ("policy_loss" in line) == ("sampler_gap" in line) == (estimator != "grpo")
 
 
 def test_a_mix_of_worlds_runs(tiny_directory, tmp_path):
@@ -254,3 +259,12 @@ def test_a_cold_start_is_a_checkpoint_to_start_from(tmp_path, capsys):
         output=str(tmp_path), model=str(directory), num_iterations=0, num_eval_episodes=2, num_threads=1
     )
     assert (train(replace(config, name="y")) / "latest" / "model" / "config.json").is_file()
+
+
+def test_another_configuration_cannot_go_on_with_a_run(arguments, capsys):
+    assert main(arguments("frozenlake_tiny", "run")) == 0
+    resumed = [*arguments("frozenlake_tiny", "run", "--num-val-episodes", "3"), "--resume"]
+    assert main(resumed) == 0, "how much is measured may change"
+    for setting, value in (("--ppo.learning-rate", "0.5"), ("--num-iterations", "9"), ("--group-size", "4")):
+        assert main([*arguments("frozenlake_tiny", "run", setting, value), "--resume"]) == 2
+        assert "was started with another configuration" in capsys.readouterr().err

@@ -1,0 +1,34 @@
+"""The cold starts that recipes start from are what `python -m training cold_start` makes of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agents.hf.agent import load_checkpoint
+from training.checkpoint import PROVENANCE
+from training.recipes import RECIPES
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = {name: ROOT / recipe().model for name, recipe in RECIPES.items() if recipe().model}
+
+
+def test_both_recipes_ship_one():
+    assert set(SHIPPED) == {"frozenlake_tiny", "sokoban_tiny"}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_cold_start_was_made_from_its_recipe(name):
+    made_from = json.loads((SHIPPED[name] / PROVENANCE).read_text())
+    recipe = json.loads(json.dumps(RECIPES[name]().to_dict()))
+    assert made_from["cold_start"] == recipe["cold_start"]
+    assert made_from["worlds"] == recipe["worlds"]
+    assert 0.3 < made_from["validation_success"] < 0.7
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_cold_start_is_small_and_loads(name):
+    assert sum(path.stat().st_size for path in SHIPPED[name].iterdir()) < 8_000_000
+    model, encoder = load_checkpoint(SHIPPED[name])
+    assert 500_000 < model.num_parameters() < 2_000_000
+    assert len(encoder.tokenizer) == model.config.text_config.vocab_size
