@@ -126,7 +126,7 @@ def test_resuming_drops_what_will_be_done_again(writer):
         writer.metrics({"iteration": step, "phase": "cold_start"})
     for iteration in range(4):
         writer.metrics({"iteration": iteration, "phase": "rl"})
-    for label, iteration in (("before", 0), ("iteration 2", 2), ("iteration 3", 3)):
+    for label, iteration in (("before", 0), ("iteration 3", 3), ("iteration 4", 4), ("after", 3)):
         writer.trajectories(label, [trajectory()])
         writer.evaluation({"label": label, "iteration": iteration})
     with (writer.directory / "metrics.jsonl").open("ab") as file:
@@ -140,8 +140,9 @@ def test_resuming_drops_what_will_be_done_again(writer):
         *(("rl", iteration) for iteration in range(4)),
     ]
     assert reader.metrics()[-1]["again"]
-    assert [line["label"] for line in reader.evaluations()] == ["before", "iteration 2"]
-    assert reader.trajectory_labels() == ["before", "iteration 2"]
+    kept = ["before", "iteration 3"]  # the evaluation between iterations 2 and 3 came before the checkpoint
+    assert [line["label"] for line in reader.evaluations()] == kept
+    assert reader.trajectory_labels() == kept
 
 
 def test_resuming_in_the_cold_start_drops_everything_later(writer):
