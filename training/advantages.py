@@ -13,11 +13,21 @@ carry no gradient.
 None of the estimators whitens; call `masked_whiten` on the result where the recipe wants it.
 """
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
+
+from training.checks import (
+    check_integer,
+    check_mask,
+    check_rank,
+    check_shape,
+    check_turn_index,
+    check_turns,
+    check_unit_interval,
+)
+from training.runs import Generated, run_gae, run_lengths
 
 BilevelVariant = Literal["paper", "released"]
 GroupScale = Literal["std", "none"]
@@ -78,12 +88,12 @@ def bilevel_gae(
     """
     if variant not in get_args(BilevelVariant):
         raise ValueError(f"variant: expected 'paper' or 'released', got {variant!r}.")
-    _check_unit_interval(
+    check_unit_interval(
         gamma_turn=gamma_turn, lambda_turn=lambda_turn, gamma_token=gamma_token, lambda_token=lambda_token
     )
-    _check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT, values_BT=values_BT)
-    _check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK, turn_end_values_BK=turn_end_values_BK)
-    generated = _Generated.from_turn_index(turn_index_BT)
+    check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT, values_BT=values_BT)
+    check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK, turn_end_values_BK=turn_end_values_BK)
+    generated = Generated.from_turn_index(turn_index_BT)
     bootstrap_values_B = _bootstrap_or_zeros(bootstrap_values_B, turn_index_BT)
 
     values_N = generated.pick_tokens(values_BT)
@@ -96,7 +106,7 @@ def bilevel_gae(
         turn_values_M = values_N[last_token_M]
         turn_rewards_M = turn_rewards_M + rewards_N[last_token_M]
 
-    turn_advantages_M = _gae(
+    turn_advantages_M = run_gae(
         turn_rewards_M,
         turn_values_M,
         generated.last_turn_R,
@@ -110,7 +120,7 @@ def bilevel_gae(
     else:
         rewards_N[last_token_M] = turn_advantages_M + turn_values_M
         values_after_turn_M = torch.zeros_like(turn_values_M)
-    advantages_N = _gae(
+    advantages_N = run_gae(
         rewards_N, values_N, last_token_M, values_after_turn_M, gamma=gamma_token, gae_lambda=lambda_token
     )
     return generated.place_tokens(advantages_N), generated.place_tokens(advantages_N + values_N)
@@ -148,13 +158,13 @@ def token_gae(
 
     Source: VAGEN, Algorithm 1, lines 17-23. Deviation: truncated rows may bootstrap.
     """
-    _check_unit_interval(gamma=gamma, gae_lambda=gae_lambda)
-    _check_mask(mask_BT, rewards_BT=rewards_BT, values_BT=values_BT)
-    generated = _Generated.from_turn_index(mask_BT.long() - 1)
+    check_unit_interval(gamma=gamma, gae_lambda=gae_lambda)
+    check_mask(mask_BT, rewards_BT=rewards_BT, values_BT=values_BT)
+    generated = Generated.from_turn_index(mask_BT.long() - 1)
     bootstrap_values_B = _bootstrap_or_zeros(bootstrap_values_B, mask_BT)
 
     values_N = generated.pick_tokens(values_BT)
-    advantages_N = _gae(
+    advantages_N = run_gae(
         generated.pick_tokens(rewards_BT),
         values_N,
         generated.last_token_M,  # the whole row counts as one turn
@@ -199,19 +209,19 @@ def turn_gae(
 
     Source: the turn-level PPO baseline of VAGEN, section 3, after Zhai et al. (2024).
     """
-    _check_unit_interval(gamma=gamma, gae_lambda=gae_lambda)
-    _check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT, values_BT=values_BT)
-    _check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
-    generated = _Generated.from_turn_index(turn_index_BT)
+    check_unit_interval(gamma=gamma, gae_lambda=gae_lambda)
+    check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT, values_BT=values_BT)
+    check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
+    generated = Generated.from_turn_index(turn_index_BT)
     bootstrap_values_B = _bootstrap_or_zeros(bootstrap_values_B, turn_index_BT)
 
-    num_tokens_M = _run_lengths(generated.last_token_M)
+    num_tokens_M = run_lengths(generated.last_token_M)
     turn_of_token_N = torch.repeat_interleave(num_tokens_M)
     turn_rewards_M = generated.pick_turns(turn_rewards_BK).index_add(
         0, turn_of_token_N, generated.pick_tokens(token_rewards_BT)
     )
     turn_values_M = generated.pick_tokens(values_BT)[generated.last_token_M - num_tokens_M + 1]
-    advantages_M = _gae(
+    advantages_M = run_gae(
         turn_rewards_M,
         turn_values_M,
         generated.last_turn_R,
@@ -255,8 +265,8 @@ def grpo(
     """
     if scale not in get_args(GroupScale):
         raise ValueError(f"scale: expected 'std' or 'none', got {scale!r}.")
-    _check_turn_index(turn_index_BT)
-    _check_shape("returns_B", returns_B, (len(turn_index_BT),))
+    check_turn_index(turn_index_BT)
+    check_shape("returns_B", returns_B, (len(turn_index_BT),))
     is_flat_G = zero_variance_groups(returns_B, group_index_B)
     group_B = torch.unique(group_index_B, return_inverse=True)[1]
     scores_B, size_G = returns_B.float(), group_B.bincount()
@@ -286,9 +296,9 @@ def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor) -> Tensor:
     Raises:
         ValueError: on a wrong shape, or an index that is not an integer.
     """
-    _check_rank("returns_B", returns_B, 1)
-    _check_shape("group_index_B", group_index_B, returns_B.shape)
-    _check_integer("group_index_B", group_index_B)
+    check_rank("returns_B", returns_B, 1)
+    check_shape("group_index_B", group_index_B, returns_B.shape)
+    check_integer("group_index_B", group_index_B)
     ids_G, group_B = torch.unique(group_index_B, return_inverse=True)
     lowest_G = returns_B.new_empty(len(ids_G)).scatter_reduce(0, group_B, returns_B, "amin", include_self=False)
     highest_G = torch.empty_like(lowest_G).scatter_reduce(0, group_B, returns_B, "amax", include_self=False)
@@ -311,7 +321,7 @@ def masked_whiten(x_BT: Tensor, mask_BT: Tensor, *, shift_mean: bool = True, eps
     Raises:
         ValueError: on a wrong shape or a mask that is not bool.
     """
-    _check_mask(mask_BT, x_BT=x_BT)
+    check_mask(mask_BT, x_BT=x_BT)
     x_N = x_BT[mask_BT].float()
     centred_N = x_N - x_N.mean()
     variance = centred_N.square().sum() / max(len(x_N) - 1, 1)
@@ -343,9 +353,9 @@ def subtract_siblings(advantages_BT: Tensor, mask_BT: Tensor, group_index_B: Ten
     Source: leave-one-out baseline of Kool et al. 2019 ("Buy 4 REINFORCE Samples, Get a Baseline for Free!"), applied
         to what the critic left unexplained.
     """
-    _check_mask(mask_BT, advantages_BT=advantages_BT)
-    _check_shape("group_index_B", group_index_B, (len(mask_BT),))
-    _check_integer("group_index_B", group_index_B)
+    check_mask(mask_BT, advantages_BT=advantages_BT)
+    check_shape("group_index_B", group_index_B, (len(mask_BT),))
+    check_integer("group_index_B", group_index_B)
     kept_BT = torch.where(mask_BT, advantages_BT.float(), 0.0)
     has_tokens_B = mask_BT.any(-1)
     mean_B = kept_BT.sum(-1) / mask_BT.sum(-1).clamp(min=1)
@@ -371,9 +381,9 @@ def place_turn_rewards(turn_rewards_BK: Tensor, turn_index_BT: Tensor) -> Tensor
     Raises:
         ValueError: on a wrong shape or dtype, or a turn index out of range or out of order.
     """
-    _check_turn_index(turn_index_BT)
-    _check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
-    generated = _Generated.from_turn_index(turn_index_BT)
+    check_turn_index(turn_index_BT)
+    check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
+    generated = Generated.from_turn_index(turn_index_BT)
     rewards_N = torch.zeros_like(generated.cell_N, dtype=torch.float32)
     rewards_N[generated.last_token_M] = generated.pick_turns(turn_rewards_BK)
     return generated.place_tokens(rewards_N)
@@ -395,162 +405,13 @@ def place_trajectory_reward(returns_B: Tensor, mask_BT: Tensor) -> Tensor:
 
     Source: VAGEN, Algorithm 1, line 16.
     """
-    _check_mask(mask_BT)
-    _check_shape("returns_B", returns_B, (len(mask_BT),))
+    check_mask(mask_BT)
+    check_shape("returns_B", returns_B, (len(mask_BT),))
     return place_turn_rewards(returns_B[:, None], mask_BT.long() - 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Generated:
-    """The generated tokens of a batch, laid end to end in row-major order."""
-
-    grid: torch.Size
-    """`(B, T)` of the padded grid."""
-    cell_N: Tensor
-    """Position of each token in the flattened grid."""
-    last_token_M: Tensor
-    """Position in the flat list of the last token of each turn."""
-    row_M: Tensor
-    """Row of each turn."""
-    column_M: Tensor
-    """Column of each turn in the `(B, K)` tensors."""
-    last_turn_R: Tensor
-    """Position in the list of turns of the last turn of each row that has one."""
-
-    @classmethod
-    def from_turn_index(cls, turn_index_BT: Tensor) -> "_Generated":
-        is_generated_BT = turn_index_BT >= 0
-        cell_N = is_generated_BT.flatten().nonzero().squeeze(-1)
-        turn_N = turn_index_BT.flatten().index_select(0, cell_N).int()
-        num_tokens_B = is_generated_BT.count_nonzero(dim=1)
-        last_of_row_R = (num_tokens_B.cumsum(0) - 1)[num_tokens_B > 0]
-
-        steps_N = turn_N.diff(append=turn_N[-1:])
-        steps_N[last_of_row_R] = 1  # whatever the next row starts with, the turn ends here
-        if bool((steps_N < 0).any()):
-            raise ValueError(
-                "turn_index_BT: expected turn numbers that never fall along a row, got a row where a later "
-                "token has an earlier turn. Number the turns in the order of their tokens."
-            )
-        last_token_M = steps_N.nonzero().squeeze(-1)
-        row_M = cell_N[last_token_M] // max(turn_index_BT.shape[1], 1)
-        return cls(
-            grid=turn_index_BT.shape,
-            cell_N=cell_N,
-            last_token_M=last_token_M,
-            row_M=row_M,
-            column_M=turn_N[last_token_M].long(),
-            last_turn_R=torch.searchsorted(last_token_M, last_of_row_R),
-        )
-
-    def pick_tokens(self, x_BT: Tensor) -> Tensor:
-        return x_BT.flatten().index_select(0, self.cell_N).float()
-
-    def pick_turns(self, x_BK: Tensor) -> Tensor:
-        return x_BK[self.row_M, self.column_M].float()
-
-    def pick_rows(self, x_B: Tensor) -> Tensor:
-        return x_B[self.row_M[self.last_turn_R]].float()
-
-    def place_tokens(self, x_N: Tensor) -> Tensor:
-        return x_N.new_zeros(self.grid.numel()).index_copy(0, self.cell_N, x_N).view(self.grid)
-
-
-def _gae(
-    rewards_N: Tensor,
-    values_N: Tensor,
-    last_of_run: Tensor,
-    values_after_run: Tensor,
-    *,
-    gamma: float,
-    gae_lambda: float,
-) -> Tensor:
-    """Run GAE backwards inside every run; the two `run` tensors hold one element per run, in order."""
-    next_values_N = values_N.roll(-1)
-    next_values_N[last_of_run] = values_after_run
-    deltas_N = rewards_N + gamma * next_values_N - values_N
-    return _decayed_sums_to_run_end(deltas_N, last_of_run, decay=gamma * gae_lambda)
-
-
-def _decayed_sums_to_run_end(x_N: Tensor, last_of_run: Tensor, *, decay: float) -> Tensor:
-    """Solve `y_i = x_i + decay * y_{i+1}` inside every run.
-
-    The reach of each partial sum doubles per pass (Hillis and Steele, 1986): log2(longest run) passes of
-    vector code instead of one Python step per token, without the divisions by `decay**i` that make
-    cumulative-product forms overflow.
-    """
-    if x_N.numel() == 0:
-        return x_N
-    lengths = _run_lengths(last_of_run)
-    position_N = torch.arange(len(x_N), dtype=torch.int32, device=x_N.device)
-    num_followers_N = last_of_run.int().repeat_interleave(lengths) - position_N
-    longest = int(lengths.max())
-    y_N, reach = x_N.clone(), 1
-    while reach < longest:
-        # `where`, not a product with 0, so that a NaN stays inside its own run.
-        followers_N = torch.where(num_followers_N[:-reach] >= reach, y_N[reach:], 0.0)
-        y_N[:-reach].add_(followers_N, alpha=decay**reach)
-        reach *= 2
-    return y_N
-
-
-def _run_lengths(last_of_run: Tensor) -> Tensor:
-    return last_of_run.diff(prepend=last_of_run.new_full((1,), -1))
 
 
 def _bootstrap_or_zeros(bootstrap_values_B: Tensor | None, grid_BT: Tensor) -> Tensor:
     if bootstrap_values_B is None:
         return torch.zeros(len(grid_BT), device=grid_BT.device)
-    _check_shape("bootstrap_values_B", bootstrap_values_B, (len(grid_BT),))
+    check_shape("bootstrap_values_B", bootstrap_values_B, (len(grid_BT),))
     return bootstrap_values_B
-
-
-def _check_turn_index(turn_index_BT: Tensor, **per_token_BT: Tensor) -> None:
-    _check_rank("turn_index_BT", turn_index_BT, 2)
-    _check_integer("turn_index_BT", turn_index_BT)
-    for name, x_BT in per_token_BT.items():
-        _check_shape(name, x_BT, turn_index_BT.shape)
-
-
-def _check_turns(turn_index_BT: Tensor, **per_turn_BK: Tensor) -> None:
-    num_rows, num_turns = len(turn_index_BT), next(iter(per_turn_BK.values())).shape[-1]
-    for name, x_BK in per_turn_BK.items():
-        _check_shape(name, x_BK, (num_rows, num_turns))
-    lowest, highest = turn_index_BT.aminmax() if turn_index_BT.numel() else (-1, -1)
-    if lowest < -1 or highest >= num_turns:
-        raise ValueError(
-            f"turn_index_BT: expected numbers from -1 (not generated) to {num_turns - 1} (K - 1), got "
-            f"{int(lowest)} to {int(highest)}. Number the turns of a row from 0 and give the (B, K) tensors "
-            "a column for each."
-        )
-
-
-def _check_mask(mask_BT: Tensor, **per_token_BT: Tensor) -> None:
-    _check_rank("mask_BT", mask_BT, 2)
-    if mask_BT.dtype != torch.bool:
-        raise ValueError(f"mask_BT: expected dtype bool, got {mask_BT.dtype}. Pass e.g. `mask != 0`.")
-    for name, x_BT in per_token_BT.items():
-        _check_shape(name, x_BT, mask_BT.shape)
-
-
-def _check_rank(name: str, x: Tensor, rank: int) -> None:
-    if x.ndim != rank:
-        raise ValueError(f"{name}: expected {rank} dimensions, got shape {tuple(x.shape)}. Reshape it first.")
-
-
-def _check_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
-    if x.shape != shape:
-        raise ValueError(
-            f"{name}: expected shape {tuple(shape)}, got {tuple(x.shape)}. Pad all tensors of a batch alike."
-        )
-
-
-def _check_integer(name: str, index: Tensor) -> None:
-    if index.is_floating_point() or index.dtype == torch.bool:
-        raise ValueError(f"{name}: expected an integer dtype, got {index.dtype}. Convert it with `.long()`.")
-
-
-def _check_unit_interval(**coefficients: float) -> None:
-    for name, coefficient in coefficients.items():
-        if not 0.0 <= coefficient <= 1.0:
-            raise ValueError(f"{name}: expected a number in [0, 1], got {coefficient}. Check the config.")

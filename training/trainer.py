@@ -26,7 +26,7 @@ from training.run_data import RunWriter
 from training.score import ScoredTrajectory, reward_terms, score
 
 SHOWN = ("success", "reward", "format_rate", "entropy")
-NUM_RECORDED = 64
+NUM_RECORDED = 256
 """Episodes per evaluation that are kept with their pictures."""
 
 

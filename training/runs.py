@@ -1,0 +1,110 @@
+"""Generated tokens as one flat list cut into runs, and the one recurrence that advantage estimators share."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """The generated tokens of a batch, laid end to end in row-major order."""
+
+    grid: torch.Size
+    """`(B, T)` of the padded grid."""
+    cell_N: Tensor
+    """Position of each token in the flattened grid."""
+    last_token_M: Tensor
+    """Position in the flat list of the last token of each turn."""
+    row_M: Tensor
+    """Row of each turn."""
+    column_M: Tensor
+    """Column of each turn in the `(B, K)` tensors."""
+    last_turn_R: Tensor
+    """Position in the list of turns of the last turn of each row that has one."""
+
+    @classmethod
+    def from_turn_index(cls, turn_index_BT: Tensor) -> "Generated":
+        """Finds the generated tokens and their turns; raises `ValueError` if turns fall along a row."""
+        is_generated_BT = turn_index_BT >= 0
+        cell_N = is_generated_BT.flatten().nonzero().squeeze(-1)
+        turn_N = turn_index_BT.flatten().index_select(0, cell_N).int()
+        num_tokens_B = is_generated_BT.count_nonzero(dim=1)
+        last_of_row_R = (num_tokens_B.cumsum(0) - 1)[num_tokens_B > 0]
+
+        steps_N = turn_N.diff(append=turn_N[-1:])
+        steps_N[last_of_row_R] = 1  # whatever the next row starts with, the turn ends here
+        if bool((steps_N < 0).any()):
+            raise ValueError(
+                "turn_index_BT: expected turn numbers that never fall along a row, got a row where a later "
+                "token has an earlier turn. Number the turns in the order of their tokens."
+            )
+        last_token_M = steps_N.nonzero().squeeze(-1)
+        row_M = cell_N[last_token_M] // max(turn_index_BT.shape[1], 1)
+        return cls(
+            grid=turn_index_BT.shape,
+            cell_N=cell_N,
+            last_token_M=last_token_M,
+            row_M=row_M,
+            column_M=turn_N[last_token_M].long(),
+            last_turn_R=torch.searchsorted(last_token_M, last_of_row_R),
+        )
+
+    def pick_tokens(self, x_BT: Tensor) -> Tensor:
+        """Returns the grid's values at generated tokens, float32[N]."""
+        return x_BT.flatten().index_select(0, self.cell_N).float()
+
+    def pick_turns(self, x_BK: Tensor) -> Tensor:
+        """Returns the values of turns that hold a generated token, float32[M]."""
+        return x_BK[self.row_M, self.column_M].float()
+
+    def pick_rows(self, x_B: Tensor) -> Tensor:
+        """Returns the values of rows that hold a generated token, float32[R]."""
+        return x_B[self.row_M[self.last_turn_R]].float()
+
+    def place_tokens(self, x_N: Tensor) -> Tensor:
+        """Returns a grid with these values at generated tokens and 0 elsewhere."""
+        return x_N.new_zeros(self.grid.numel()).index_copy(0, self.cell_N, x_N).view(self.grid)
+
+
+def run_gae(
+    rewards_N: Tensor,
+    values_N: Tensor,
+    last_of_run: Tensor,
+    values_after_run: Tensor,
+    *,
+    gamma: float,
+    gae_lambda: float,
+) -> Tensor:
+    """Run GAE backwards inside every run; the two `run` tensors hold one element per run, in order."""
+    next_values_N = values_N.roll(-1)
+    next_values_N[last_of_run] = values_after_run
+    deltas_N = rewards_N + gamma * next_values_N - values_N
+    return _decayed_sums_to_run_end(deltas_N, last_of_run, decay=gamma * gae_lambda)
+
+
+def _decayed_sums_to_run_end(x_N: Tensor, last_of_run: Tensor, *, decay: float) -> Tensor:
+    """Solve `y_i = x_i + decay * y_{i+1}` inside every run.
+
+    The reach of each partial sum doubles per pass (Hillis and Steele, 1986): log2(longest run) passes of
+    vector code instead of one Python step per token, without the divisions by `decay**i` that make
+    cumulative-product forms overflow.
+    """
+    if x_N.numel() == 0:
+        return x_N
+    lengths = run_lengths(last_of_run)
+    position_N = torch.arange(len(x_N), dtype=torch.int32, device=x_N.device)
+    num_followers_N = last_of_run.int().repeat_interleave(lengths) - position_N
+    longest = int(lengths.max())
+    y_N, reach = x_N.clone(), 1
+    while reach < longest:
+        # `where`, not a product with 0, so that a NaN stays inside its own run.
+        followers_N = torch.where(num_followers_N[:-reach] >= reach, y_N[reach:], 0.0)
+        y_N[:-reach].add_(followers_N, alpha=decay**reach)
+        reach *= 2
+    return y_N
+
+
+def run_lengths(last_of_run: Tensor) -> Tensor:
+    """Returns the number of tokens of each run, from the positions of their last tokens."""
+    return last_of_run.diff(prepend=last_of_run.new_full((1,), -1))
