@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,28 @@ from vlm_envs.vector import VectorWorld
 from vlm_envs.world import World
 
 
-class OracleAgent:
+class _WorldReader(ABC):
+    """An agent that looks behind the observation, at the worlds themselves."""
+
+    policy_version = -1
+    _worlds: VectorWorld | None = None
+
+    @abstractmethod
+    def write(self, world: World[Any, Any]) -> str:
+        """Returns a whole response for a world's current state."""
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Takes hold of the worlds."""
+        self._worlds = worlds
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns a response for each row; worlds of other processes come as copies of how they stand now."""
+        assert self._worlds is not None, "start() comes before respond()"
+        worlds = self._worlds.get_attr("unwrapped")
+        return [Response(text=self.write(worlds[row])) for row in rows]
+
+
+class OracleAgent(_WorldReader):
     """Plays optimal actions and writes true observations and predictions, in whatever format the world asks for.
 
     Args:
@@ -29,24 +51,12 @@ class OracleAgent:
         ValueError: If a rate is not within 0 and 1.
     """
 
-    policy_version = -1
-
     def __init__(self, *, mistake_rate: float = 0.0, careless_rate: float = 0.0, seed: int = 0) -> None:
         for name, rate in (("mistake_rate", mistake_rate), ("careless_rate", careless_rate)):
             if not 0.0 <= rate <= 1.0:
                 raise ValueError(f"{name} must be within 0 and 1; got {rate}.")
         self.mistake_rate, self.careless_rate = mistake_rate, careless_rate
         self._rng = np.random.default_rng(seed)
-        self._worlds: VectorWorld | None = None
-
-    def start(self, worlds: VectorWorld) -> None:
-        """Takes hold of the worlds, whose true states it reads."""
-        self._worlds = worlds
-
-    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns the best response of each row."""
-        worlds = _current_worlds(self._worlds)
-        return [Response(text=self.write(worlds[row])) for row in rows]
 
     def write(self, world: World[Any, Any]) -> str:
         """Returns a whole response for a world's current state.
@@ -106,37 +116,20 @@ def _plan(world: World[Any, Any], *, is_careless: bool) -> Sequence[Any]:
         return ()
 
 
-class RandomAgent:
+class RandomAgent(_WorldReader):
     """Answers with random valid actions in the right format and states nothing about what it sees.
 
     Args:
         seed: Seed of the choices.
     """
 
-    policy_version = -1
-
     def __init__(self, *, seed: int = 0) -> None:
         self._rng = np.random.default_rng(seed)
-        self._worlds: VectorWorld | None = None
 
-    def start(self, worlds: VectorWorld) -> None:
-        """Takes hold of the worlds, whose action names and formats it reads."""
-        self._worlds = worlds
-
-    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns a random valid response for each row."""
-        worlds = _current_worlds(self._worlds)
-        return [Response(text=self._write(worlds[row])) for row in rows]
-
-    def _write(self, world: World[Any, Any]) -> str:
+    def write(self, world: World[Any, Any]) -> str:
+        """Returns a random valid response in a world's format."""
         names = world.task.action_names or (world.task.grammar.expected,)
         picks = self._rng.integers(len(names), size=world.max_actions_per_turn)
         sections = dict.fromkeys(world.response_format.sections, "unknown")
         sections["answer"] = (world.task.grammar.separator + " ").join(names[pick] for pick in picks)
         return world.response_format.write(sections)
-
-
-def _current_worlds(worlds: VectorWorld | None) -> Sequence[World[Any, Any]]:
-    """Returns the worlds as they stand: themselves, or copies of those that live in other processes."""
-    assert worlds is not None, "start() comes before respond()"
-    return worlds.get_attr("unwrapped")
