@@ -25,41 +25,39 @@ def frozenlake_tiny() -> RunConfig:
     The cold start ends under a teacher that overlooks holes in half of its turns, so that the policy starts out
     seeing and writing well and playing badly.
     """
-    return RunConfig(
-        name="frozenlake_tiny",
-        model=_checkpoint("frozenlake_tiny"),
-        worlds=(WorldSpec(env_id="VLM/FrozenLake-v0", kwargs=dict(_STRUCTURED)),),
+    return _grid_recipe(
+        "frozenlake_tiny",
+        "VLM/FrozenLake-v0",
         num_iterations=70,
-        num_groups=32,
-        group_size=4,
-        sampling=SamplingConfig(max_new_tokens=96),
-        judge=JudgeConfig(),
-        advantage=_advantage(),
-        ppo=_ppo(),
         cold_start=ColdStartConfig(num_steps=2600, num_first_turn_steps=600, num_careless_steps=240, careless_rate=0.5),
     )
 
 
 def sokoban_tiny() -> RunConfig:
     """Sokoban 6x6 with one box, with grounding and world modelling."""
-    return RunConfig(
-        name="sokoban_tiny",
-        model=_checkpoint("sokoban_tiny"),
-        worlds=(WorldSpec(env_id="VLM/Sokoban-v0", kwargs=dict(_STRUCTURED)),),
+    return _grid_recipe(
+        "sokoban_tiny",
+        "VLM/Sokoban-v0",
         num_iterations=42,
+        cold_start=ColdStartConfig(num_steps=1300, num_first_turn_steps=550),
+    )
+
+
+def _grid_recipe(name: str, env_id: str, *, num_iterations: int, cold_start: ColdStartConfig) -> RunConfig:
+    """Returns a run in one grid world from its shipped cold start, which `python -m training cold_start` makes anew."""
+    return RunConfig(
+        name=name,
+        model=f"training/recipes/checkpoints/{name}",
+        worlds=(WorldSpec(env_id=env_id, kwargs=dict(_STRUCTURED)),),
+        num_iterations=num_iterations,
         num_groups=32,
         group_size=4,
         sampling=SamplingConfig(max_new_tokens=96),
         judge=JudgeConfig(),
         advantage=_advantage(),
         ppo=_ppo(),
-        cold_start=ColdStartConfig(num_steps=1300, num_first_turn_steps=550),
+        cold_start=cold_start,
     )
-
-
-def _checkpoint(recipe: str) -> str:
-    """Returns the shipped cold start of a recipe, which `python -m training cold_start RECIPE` makes anew."""
-    return f"training/recipes/checkpoints/{recipe}"
 
 
 def _advantage() -> AdvantageConfig:
