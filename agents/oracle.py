@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,10 +20,17 @@ THOUGHTS = ("observation", "reasoning", "prediction", "think", "rethink")
 
 
 class _WorldReader(ABC):
-    """An agent that looks behind the observation, at the worlds themselves."""
+    """An agent that looks behind the observation, at the worlds themselves.
+
+    Args:
+        seed: Seed of its choices.
+    """
 
     policy_version = -1
     _worlds: VectorWorld | None = None
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self._rng = np.random.default_rng(seed)
 
     @abstractmethod
     def write(self, world: World[Any, Any]) -> str:
@@ -34,10 +41,17 @@ class _WorldReader(ABC):
         self._worlds = worlds
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns a response for each row; worlds of other processes come as copies of how they stand now."""
+        """Returns a response for each row, written where its world lives: engines are slow to copy and to run twice."""
         assert self._worlds is not None, "start() comes before respond()"
-        worlds = self._worlds.get_attr("unwrapped")
-        return [Response(text=self.write(worlds[row])) for row in rows]
+        texts = self._worlds.apply({row: self._sent_out().write for row in rows})
+        return [Response(text=texts[row]) for row in rows]
+
+    def _sent_out(self) -> Self:
+        """Returns a copy with a seed of its own, whose choices do not depend on which worker it is sent to."""
+        twin = copy.copy(self)
+        twin._worlds = None
+        twin._rng = np.random.default_rng(self._rng.integers(2**63))
+        return twin
 
 
 class OracleAgent(_WorldReader):
@@ -58,8 +72,8 @@ class OracleAgent(_WorldReader):
         for name, rate in (("mistake_rate", mistake_rate), ("careless_rate", careless_rate)):
             if not 0.0 <= rate <= 1.0:
                 raise ValueError(f"{name} must be within 0 and 1; got {rate}.")
+        super().__init__(seed=seed)
         self.mistake_rate, self.careless_rate = mistake_rate, careless_rate
-        self._rng = np.random.default_rng(seed)
 
     def write(self, world: World[Any, Any]) -> str:
         """Returns a whole response for a world's current state.
@@ -121,9 +135,6 @@ class RandomAgent(_WorldReader):
     Args:
         seed: Seed of the choices.
     """
-
-    def __init__(self, *, seed: int = 0) -> None:
-        self._rng = np.random.default_rng(seed)
 
     def write(self, world: World[Any, Any]) -> str:
         """Returns a random valid response in a world's format."""

@@ -26,7 +26,8 @@ def navigation_steps_per_s(*, quick: bool) -> list[Row]:
     """Measures moves in furnished homes, each with its picture of 255 px and its state in words."""
     world = _world("VLM/Navigation-v0", max_turns=200, max_actions_per_turn=1)
     num_steps, num_repeats = (40, 2) if quick else (2000, 7)
-    rate = num_steps / median_times_s([lambda: _walk(world, num_steps)], num_repeats)[0]
+    seeds = itertools.count()  # for all repeats: homes and motions seen before would come from a cache
+    rate = num_steps / median_times_s([lambda: _walk(world, seeds, num_steps)], num_repeats)[0]
     world.close()
     return [_limited("Navigation, 255 px", rate, "steps/s", NAVIGATION_LIMIT_PER_S)]
 
@@ -52,7 +53,8 @@ def primitive_actions_per_s(*, quick: bool) -> list[Row]:
     """Measures the arm's primitives, planned ones, with a picture of 256 px after each; then many arms at once."""
     world = _world("VLM/PrimitiveSkill-v0", max_turns=6, max_actions_per_turn=1)
     num_actions, num_repeats = (2, 2) if quick else (24, 5)
-    rate = num_actions / median_times_s([lambda: _follow_plans(world, num_actions)], num_repeats)[0]
+    planned = _planned(world)
+    rate = num_actions / median_times_s([lambda: _follow_plans(world, planned, num_actions)], num_repeats)[0]
     world.close()
     return [
         _limited("PrimitiveSkill, 256 px", rate, "actions/s", PRIMITIVE_LIMIT_PER_S),
@@ -64,10 +66,11 @@ def _many_arms(*, num_arms: int, num_turns: int, one_arm_per_s: float) -> list[R
     """Measures arms in worker processes beside one arm in this process, and how many processors they keep busy."""
     kwargs: dict[str, Any] = {"max_turns": 6, "max_actions_per_turn": 1}
     start_s, start_cpu_s = time.perf_counter(), _children_cpu_s()
+    seeds = itertools.count()
     with world_vector("VLM/PrimitiveSkill-v0", num_arms, workers="process", **kwargs) as arms:
 
         def play() -> None:
-            arms.reset(seed=list(range(num_arms)))
+            arms.reset(seed=list(itertools.islice(seeds, num_arms)))
             for _ in range(num_turns):
                 worlds = cast("list[World[Any, Any]]", arms.get_attr("unwrapped"))
                 arms.step([each.write_response((each.dynamics.plan(each.state) or (None,))[:1]) for each in worlds])
@@ -107,10 +110,9 @@ def _world(env_id: str, **kwargs: Any) -> World[Any, Any]:
     return cast("World[Any, Any]", vlm_envs.make(env_id, disable_env_checker=True, **kwargs).unwrapped)
 
 
-def _walk(world: World[Any, Any], num_steps: int) -> None:
+def _walk(world: World[Any, Any], seeds: Iterator[int], num_steps: int) -> None:
     """Takes random moves, in a new home whenever an episode ends."""
     rng = np.random.default_rng(0)
-    seeds = itertools.count()
     over = True
     for _ in range(num_steps):
         if over:
@@ -119,14 +121,14 @@ def _walk(world: World[Any, Any], num_steps: int) -> None:
         over = terminated or truncated
 
 
-def _follow_plans(world: World[Any, Any], num_actions: int) -> None:
-    """Carries out planned actions, on a new table whenever one is done."""
-    for action in itertools.islice(_planned(world), num_actions):
+def _follow_plans(world: World[Any, Any], planned: Iterator[object], num_actions: int) -> None:
+    """Carries out the next planned actions."""
+    for action in itertools.islice(planned, num_actions):
         world.step(world.write_response([action]))
 
 
 def _planned(world: World[Any, Any]) -> Iterator[object]:
-    """Yields plans' actions one by one; each is carried out before the next is asked for."""
+    """Yields planned actions one by one, a new table for each plan; each is carried out before the next is asked for."""
     for seed in itertools.count():
         world.reset(seed=seed)
         yield from world.dynamics.plan(world.state) or ()

@@ -143,6 +143,14 @@ _ZOOMING = ResponseFormat(
     later=ResponseFormat(name="mags", free_think=True, thought_tag="rethink"),
 )
 
+_LOOKING_TWICE = ResponseFormat(
+    name="ivgr_views",
+    free_think=True,
+    endings=(),
+    cut_after="</think>",
+    later=ResponseFormat(name="ivgr_views", free_think=True),
+)
+
 INQUIRY_FORMATS: dict[str, ResponseFormat] = {
     response_format.name: response_format
     for response_format in (
@@ -151,13 +159,15 @@ INQUIRY_FORMATS: dict[str, ResponseFormat] = {
         _ZOOMING,
         ResponseFormat(name="ivgr_grounded", free_think=True),
         ResponseFormat(name="ivgr_textual", free_think=True),
+        _LOOKING_TWICE,
         ResponseFormat(name="points", free_think=True),
     )
 }
 """The strategies of worlds that ask questions, by name.
 
 Sources: ARM-Thinker, section 3.1 (a thought, then one call or the answer); Mags-RL, section 3.2 (two rounds, generation
-stops at `</think>`); iVGR, section 3.2, and Argos, section 3.1 (a thought with boxes, or points, and the answer).
+stops at `</think>`); iVGR, section 3.2, and Argos, section 3.1 (a thought with boxes, or points, and the answer); iVGR,
+section 3.4 (boxes first, then an answer from the views they give).
 """
 
 KNOWN_TAGS: frozenset[str] = frozenset(TOOL_OUTPUT_TAGS) | {

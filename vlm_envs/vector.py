@@ -272,11 +272,28 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         Raises:
             Exception: What a world raised.
         """
-        replies = self._run({i: Call(name, args, kwargs) for i in range(self.num_envs)})
+        values = self._values({i: Call(name, args, kwargs) for i in range(self.num_envs)})
+        return tuple(values[i] for i in range(self.num_envs))
+
+    def apply(self, functions: Mapping[int, Callable[[Any], Any]]) -> dict[int, Any]:
+        """Returns what functions of worlds return, each called where its world lives.
+
+        Args:
+            functions: By number of the world, which each is given without its wrappers. For worlds in processes they
+                and what they return must be picklable; what they keep for themselves stays there.
+
+        Raises:
+            Exception: What a function raised.
+        """
+        return self._values({i: Call("apply", function=function) for i, function in functions.items()})
+
+    def _values(self, calls: Mapping[int, Call]) -> dict[int, Any]:
+        """Returns what calls return; the episodes of worlds that were lost end."""
+        replies = self._run(calls)
         for i, reply in replies.items():
             if reply.lost is not None:
                 self._end_episode(i, reply)
-        return tuple(replies[i].unwrap() for i in range(self.num_envs))
+        return {i: replies[i].unwrap() for i in sorted(replies)}
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Returns an attribute of each world."""

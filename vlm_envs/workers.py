@@ -23,11 +23,12 @@ _logger = logging.getLogger(__name__)
 
 
 class Call(NamedTuple):
-    """A method to call, or an attribute to read, on one environment."""
+    """A method to call, or an attribute to read, on one environment; or a function to call with it."""
 
     name: str
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = {}
+    function: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,8 @@ class EnvGroup:
             if call.name == "reset" and index in self._broken:
                 self._envs[index] = self._env_fns[index]()
                 self._broken.discard(index)
+            if call.function is not None:
+                return Reply(value=call.function(self._envs[index].unwrapped))
             attribute = self._envs[index].get_wrapper_attr(call.name)
             return Reply(value=attribute(*call.args, **call.kwargs) if callable(attribute) else attribute)
         except Exception as error:

@@ -16,10 +16,7 @@ from vlm_envs.tools.coordinates import Box, OriginalPixels, convert, pixel_recta
 from vlm_envs.tools.pictures import Exhibit
 from vlm_envs.tools.registry import CallRecord, ToolCall, parse_tool_call
 from vlm_envs.tools.written_boxes import WrittenBox
-from vlm_envs.tools.zoom import ZoomSettings, zoom
-
-MAX_CROPS = 8
-"""Most regions enlarged in one turn; further boxes count but are not shown."""
+from vlm_envs.tools.zoom import ZoomSettings, grown, zoom
 
 RIGHT = 0.5
 """Score from which an answer counts as success; answers by rule score 0 or 1, ANLS is cut at one half already."""
@@ -33,7 +30,7 @@ class InquiryDynamics(Dynamics[Inquiry, Act]):
         source: Where questions come from.
         desk: What is laid before the agent.
         strategy: How it looks and answers; a teacher's plan depends on it.
-        crops: How a strategy with `<zoom>` has regions cut out.
+        crops: How a strategy that has regions enlarged has them cut out.
         max_calls: Most calls a teacher makes.
     """
 
@@ -84,14 +81,12 @@ class InquiryDynamics(Dynamics[Inquiry, Act]):
         shown_as = self.desk.shown_pixels(state.sample)
         crops: list[Exhibit] = []
         if shown_as is not None:
-            sides = shown_as.width, shown_as.height
-            valid = [box for box in dict.fromkeys(action.boxes) if box.is_zoomable(*sides)]
-            crops = [self._crop(state, box) for box in valid[:MAX_CROPS]]
+            crops = [self._crop(state, box) for box in self.strategy.regions(action.boxes, shown_as)]
         record = CallRecord(name="zoom", succeeded=bool(crops), text=repr([tuple(box) for box in action.boxes]))
         after = replace(
             state,
             shown=tuple(crops),
-            reply=_zoom_reply(len(crops), len(action.boxes)),
+            reply=self.strategy.reply(len(crops), len(action.boxes)),
             calls=(*state.calls, record),
             boxes=(*state.boxes, *action.boxes),
         )
@@ -103,7 +98,7 @@ class InquiryDynamics(Dynamics[Inquiry, Act]):
         shown_as = self.desk.shown_pixels(state.sample)
         assert shown_as is not None
         region: Box[OriginalPixels] = convert(Box(*box, space=shown_as), original.space)
-        return zoom(original, pixel_rectangle(region), self.crops)
+        return zoom(original, grown(pixel_rectangle(region), original.space, self.crops), self.crops)
 
     def pass_turn(self, state: Inquiry) -> Inquiry:
         """Shows nothing again, and counts the turn: a strategy with one look may have had it."""
@@ -131,13 +126,3 @@ class InquiryDynamics(Dynamics[Inquiry, Act]):
 def right_answer(key: AnswerKey) -> str:
     """Returns the right answer as a teacher writes it: the letter of a choice, or the first accepted words."""
     return key.answers[0].upper() if key.kind == "choice" else key.answers[0]
-
-
-def _zoom_reply(num_shown: int, num_asked: int) -> str:
-    """Returns what is said about a zoom."""
-    if num_shown:
-        return f"{num_shown} of {num_asked} regions, enlarged, in the order they were asked for."
-    return (
-        "No region could be enlarged. A box is [x1, y1, x2, y2] in pixels of the picture as shown, with x1 < x2 and "
-        "y1 < y2, inside the picture and under 40 % of its area. Answer from the picture as it is."
-    )

@@ -2,23 +2,32 @@
 
 The response formats are `vlm_envs.formats.INQUIRY_FORMATS`; here is what belongs into them. Boxes and points are
 written in one coordinate space per strategy: thousandths in calls of the zoom tool (`arm`), pixels of the picture as
-shown in `<zoom>` and in grounded thoughts (`mags`, `ivgr_grounded`), percents with two decimals in `points`, where
-pixels of a scaled picture would be too coarse for the smallest things.
+shown in `<zoom>` and in grounded thoughts (`mags`, `ivgr_grounded`, `ivgr_views`), percents with two decimals in
+`points`, where pixels of a scaled picture would be too coarse for the smallest things.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from vlm_envs.formats import INQUIRY_FORMATS, ResponseFormat
 from vlm_envs.inquiries.desk import Desk, regions
 from vlm_envs.inquiries.sample import Evidence, Sample
 from vlm_envs.inquiries.state import Act, Answer, CallTool, Inquiry, Zoom
-from vlm_envs.tools.coordinates import Percents, Point, Space, convert, convert_point
-from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, WrittenBox, read_box_list
+from vlm_envs.tools.coordinates import Percents, Point, ShownPixels, Space, convert, convert_point
+from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, WrittenBox, find_boxes, read_box_list
 
 Reader = Callable[[str], Act | None]
+
+Views = Literal["both", "crops", "union", "none"]
+"""What iVGR's second pass is shown: every boxed region, the one region around all of them, both, or nothing."""
+
+VIEWS: tuple[str, ...] = get_args(Views)
+
+MAX_CROPS = 8
+"""Most regions enlarged in one turn; further boxes count but are not shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +38,13 @@ class Strategy:
         name: Key of `INQUIRY_FORMATS`.
         max_turns: Turns there usually are.
         has_tools: Whether tools can be called.
+        expected: What the agent is told when nothing could be carried out.
     """
 
     name: str = "direct"
     max_turns: int = 1
     has_tools: bool = False
+    expected: str = "an answer"
 
     @property
     def response_format(self) -> ResponseFormat:
@@ -51,6 +62,23 @@ class Strategy:
     def space(self, sample: Sample, desk: Desk) -> Space | None:
         """Returns how boxes and points are written in thoughts; None where they are not."""
         return None
+
+    def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
+        """Returns the regions that are shown enlarged, of those a zoom asks for.
+
+        Args:
+            boxes: As the model wrote them, proper or not.
+            shown: The picture as shown.
+        """
+        return ()
+
+    def reply(self, num_shown: int, num_asked: int) -> str:
+        """Returns what is said about a zoom."""
+        return ""
+
+    def write_zoom(self, action: Zoom) -> str:
+        """Returns a zoom as it stands in a thought."""
+        return " ".join(map(_write_box, action.boxes))
 
     def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
         """Returns the looks that a teacher still takes before it answers."""
@@ -100,6 +128,7 @@ class ZoomStrategy(Strategy):
 
     name: str = "mags"
     max_turns: int = 2
+    expected: str = "one list of boxes within <zoom> and </zoom>"
 
     def rules(self, desk: Desk) -> tuple[str, ...]:
         """Returns how regions are named."""
@@ -116,6 +145,24 @@ class ZoomStrategy(Strategy):
     def space(self, sample: Sample, desk: Desk) -> Space | None:
         """Returns pixels of the picture as shown."""
         return desk.shown_pixels(sample)
+
+    def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
+        """Returns the valid boxes: ordered, inside, and under 40 % of the picture's area."""
+        valid = (box for box in dict.fromkeys(boxes) if box.is_zoomable(shown.width, shown.height))
+        return tuple(valid)[:MAX_CROPS]
+
+    def reply(self, num_shown: int, num_asked: int) -> str:
+        """Returns how many regions are shown, or how they should be asked for."""
+        if num_shown:
+            return f"{num_shown} of {num_asked} regions, enlarged, in the order they were asked for."
+        return (
+            "No region could be enlarged. A box is [x1, y1, x2, y2] in pixels of the picture as shown, with x1 < x2 "
+            "and y1 < y2, inside the picture and under 40 % of its area. Answer from the picture as it is."
+        )
+
+    def write_zoom(self, action: Zoom) -> str:
+        """Returns one list of boxes in its tags."""
+        return f"<zoom>[{', '.join(map(_write_box, action.boxes))}]</zoom>"
 
     def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
         """Returns one zoom into the regions of the evidence, or into the middle of the picture where there is none."""
@@ -179,8 +226,80 @@ class TextualStrategy(Strategy):
 
     def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
         """Returns the grounded thought without its boxes."""
-        seen = " ".join(f"{evidence.label}." for evidence in state.sample.evidence if evidence.exhibit == 0)
-        return {"think": f"{seen} {_facts(state.sample)}".strip()}
+        return {"think": _seen(state.sample)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewsStrategy(Strategy):
+    """iVGR at test time: what was boxed in a first thought comes back as views, and a second one is in words.
+
+    Source: iVGR, section 3.4 and Table 4. The paper's second pass starts anew with the picture, the crops and the crop
+    around all of them; here it is the second turn, so that the picture and the first thought stand before it.
+
+    Attributes:
+        views: Which views are shown; the paper's ablations.
+    """
+
+    name: str = "ivgr_views"
+    max_turns: int = 2
+    expected: str = "boxes [x1, y1, x2, y2] in the thought"
+    views: Views = "both"
+
+    def rules(self, desk: Desk) -> tuple[str, ...]:
+        """Returns how boxes are written and what becomes of them."""
+        return (
+            "First think about what matters, and write the box [x1, y1, x2, y2] of everything that does, in pixels of "
+            "the picture as shown.",
+            "You may get closer views of it. Then think again, in words and without coordinates, and answer.",
+        )
+
+    def readers(self) -> Mapping[str, Reader]:
+        """Returns the reader of the first thought; boxes in the second one are nothing but words."""
+        return {"think": read_boxes}
+
+    def space(self, sample: Sample, desk: Desk) -> Space | None:
+        """Returns pixels of the picture as shown."""
+        return desk.shown_pixels(sample)
+
+    def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
+        """Returns every box as far as it is in the picture, and last the smallest one around them all.
+
+        One box is its own surroundings and is shown once.
+        """
+        inside = tuple(dict.fromkeys(part for box in boxes if (part := _inside(box, shown)) is not None))
+        if not inside or self.views == "none":
+            return ()
+        union = WrittenBox(
+            min(box.x1 for box in inside),
+            min(box.y1 for box in inside),
+            max(box.x2 for box in inside),
+            max(box.y2 for box in inside),
+        )
+        crops = inside[: MAX_CROPS - 1] if self.views != "union" else ()
+        return tuple(dict.fromkeys((*crops, union))) if self.views != "crops" else crops
+
+    def reply(self, num_shown: int, num_asked: int) -> str:
+        """Returns what the views are."""
+        if not num_shown:
+            return "There are no closer views. Look at the picture again."
+        order = {
+            "both": "the regions you boxed in your order, then the region around all of them",
+            "crops": "the regions you boxed, in your order",
+            "union": "the region around everything you boxed",
+        }
+        return f"Closer views: {order[self.views]}."
+
+    def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
+        """Returns one look at everything that the answer rests on, or at the middle of the picture."""
+        if state.calls or state.num_passed:
+            return ()
+        return (Zoom(zoom_boxes(state.sample, desk)),)
+
+    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+        """Returns a first thought that leads up to the boxes, or a second one of what was seen."""
+        if isinstance(action, Zoom):
+            return {"think": "The answer depends on what is here: "}
+        return {"think": _seen(state.sample)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,10 +334,16 @@ STRATEGIES: dict[str, Strategy] = {
         ZoomStrategy(),
         GroundedStrategy(),
         TextualStrategy(),
+        ViewsStrategy(),
         PointsStrategy(),
     )
 }
 """Every strategy by name."""
+
+
+def strategies(*names: str) -> dict[str, Strategy]:
+    """Returns some of the strategies by name."""
+    return {name: STRATEGIES[name] for name in names}
 
 
 def read_zoom(text: str) -> Zoom | None:
@@ -230,9 +355,10 @@ def read_zoom(text: str) -> Zoom | None:
     return Zoom(boxes) if boxes else None
 
 
-def write_zoom(action: Zoom) -> str:
-    """Returns a zoom as it stands in a thought."""
-    return f"<zoom>[{', '.join(map(_write_box, action.boxes))}]</zoom>"
+def read_boxes(text: str) -> Zoom | None:
+    """Reads every box of a thought, however it is written; None when there is none."""
+    boxes = find_boxes(text)
+    return Zoom(boxes) if boxes else None
 
 
 def zoom_boxes(sample: Sample, desk: Desk) -> tuple[WrittenBox, ...]:
@@ -264,8 +390,22 @@ def written_evidence(sample: Sample, space: Space | None) -> tuple[tuple[Evidenc
     return tuple((each, WrittenBox(box.x1, box.y1, box.x2, box.y2)) for each, box in rounded)
 
 
+def _inside(box: WrittenBox, shown: ShownPixels) -> WrittenBox | None:
+    """Returns the part of a box that is inside the picture; None if there is none."""
+    if not box.is_proper:
+        return None
+    part = WrittenBox(max(box.x1, 0), max(box.y1, 0), min(box.x2, shown.width), min(box.y2, shown.height))
+    return part if part.is_proper else None
+
+
 def _write_box(box: WrittenBox) -> str:
     return f"[{', '.join(f'{side:g}' for side in box)}]"
+
+
+def _seen(sample: Sample) -> str:
+    """Returns everything in the first picture that the answer rests on, and the facts, in words."""
+    labels = " ".join(f"{evidence.label}." for evidence in sample.evidence if evidence.exhibit == 0)
+    return f"{labels} {_facts(sample)}".strip()
 
 
 def _facts(sample: Sample) -> str:

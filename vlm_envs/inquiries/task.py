@@ -12,7 +12,7 @@ from vlm_envs.answers import AnswerKey, AnswerKind, score_answer
 from vlm_envs.formats import INQUIRY_FORMATS, SECTION_MEANING, TOOL_OUTPUT_TAGS
 from vlm_envs.inquiries.desk import Desk
 from vlm_envs.inquiries.state import Act, Answer, CallTool, Inquiry, Zoom
-from vlm_envs.inquiries.strategies import Strategy, write_zoom
+from vlm_envs.inquiries.strategies import Strategy
 from vlm_envs.inquiries.view import REPRESENTATIONS
 from vlm_envs.parsing import ActionGrammar
 from vlm_envs.parts import Task
@@ -55,12 +55,12 @@ class InquiryTask(Task[Inquiry, Act]):
             parse=Answer,
             parse_in=strategy.readers(),
             separator="",
-            expected="one list of boxes within <zoom> and </zoom>" if strategy.name == "mags" else "an answer",
+            expected=strategy.expected,
         )
 
     def write_action(self, action: Act) -> str:
         """Returns a call, a zoom or an answer as it is written."""
-        return write_zoom(action) if isinstance(action, Zoom) else action.text
+        return self.strategy.write_zoom(action) if isinstance(action, Zoom) else action.text
 
     def action_sections(self, actions: Sequence[Act], thoughts: Mapping[str, str]) -> dict[str, str]:
         """Returns the section in which the one action of a turn stands."""
@@ -68,7 +68,7 @@ class InquiryTask(Task[Inquiry, Act]):
         if isinstance(action, CallTool):
             return {"tool_call": action.text}
         if isinstance(action, Zoom):
-            return {"think": f"{thoughts.get('think', '')}{write_zoom(action)}"}
+            return {"think": f"{thoughts.get('think', '')}{self.strategy.write_zoom(action)}"}
         return {"answer": action.text}
 
     def teacher_sections(self, state: Inquiry, actions: Sequence[Act]) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from vlm_envs.errors import ConfigError, require_choice
@@ -9,7 +10,7 @@ from vlm_envs.inquiries.desk import Desk
 from vlm_envs.inquiries.dynamics import InquiryDynamics
 from vlm_envs.inquiries.sample import SampleSource
 from vlm_envs.inquiries.state import Act, Inquiry
-from vlm_envs.inquiries.strategies import STRATEGIES
+from vlm_envs.inquiries.strategies import Strategy
 from vlm_envs.inquiries.task import InquiryTask
 from vlm_envs.inquiries.view import InquiryView
 from vlm_envs.tools.upscale import LanczosUpscaler
@@ -17,7 +18,7 @@ from vlm_envs.tools.zoom import ZoomSettings
 from vlm_envs.world import World
 
 DEFAULT_CROPS = ZoomSettings(upscaler=LanczosUpscaler())
-"""How `<zoom>` has regions cut out: enlarged by the default super-resolution agent."""
+"""How regions are cut out: enlarged by the default super-resolution agent."""
 
 
 class InquiryWorld(World[Inquiry, Act]):
@@ -28,10 +29,10 @@ class InquiryWorld(World[Inquiry, Act]):
         goal: One sentence.
         source: Where questions come from.
         desk: What is laid before the agent.
-        strategies: Names of the strategies this world has.
-        prompt_format: One of them.
+        strategies: The strategies this world has, by name.
+        prompt_format: Name of one of them.
         task_type: What asks and reports, `InquiryTask` or a class that inherits from it.
-        crops: How `<zoom>` has regions cut out.
+        crops: How a strategy that has regions enlarged has them cut out.
         answer_reward: Reward of a right answer.
         max_turns: Turns; None for the strategy's own number.
         format_reward: Paid each turn whose response is in the format. 0 here, for an agent that is paid by the turn
@@ -49,7 +50,7 @@ class InquiryWorld(World[Inquiry, Act]):
         goal: str,
         source: SampleSource,
         desk: Desk,
-        strategies: tuple[str, ...],
+        strategies: Mapping[str, Strategy],
         prompt_format: str,
         task_type: type[InquiryTask] = InquiryTask,
         crops: ZoomSettings = DEFAULT_CROPS,
@@ -63,7 +64,7 @@ class InquiryWorld(World[Inquiry, Act]):
             raise ConfigError(
                 f"A turn is one look or one answer, so max_actions_per_turn is 1; got {max_actions_per_turn!r}."
             )
-        strategy = STRATEGIES[require_choice("prompt_format", prompt_format, strategies)]
+        strategy = strategies[require_choice("prompt_format", prompt_format, tuple(strategies))]
         num_turns = strategy.max_turns if max_turns is None else max_turns
         dynamics = InquiryDynamics(
             source=source, desk=desk, strategy=strategy, crops=crops, max_calls=max(1, num_turns - 1)

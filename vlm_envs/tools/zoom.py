@@ -12,6 +12,7 @@ Where the paper is silent we pin, and say so:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -98,13 +99,32 @@ def zoom_rectangle(values: object, space: OriginalPixels, settings: ZoomSettings
             f"The region is {touched.width} x {touched.height} pixels and cannot grow to {settings.min_side_px} a "
             f"side, because the image is {space.width} x {space.height}. Look at the image as it is.",
         )
-    left, right = _grown(touched.left, touched.right, settings.min_side_px, space.width)
-    top, bottom = _grown(touched.top, touched.bottom, settings.min_side_px, space.height)
+    return grown(touched, space, settings)
+
+
+def grown(rectangle: PixelRectangle, space: OriginalPixels, settings: ZoomSettings) -> PixelRectangle:
+    """Returns a region grown about its centre until any model can be shown it, as far as the image reaches.
+
+    A line of pixels is no picture: image processors refuse what is more than 200 times as long as wide.
+
+    Args:
+        rectangle: The region, inside the image.
+        space: The image's pixels.
+        settings: Least side and most elongated shape.
+
+    Returns:
+        The region around it, inside the image.
+    """
+    longer = max(rectangle.width, rectangle.height)
+    minimum = max(settings.min_side_px, math.ceil(longer / settings.max_aspect_ratio))
+    left, right = _grown(rectangle.left, rectangle.right, minimum, space.width)
+    top, bottom = _grown(rectangle.top, rectangle.bottom, minimum, space.height)
     return PixelRectangle(left, top, right, bottom)
 
 
 def _grown(start: int, stop: int, minimum: int, limit: int) -> tuple[int, int]:
     """Returns an interval grown about its centre to at least `minimum`, moved to lie within 0 and `limit`."""
+    minimum = min(minimum, limit)
     missing = minimum - (stop - start)
     if missing <= 0:
         return start, stop

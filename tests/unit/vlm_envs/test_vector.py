@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import multiprocessing
+import operator
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -303,6 +305,23 @@ def test_call_and_render(kind: str) -> None:
         envs.reset(options={"level": "3 7"})
         assert envs.render() == ("3 7", "3 7")
         assert envs.get_attr("max_turns") == (3, 3)
+
+
+def turn_and_process(world: CorridorWorld) -> tuple[int, int]:
+    world.left_behind = True  # type: ignore[attr-defined]
+    return world._turn, os.getpid()
+
+
+def test_functions_are_called_where_worlds_live(kind: str) -> None:
+    with VectorWorld([no_think_world] * 3, workers=kind, num_workers=2) as envs:
+        envs.reset(seed=0)
+        envs.step([None, RIGHT, None])
+        answers = envs.apply({2: turn_and_process, 1: turn_and_process})
+        assert {number: turn for number, (turn, _) in answers.items()} == {1: 1, 2: 0}
+        assert all((pid != os.getpid()) == (kind == "process") for _, pid in answers.values())
+        assert [hasattr(world, "left_behind") for world in envs.get_attr("unwrapped")] == [False, True, True]
+        with pytest.raises(AttributeError, match="nothing_like_it"):
+            envs.apply({0: operator.attrgetter("nothing_like_it")})
 
 
 @pytest.mark.parametrize("kind", ["thread", "process"])

@@ -10,6 +10,7 @@ from vlm_envs.factories import made_by
 from vlm_envs.inquiries.datasets.documents import document_source
 from vlm_envs.inquiries.documents import DocumentDesk
 from vlm_envs.inquiries.sample import SampleSource
+from vlm_envs.inquiries.strategies import strategies
 from vlm_envs.inquiries.world import InquiryWorld
 from vlm_envs.reports.composition import MAX_PAGES, MIN_PAGES
 from vlm_envs.reports.questions.ask import CATEGORIES
@@ -110,7 +111,7 @@ class DocQaWorld(InquiryWorld):
             goal="Answer a question about a document.",
             source=_resolved("source", reports if source is None else source, "draw", "find"),
             desk=DocumentDesk(max_pixels=max_pixels, retrieval=retrieval),
-            strategies=("direct", "arm"),
+            strategies=strategies("direct", "arm"),
             prompt_format=prompt_format,
             task_type=DocQaTask,
             **world_kwargs,

@@ -11,7 +11,7 @@ from vlm_envs.errors import LevelError, require_choice
 from vlm_envs.parts import Dynamics
 from vlm_envs.worlds.primitive_skill import generator, planner
 from vlm_envs.worlds.primitive_skill.actions import Primitive, Skill
-from vlm_envs.worlds.primitive_skill.engine import EngineHandle
+from vlm_envs.worlds.primitive_skill.engine import Engine, EngineHandle
 from vlm_envs.worlds.primitive_skill.level_text import level_key, level_text, parse_level
 from vlm_envs.worlds.primitive_skill.motion import UnreachableError, carry_out
 from vlm_envs.worlds.primitive_skill.stages import STAGES, is_solved, reached_stage
@@ -89,21 +89,8 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
         if refusal:
             return replace(state, outcome=refusal), False
         with self._engine.use() as engine:
-            engine.put(state)
-            try:
-                held = carry_out(engine, action, state.held)
-            except UnreachableError:
-                return replace(state, outcome=f"{action} is out of the arm's reach"), False
-            snapshot = engine.take()
-        cubes = tuple(
-            replace(cube, position=position, rotation=rotation)
-            for cube, (position, rotation) in zip(state.cubes, snapshot.cubes, strict=True)
-        )
-        drawer = None if state.drawer is None else replace(state.drawer, open_m=snapshot.open_m)
-        after = replace(state, cubes=cubes, drawer=drawer, held=held, qpos=snapshot.qpos, outcome="")
-        if not _differs(state, after):
-            return replace(state, outcome=_MISSED[action.skill].format(action)), False
-        return replace(after, highest_stage=max(state.highest_stage, reached_stage(after))), True
+            # A teacher foresees what it then does, and siblings of a group often do alike
+            return engine.remembered((state, action), lambda: _simulated(engine, state, action))
 
     def is_success(self, state: PrimitiveSkillState) -> bool:
         """Tells whether all goals are met."""
@@ -120,6 +107,25 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
     def close(self) -> None:
         """Lets go of the simulator."""
         self._engine.close()
+
+
+def _simulated(engine: Engine, state: PrimitiveSkillState, action: Primitive) -> tuple[PrimitiveSkillState, bool]:
+    """Returns the table after the arm has moved, and whether anything but the arm has."""
+    engine.put(state)
+    try:
+        held = carry_out(engine, action, state.held)
+    except UnreachableError:
+        return replace(state, outcome=f"{action} is out of the arm's reach"), False
+    snapshot = engine.take()
+    cubes = tuple(
+        replace(cube, position=position, rotation=rotation)
+        for cube, (position, rotation) in zip(state.cubes, snapshot.cubes, strict=True)
+    )
+    drawer = None if state.drawer is None else replace(state.drawer, open_m=snapshot.open_m)
+    after = replace(state, cubes=cubes, drawer=drawer, held=held, qpos=snapshot.qpos, outcome="")
+    if not _differs(state, after):
+        return replace(state, outcome=_MISSED[action.skill].format(action)), False
+    return replace(after, highest_stage=max(state.highest_stage, reached_stage(after))), True
 
 
 _MISSED = {Skill.PICK: "{} closed on nothing", Skill.PLACE: "{} changed nothing", Skill.PUSH: "{} touched nothing"}

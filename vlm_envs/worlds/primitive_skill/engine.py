@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +26,12 @@ from vlm_envs.worlds.primitive_skill.scene import BASE_X_M, FLOOR_M, PARKED_X_M,
 from vlm_envs.worlds.primitive_skill.state import HOME_QPOS, PrimitiveSkillState
 from vlm_envs.worlds.primitive_skill.vulkan import require_engine
 
+T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
 
 TOOL = "panda_hand_tcp"
 NUM_ARM_JOINTS = 7
+_MAX_NUM_REMEMBERED = 512
 _ARM_MASK = np.array([1] * NUM_ARM_JOINTS + [0, 0])
 _IK_TOLERANCE = 1e-3
 _AT_REST_M_PER_S = 2e-3
@@ -81,7 +84,27 @@ class Engine:
         self._limits = self._robot.get_qlimits()[:NUM_ARM_JOINTS]
         self._cameras: dict[int, Camera] = {}
         self._num_cubes = 0
+        self._outcomes: OrderedDict[Hashable, Any] = OrderedDict()
         self.targets: Floats = np.array(HOME_QPOS)
+
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Returns what was made for a key before, or makes it; the last few hundred are kept.
+
+        Args:
+            key: Everything that the result depends on.
+            make: Makes it, with this engine.
+        """
+        if key not in self._outcomes:
+            self._outcomes[key] = make()
+            if len(self._outcomes) > _MAX_NUM_REMEMBERED:
+                self._outcomes.popitem(last=False)
+        self._outcomes.move_to_end(key)
+        outcome: T = self._outcomes[key]
+        return outcome
+
+    def forget(self) -> None:
+        """Forgets all that was made; it is made anew, the same."""
+        self._outcomes.clear()
 
     # --- states in and out
 

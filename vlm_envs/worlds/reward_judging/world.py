@@ -8,6 +8,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.inquiries.desk import PictureDesk
 from vlm_envs.inquiries.sample import SampleSource
 from vlm_envs.inquiries.sources import resolve_source
+from vlm_envs.inquiries.strategies import strategies
 from vlm_envs.inquiries.world import InquiryWorld
 from vlm_envs.judging.cases import TRACKS
 from vlm_envs.judging.datasets import judging_dataset
@@ -112,7 +113,7 @@ class RewardJudgingWorld(InquiryWorld):
             goal="Judge responses to a request.",
             source=chosen,
             desk=desk,
-            strategies=("direct", "arm") if tools else ("direct",),
+            strategies=strategies("direct", *(("arm",) if tools else ())),
             prompt_format=prompt_format or ("arm" if tools else "direct"),
             task_type=JudgingTask,
             **world_kwargs,

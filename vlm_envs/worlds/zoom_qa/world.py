@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError, did_you_mean, require_choice
 from vlm_envs.factories import made_by
 from vlm_envs.inquiries.datasets import dataset_source
 from vlm_envs.inquiries.desk import PictureDesk
 from vlm_envs.inquiries.sample import SampleSource
 from vlm_envs.inquiries.sources import resolve_source
+from vlm_envs.inquiries.strategies import STRATEGIES, VIEWS, Views, ViewsStrategy
 from vlm_envs.inquiries.world import InquiryWorld
 from vlm_envs.scenes.questions import CATEGORIES
 from vlm_envs.scenes.settings import SETTINGS
 from vlm_envs.scenes.source import KINDS_OF_ANSWERS, SceneSource
 from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler, Upscaler
 from vlm_envs.tools.zoom import ZoomSettings
-
-STRATEGIES = ("arm", "mags", "ivgr_grounded", "ivgr_textual", "points", "direct")
-"""Strategies of this world."""
 
 UPSCALERS: dict[str, Upscaler] = {"lanczos": LanczosUpscaler(), "bicubic": BicubicUpscaler()}
 """Upscalers that need no weights, by name."""
@@ -42,6 +40,8 @@ class ZoomQAWorld(InquiryWorld):
     * `mags` (Mags-RL): round 1 is one `<think>` with `<zoom>[[x1, y1, x2, y2], ...]</zoom>` in it, in pixels of the
       picture as shown; text after `</think>` is cut. The regions come back enlarged. Round 2: `<rethink>`, `<answer>`.
     * `ivgr_grounded`, `ivgr_textual` (iVGR): one `<think>` with boxes in it, or with none, and `<answer>`.
+    * `ivgr_views` (iVGR at test time): round 1 is one `<think>` with boxes in it; text after `</think>` is cut. The
+      boxed regions come back enlarged, and the region around all of them. Round 2: `<think>` in words, `<answer>`.
     * `points` (Argos): the same with `<points x1=".." y1=".." alt="..">..</points>`, in percents.
     * `direct`: `<think>` and `<answer>`, the control.
 
@@ -65,10 +65,12 @@ class ZoomQAWorld(InquiryWorld):
     `number`), `settings`: of generated scenes; `dataset=None` with `folder=None`: a local copy of a data set instead,
     see `vlm_envs.inquiries.datasets`; `source=None`: `"module:factory"` or a `SampleSource` in place of both;
     `max_pixels=1048576`, budget of every picture as shown; `blank_crops=False`, the control that shows whether what is
-    in a crop matters; `upscaler="lanczos"` (the super-resolution agent of `mags`), `"bicubic"`, `"module:factory"` or
+    in a crop matters; `views="both"`, `"crops"`, `"union"` or `"none"`, what `ivgr_views` shows in round 2;
+    `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`), `"bicubic"`, `"module:factory"` or
     an object, such as `agents.upscalers.SMFANetUpscaler`; `answer_reward=1.0`; `max_turns=None` for the strategy's own
-    (`arm` 5, `mags` 2, others 1); and those of every world: `prompt_format="arm"`, `representation` (no `symbolic`),
-    `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `render_mode`; `max_actions_per_turn` is 1.
+    (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation`
+    (no `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `render_mode`; `max_actions_per_turn`
+    is 1.
     `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
@@ -90,6 +92,7 @@ class ZoomQAWorld(InquiryWorld):
         folder: str | None = None,
         max_pixels: int = 1_048_576,
         blank_crops: bool = False,
+        views: str = "both",
         upscaler: str | Upscaler = "lanczos",
         **world_kwargs: Any,
     ) -> None:
@@ -100,6 +103,9 @@ class ZoomQAWorld(InquiryWorld):
             )
         if dataset is not None and folder is not None:
             source = dataset_source(dataset, folder)
+        require_choice("views", views, VIEWS)
+        if views != "both" and prompt_format != "ivgr_views":
+            raise ConfigError(f"views is of prompt_format 'ivgr_views'; got {views!r} with {prompt_format!r}.")
         scenes = SceneSource(
             side_px=side_px,
             target_px=target_px,
@@ -113,7 +119,7 @@ class ZoomQAWorld(InquiryWorld):
             goal="Answer a question about a picture that is larger than it is shown.",
             source=scenes if source is None else resolve_source(source),
             desk=PictureDesk(max_pixels=max_pixels, zoom=ZoomSettings(blank=blank_crops)),
-            strategies=STRATEGIES,
+            strategies=STRATEGIES | {"ivgr_views": ViewsStrategy(views=cast("Views", views))},
             prompt_format=prompt_format,
             crops=ZoomSettings(upscaler=resolve_upscaler(upscaler), blank=blank_crops),
             **world_kwargs,

@@ -11,6 +11,7 @@ from vlm_envs.answers import AnswerKey
 from vlm_envs.errors import LevelError
 from vlm_envs.inquiries.desk import PictureDesk
 from vlm_envs.inquiries.sample import Evidence, Sample
+from vlm_envs.inquiries.strategies import STRATEGIES, Views, ViewsStrategy
 from vlm_envs.inquiries.world import InquiryWorld
 from vlm_envs.splits import split_of
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
@@ -58,13 +59,15 @@ class Quiz:
 class QuizWorld(InquiryWorld):
     """Asks for the colour of a square."""
 
-    def __init__(self, *, prompt_format: str = "arm", max_pixels: int = 10_000, **world_kwargs: Any) -> None:
+    def __init__(
+        self, *, prompt_format: str = "arm", max_pixels: int = 10_000, views: Views = "both", **world_kwargs: Any
+    ) -> None:
         super().__init__(
             name="Quiz",
             goal="Answer a question about a picture.",
             source=Quiz(),
             desk=PictureDesk(max_pixels=max_pixels),
-            strategies=("direct", "arm", "mags", "ivgr_grounded", "ivgr_textual", "points"),
+            strategies=STRATEGIES | {"ivgr_views": ViewsStrategy(views=views)},
             prompt_format=prompt_format,
             **world_kwargs,
         )

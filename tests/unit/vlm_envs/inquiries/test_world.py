@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agents.oracle import OracleAgent, RandomAgent
@@ -171,6 +171,66 @@ def test_text_behind_the_first_round_is_as_if_never_written():
     *_, info = world.step("<think><zoom>[[10, 10, 40, 40]]</zoom></think><answer>A</answer>")
     assert info["format_correct"]
     assert world.state.answer is None
+
+
+@pytest.mark.parametrize(
+    ("views", "sides"),
+    [
+        # The picture is shown at 100 x 100, a quarter of its sides; crops under 224 pixels are doubled. The budget of
+        # 10,000 pixels scales what is larger: the region around both boxes, of 320 x 160 pixels, to 141 x 70.
+        ("both", [(80, 80), (100, 100), (70, 141)]),
+        ("crops", [(80, 80), (100, 100)]),
+        ("union", [(70, 141)]),
+        ("none", []),
+    ],
+)
+def test_the_second_pass_shows_what_was_boxed_and_the_region_around_it(views, sides):
+    world = QuizWorld(prompt_format="ivgr_views", views=views)
+    world.reset(seed=3)
+    text = "<think>One [0, 0, 10, 10] and another (60, 20), (80, 40); [9, 9, 3, 3] and [nan, 0, 1, 1] are none.</think>"
+    observation, _, terminated, _, info = world.step(text)
+    assert [image.shape[:2] for image in observation["images"]] == sides
+    assert not terminated
+    assert info["format_correct"]
+    assert ("no closer views" in observation["text"]) == (views == "none")
+    *_, terminated, _, info = world.step(OracleAgent().write(world))
+    assert terminated
+    assert info["success"]
+
+
+def test_one_boxed_region_is_shown_once_as_far_as_it_is_in_the_picture():
+    world = started("ivgr_views")
+    observation, *_ = world.step("<think>[-1e5, 20, 30, 1e5] [-5, 20, 30, 100] [200, 200, 300, 300]</think>")
+    assert len(observation["images"]) == 1
+    world = started("ivgr_views")
+    observation, *_ = world.step(f"<think>{' '.join(f'[{x}, 0, {x + 9}, 9]' for x in range(40))}</think>")
+    assert len(observation["images"]) == 8, "seven of the regions, and the one around all forty"
+
+
+def test_a_first_thought_without_boxes_is_not_in_the_format_and_the_second_round_follows():
+    world = started("ivgr_views")
+    observation, _, terminated, truncated, info = world.step("<think>nothing to box</think>")
+    assert observation["images"] == ()
+    assert not (info["format_correct"] or terminated or truncated)
+    assert "boxes [x1, y1, x2, y2]" in observation["text"]
+    *_, info = world.step(OracleAgent().write(world))
+    assert info["success"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    name=st.sampled_from(["mags", "ivgr_views"]),
+    box=st.tuples(*[st.integers(-20, 120) | st.floats(0, 100)] * 4),
+)
+@example(name="mags", box=(0, 0, 100, 1))
+@example(name="ivgr_views", box=(0.25, 0.0, 0.5, 100.0))
+def test_whatever_is_asked_for_any_model_can_be_shown_what_comes(name, box):
+    world = started(name, max_pixels=10_000)
+    observation, *_ = world.step(f"<think><zoom>[{list(box)}]</zoom></think>")
+    for image in observation["images"]:
+        shorter, longer = sorted(image.shape[:2])
+        assert shorter >= 8
+        assert longer <= 100 * shorter
 
 
 def test_evidence_is_told_in_the_space_that_the_strategy_writes():

@@ -13,7 +13,7 @@ from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.stores import ImageStore, Memory
 from vlm_envs.tools.upscale import LanczosUpscaler
-from vlm_envs.tools.zoom import ZoomSettings, blank_control, image_zoom_in_tool, zoom_rectangle
+from vlm_envs.tools.zoom import ZoomSettings, blank_control, grown, image_zoom_in_tool, zoom_rectangle
 
 SETTINGS = ZoomSettings()
 
@@ -126,6 +126,21 @@ def test_the_blank_control_has_the_same_sizes_and_texts_and_no_content():
         control.images[0].pixels[0, 0],
         zoom_in(picture, [900, 900, 999, 999], blank_control(SETTINGS)).images[0].pixels[0, 0],
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "region", "expected"),
+    [
+        ((5000, 5000), (100, 100, 400, 300), (100, 100, 400, 300)),
+        ((5000, 5000), (10, 10, 11, 12), (0, 0, 28, 28)),
+        # 5000 x 1: grown to a hundredth of its length, which is 50
+        ((5000, 5000), (0, 100, 5000, 101), (0, 76, 5000, 126)),
+        ((5000, 5000), (0, 4999, 5000, 5000), (0, 4950, 5000, 5000)),
+        ((5000, 20), (0, 3, 5000, 4), (0, 0, 5000, 20)),
+    ],
+)
+def test_a_region_grows_until_it_can_be_shown_as_far_as_the_image_reaches(size, region, expected):
+    assert grown(PixelRectangle(*region), OriginalPixels(*size), SETTINGS) == PixelRectangle(*expected)
 
 
 def test_the_upscaler_can_be_replaced():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLACE, TABLES, cube
 from vlm_envs import make
 from vlm_envs.vector import world_vector
+from vlm_envs.worlds.primitive_skill import dynamics as dynamics_module
 from vlm_envs.worlds.primitive_skill.actions import parse_primitive
 from vlm_envs.worlds.primitive_skill.dynamics import PrimitiveSkillDynamics
 from vlm_envs.worlds.primitive_skill.engine import EngineHandle
 from vlm_envs.worlds.primitive_skill.geometry import point_mm
+from vlm_envs.worlds.primitive_skill.motion import carry_out
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
 from vlm_envs.worlds.primitive_skill.view import PrimitiveSkillView
 from vlm_envs.worlds.primitive_skill.vulkan import why_unavailable
@@ -22,6 +25,11 @@ from vlm_envs.worlds.primitive_skill.vulkan import why_unavailable
 pytestmark = pytest.mark.skipif(bool(why_unavailable()), reason=str(why_unavailable()))
 
 RNG = np.random.default_rng(0)
+
+
+def forget() -> None:
+    with EngineHandle().use() as engine:
+        engine.forget()
 
 
 def after(state: PrimitiveSkillState, *actions: str) -> PrimitiveSkillState:
@@ -89,9 +97,29 @@ def test_a_step_depends_on_nothing_but_the_state(task: str) -> None:
     assert dynamics.is_success(states[-1])
     order = np.random.default_rng(1).permutation(len(states) - 1)
     for index in [*order, *order]:
+        forget()
         plan = dynamics.plan(states[index])
         assert plan is not None
         assert dynamics.step(states[index], plan[0], RNG)[0] == states[index + 1]
+
+
+def test_what_was_simulated_is_not_simulated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated = []
+
+    def counted(*arguments: Any) -> Any:
+        simulated.append(arguments)
+        return carry_out(*arguments)
+
+    monkeypatch.setattr(dynamics_module, "carry_out", counted)
+    dynamics = PrimitiveSkillDynamics(task="place", engine=EngineHandle())
+    pick, other = parse_primitive("pick(-60,-120,20)"), parse_primitive("pick(-47,95,20)")
+    assert pick is not None and other is not None
+    forget()
+    first = dynamics.step(PLACE, pick, RNG)
+    assert dynamics.step(PLACE, pick, RNG) == first and len(simulated) == 1
+    assert dynamics.step(PLACE, other, RNG) != first and len(simulated) == 2
+    forget()
+    assert dynamics.step(PLACE, pick, RNG) == first and len(simulated) == 3
 
 
 @pytest.mark.parametrize("task", TABLES)
