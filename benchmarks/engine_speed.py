@@ -128,7 +128,7 @@ def _follow_plans(world: World[Any, Any], planned: Iterator[object], num_actions
 
 
 def _planned(world: World[Any, Any]) -> Iterator[object]:
-    """Yields planned actions one by one, a new table for each plan; each is carried out before the next is asked for."""
+    """Yields planned actions one by one; each is carried out before the next is asked for."""
     for seed in itertools.count():
         world.reset(seed=seed)
         yield from world.dynamics.plan(world.state) or ()
