@@ -8,7 +8,6 @@ physics: a room of 4 m by 4 m with a pillar in it.
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 import math
 import pickle
@@ -421,7 +420,6 @@ def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         start_controller()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ai2thor") is None, reason="ai2thor is not installed")
 def test_the_real_package_starts_or_says_why_not() -> None:
     try:
         controller = start_controller(width=64, height=64)
