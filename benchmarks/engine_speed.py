@@ -6,7 +6,7 @@ import itertools
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -132,11 +132,3 @@ def _planned(world: World[Any, Any]) -> Iterator[object]:
     for seed in itertools.count():
         world.reset(seed=seed)
         yield from world.dynamics.plan(world.state) or ()
-
-
-MEASURES: dict[str, Callable[..., list[Row]]] = {
-    "navigation": navigation_steps_per_s,
-    "svg": svg_turns_per_s,
-    "primitive": primitive_actions_per_s,
-}
-"""World to what measures it."""

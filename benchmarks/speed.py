@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -60,79 +61,39 @@ class Report:
         return {"machine": machine(), "benchmarks": measured, "skipped": self.skipped}
 
 
-# Each imports what it measures only when it runs: listing benchmarks must not need torch.
+def _from(module: str, name: str) -> Callable[[bool], list[Row]]:
+    """Returns a measurement that is imported only when it runs: listing benchmarks must not need torch."""
 
-
-def _gae(quick: bool) -> list[Row]:
-    from benchmarks.model_speed import gae_ms
-
-    return gae_ms(quick=quick)
-
-
-def _step(quick: bool) -> list[Row]:
-    from benchmarks.world_speed import steps_per_s
-
-    return steps_per_s(quick=quick)
-
-
-def _batched(quick: bool) -> list[Row]:
-    from benchmarks.world_speed import batched_steps_per_s
-
-    return batched_steps_per_s(quick=quick)
-
-
-def _vector(quick: bool) -> list[Row]:
-    from benchmarks.world_speed import vector_steps_per_s
-
-    return vector_steps_per_s(quick=quick)
-
-
-def _import(quick: bool) -> list[Row]:
-    from benchmarks.world_speed import import_time_s
-
-    return import_time_s(quick=quick)
-
-
-def _judge(quick: bool) -> list[Row]:
-    from benchmarks.judge_speed import turns_per_s
-
-    return turns_per_s(quick=quick)
-
-
-def _sampling(quick: bool) -> list[Row]:
-    from benchmarks.model_speed import sampled_tokens_per_s
-
-    return sampled_tokens_per_s(quick=quick)
-
-
-def _training(quick: bool) -> list[Row]:
-    from benchmarks.model_speed import trained_tokens_per_s
-
-    return trained_tokens_per_s(quick=quick)
-
-
-def _engine(world: str) -> Callable[[bool], list[Row]]:
     def run(quick: bool) -> list[Row]:
-        from benchmarks.engine_speed import MEASURES
-
-        return MEASURES[world](quick=quick)
+        measure: Callable[..., list[Row]] = getattr(importlib.import_module(f"benchmarks.{module}"), name)
+        return measure(quick=quick)
 
     return run
 
 
 _MODEL = ("torch", "transformers", "scipy")
 BENCHMARKS: dict[str, Benchmark] = {
-    "gae": Benchmark(summary="advantage estimation", run=_gae, needs=_MODEL),
-    "step": Benchmark(summary="whole steps of a world", run=_step),
-    "batched": Benchmark(summary="bare dynamics, many states a call", run=_batched),
-    "vector": Benchmark(summary="many worlds: serial, thread, process", run=_vector),
-    "navigation": Benchmark(summary="steps in a furnished home", run=_engine("navigation"), needs=("panda3d",)),
-    "svg": Benchmark(summary="drawings scored", run=_engine("svg"), needs=("cairosvg",)),
-    "primitive": Benchmark(summary="actions of a robot arm", run=_engine("primitive"), needs=("mani_skill",)),
-    "import": Benchmark(summary="the time of `import vlm_envs`", run=_import),
-    "judge": Benchmark(summary="turns the exact judge scores", run=_judge, needs=("scipy",)),
-    "sampling": Benchmark(summary="tokens sampled from the tiny model", run=_sampling, needs=_MODEL),
-    "training": Benchmark(summary="tokens learnt from by the tiny model", run=_training, needs=_MODEL),
+    "gae": Benchmark(summary="advantage estimation", run=_from("model_speed", "gae_ms"), needs=_MODEL),
+    "step": Benchmark(summary="whole steps of a world", run=_from("world_speed", "steps_per_s")),
+    "batched": Benchmark(summary="bare dynamics, many states a call", run=_from("world_speed", "batched_steps_per_s")),
+    "vector": Benchmark(summary="many worlds: serial, thread, process", run=_from("world_speed", "vector_steps_per_s")),
+    "navigation": Benchmark(
+        summary="steps in a furnished home", run=_from("engine_speed", "navigation_steps_per_s"), needs=("panda3d",)
+    ),
+    "svg": Benchmark(summary="drawings scored", run=_from("engine_speed", "svg_turns_per_s"), needs=("cairosvg",)),
+    "primitive": Benchmark(
+        summary="actions of a robot arm", run=_from("engine_speed", "primitive_actions_per_s"), needs=("mani_skill",)
+    ),
+    "import": Benchmark(summary="the time of `import vlm_envs`", run=_from("world_speed", "import_time_s")),
+    "judge": Benchmark(
+        summary="turns the exact judge scores", run=_from("judge_speed", "turns_per_s"), needs=("scipy",)
+    ),
+    "sampling": Benchmark(
+        summary="tokens sampled from the tiny model", run=_from("model_speed", "sampled_tokens_per_s"), needs=_MODEL
+    ),
+    "training": Benchmark(
+        summary="tokens learnt from by the tiny model", run=_from("model_speed", "trained_tokens_per_s"), needs=_MODEL
+    ),
 }
 
 

@@ -26,8 +26,9 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
 
     Motion is simulated by PhysX through SAPIEN 3, with the Panda model, gains and control rate of ManiSkill 3, on the
     CPU; pictures are drawn by a software Vulkan driver. Both are deterministic, and every action starts from the
-    numbers of the state alone. ManiSkill itself is not loaded, for it would bring torch into every worker process; given
-    the same joint targets, its own `PickCube-v1` moves arm and cube as this table does, which the tests compare. Colours, order of positions, layout and wording are drawn anew for every level.
+    numbers of the state alone. Colours, order of positions, layout and wording are drawn anew for every level.
+    ManiSkill itself is not loaded, for it would bring torch into every worker process; given the same joint targets,
+    its own `PickCube-v1` moves arm and cube as this table does, which the tests compare.
 
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format. The answer holds `pick(x,y,z)`, `place(x,y,z)` and
