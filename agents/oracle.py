@@ -86,14 +86,12 @@ class OracleAgent(_WorldReader):
             is a random valid one.
         """
         actions = self._actions(world)
-        end, route = self._imagine(world, actions)
-        sections = {
-            "observation": world.view.describe(world.state, world.representation),
-            "reasoning": "; ".join(route),
-            "prediction": world.view.describe(end, world.representation),
-        }
-        sections["think"] = "\n".join(sections[name] for name in ("observation", "reasoning", "prediction"))
-        return world.write_response(actions, sections | dict(world.task.teacher_sections(world.state, actions)))
+        future = _Future(world, actions)
+        sections = dict(world.task.teacher_sections(world.state, actions))
+        for name in world.turn_format.sections:
+            if name in _KNOWN_PARTS and name not in sections:
+                sections[name] = "\n".join(_truth(part, world, actions, future) for part in _KNOWN_PARTS[name])
+        return world.write_response(actions, sections)
 
     def _actions(self, world: World[Any, Any]) -> list[Any]:
         """Returns this turn's actions: the head of a plan, with mistakes mixed in."""
@@ -109,15 +107,43 @@ class OracleAgent(_WorldReader):
             ]
         return plan
 
-    def _imagine(self, world: World[Any, Any], actions: Sequence[Any]) -> tuple[Any, list[str]]:
-        """Returns the state the actions lead to and each action with the place it leads to."""
-        state, route = world.state, []
-        rng = copy.deepcopy(world.np_random)  # the world's own luck, so that the prediction is true on slippery ice too
-        for action in actions:
-            if not world.dynamics.is_over(state):
-                state, _ = world.dynamics.step(state, action, rng)
-            route.append(world.task.explain(action, state))
-        return state, route
+
+class _Future:
+    """Where a turn's actions lead, simulated no further than somebody asks: engines take their time."""
+
+    def __init__(self, world: World[Any, Any], actions: Sequence[Any]) -> None:
+        self._world, self._actions = world, actions
+        self._states = [world.state]
+        self._rng: np.random.Generator | None = None
+
+    def after(self, num_actions: int) -> Any:
+        """Returns the state that the first so many actions lead to."""
+        if self._rng is None:
+            # The world's own luck, so that the prediction is true on slippery ice too
+            self._rng = copy.deepcopy(self._world.np_random)
+        for action in self._actions[len(self._states) - 1 : num_actions]:
+            state = self._states[-1]
+            if not self._world.dynamics.is_over(state):
+                state, _ = self._world.dynamics.step(state, action, self._rng)
+            self._states.append(state)
+        return self._states[num_actions]
+
+
+_KNOWN_PARTS = {
+    "observation": ("observation",),
+    "reasoning": ("reasoning",),
+    "prediction": ("prediction",),
+    "think": ("observation", "reasoning", "prediction"),
+}
+"""What a teacher writes into a section."""
+
+
+def _truth(part: str, world: World[Any, Any], actions: Sequence[Any], future: _Future) -> str:
+    """Returns what there is to say of one part of a thought."""
+    if part == "reasoning":
+        return world.task.reasoning(world.state, actions, future.after)
+    state = world.state if part == "observation" else future.after(len(actions))
+    return world.view.describe(state, world.representation)
 
 
 def _plan(world: World[Any, Any], *, is_careless: bool) -> Sequence[Any]:

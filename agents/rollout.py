@@ -16,7 +16,6 @@ def rollout(
     seeds: Sequence[int],
     *,
     env_ids: Sequence[str],
-    max_turns: int | None = None,
 ) -> list[Trajectory]:
     """Plays one episode in every world of a batch.
 
@@ -25,7 +24,6 @@ def rollout(
         worlds: N worlds, in any mix.
         seeds: N reset seeds; siblings of a group share theirs.
         env_ids: N registered ids, for the record.
-        max_turns: Turns after which nobody looks any further; None to play to the end.
 
     Returns:
         N trajectories, in the order of the worlds. A world that crashed ends its episode as truncated.
@@ -56,7 +54,7 @@ def rollout(
                 )
             )
             current[row], info[row] = next_observations[row], infos["env"][row]
-        live = [row for row in live if not (terminated[row] or truncated[row]) and len(turns[row]) != max_turns]
+        live = [row for row in live if not (terminated[row] or truncated[row])]
     return [
         Trajectory(
             env_id=env_ids[row],

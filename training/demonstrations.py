@@ -8,12 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from agents.agent import Agent
 from agents.hf.chat import ChatEncoder
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from training.config import WorldSpec
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.vector import VectorWorld
 
 
 def demonstrations(
@@ -35,7 +37,7 @@ def demonstrations(
         mistake_rate: Probability of a random action in place of the planned one.
         careless_rate: Probability of a carelessly planned turn.
         start: Index of the first training seed.
-        num_first_turn_batches: How many batches, at the start, are played for one turn only.
+        num_first_turn_batches: How many batches, at the start, are of first turns only.
 
     Yields:
         Lists of `batch_size` trajectories with token ids, ready for `make_batch`.
@@ -48,14 +50,53 @@ def demonstrations(
     ]
     teacher = OracleAgent(mistake_rate=mistake_rate, careless_rate=careless_rate, seed=start)
     for number in itertools.count():
-        max_turns = 1 if number < num_first_turn_batches else None
+        play = first_turns if number < num_first_turn_batches else rollout
         batch: list[Trajectory] = []
         for spec, worlds, count in with_worlds:
             seeds = list(split_seeds("train", count, start=start))
-            played = rollout(teacher, worlds, seeds, env_ids=[spec.env_id] * count, max_turns=max_turns)
+            played = play(teacher, worlds, seeds, env_ids=[spec.env_id] * count)
             batch += [tokenized(trajectory, encoder) for trajectory in played]
         start += batch_size
         yield batch
+
+
+def first_turns(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, env_ids: Sequence[str]) -> list[Trajectory]:
+    """Returns what an agent says to the first observations; the worlds, whose engines take their time, do not answer.
+
+    Args:
+        agent: Who says it.
+        worlds: N worlds.
+        seeds: N reset seeds.
+        env_ids: N registered ids, for the record.
+    """
+    observations, infos = worlds.reset(seed=list(seeds))
+    agent.start(worlds)
+    responses = agent.respond(range(len(seeds)), observations)
+    return [
+        Trajectory(
+            env_id=env_id,
+            seed=seed,
+            turns=(
+                Turn(
+                    observation=observation,
+                    state=info["state"],
+                    response_text=response.text,
+                    stop_reason=response.stop_reason,
+                    reward=0.0,
+                    reward_terms={},
+                    terminated=False,
+                    truncated=False,
+                    info=info,
+                ),
+            ),
+            final_observation=observation,
+            start_state_hash=info["state_hash"],
+            policy_version=agent.policy_version,
+        )
+        for env_id, seed, observation, response, info in zip(
+            env_ids, seeds, observations, responses, infos["env"], strict=True
+        )
+    ]
 
 
 def tokenized(trajectory: Trajectory, encoder: ChatEncoder) -> Trajectory:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -183,6 +183,16 @@ class Task(ABC, Generic[StateT, ActionT]):
         """Returns what a teacher writes into sections of its response in place of the usual, by section."""
         return {}
 
+    def reasoning(self, state: StateT, actions: Sequence[ActionT], foresee: Callable[[int], StateT]) -> str:
+        """Returns a teacher's reasons for a turn; by default each action with what `explain` says of it.
+
+        Args:
+            state: Where the turn starts.
+            actions: The turn's actions.
+            foresee: From a number of actions to the state that the first so many lead to; simulated when asked.
+        """
+        return "; ".join(self.explain(action, foresee(number)) for number, action in enumerate(actions, start=1))
+
     def explain(self, action: ActionT, next_state: StateT) -> str:
-        """Returns why an action is taken, or where it leads, in a few words: a teacher's reasoning."""
+        """Returns why an action is taken, or where it leads, in a few words."""
         return self.write_action(action)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
 STEP_PENALTY = -0.1
 SUCCESS_REWARD = 10.0
 STAGE_REWARD = 2.0
+
+NEAR_MM = 30
+"""A point this near to a thing's centre means the thing."""
 
 _ABOUT_THINGS = 0.8
 """Share of random primitives whose points are positions of things."""
@@ -102,23 +106,38 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
         x, y, z = point.tolist()
         return x, y, z
 
-    def explain(self, action: Primitive, next_state: PrimitiveSkillState) -> str:
-        """Returns the primitive and what it leads to."""
-        if next_state.outcome:
-            return f"{action}: nothing changes"
-        if next_state.held is not None:
-            return f"{action}: the gripper holds the {next_state.cubes[next_state.held].name}"
-        end = action.end or action.point
-        return f"{action}: {_nearest(next_state, end)}"
+    def reasoning(
+        self, state: PrimitiveSkillState, actions: Sequence[Primitive], foresee: Callable[[int], PrimitiveSkillState]
+    ) -> str:
+        """Returns what each primitive is meant to do; nothing is simulated for it."""
+        held = None if state.held is None else state.cubes[state.held].name
+        reasons = []
+        for action in actions:
+            if action.skill is Skill.PLACE:
+                reason = f"put the {held or 'empty gripper'} at the {_nearest(state, action.point, without=held)}"
+                held = None
+            else:
+                thing = _movable_at(state, action.point)
+                verb = "take" if action.skill is Skill.PICK else "push"
+                reason = f"{verb} the {thing}" if thing else "nothing is there"
+                held = thing if action.skill is Skill.PICK else held
+            reasons.append(f"{action}: {reason}")
+        return "; ".join(reasons)
 
 
 def _stage_reward(stage: int) -> float:
     return STAGE_REWARD * (stage + 1)
 
 
-def _nearest(state: PrimitiveSkillState, point: Millimetres) -> str:
-    """Returns which movable thing is nearest to a point, and where it is."""
+def _nearest(state: PrimitiveSkillState, point: Millimetres, *, without: str | None) -> str:
+    """Returns which thing is nearest to a point, seen from above, leaving out the one that is held."""
+    places = {name: place for name, place in state_text.positions(state).items() if name != without}
+    return min(places, key=lambda name: math.dist(places[name][:2], point[:2]))
+
+
+def _movable_at(state: PrimitiveSkillState, point: Millimetres) -> str | None:
+    """Returns the thing at a point that the gripper could take or push, or None."""
     places = state_text.positions(state)
-    movable = {name: place for name, place in places.items() if name.endswith(("cube", "handle"))}
-    name = min(movable, key=lambda each: float(np.linalg.norm(np.subtract(movable[each], point))))
-    return f"the {name} is at {movable[name]}"
+    near = {name: math.dist(place, point) for name, place in places.items() if name.endswith(("cube", "handle"))}
+    name = min(near, key=lambda each: near[each])
+    return name if near[name] < NEAR_MM else None
