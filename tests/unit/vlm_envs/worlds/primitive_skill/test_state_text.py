@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import DRAWER, PLACE
+from tests.unit.vlm_envs.worlds.primitive_skill.tables import DRAWER, PLACE, STACK
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.primitive_skill import state_text
+from vlm_envs.worlds.primitive_skill.actions import parse_primitive
 from vlm_envs.worlds.primitive_skill.phrases import instruction
-from vlm_envs.worlds.primitive_skill.state import Drawer
+from vlm_envs.worlds.primitive_skill.state import Drawer, PrimitiveSkillState
+from vlm_envs.worlds.primitive_skill.task import PrimitiveSkillTask
 
 
 def test_structured_data_is_that_of_the_paper() -> None:
@@ -41,6 +43,30 @@ def test_the_hint_tells_positions_without_names() -> None:
 def test_there_is_no_symbolic_representation() -> None:
     with pytest.raises(ConfigError, match="representation must be one of"):
         state_text.describe(PLACE, "symbolic")
+
+
+@pytest.mark.parametrize(
+    ("state", "actions", "reasons"),
+    [
+        (
+            PLACE,
+            ("pick(-60,-120,20)", "place(80,-100,40)"),
+            "pick(-60,-120,20): take the red cube; place(80,-100,40): put the red cube at the left target",
+        ),
+        (replace(PLACE, held=1), ("place(80,100,40)",), "place(80,100,40): put the green cube at the right target"),
+        (PLACE, ("pick(0,0,20)",), "pick(0,0,20): nothing is there"),
+        # The held cube is nearest to where it is put, and is not what it is put on
+        (replace(STACK, held=0), ("place(-10,60,60)",), "place(-10,60,60): put the red cube at the green cube"),
+        (DRAWER, ("push(-10,-90,40,120,-90,40)",), "push(-10,-90,40,120,-90,40): push the drawer handle"),
+    ],
+)
+def test_a_teachers_reasons_are_what_it_means_to_do(state, actions, reasons) -> None:
+    def never(num_actions: int) -> PrimitiveSkillState:
+        raise AssertionError("nothing needs to be simulated")
+
+    parsed = [parse_primitive(text) for text in actions]
+    task = PrimitiveSkillTask(task=state.task)
+    assert task.reasoning(state, [each for each in parsed if each is not None], never) == reasons
 
 
 def test_the_instruction_names_goals_and_limits() -> None:
