@@ -88,7 +88,7 @@ def primitive_tiny() -> RunConfig:
             workers="process",
         ),
         num_iterations=20,
-        cold_start=ColdStartConfig(num_steps=400, num_first_turn_steps=300),
+        cold_start=ColdStartConfig(num_steps=1500, num_first_turn_steps=1350),
         max_new_tokens=160,
         judge=JudgeConfig(worldmodeling_weight=0.0),
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from vlm_envs.homes.kinds import words_of
 from vlm_envs.parts import Task
 from vlm_envs.worlds.navigation.actions import ACTION_NAMES, GRAMMAR, Action
-from vlm_envs.worlds.navigation.state_text import DIRECTION_PHRASES, REPRESENTATIONS, Sighting, state_dict
+from vlm_envs.worlds.navigation.state_text import REPRESENTATIONS
 
 SUCCESS_REWARD = 10.0
 STEP_PENALTY = -0.1
@@ -77,12 +78,15 @@ class NavigationTask(Task[SearchStateT, Action]):
         """Returns the action's name."""
         return action.title
 
-    def explain(self, action: Action, next_state: SearchStateT) -> str:
-        """Returns the action and where the target then is, e.g. `"moveahead: toaster ahead 1.8 m"`."""
-        seen = state_dict(Sighting(next_state.target_type, *next_state.target_bearing), ())
-        direction = DIRECTION_PHRASES[seen["target_direction_to_player"]]
-        distance_m = seen["target_distance_to_player"]
-        return f"{action.title}: {words_of(next_state.target_type)} {direction} {distance_m:.1f} m"
+    def reasoning(self, state: SearchStateT, actions: Sequence[Action], foresee: Callable[[int], SearchStateT]) -> str:
+        """Returns where the target is, along and across the view, e.g. `"toaster 1.8 m ahead, 0.4 m to the left"`.
+
+        Distance and direction alone do not tell how many moves ahead and how many aside it takes.
+        """
+        ahead_m, right_m = state.target_bearing
+        along = f"{abs(ahead_m):.1f} m {'behind' if ahead_m < 0 else 'ahead'}"
+        across = f"{abs(right_m):.1f} m to the {'left' if right_m < 0 else 'right'}"
+        return f"{words_of(state.target_type)} {along}, {across}"
 
     def reward_terms(self, state: SearchStateT, next_state: SearchStateT, *, success: bool) -> dict[str, float]:
         """Returns the success reward at the target, the step penalty otherwise."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.vlm_envs.homes.plain_homes import one_room, thing
@@ -83,5 +85,11 @@ def test_an_oracles_reasoning_is_short() -> None:
     home = one_room(thing("Toaster", 250, 432, z_cm=90))
     state = NavigationState(home=home, pose=Pose(10, 10, 0, 0), target=0, instruction="Make toast.")
     task = NavigationTask(step_length_m=0.25, success_threshold_m=1.0, require_visible=False)
-    assert task.explain(Action.MOVE_AHEAD, state) == "moveahead: toaster ahead 1.8 m"
+
+    def never(num_actions: int) -> NavigationState:
+        raise AssertionError("nothing needs to be simulated")
+
+    assert task.reasoning(state, [Action.MOVE_AHEAD], never) == "toaster 1.8 m ahead, 0.0 m to the right"
+    turned = replace(state, pose=Pose(10, 10, 1, 0))
+    assert task.reasoning(turned, [Action.ROTATE_LEFT], never) == "toaster 0.0 m ahead, 1.8 m to the left"
     assert task.instruction(state) == "Instruction: Make toast."
