@@ -46,6 +46,9 @@ _STRATEGIES: Mapping[str, tuple[str, ...]] = {
 }
 """What each paper's reward can read."""
 
+NEED_ANSWER_JUDGE: tuple[str, ...] = ("arm_exploration", "arm_accuracy", "ivgr", "argos")
+"""Rewards that ask a judge of answers where a key is semantic; Mags-RL pays a full point for the same words alone."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedEpisode:

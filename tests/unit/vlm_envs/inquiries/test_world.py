@@ -155,7 +155,17 @@ def test_mags_shows_valid_regions_only_and_says_when_there_are_none():
     assert info["state"]["calls"] == [{"name": "zoom", "succeeded": False}]
 
 
-@pytest.mark.parametrize("zoom", ["", "<zoom></zoom>", "<zoom>[[1, 2, 3]]</zoom>", "<zoom>[[1, 1, 9, 9]]</zoom>" * 2])
+@pytest.mark.parametrize(
+    "zoom",
+    [
+        "",
+        "<zoom></zoom>",
+        "<zoom>[[1, 2, 3]]</zoom>",
+        "<zoom>[[1, 1, 9, 9]]</zoom>" * 2,
+        "</zoom> and <zoom>[[1, 1, 9, 9]]",
+        "<zoom>[[1, 1, 9, 9]]</zoom></zoom>",
+    ],
+)
 def test_a_first_round_without_one_readable_zoom_is_not_in_the_format_and_the_second_round_follows(zoom):
     world = started("mags")
     _, _, terminated, truncated, info = world.step(f"<think>hm {zoom}</think>")
