@@ -135,7 +135,7 @@ def require_range(what: str, value: object) -> tuple[int, int]:
         ConfigError: If `value` is neither a whole number nor two of them.
     """
     pair = list(value) if isinstance(value, list | tuple) else [value, value]
-    whole = [int(each) for each in pair if isinstance(each, Integral) and not isinstance(each, bool)]
+    whole = [int(each) for each in pair if not isinstance(each, bool) and isinstance(each, Integral)]
     if len(pair) != 2 or len(whole) != 2:
         raise ConfigError(f"{what} must be a whole number, or the least and the largest one; got {value!r}.")
     return whole[0], whole[1]
