@@ -12,7 +12,8 @@ Source: Argos, section 3.1, equations 1-9; appendix C for curation. Pins and dev
 
 - Equation 9 has w_S above the fraction bar and w_G below; both are read as the one weight of grounding.
 - A term without a value is left out and the weights of the others are renormalised. A response without points then
-  earns no less than one whose points are all right; `ArgosConfig.require_points` scores it 0 instead.
+  earns no less than one whose points are all right; `ArgosConfig.require_points` scores it 0 instead, as it
+  does a response whose points all have labels that the teacher cannot tell about.
 - Equation 2 writes M(x, y); here the mask is indexed row first, [y, x], at the pixel that holds the point.
 - P(ŷ | q, r, v) is normalised by length: the geometric mean over the answer's tokens. Equation 5 is the product,
   under which a long right answer is worth less than a short one.
@@ -77,7 +78,8 @@ class ArgosConfig:
         accuracy_weight: w_A.
         grounding_weight: w_S, w_G.
         reasoning_weight: w_R.
-        require_points: whether a response that points at nothing scores 0 for grounding, where a teacher is given.
+        require_points: whether a response that points at nothing scores 0 for grounding, where a teacher is given; so
+            does one that points only at what the teacher cannot tell about.
         space: how points are written: pixels of the mask's image, or percents of its sides.
     """
 
@@ -320,8 +322,11 @@ def _grounding(response: GroundedResponse, teachers: Teachers, config: ArgosConf
     if config.require_points and teachers.mask is not None and not response.points:
         return 0.0
     if teachers.description is not None:
-        return video_score(response, teachers.mask, teachers.description, config.space)
-    return spatial_score(response.points, teachers.mask, config.space) if teachers.mask is not None else None
+        score = video_score(response, teachers.mask, teachers.description, config.space)
+    else:
+        score = spatial_score(response.points, teachers.mask, config.space) if teachers.mask is not None else None
+    # A label that means nothing to the teacher must not be worth more than one that does.
+    return 0.0 if score is None and config.require_points and teachers.mask is not None else score
 
 
 def _asked(key: AnswerKey) -> str:

@@ -13,6 +13,9 @@ from vlm_envs.tools.written_boxes import find_boxes
 MAX_DEVIATION = 0.25
 """Part of the words that may be missing, or added, without counting as omitted or added content."""
 
+MAX_ADDED = 4.0
+"""Words added to each of the reference's beyond which a text says everything there is, and so nothing."""
+
 MIN_SHARED = 0.25
 """Part of the reference's words below which the text speaks of something else."""
 
@@ -42,10 +45,11 @@ def word_consistency(question: str, reference: str, text: str, temperature: floa
         temperature: of no use here.
 
     Returns:
-        1 for the same content, 0.7 where it omits or adds, 0.3 for both, 0 where hardly anything is shared.
+        1 for the same content, 0.7 where it omits or adds, 0.3 for both and for a list of all words there are, 0 where
+        hardly anything is shared.
 
-    Source: iVGR, section 3.3, for the grades. Pins: `MAX_DEVIATION`, `MIN_SHARED`; a reference without content words
-    is matched by any text.
+    Source: iVGR, section 3.3, for the grades. Pins: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; a
+    reference without content words is matched by any text.
     """
     asked = content_words(question)
     expected, said = content_words(reference) - asked, content_words(text) - asked
@@ -56,5 +60,7 @@ def word_consistency(question: str, reference: str, text: str, temperature: floa
         return JudgeScore(f1=0.0, reason=f"shares {shared} of {len(expected)} words")
     omits = len(expected - said) > MAX_DEVIATION * len(expected)
     adds = len(said - expected) > MAX_DEVIATION * max(1, len(said))
+    if len(said - expected) > MAX_ADDED * len(expected):
+        return JudgeScore(f1=0.3, reason=f"adds {len(said - expected)} words to {len(expected)}")
     grade = {0: 1.0, 1: 0.7, 2: 0.3}[omits + adds]
     return JudgeScore(f1=grade, reason=f"{'omits ' * omits}{'adds' * adds}".strip() or "the same content")

@@ -22,7 +22,7 @@ from judges.consistency import word_consistency
 from judges.ivgr import ConsistencyConfig, ConsistencyJudge, Query, score_query
 from judges.mags import MagsRollout, Stage, mags_reward
 from judges.reward import Reward
-from vlm_envs.answers import AnswerKey
+from vlm_envs.answers import AnswerKey, read_number
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.formats import INQUIRY_FORMATS
 from vlm_envs.scenes.labels import scene_masks
@@ -45,6 +45,9 @@ _STRATEGIES: Mapping[str, tuple[str, ...]] = {
     "argos": ("points",),
 }
 """What each paper's reward can read."""
+
+NEED_ANSWER_JUDGE: tuple[str, ...] = ("arm_exploration", "arm_accuracy", "ivgr", "argos")
+"""Rewards that ask a judge of answers where a key is semantic; Mags-RL pays a full point for the same words alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +78,19 @@ class JudgedEpisode:
         """The responses, each cut where it counts as over."""
         response_format = INQUIRY_FORMATS[self.strategy]
         return tuple(response_format.at(turn).cut(text) for turn, text in enumerate(self.responses))
+
+    @property
+    def last_words(self) -> str:
+        """The last response; in a world that asks, as far as it counts."""
+        return self.own_pieces[-1] if self.state.get("strategy") in INQUIRY_FORMATS else self.responses[-1]
+
+    @property
+    def num_objects(self) -> int | None:
+        """The true count, where the question asks for one."""
+        if self.key.kind != "number" or not str(self.state["category"]).startswith("count"):
+            return None
+        count = read_number(self.key.answers[0])
+        return int(count) if count is not None and count >= 0 and count.is_integer() else None
 
     @property
     def key(self) -> AnswerKey:
@@ -265,7 +281,7 @@ def require_strategy(method: str, strategy: str) -> None:
 
 def _agentic(episode: JudgedEpisode, judge: "AgenticJudge") -> Reward:
     """The verdict, as the only term; an outage where there is none."""
-    verdict = judge.score(episode.prompt, episode.responses[-1], pictures=tuple(map(Picture, episode.images)))
+    verdict = judge.score(episode.prompt, episode.last_words, pictures=tuple(map(Picture, episode.images)))
     if not verdict.available:
         return Reward.outage(verdict.reason)
     return Reward(terms={"verdict": verdict.f1}, raw={"verdict": verdict.f1}, reason=verdict.reason)
@@ -293,13 +309,12 @@ def _arm(episode: JudgedEpisode, method: str, answer_judge: AnswerJudge | None) 
 def _mags(episode: JudgedEpisode, stage: Stage, answer_judge: AnswerJudge | None) -> Reward:
     width, height = episode.state["shown_size"]
     round_1, round_2 = (*episode.own_pieces, "")[:2]
-    is_count = episode.state["category"] == "count" and episode.key.kind == "number"
     return mags_reward(
         MagsRollout(round_1=round_1, round_2=round_2, width_px=width, height_px=height),
         episode.key,
         stage=stage,
         judge=answer_judge,
-        num_objects=int(episode.key.answers[0]) if is_count else None,
+        num_objects=episode.num_objects,
     )
 
 

@@ -89,7 +89,10 @@ def _curate(words: list[str]) -> None:
     directory, result = make_data_set(config)
     print(result)
     print(f"Data set: {directory}")
-    print(f"Train on it: python -m training cold_start RECIPE --cold-start.data {directory}")
+    if result.curated.kept:
+        print(f"Train on it: python -m training cold_start RECIPE --cold-start.data {directory}")
+    else:
+        print("It is empty: nothing is good enough to imitate. Curate more, lower the threshold, or choose a teacher.")
 
 
 def _report(words: list[str]) -> None:

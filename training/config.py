@@ -50,6 +50,12 @@ class WorldSpec:
         """Returns that many of these worlds, with levels of one split."""
         return world_vector(self.env_id, num_envs, split=split, workers=self.workers, **self.kwargs)
 
+    def answer_kinds(self) -> frozenset[str]:
+        """Returns how answers to its questions are compared; nothing where that is not known beforehand."""
+        world = gym.make(self.env_id, **self.kwargs).unwrapped
+        source = getattr(getattr(world, "dynamics", None), "source", None)
+        return frozenset(getattr(source, "answer_kinds", ()))
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColdStartConfig:

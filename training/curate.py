@@ -37,7 +37,7 @@ from training.config import WorldSpec
 from training.json_lines import append_line
 from training.judge_config import JudgeConfig, VerifierConfig
 from training.run_data import RunReader, RunWriter
-from training.score import judged_episode
+from training.score import judged_episode, require_answer_judge
 from training.verifier import verifier_models
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, require_positive
@@ -148,7 +148,9 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     Raises:
         RunExistsError: If the directory holds something already.
         FileNotFoundError: If the teacher is no checkpoint.
+        ConfigError: If answers can only be compared by a model.
     """
+    require_answer_judge(JudgeConfig(episode=config.method, verifier=config.verifier), [config.spec])
     teacher = _teacher(config)
     directory = Path(config.output) / config.name
     writer = RunWriter(directory)
@@ -193,7 +195,8 @@ def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig
             (each, reward if (fault := _fault(each, config)) is None else _dropped(fault, faults))
             for each, reward in zip(group, rewards, strict=True)
         ]
-        samples[str(group[0].turns[0].state["sample_id"])] = judged
+        # A small data set gives one question more than once: its rollouts belong together.
+        samples.setdefault(str(group[0].turns[0].state["sample_id"]), []).extend(judged)
     return Yield(curated=curate(samples, config.threshold), num_trivial=num_trivial, faults=faults)
 
 

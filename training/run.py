@@ -25,6 +25,7 @@ from training.console import RunConsole
 from training.evaluation import evaluate, mean_success
 from training.report import build_report
 from training.run_data import RunWriter
+from training.score import require_answer_judge
 from training.supervised import cold_start, stop_on_interrupt
 from training.trainer import Trainer
 from vlm_envs.errors import ConfigError
@@ -67,6 +68,7 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
         FileNotFoundError: If `resume` is True and there is no checkpoint, or `config.model` is not one.
     """
     prepare(config)
+    require_answer_judge(config.judge, config.worlds)
     directory = Path(config.output) / config.name
     if resume:
         check_same_run(config, directory)

@@ -8,7 +8,9 @@ output never appears here: it is data and is explained in `info["parse_error"]`.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
+from numbers import Integral, Real
 
 
 class VLMEnvsError(Exception):
@@ -105,3 +107,40 @@ def require_positive(what: str, value: object, *, minimum: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
         raise ConfigError(f"{what} must be an integer of at least {minimum}; got {value!r}.")
     return value
+
+
+def require_finite(what: str, value: object) -> float:
+    """Returns `value` if it is a finite number, else raises.
+
+    Args:
+        what: The argument's name, for the message.
+        value: What came.
+
+    Raises:
+        ConfigError: If `value` is no number, infinite or NaN.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ConfigError(f"{what} must be a finite number; got {value!r}.")
+    return float(value)
+
+
+def require_range(what: str, value: object) -> tuple[int, int]:
+    """Returns the least and the largest of a range that is given as both, or as one number for both.
+
+    Args:
+        what: The argument's name, for the message.
+        value: What came.
+
+    Raises:
+        ConfigError: If `value` is neither a whole number nor two of them.
+    """
+    pair = list(value) if isinstance(value, list | tuple) else [value, value]
+    whole = [int(each) for each in pair if not isinstance(each, bool) and isinstance(each, Integral)]
+    if len(pair) != 2 or len(whole) != 2:
+        raise ConfigError(f"{what} must be a whole number, or the least and the largest one; got {value!r}.")
+    return whole[0], whole[1]
+
+
+def as_names(value: Iterable[str]) -> tuple[str, ...]:
+    """Returns names that an argument lists; one alone may stand without its list."""
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -22,6 +22,7 @@ from vlm_envs.errors import (
     SolverLimitError,
     did_you_mean,
     require_choice,
+    require_finite,
     require_positive,
 )
 from vlm_envs.formats import ResponseFormat
@@ -86,7 +87,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         self.max_turns = require_positive("max_turns", max_turns)
         self.max_actions_per_turn = require_positive("max_actions_per_turn", max_actions_per_turn)
         self.max_steps = None if max_steps is None else require_positive("max_steps", max_steps)
-        self.format_reward = float(format_reward)
+        self.format_reward = require_finite("format_reward", format_reward)
         self.render_mode = render_mode
         self.briefing = Briefing(
             task_name=task.name,

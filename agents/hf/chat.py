@@ -21,6 +21,9 @@ from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_
 from vlm_envs.formats import KNOWN_TAGS
 from vlm_envs.trajectory import IntArray, Observation
 
+MAX_ASPECT_RATIO = 200
+"""Longer side by shorter side of the most elongated picture that the family's image processors take."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PatchedImage:
@@ -55,6 +58,29 @@ def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8],
         if "images" in observation
         else ((observation["image"],) if "image" in observation else ())
     )
+
+
+def showable(image: npt.NDArray[np.uint8], max_aspect_ratio: int = MAX_ASPECT_RATIO) -> npt.NDArray[np.uint8]:
+    """Returns a picture that an image processor takes: a line of pixels gets black to its right, or below it.
+
+    Pixels keep their places, so coordinates in pixels stay what they were.
+
+    Args:
+        image: uint8[height, width, 3].
+        max_aspect_ratio: Longer side by shorter side of what is taken.
+
+    Returns:
+        uint8[height, width, 3], at most so many times as long as wide.
+    """
+    height, width = image.shape[:2]
+    shortest = -(-max(height, width) // max_aspect_ratio)
+    down, across = max(0, shortest - height), max(0, shortest - width)
+    return np.pad(image, ((0, down), (0, across), (0, 0))) if down or across else image
+
+
+def encodable(text: str) -> str:
+    """Returns a text with halves of surrogate pairs, which no tokenizer takes, as question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class ChatEncoder:
@@ -142,14 +168,17 @@ class ChatEncoder:
 
     def _text_ids(self, text: str) -> list[int]:
         """Returns the tokens of plain text; look-alikes of special tokens stay text."""
-        return list(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+        return list(self.tokenizer.encode(encodable(text), add_special_tokens=False, split_special_tokens=True))
 
     def _patch(self, image: npt.NDArray[np.uint8]) -> PatchedImage:
         """Returns the picture as patches, from the cache when it was seen lately."""
         key = hashlib.blake2b(image.tobytes(), digest_size=16).digest() + bytes(str(image.shape), "ascii")
         cached = self._cache.get(key)
         if cached is None:
-            processed = self.image_processor(images=[image], return_tensors="np")
+            # Where channels are has to be said: a picture of one or three rows could be read either way.
+            processed = self.image_processor(
+                images=[showable(image)], return_tensors="np", input_data_format="channels_last"
+            )
             cached = PatchedImage(
                 patches=np.asarray(processed["pixel_values"], np.float32),
                 grid_thw=np.asarray(processed["image_grid_thw"][0], np.int64),

@@ -34,12 +34,16 @@ from transformers import AutoTokenizer, GroundingDinoForObjectDetection, SamMode
 from transformers.models.grounding_dino.image_processing_pil_grounding_dino import GroundingDinoImageProcessorPil
 from transformers.models.sam.image_processing_pil_sam import SamImageProcessorPil
 
+from agents.hf.chat import showable
 from agents.teachers.weights import PROCESSOR_FILES, TOKENIZER_FILES, load_model, load_part
 from vlm_envs.errors import ConfigError, require_positive
 
 Pixels = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 _NOT_WORDS = re.compile(r"[^\w\s'-]|_")
+_MAX_ASPECT_RATIO = 32
+"""Both models scale the longer side to a fixed length; of a line of pixels nothing would be left."""
+
 _MAX_PICTURES = 4
 """Pictures whose embedding is kept: siblings are judged one after another."""
 
@@ -135,7 +139,7 @@ class GroundingDino:
         text = self.tokenizer(phrase, return_tensors="pt", return_token_type_ids=True)
         if text["input_ids"].shape[1] > self.model.config.max_text_len:
             return None
-        image = self.image_processor(images=[picture], return_tensors="pt")
+        image = self.image_processor(images=[picture], return_tensors="pt", input_data_format="channels_last")
         output = self.model(
             pixel_values=image["pixel_values"].to(self.model.device, self.model.dtype),
             pixel_mask=image["pixel_mask"].to(self.model.device),
@@ -191,7 +195,7 @@ class Sam:
         """Returns a picture's embedding, and its height and width as they are and as the model sees them."""
         key = hashlib.blake2b(picture.tobytes() + bytes(str(picture.shape), "ascii"), digest_size=16).digest()
         if key not in self._pictures:
-            image = self.image_processor(images=[picture], return_tensors="pt")
+            image = self.image_processor(images=[picture], return_tensors="pt", input_data_format="channels_last")
             pixels = image["pixel_values"].to(self.model.device, self.model.dtype)
             embedding = self.model.get_image_embeddings(pixels)
             self._pictures[key] = embedding, image["original_sizes"][0], image["reshaped_input_sizes"][0]
@@ -249,8 +253,10 @@ class GroundingDinoSam:
         """Returns bool[height, width] of what a label names, all False for no such thing; None if it cannot tell."""
         if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
             raise ConfigError(f"Pictures must be uint8[height, width, 3]; got {picture.dtype}{list(picture.shape)}.")
-        boxes = self.detector.boxes(picture, label)
-        return None if boxes is None else self.segmenter.mask(picture, boxes)
+        seen = showable(picture, _MAX_ASPECT_RATIO)
+        boxes = self.detector.boxes(seen, label)
+        height, width = picture.shape[:2]
+        return None if boxes is None else self.segmenter.mask(seen, boxes)[:height, :width]
 
     def of(self, picture: Pixels) -> BoundMasks:
         """Returns the teacher of one picture; frame and time are passed over.

@@ -162,8 +162,8 @@ class HFLikelihood:
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
                 raise ConfigError(f"Pictures must be uint8[height, width, 3]; got {image.dtype}{list(image.shape)}.")
         segment = self.encoder.encode({"text": query.question, "images": query.images}, is_first=True)
-        thought = self.encoder.encode_text(f"<think>{_encodable(query.reasoning)}</think><answer>")
-        answer = self.encoder.encode_text(_encodable(query.answer))
+        thought = self.encoder.encode_text(f"<think>{query.reasoning}</think><answer>")
+        answer = self.encoder.encode_text(query.answer)
         return _Row(
             ids=[*segment.ids.tolist(), *thought, *answer],
             images=segment.images,
@@ -208,8 +208,3 @@ class HFLikelihood:
         chosen_N = torch.tensor(row.ids[end - num :], device=logits_NV.device)
         log_probs: list[float] = logits_NV.log_softmax(-1).gather(1, chosen_N[:, None])[:, 0].tolist()
         return log_probs
-
-
-def _encodable(text: str) -> str:
-    """Returns a model's text with lone surrogates, which no tokenizer takes, as question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")

@@ -348,9 +348,10 @@ def strategies(*names: str) -> dict[str, Strategy]:
 
 def read_zoom(text: str) -> Zoom | None:
     """Reads the one `<zoom>` of a thought; None when there is none, several, or no list of boxes in it."""
-    if text.count("<zoom>") != 1 or text.count("</zoom>") != 1:
+    before, _, rest = text.partition("<zoom>")
+    inside, closing, after = rest.partition("</zoom>")
+    if not closing or "</zoom>" in before or "<zoom>" in rest or "</zoom>" in after:
         return None
-    inside = text.partition("<zoom>")[2].partition("</zoom>")[0]
     boxes = read_box_list(inside)
     return Zoom(boxes) if boxes else None
 

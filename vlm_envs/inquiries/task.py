@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from vlm_envs.answers import AnswerKey, AnswerKind, score_answer
+from vlm_envs.errors import require_finite
 from vlm_envs.formats import INQUIRY_FORMATS, SECTION_MEANING, TOOL_OUTPUT_TAGS
 from vlm_envs.inquiries.desk import Desk
 from vlm_envs.inquiries.state import Act, Answer, CallTool, Inquiry, Zoom
@@ -49,7 +50,7 @@ class InquiryTask(Task[Inquiry, Act]):
     def __init__(self, *, name: str, goal: str, desk: Desk, strategy: Strategy, answer_reward: float = 1.0) -> None:
         self.name, self.goal = name, goal
         self.desk, self.strategy = desk, strategy
-        self.answer_reward = float(answer_reward)
+        self.answer_reward = require_finite("answer_reward", answer_reward)
         self.rules = strategy.rules(desk)
         self.grammar = ActionGrammar[Act](
             parse=Answer,

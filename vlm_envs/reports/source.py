@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
+from vlm_envs.errors import ConfigError, GenerationError, LevelError, as_names, require_choice, require_range
 from vlm_envs.inquiries.sample import Sample
 from vlm_envs.reports.composition import MAX_PAGES, MIN_PAGES
 from vlm_envs.reports.document import ReportDocument
@@ -46,7 +46,8 @@ class ReportSource:
         num_pages: int | tuple[int, int] = (MIN_PAGES, MAX_PAGES),
         categories: Sequence[str] = CATEGORIES,
     ) -> None:
-        fewest, most = (num_pages, num_pages) if isinstance(num_pages, int) else num_pages
+        fewest, most = require_range("num_pages", num_pages)
+        categories = as_names(categories)
         if not MIN_PAGES <= fewest <= most <= MAX_PAGES:
             raise ConfigError(f"num_pages must lie between {MIN_PAGES} and {MAX_PAGES}; got {num_pages!r}.")
         if not categories:

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice, require_positive
+from vlm_envs.errors import (
+    ConfigError,
+    GenerationError,
+    LevelError,
+    as_names,
+    require_choice,
+    require_positive,
+    require_range,
+)
 from vlm_envs.inquiries.sample import Evidence, Sample
 from vlm_envs.scenes.casting import filler, limits
 from vlm_envs.scenes.placement import Placement
@@ -128,12 +136,12 @@ class SceneSource:
         settings: Iterable[str] = tuple(SETTINGS),
     ) -> None:
         self.settings = SceneSettings(
-            side_px=_as_range(side_px),
-            target_px=_as_range(target_px),
+            side_px=require_range("side_px", side_px),
+            target_px=require_range("target_px", target_px),
             max_objects=max_objects,
-            categories=tuple(categories),
-            kinds=tuple(kinds),
-            settings=tuple(settings),
+            categories=as_names(categories),
+            kinds=as_names(kinds),
+            settings=as_names(settings),
         )
 
     @property
@@ -289,13 +297,6 @@ def _scene(settings: SceneSettings, rng: np.random.Generator, size: tuple[int, i
         if other is not None:
             placement.add(rng, other)
     return Scene(width=width, height=height, setting=setting, scenery_seed=scenery_seed, things=tuple(placement.things))
-
-
-def _as_range(value: tuple[int, int] | int) -> tuple[int, int]:
-    if isinstance(value, int):
-        return value, value
-    low, high = value
-    return low, high
 
 
 def _check_range(what: str, value: tuple[int, int], least: int, largest: int) -> None:

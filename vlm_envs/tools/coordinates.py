@@ -135,8 +135,12 @@ class Box(Generic[SpaceT]):
         return (self.x2 - self.x1) / self.space.width * ((self.y2 - self.y1) / self.space.height)
 
     def outward_whole(self) -> Box[SpaceT]:
-        """Returns the smallest box of whole numbers that contains this one."""
-        return replace(self, x1=_floor(self.x1), y1=_floor(self.y1), x2=_ceiling(self.x2), y2=_ceiling(self.y2))
+        """Returns the smallest box of whole numbers that contains this one; it is at least one unit wide and high."""
+        (x1, x2), (y1, y2) = (
+            _outwards(self.x1, self.x2, self.space.width),
+            _outwards(self.y1, self.y2, self.space.height),
+        )
+        return replace(self, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +290,14 @@ def _shape_of(values: object) -> str:
     if isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 8:
         return f"{len(values)} values"
     return quoted(values)
+
+
+def _outwards(start: float, stop: float, size: float) -> tuple[int, int]:
+    """Returns whole numbers around an interval; a unit where it is thinner than the tolerance."""
+    first, last = _floor(start), _ceiling(stop)
+    if last > first:
+        return first, last
+    return (first, first + 1) if first + 1 <= size else (first - 1, first)
 
 
 def _floor(value: float) -> int:

@@ -71,7 +71,9 @@ class Picture:
 
     @classmethod
     def from_image(cls, image: Image.Image) -> Picture:
-        """Returns a PIL image's pixels; transparent ones lie on white."""
+        """Returns a PIL image's pixels in 8 bits a channel; transparent ones lie on white."""
+        if image.mode.startswith("I"):  # Pillow would cut 16 bits at 255, which leaves a white picture.
+            image = Image.fromarray(np.rint(np.clip(np.asarray(image), 0, 65535) / 257).astype(np.uint8))
         if image.has_transparency_data:
             image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
         return cls(np.asarray(image.convert("RGB")))

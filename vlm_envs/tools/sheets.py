@@ -18,6 +18,9 @@ PADDING_PX = 8
 MAX_STITCHED_PIXELS = 4_194_304
 """Pixel budget of one stitched picture, 2048 squared (pin)."""
 
+_MAX_CANVAS_PIXELS = 16 * MAX_STITCHED_PIXELS
+"""Rows that need more room, such as tall pictures beside wide ones, are scaled down before they are put together."""
+
 _GROUND = (176, 176, 176)
 """Pages are white; a grey ground shows where each ends."""
 
@@ -47,6 +50,7 @@ def stitched_row(
     """
     if not pages:
         raise ConfigError("A row needs at least one page.")
+    pages = _within_canvas(pages)
     width = sum(page.width for page in pages) + padding_px * (len(pages) - 1)
     canvas = np.full((max(page.height for page in pages), width, 3), _GROUND, np.uint8)
     left = 0
@@ -54,6 +58,15 @@ def stitched_row(
         canvas[: page.height, left : left + page.width] = page.pixels
         left += page.width + padding_px
     return within_budget(Picture(canvas), max_pixels)
+
+
+def _within_canvas(pages: Sequence[Picture]) -> Sequence[Picture]:
+    """Returns pages whose row has at most `_MAX_CANVAS_PIXELS` pixels, paddings not counted."""
+    needed = sum(page.width for page in pages) * max(page.height for page in pages)
+    if needed <= _MAX_CANVAS_PIXELS:
+        return pages
+    scale = math.sqrt(_MAX_CANVAS_PIXELS / needed)
+    return [within_long_side(page, max(1, math.floor(max(page.width, page.height) * scale))) for page in pages]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import AddedToken
 
 from agents.hf.agent import HFAgent
-from agents.hf.chat import ChatEncoder
+from agents.hf.chat import ChatEncoder, showable
 from agents.hf.sampler import SamplingConfig
 from agents.hf.tokenizer import IM_END, IMAGE_PAD, VISION_END, VISION_START
 from tests.unit.episodes import play
@@ -153,3 +153,32 @@ def test_added_tokens_that_are_not_special_may_be_sampled(tiny):
     written = other.encode_response("<think>a</think><answer>Up</answer>").tolist()
     assert tokenizer.convert_tokens_to_ids("<think>") in written
     assert not set(written) & set(other.suppressed_ids())
+
+
+@pytest.mark.parametrize("shape", [(10, 5000), (5000, 10), (1, 1000), (3, 100), (1, 1), (100, 3), (201, 1)])
+def test_any_picture_a_user_has_can_be_shown(tiny, shape):
+    _, encoder = tiny
+    image = np.zeros((*shape, 3), np.uint8)
+    image[0, 0] = 255
+    (patched,) = encoder.patch_images((image,))
+    assert int(patched.grid_thw.prod()) == len(patched.patches)
+    tall, wide = patched.grid_thw[1:]
+    assert (tall > wide) == (shape[0] > shape[1]) or max(shape) <= 28, "rows are rows, however few there are"
+    segment = encoder.encode({"text": "look", "images": (image,)}, is_first=True)
+    assert (segment.ids == encoder.image_token_id).sum() == patched.grid_thw.prod() // 4
+
+
+def test_a_line_of_pixels_gets_black_where_it_moves_nothing():
+    line = np.full((2, 1000, 3), 7, np.uint8)
+    seen = showable(line)
+    assert seen.shape == (5, 1000, 3)
+    assert np.array_equal(seen[:2], line)
+    assert not seen[2:].any()
+    assert showable(line[:, :400]).shape == (2, 400, 3)
+
+
+def test_half_a_surrogate_pair_in_a_question_is_a_question_mark(tiny):
+    _, encoder = tiny
+    ids = encoder.encode({"text": "cut \ud83d emoji"}, is_first=True).ids
+    assert "cut ? emoji" in encoder.tokenizer.decode(ids)
+    assert encoder.tokenizer.decode(encoder.encode_response("\udc00a")[:-1]) == "?a"

@@ -191,6 +191,12 @@ class TestWhole:
         assert argos_reward(response(), KEY, teachers).terms == {"accuracy": 1.0}
         assert argos_reward(response(), KEY, teachers, ArgosConfig(require_points=True)).total == 0.5
 
+    def test_labels_that_mean_nothing_to_the_teacher_do_not_pay_where_points_are_required(self):
+        teachers, required = Teachers(mask=lambda *_: None), ArgosConfig(require_points=True)
+        babble = response(point(5, 1, "flurble"))
+        assert argos_reward(babble, KEY, teachers).total == 1.0
+        assert argos_reward(babble, KEY, teachers, required).total == 0.5
+
     def test_an_object_that_is_not_there_scores_zero_and_is_not_left_out(self):
         assert argos_reward(response(point(5, 1, "unicorn")), KEY, Teachers(mask=masks)).raw["grounding"] == 0.0
 

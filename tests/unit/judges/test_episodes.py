@@ -112,6 +112,21 @@ def test_mags_without_a_readable_zoom():
     assert reward_of("mags_stage_1", episode).total == pytest.approx(2.7)
 
 
+@pytest.mark.parametrize(("category", "answer", "expected"), [("count", "3", 3), ("count_simple", "3.0", 3)])
+def test_a_count_is_one_however_a_data_set_writes_it(category, answer, expected):
+    episode = played("mags", 1)
+    state = {**episode.state, "category": category, "answer_kind": "number", "answers": [answer], "options": []}
+    assert replace(episode, state=state).num_objects == expected
+    assert replace(episode, state={**state, "answers": ["three"]}).num_objects is None
+    assert reward_of("mags_stage_2", replace(episode, state=state)).available
+
+
+def test_text_behind_a_call_is_not_shown_to_a_judge_that_looks():
+    episode = played("arm", 1, "<think>x</think><tool_call>{}</tool_call> The answer is certainly right.")
+    assert replace(episode, responses=episode.responses[:1]).last_words.endswith("</tool_call>")
+    assert replace(episode, state={}, responses=("Up",)).last_words == "Up"
+
+
 def test_text_behind_the_first_round_is_not_judged():
     world = started_world("mags", 1)
     first = OracleAgent().write(world)

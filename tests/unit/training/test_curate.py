@@ -124,3 +124,27 @@ def test_the_command_prints_the_yield_and_a_cold_start_learns_from_its_data(tmp_
 def test_a_data_set_has_its_own_teacher():
     with pytest.raises(ConfigError, match="its own teacher"):
         ColdStartConfig(data="somewhere", mistake_rate=0.1)
+
+
+class Stubborn(OracleAgent):
+    """Answers everything in the same words."""
+
+    def write(self, world):
+        return "<think>No idea.</think><answer>no idea</answer>"
+
+
+def test_rollouts_of_a_question_that_comes_twice_belong_together(tmp_path):
+    chosen = config(tmp_path, mistake_rate=0.0, num_samples=2, num_rollouts=2)
+    first, second = play(OracleAgent(), chosen)
+    wrong = play(Stubborn(), replace(chosen, num_samples=1))[0]
+    assert not any(each.success for each in wrong), "the case under test"
+    result = filter_rollouts([first, second, wrong], chosen)
+    assert (result.curated.num_samples, result.curated.num_rollouts, len(result.curated.kept)) == (2, 6, 2)
+
+
+def test_answers_that_only_a_model_can_compare_are_refused_before_anything_is_played(tmp_path):
+    rows = [{"problem": "What is it?", "answer": "a mug", "images": ["a.png"], "target_instances": []}]
+    (tmp_path / "table.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    settings = ("prompt_format=points", "dataset=treevgr", f"folder={tmp_path}")
+    with pytest.raises(ConfigError, match=r"only a model can compare .*judge\.endpoint"):
+        make_data_set(CurateConfig(output=str(tmp_path / "out"), settings=settings))

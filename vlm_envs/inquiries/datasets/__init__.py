@@ -8,6 +8,7 @@ from pathlib import Path
 from vlm_envs.errors import require_choice
 from vlm_envs.inquiries.datasets.gqa import gqa
 from vlm_envs.inquiries.datasets.hrbench import hrbench
+from vlm_envs.inquiries.datasets.sharing import shared
 from vlm_envs.inquiries.datasets.table import DatasetSource
 from vlm_envs.inquiries.datasets.tallyqa import tallyqa
 from vlm_envs.inquiries.datasets.treevgr import treevgr
@@ -35,7 +36,8 @@ def dataset_source(kind: str, folder: str | Path) -> DatasetSource:
     Raises:
         ConfigError: If there is no such data set, the folder holds none, or a row of it is broken.
     """
-    return DATASETS[require_choice("data set", kind, DATASETS)](folder)
+    load = DATASETS[require_choice("data set", kind, DATASETS)]
+    return shared(kind, folder, lambda: load(folder))
 
 
 __all__ = ["DATASETS", "DatasetSource", "dataset_source"]

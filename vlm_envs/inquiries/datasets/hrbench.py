@@ -10,6 +10,7 @@ Not run on the original data here.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ def _entries(root: FileRoot, folder: str, name: str) -> Iterator[Entry]:
     for number, start, record in _records(root, name):
         where = f"{name}, row {number}"
         if not columns:
-            columns = _columns(record, name)
+            columns = _columns(record.removeprefix(codecs.BOM_UTF8), name)
             continue
         head, _, image = record.rpartition(b"\t")
         fields = dict(zip(columns, _fields(head + b"\t", where), strict=False))

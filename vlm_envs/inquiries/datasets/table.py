@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vlm_envs.answers import AnswerKind
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
 from vlm_envs.inquiries.datasets.images import StoredExhibit, exhibit
 from vlm_envs.inquiries.datasets.rows import BrokenRowError, LabelledBox, Row
@@ -52,14 +53,18 @@ class DatasetSource:
         self._name = name
         self._entries: dict[str, Entry] = {}
         self._keys: dict[str, list[str]] = {split: [] for split in SPLITS}
+        kinds: set[AnswerKind] = set()
         for entry in entries:
             row = _built(entry)
             if entry.key in self._entries:
                 raise ConfigError(f"{row.where}: another row has the key {quoted(entry.key)}. Keep one of the two.")
             self._entries[entry.key] = entry
+            kinds.add(row.answer.kind)
             self._keys[entry.split].append(entry.key)
         if not self._entries:
             raise ConfigError(f"The {name} data set holds no question. Give the folder of a whole copy.")
+        self.answer_kinds = frozenset(kinds)
+        """How answers are compared; a semantic one needs a judge."""
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vlm_envs.errors import require_choice
+from vlm_envs.inquiries.datasets.sharing import shared
 from vlm_envs.judging.datasets.armbench import armbench_rows
 from vlm_envs.judging.datasets.constraints import mm_ifeval_rows
 from vlm_envs.judging.datasets.preferences import llava_critic_rows, vl_rewardbench_rows
@@ -52,10 +53,14 @@ def judging_dataset(
         ConfigError: If there is no such kind, folder or file, or a row is broken; it names file and row.
     """
     read, is_one = _KINDS[require_choice("kind", kind, DATASETS)]
-    data = DataFolder(folder, kind)
-    return JudgedRows(
-        data=data,
-        rows=read(data),
-        reverse_order=reverse_order,
-        is_benchmark=is_one if is_benchmark is None else is_benchmark,
-    )
+
+    def load() -> JudgedRows:
+        data = DataFolder(folder, kind)
+        return JudgedRows(
+            data=data,
+            rows=read(data),
+            reverse_order=reverse_order,
+            is_benchmark=is_one if is_benchmark is None else is_benchmark,
+        )
+
+    return shared(kind, folder, load, reverse_order, is_benchmark)

@@ -112,7 +112,7 @@ class DataFolder:
             ConfigError: If the file cannot be read, or a row is no JSON object.
         """
         try:
-            text = self._root.read(self.file).decode("utf-8")
+            text = self._root.read(self.file).decode("utf-8-sig")  # Windows begins files with a mark.
         except (ToolError, UnicodeDecodeError) as error:
             raise ConfigError(f"{self.file} cannot be read: {error}") from error
         if self.file.endswith(".jsonl"):

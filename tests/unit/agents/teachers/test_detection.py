@@ -143,6 +143,10 @@ class TestLoadedWeights:
     def test_what_cannot_be_asked_for_is_left_open(self, teacher, label):
         assert teacher.mask(PICTURE, label) is None
 
+    @pytest.mark.parametrize("shape", [(1, 300), (300, 1), (3, 40), (1, 1), (10, 5000)])
+    def test_a_line_of_pixels_is_a_picture_too(self, teacher, shape):
+        assert teacher.mask(np.zeros((*shape, 3), np.uint8), "red mug").shape == shape
+
     def test_arrays_that_are_no_pictures_are_refused(self, teacher):
         with pytest.raises(ConfigError, match=r"got uint8\[50, 90\]"):
             teacher.mask(PICTURE[..., 0], "mug")

@@ -363,3 +363,24 @@ def test_files_that_are_no_json_are_named(tmp_path):
     write(tmp_path / "dev.jsonl", "\n[1]\n")
     with pytest.raises(ConfigError, match=r"dev\.jsonl, line 2: expected a JSON object"):
         dataset_source("vsr", tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("hrbench", "hr_bench_4k.tsv"), ("vsr", "train.jsonl"), ("gqa", "*.json")])
+def test_a_mark_at_the_start_of_a_file_from_windows_is_passed_over(kind, name, tmp_path):
+    whole = everything(MAKERS[kind](tmp_path))
+    for path in tmp_path.glob(name):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert [sample.digest for sample in everything(dataset_source(kind, tmp_path))] == [each.digest for each in whole]
+
+
+def test_worlds_on_one_folder_share_its_rows_until_the_folder_changes(tmp_path):
+    first = tallyqa(tmp_path)
+    assert dataset_source("tallyqa", tmp_path) is first
+    assert dataset_source("tallyqa", str(tmp_path)) is first
+    assert len(everything(tallyqa(tmp_path, TALLYQA, TALLYQA))) == 2
+
+
+def test_a_source_says_how_its_answers_are_compared(tmp_path):
+    assert tallyqa(tmp_path / "a").answer_kinds == {"number"}
+    rows = (TREEVGR, TREEVGR | {"answer": "a red flag"})
+    assert treevgr(tmp_path / "b", *rows).answer_kinds == {"choice", "semantic"}

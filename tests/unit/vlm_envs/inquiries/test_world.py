@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import vlm_envs
 from agents.oracle import OracleAgent, RandomAgent
 from tests.unit.vlm_envs.inquiries.quiz import SQUARE_PX, QuizWorld
 from vlm_envs.errors import ConfigError
@@ -155,7 +156,17 @@ def test_mags_shows_valid_regions_only_and_says_when_there_are_none():
     assert info["state"]["calls"] == [{"name": "zoom", "succeeded": False}]
 
 
-@pytest.mark.parametrize("zoom", ["", "<zoom></zoom>", "<zoom>[[1, 2, 3]]</zoom>", "<zoom>[[1, 1, 9, 9]]</zoom>" * 2])
+@pytest.mark.parametrize(
+    "zoom",
+    [
+        "",
+        "<zoom></zoom>",
+        "<zoom>[[1, 2, 3]]</zoom>",
+        "<zoom>[[1, 1, 9, 9]]</zoom>" * 2,
+        "</zoom> and <zoom>[[1, 1, 9, 9]]",
+        "<zoom>[[1, 1, 9, 9]]</zoom></zoom>",
+    ],
+)
 def test_a_first_round_without_one_readable_zoom_is_not_in_the_format_and_the_second_round_follows(zoom):
     world = started("mags")
     _, _, terminated, truncated, info = world.step(f"<think>hm {zoom}</think>")
@@ -269,3 +280,25 @@ def test_a_turn_has_one_action():
     with pytest.raises(ConfigError, match="max_actions_per_turn is 1"):
         QuizWorld(max_actions_per_turn=2)
     assert issubclass(QuizWorld, InquiryWorld)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"answer_reward": float("nan")}, "answer_reward must be a finite number; got nan"),
+        ({"answer_reward": "x"}, "answer_reward must be a finite number; got 'x'"),
+        ({"format_reward": float("inf")}, "format_reward must be a finite number"),
+        ({"side_px": "600"}, "side_px must be a whole number, or the least and the largest one; got '600'"),
+        ({"target_px": (16,)}, "target_px must be a whole number, or the least and the largest one"),
+        ({"categories": "cuont"}, "categories must be one of .* Did you mean 'count'"),
+    ],
+)
+def test_careless_arguments_are_explained(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        vlm_envs.make("VLM/ZoomQA-v0", **arguments)
+
+
+def test_one_category_needs_no_list():
+    world = vlm_envs.make("VLM/ZoomQA-v0", categories="count", side_px=400, target_px=(16, 40)).unwrapped
+    world.reset(seed=0)
+    assert world.state.sample.category == "count"

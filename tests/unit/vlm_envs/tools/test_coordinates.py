@@ -206,3 +206,9 @@ def test_a_box_is_valid_or_refused_whatever_it_is_made_of(values):
 
 def test_whole_floats_are_whole_numbers():
     assert corners(check_box([0.0, 1.0, 500.0, 1000.0], Thousandths(), whole=True)) == (0, 1, 500, 1000)
+
+
+@pytest.mark.parametrize(("start", "stop", "whole"), [(5.0, 5.0 + 1e-9, (5, 6)), (100 - 1e-9, 100.0, (99, 100))])
+def test_a_box_thinner_than_the_tolerance_is_a_unit_wide(start, stop, whole):
+    box = Box(start, start, stop, stop, OriginalPixels(100, 100)).outward_whole()
+    assert (box.x1, box.x2) == (box.y1, box.y2) == whole

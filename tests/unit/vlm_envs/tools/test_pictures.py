@@ -99,3 +99,11 @@ def test_scaling_down_to_a_budget_and_to_a_side():
     assert (within_long_side(picture, 100).width, within_long_side(picture, 100).height) == (100, 75)
     assert within_long_side(picture, 400) is picture
     assert within_long_side(Picture(np.zeros((1, 400, 3), np.uint8)), 100).height == 1
+
+
+@pytest.mark.parametrize("mode", ["I;16", "I"])
+def test_sixteen_bits_are_scaled_and_not_cut(mode):
+    grey = np.array([[0, 257, 32_896, 65_535]], np.uint16)
+    image = Image.fromarray(grey) if mode == "I;16" else Image.fromarray(grey.astype(np.int32))
+    assert image.mode == mode
+    assert Picture.from_image(image).pixels[0, :, 0].tolist() == [0, 1, 128, 255]

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -80,3 +82,13 @@ def test_a_sheet_keeps_to_its_budget_and_shows_every_page(num_pages, max_pixels)
 def test_pages_of_other_shapes_fit_their_room():
     sheet = contact_sheet([page(2000, 10, 0), page(10, 2000, 0), page(3, 3, 0)], max_pixels=200_000)
     assert sheet.num_pixels <= 200_000
+
+
+def test_tall_pictures_beside_wide_ones_do_not_fill_the_memory():
+    wide, tall = (Picture(np.zeros((*shape, 3), np.uint8)) for shape in ((8, 20_000), (20_000, 8)))
+    tracemalloc.start()
+    row = stitched_row([wide, tall, wide, tall], max_pixels=100_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert row.num_pixels <= 100_000
+    assert peak < 500_000_000, "the whole row would be 2.4 GB"

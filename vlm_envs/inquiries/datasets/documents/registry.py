@@ -12,6 +12,7 @@ from vlm_envs.inquiries.datasets.documents.mmlongbench import load_mmlongbench_d
 from vlm_envs.inquiries.datasets.documents.mp_docvqa import load_mp_docvqa
 from vlm_envs.inquiries.datasets.documents.pdf_questions import load_pdf_folder
 from vlm_envs.inquiries.datasets.documents.source import DocumentQuestions
+from vlm_envs.inquiries.datasets.sharing import shared
 
 DOCUMENT_KINDS: Mapping[str, Callable[..., DocumentQuestions]] = MappingProxyType(
     {
@@ -41,4 +42,4 @@ def document_source(kind: str, folder: str | Path, **options: Any) -> DocumentQu
     known = set(loader.__annotations__) - {"folder", "return"}
     if unknown := sorted(set(options) - known):
         raise ConfigError(f"The kind {kind!r} has the options {sorted(known) or 'none'}; got {unknown}.")
-    return loader(folder, **options)
+    return shared(kind, folder, lambda: loader(folder, **options), *sorted(options.items()))

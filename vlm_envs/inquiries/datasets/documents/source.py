@@ -65,6 +65,8 @@ class DocumentQuestions:
             self._by_number[question.number] = question
         if not self._by_number:
             raise ConfigError(f"The data for {name} hold no question.")
+        self.answer_kinds = frozenset(question.key.kind for question in self._by_number.values())
+        """How answers are compared; a semantic one needs a judge."""
         self._by_split = {
             split: [question for question in self._by_number.values() if question.split == split] for split in SPLITS
         }

@@ -254,3 +254,17 @@ def test_missing_files_and_kinds_are_explained(tmp_path):
     (tmp_path / "vl_rewardbench.jsonl").write_text("{}\n[1]\n")
     with pytest.raises(ConfigError, match="row 1"):
         judging_dataset("vl_rewardbench", tmp_path)
+
+
+def test_a_mark_at_the_start_of_a_file_from_windows_is_passed_over(tmp_path):
+    folder = write(tmp_path, "vl_rewardbench.jsonl", [preference()])
+    file = folder / "vl_rewardbench.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert len(judging_dataset("vl_rewardbench", folder)) == 1
+
+
+def test_worlds_on_one_folder_share_its_rows(tmp_path):
+    folder = write(tmp_path, "vl_rewardbench.jsonl", [preference()])
+    forward = judging_dataset("vl_rewardbench", folder)
+    assert judging_dataset("vl_rewardbench", folder) is forward
+    assert judging_dataset("vl_rewardbench", folder, reverse_order=True) is not forward

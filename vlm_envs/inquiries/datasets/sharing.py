@@ -1,0 +1,45 @@
+"""One copy of a data set for all worlds of a process: a training run has hundreds of worlds on one folder."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+SourceT = TypeVar("SourceT")
+
+_TABLES = (".json", ".jsonl", ".tsv", ".parquet")
+_loaded: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def shared(kind: str, folder: str | Path, load: Callable[[], SourceT], *options: Hashable) -> SourceT:
+    """Returns the source that somebody in this process holds already, or a new one.
+
+    Sources never change, so they can be shared. Nothing is kept once nobody holds it, and a folder whose tables were
+    written anew is read anew.
+
+    Args:
+        kind: Name of the data set.
+        folder: Where it is; it need not exist.
+        load: Reads it.
+        *options: What else it depends on.
+    """
+    key = (kind, str(folder), options, tuple(_tables(Path(folder))))
+    with _lock:
+        source: SourceT | None = _loaded.get(key)
+        if source is None:
+            source = load()
+            _loaded[key] = source
+        return source
+
+
+def _tables(folder: Path) -> Iterator[tuple[str, int, int]]:
+    """Yields name, size and time of change of every table in a folder and its own folders."""
+    for pattern in ("*", "*/*"):
+        for path in sorted(folder.resolve().glob(pattern)):
+            if path.suffix in _TABLES and path.is_file():
+                found = path.stat()
+                yield str(path), found.st_size, found.st_mtime_ns
