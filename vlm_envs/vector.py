@@ -279,12 +279,19 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """Returns what functions of worlds return, each called where its world lives.
 
         Args:
-            functions: By number of the world, which each is given without its wrappers. For worlds in processes they
+            functions: By number of the world, which each is given without its wrappers. Unless `workers="serial"` they
                 and what they return must be picklable; what they keep for themselves stays there.
 
         Raises:
+            ConfigError: If there is no such world, or a function is none or cannot be pickled; none is called then.
             Exception: What a function raised.
         """
+        for i, function in functions.items():
+            if i not in range(self.num_envs) or not callable(function):
+                raise ConfigError(
+                    f"apply() takes a function of a world by its number, numbers 0 to {self.num_envs - 1}; "
+                    f"got {i!r}: {function!r}."
+                )
         return self._values({i: Call("apply", function=function) for i, function in functions.items()})
 
     def _values(self, calls: Mapping[int, Call]) -> dict[int, Any]:

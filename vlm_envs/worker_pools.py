@@ -21,7 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import ClassVar
 
 from vlm_envs.errors import ConfigError, WorkerError
-from vlm_envs.workers import Call, EnvDescription, EnvFn, EnvGroup, Reply, serve
+from vlm_envs.workers import Call, EnvDescription, EnvFn, EnvGroup, Reply, pack_calls, serve
 
 START_TIMEOUT_S = 120.0
 """How long a worker may take to import its modules and make its environments."""
@@ -160,8 +160,8 @@ class PipedWorker:
         assert self._descriptions is not None
         return self._descriptions
 
-    def send(self, calls: Mapping[int, Call], timeout_s: float) -> None:
-        """Sends calls; a worker that is already dead shows it when its replies are awaited."""
+    def send(self, calls: Mapping[int, bytes], timeout_s: float) -> None:
+        """Sends packed calls; a worker that is already dead shows it when its replies are awaited."""
         assert self.pipe is not None
         self.unanswered = set(calls)
         self.deadline = time.monotonic() + timeout_s
@@ -231,8 +231,13 @@ class PipedPool(WorkerPool):
         return {index: described for worker in self._workers for index, described in worker.ready().items()}
 
     def run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
-        """Carries out all shares at the same time, each in order; lost workers are started anew."""
-        shares = [(worker, {i: calls[i] for i in worker.env_fns if i in calls}) for worker in self._workers]
+        """Carries out all shares at the same time, each in order; lost workers are started anew.
+
+        Raises:
+            ConfigError: If a call cannot be pickled; none is carried out then.
+        """
+        packed = pack_calls(calls)
+        shares = [(worker, {i: packed[i] for i in worker.env_fns if i in packed}) for worker in self._workers]
         busy = [worker for worker, share in shares if share]
         for worker in busy:  # before anything is sent, so that a failed start leaves no reply unread
             worker.ready()

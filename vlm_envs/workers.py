@@ -11,11 +11,12 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from vlm_envs.errors import WorkerError
+from vlm_envs.errors import ConfigError, WorkerError
 
 EnvFn = Callable[[], gym.Env[Any, Any]]
 
@@ -29,6 +30,25 @@ class Call(NamedTuple):
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = {}
     function: Callable[[Any], Any] | None = None
+
+
+def pack_calls(calls: Mapping[int, Call]) -> dict[int, bytes]:
+    """Returns calls as they are sent, one by one, so that one that cannot be read in the worker spoils no other.
+
+    Raises:
+        ConfigError: If a call cannot be pickled; nothing has been sent then.
+    """
+    packed = {}
+    for index, call in calls.items():
+        try:
+            packed[index] = bytes(ForkingPickler.dumps(call))
+        except Exception as error:  # an object's own `__reduce__` may raise anything
+            what = "function" if call.function is not None else f"call of {call.name!r}"
+            raise ConfigError(
+                f"The {what} for environment {index} cannot be sent to its worker: {type(error).__name__}: {error}. "
+                "Use a function defined at the top of a module and arguments that can be pickled, or workers='serial'."
+            ) from error
+    return packed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +138,14 @@ class EnvGroup:
                 self._broken.add(index)
             return _failure(error)
 
+    def run_packed(self, index: int, content: bytes) -> Reply:
+        """Returns the answer to a packed call; one that cannot be unpacked here is answered with the reason."""
+        try:
+            call: Call = pickle.loads(content)
+        except Exception as error:
+            return _failure(error)
+        return self.run(index, call)
+
     def close(self) -> None:
         """Closes every environment; one that cannot close does not keep the others open."""
         for index, env in self._envs.items():
@@ -135,17 +163,18 @@ def _send(pipe: Connection, index: int, reply: Reply) -> None:
         except Exception:
             reply = replace(reply, error=WorkerError(f"{type(reply.error).__name__}: {reply.error}"))
     try:
-        pipe.send((index, reply))
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
-        pipe.send((index, _failure(WorkerError(f"The answer cannot be pickled: {error}"))))
+        content = ForkingPickler.dumps((index, reply))
+    except Exception as error:  # an object's own `__reduce__` may raise anything
+        content = ForkingPickler.dumps((index, _failure(WorkerError(f"The answer cannot be pickled: {error}"))))
+    pipe.send_bytes(content)
 
 
 def serve(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
     """Serves environments over a pipe until it is closed; runs in the worker.
 
     Args:
-        pipe: First gives the descriptions (index -1), then takes `{index: Call}` and gives `(index, Reply)`
-            each.
+        pipe: First gives the descriptions (index -1), then takes what `pack_calls` makes and gives
+            `(index, Reply)` each.
         env_fns: What makes each environment, by its index in the batch.
     """
     try:
@@ -157,8 +186,8 @@ def serve(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
         try:
             _send(pipe, -1, Reply(value=group.describe()))
             while True:
-                for index, call in pipe.recv().items():
-                    _send(pipe, index, group.run(index, call))
+                for index, content in pipe.recv().items():
+                    _send(pipe, index, group.run_packed(index, content))
         finally:
             group.close()
     except (EOFError, OSError):

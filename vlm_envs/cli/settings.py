@@ -9,6 +9,9 @@ from typing import Any
 
 from vlm_envs.errors import ConfigError
 
+_WORDS = {"true": True, "false": False, "none": None}
+"""Literals in any case: `false` as a string would count as true."""
+
 
 def add_set_argument(parser: argparse.ArgumentParser) -> None:
     """Adds `--set NAME=VALUE`, which may be repeated."""
@@ -41,6 +44,6 @@ def _parse_setting(text: str) -> tuple[str, Any]:
     if not equals or not name.isidentifier():
         raise ConfigError(f"--set takes NAME=VALUE, such as num_boxes=2; got {text!r}.")
     try:
-        return name, ast.literal_eval(value)
+        return name, _WORDS[value.lower()] if value.lower() in _WORDS else ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return name, value

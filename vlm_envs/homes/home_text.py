@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -47,6 +48,9 @@ def read_home(content: Any) -> Home:
     rooms = _read_list(content["rooms"], "rooms", MAX_ROOMS, _read_room)
     if not rooms:
         raise LevelError("A home needs at least one room.")
+    for first, second in itertools.combinations(rooms, 2):
+        if _overlap(first, second):
+            raise LevelError(f"Rooms may share walls but not floor; {_sides(first)} and {_sides(second)} overlap.")
     doors = _read_list(content["doors"], "doors", MAX_DOORS, _read_door)
     for door in doors:
         if not any(has_door(room, door) for room in rooms):
@@ -104,6 +108,15 @@ def _read_room(item: list[Any]) -> Room:
         floor=read_name(values["floor"], "A room's floor", FLOORS),
         **sides,
     )
+
+
+def _overlap(first: Room, second: Room) -> bool:
+    is_beside = first.east <= second.west or second.east <= first.west
+    return not (is_beside or first.north <= second.south or second.north <= first.south)
+
+
+def _sides(room: Room) -> list[int]:
+    return [getattr(room, side) for side in _ROOM[1:5]]
 
 
 def _read_door(item: list[Any]) -> Door:

@@ -110,6 +110,10 @@ def test_a_closed_pipe_is_no_error():
     assert result.stderr == ""
 
 
+def test_true_false_and_none_may_be_written_in_any_case() -> None:
+    assert parse_settings(["a=false", "b=TRUE", "c=None", "d=none"]) == {"a": False, "b": True, "c": None, "d": None}
+
+
 def test_settings_are_literals_where_they_can_be():
     assert parse_settings(["num_boxes=2", "dim_room=(7, 7)", "split=val"]) == {
         "num_boxes": 2,

@@ -7,7 +7,7 @@ at those paths below the table's folder. Tables of the same columns as JSON line
 the image's path, so the questions of an image stay together.
 
 Answers in words are to be compared by a judge; by rule alone only the same words are right. Reading parquet needs
-pyarrow, which no extra brings.
+pyarrow: `pip install 'vlm-envs[parquet]'`.
 
 Not run on the original data here.
 """
@@ -78,8 +78,8 @@ def _parquet_rows(root: FileRoot, name: str) -> Iterator[tuple[str, Fields]]:
         pyarrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
     except ImportError as error:
         raise EngineUnavailableError(
-            f"Reading {name} needs pyarrow, which cannot be imported ({error}). Install it: pip install pyarrow; or "
-            "write the table as JSON lines."
+            f"Reading {name} needs pyarrow, which cannot be imported ({error}). Install it: "
+            "pip install 'vlm-envs[parquet]'; or write the table as JSON lines."
         ) from error
     try:
         with root.opened(name) as file:

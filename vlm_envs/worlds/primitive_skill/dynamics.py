@@ -49,7 +49,7 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
             level: As `dump` writes it.
 
         Raises:
-            LevelError: If it cannot be read, is of another task or is solved already.
+            LevelError: If it cannot be read, is of another task, is solved already or cannot be solved.
         """
         state = parse_level(level)
         if state.task != self.task:
@@ -58,6 +58,11 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
             )
         if is_solved(state):
             raise LevelError("A level must have something left to do; all its goals are met.")
+        if planner.plan(state) is None:
+            raise LevelError(
+                "A level must have a solution, but a cube, a target or the drawer that it is about is out of the arm's "
+                "reach; move it nearer to the middle of the table."
+            )
         return state
 
     def dump(self, state: PrimitiveSkillState) -> str:

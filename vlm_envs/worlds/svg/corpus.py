@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from os import PathLike
 from pathlib import Path
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.worlds.svg.markup import MAX_BYTES
 
 COLUMN = "Svg"
 """The column of a table that holds the markup, in upper or lower case."""
 
+_TABLES = (".parquet", ".csv", ".jsonl")
+_MAX_FIELD_CHARS = 1 << 30
+# What drawing programs write before the drawing; a document type that declares entities is left, and refused later
+_PROLOG = re.compile(
+    r"\ufeff?\s*(?:<\?xml\b[^>]*\?>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*(?:<!DOCTYPE\b[^>\[]*>\s*)?", re.DOTALL
+)
 _EXPECTED = (
-    f"Expected a folder of .svg files, a .csv file with a column {COLUMN!r}, or a .jsonl file of objects with a key "
-    f"{COLUMN!r}"
+    f"Expected a folder of .svg files, a .parquet or .csv file with a column {COLUMN!r}, a .jsonl file of objects with "
+    f"a key {COLUMN!r}, or a folder of such files"
 )
 
 
@@ -26,58 +35,101 @@ def load_icons(path: str) -> dict[str, tuple[str, ...]]:
     """Returns the icons of a folder or table, by split.
 
     An icon belongs to a split by a hash of its markup, so copies of an icon never lie in two splits. Icons larger
-    than a drawing may be are left out. What is read is kept for the next caller of this process.
+    than a drawing may be are left out, and so is what stands before `<svg`: XML declaration, comments and a document
+    type. What is read is kept for the next caller of this process.
 
     Args:
-        path: A folder, searched with its subfolders, or a `.csv` or `.jsonl` file with the columns of
-            svg-icons-simple, `Filename` and `Svg`; others are ignored. UTF-8.
+        path: A folder, searched with its subfolders for .svg files and, if it has none, for tables; or a table: a
+            `.parquet`, `.csv` or `.jsonl` file with the columns of svg-icons-simple, `Filename` and `Svg`; others are
+            ignored. UTF-8.
 
     Returns:
         Markup of each split in a fixed order, each icon once.
 
     Raises:
         ConfigError: If the path does not exist, is something else, or holds no icon.
+        EngineUnavailableError: If a table is parquet and pyarrow is not installed.
     """
+    if not isinstance(path, str | PathLike) or not str(path).strip():
+        raise ConfigError(f"data must be a path; got {path!r}. {_EXPECTED}.")
     source = Path(path)
     if not source.exists():
-        raise ConfigError(f"data={path!r} does not exist. {_EXPECTED}.")
-    try:
-        found = dict.fromkeys(text.strip() for text in _read(source))
-    except (UnicodeDecodeError, csv.Error, json.JSONDecodeError) as error:
-        raise ConfigError(f"data={path!r} cannot be read: {error}. {_EXPECTED}.") from error
+        raise ConfigError(f"data={str(path)!r} does not exist. {_EXPECTED}.")
+    found = dict.fromkeys(_PROLOG.sub("", text, count=1).strip() for text in _read(source))
     icons: dict[str, list[str]] = {split: [] for split in SPLITS}
     for markup in found:
         if "<svg" in markup and len(markup.encode(errors="replace")) <= MAX_BYTES:
             icons[split_of(markup.encode(errors="replace"))].append(markup)
     if not any(icons.values()):
-        raise ConfigError(f"data={path!r} holds no icon of at most {MAX_BYTES} bytes. {_EXPECTED}.")
+        raise ConfigError(f"data={str(path)!r} holds no icon of at most {MAX_BYTES} bytes. {_EXPECTED}.")
     return {split: tuple(markups) for split, markups in icons.items()}
 
 
 def _read(source: Path) -> Iterator[str]:
-    """Yields the markup of each icon of a source."""
+    """Yields the markup of each icon of a source; its errors name the file."""
     if source.is_dir():
-        yield from (file.read_text("utf-8") for file in sorted(source.rglob("*.svg")))
-    elif source.suffix == ".csv":
-        with source.open(encoding="utf-8", newline="") as lines:
-            table = csv.DictReader(lines)
-            column = _column(table.fieldnames or (), source)
-            yield from (row[column] or "" for row in table)
-    elif source.suffix == ".jsonl":
-        with source.open(encoding="utf-8") as lines:
-            for line in filter(str.strip, lines):
-                row = json.loads(line)
-                if not isinstance(row, dict):
-                    raise ConfigError(f"data={str(source)!r} has a line that is no object: {line[:60]!r}. {_EXPECTED}.")
-                yield str(row[_column(row, source)])
+        files = sorted(file for file in source.rglob("*") if file.is_file())
+        drawings = [file for file in files if file.suffix.lower() == ".svg"]
+        chosen = drawings or [file for file in files if file.suffix.lower() in _TABLES]
     else:
-        raise ConfigError(f"data={str(source)!r} has the ending {source.suffix!r}. {_EXPECTED}.")
+        chosen = [source]
+    for file in chosen:
+        try:
+            yield from _READERS.get(file.suffix.lower(), _read_unknown)(file)
+        except (OSError, ValueError, RecursionError, csv.Error) as error:
+            if isinstance(error, ConfigError):
+                raise
+            raise ConfigError(f"data={str(file)!r} cannot be read: {error}. {_EXPECTED}.") from error
+
+
+def _read_svg(file: Path) -> Iterator[str]:
+    yield file.read_text("utf-8-sig")
+
+
+def _read_csv(file: Path) -> Iterator[str]:
+    limit = csv.field_size_limit(_MAX_FIELD_CHARS)  # drawings too large for a turn must not spoil the others
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            table = csv.DictReader(lines)
+            column = _column(table.fieldnames or (), file)
+            markups = [row[column] or "" for row in table]
+    finally:
+        csv.field_size_limit(limit)
+    yield from markups
+
+
+def _read_json_lines(file: Path) -> Iterator[str]:
+    with file.open(encoding="utf-8-sig") as lines:
+        for line in filter(str.strip, lines):
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ConfigError(f"data={str(file)!r} has a line that is no object: {line[:60]!r}. {_EXPECTED}.")
+            yield str(row[_column(row, file)])
+
+
+def _read_parquet(file: Path) -> Iterator[str]:
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise EngineUnavailableError(
+            f"Reading {str(file)!r} needs pyarrow, which cannot be imported ({error}). Install it: "
+            "pip install 'vlm-envs[parquet]'; or write the table as .csv."
+        ) from error
+    column = _column(parquet.read_schema(file).names, file)
+    yield from (str(value or "") for value in parquet.read_table(file, columns=[column])[column].to_pylist())
+
+
+def _read_unknown(file: Path) -> Iterator[str]:
+    raise ConfigError(f"data={str(file)!r} has the ending {file.suffix!r}. {_EXPECTED}.")
+
+
+_READERS = {".svg": _read_svg, ".csv": _read_csv, ".jsonl": _read_json_lines, ".parquet": _read_parquet}
 
 
 def _column(names: Iterable[str], source: Path) -> str:
     """Returns the name of the column that holds the markup."""
     known = list(names)
     for name in known:
-        if name.lower() == COLUMN.lower():
+        if str(name).lower() == COLUMN.lower():
             return name
-    raise ConfigError(f"data={str(source)!r} has the columns {', '.join(known) or 'none'}. {_EXPECTED}.")
+    raise ConfigError(f"data={str(source)!r} has the columns {', '.join(known)[:200] or 'none'}. {_EXPECTED}.")

@@ -68,13 +68,18 @@ class SvgDynamics(Dynamics[SvgState, str]):
             GenerationError: If no such target was found.
             EngineUnavailableError: If cairosvg is not installed or cannot start.
         """
+        reason = "none is of this split"
         for _ in range(MAX_TRIES):
             markup = self._candidate(rng, split)
-            if split_of(markup.encode()) == split and not self.renderer.render(markup).is_blank:
+            if split_of(markup.encode(errors="replace")) != split:
+                continue
+            rendering = self.renderer.render(markup)
+            if not rendering.is_blank:
                 return SvgState(target=markup)
+            reason = f"of the last one, {rendering.error or 'nothing is seen on white paper'}"
         raise GenerationError(
-            f"No icon of split {split!r} can be drawn among {MAX_TRIES} of {self.data or 'the icons drawn at random'}. "
-            "Give more icons, or another difficulty."
+            f"No icon of split {split!r} can be drawn among {MAX_TRIES} of {self.data or 'the icons drawn at random'}: "
+            f"{reason}. Give more icons, or another difficulty."
         )
 
     def _candidate(self, rng: np.random.Generator, split: str) -> str:

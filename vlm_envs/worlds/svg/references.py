@@ -43,7 +43,7 @@ class _Expansion:
     """One walk through markup with the elements known so far."""
 
     def __init__(self, root: ET.Element, error: type[Exception]) -> None:
-        self._by_id = {element.get("id", ""): element for element in reversed(list(root.iter()))}
+        self._by_id = {name: element for element in reversed(list(root.iter())) if (name := element.get("id"))}
         self._known: dict[ET.Element, _Extent] = {}
         self._open: set[ET.Element] = set()
         self._error = error

@@ -48,9 +48,10 @@ class SvgWorld(World[SvgState, str]):
     the last drawing (the threshold is this project's; the paper reports mean similarities instead).
 
     ## Arguments
-    `difficulty="mixed"` or 1 to 5; `data=None`, a folder of .svg files or a .csv or .jsonl file with the column `Svg`
-    (such as a local copy of starvector/svg-icons-simple, the paper's data; read as UTF-8), split by a hash of each
-    markup; `resolution=224` pixels a side of each half; `scorer="structural"`, or `"module:factory"`, or an object with
+    `difficulty="mixed"` or 1 to 5; `data=None`, a folder of .svg files, a .parquet, .csv or .jsonl table with the
+    column `Svg`, or a folder of such tables (such as a local copy of starvector/svg-icons-simple, the paper's data;
+    parquet needs `pip install 'vlm-envs[parquet]'`), split by a hash of each markup; `resolution=224` pixels a
+    side of each half; `scorer="structural"`, or `"module:factory"`, or an object with
     `name` and `similarity(target, drawing)`; the checkout has `"judges.similarity:dreamsim"` and
     `"judges.similarity:dino"`, which load local weights; `second_scorer=None`, the same; `similarity_weight=5.0`;
     `second_weight=1e-4`; `success_threshold=0.95`; `render_timeout_s=2.0`; and those of every world: `prompt_format`,

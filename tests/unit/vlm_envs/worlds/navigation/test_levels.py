@@ -56,6 +56,8 @@ def test_a_level_is_short_and_loads_again() -> None:
         (changed(["home", "rooms", 0, 3], True), "whole number"),
         (changed(["home", "rooms", 0], [1]), r"A room is \[kind"),
         (changed(["home", "rooms", 0, 1], LEVEL["home"]["rooms"][0][3]), "two lattice steps"),
+        (changed(["home", "rooms"], [LEVEL["home"]["rooms"][0]] * 12), "overlap"),
+        (changed(["home", "rooms", 0, 4], LEVEL["home"]["rooms"][0][4] + 1), "overlap"),
         (changed(["home", "doors", 0, 1], 99), "must lie in a wall"),
         (changed(["home", "doors", 0, 0], 1), "true or false"),
         (changed(["home", "things", 0, 0], "Dragon"), "kind must be one of"),

@@ -9,6 +9,8 @@ import pytest
 
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import PLACE, TABLES
 from vlm_envs.errors import LevelError
+from vlm_envs.worlds.primitive_skill.dynamics import PrimitiveSkillDynamics
+from vlm_envs.worlds.primitive_skill.engine import EngineHandle
 from vlm_envs.worlds.primitive_skill.level_text import level_key, level_text, parse_level
 
 
@@ -50,3 +52,71 @@ def test_what_is_wrong_is_said(field: str, value: object, expected: str) -> None
 def test_no_text_raises_anything_else(text: str) -> None:
     with pytest.raises(LevelError):
         parse_level(text)
+
+
+def changed(path: list[str | int], value: object, task: str = "place") -> str:
+    """Returns a level of a task with one value replaced or added."""
+    level = json.loads(level_text(TABLES[task]))
+    place = level
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return json.dumps(level)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (changed(["cubes", 0, "position_m"], [True, False, 0.02]), "3 finite numbers"),
+        (changed(["cubes", 0, "position_m"], "123"), "3 finite numbers"),
+        (changed(["cubes", 0, "position_m"], ["1e-1", "0", "0.02"]), "3 finite numbers"),
+        (changed(["cubes", 0, "position_m"], json.loads(level_text(PLACE))["cubes"][1]["position_m"]), "one place"),
+        (changed(["cubes", 0, "colour"], ["red"]), "a text"),
+        (changed(["cubes", 0, "weight"], 3), "no 'weight'"),
+        (changed(["targets", 0, "position_mm"], [10**400, 0]), "a whole number"),
+        (changed(["targets", 0, "position_mm"], [1.5, 0]), "a whole number"),
+        (changed(["targets", 0, "position_mm"], "12"), "a whole number"),
+        (changed(["targets", 0, "position_mm"], [80, 100]), "left of the right one"),
+        (changed(["goals", 1, "cube"], 1.9), "a whole number"),
+        (changed(["goals", 1, "cube"], True), "a whole number"),
+        (changed(["goals", 1, "where"], 0), "one a cube and a target"),
+        (changed(["goals", 0, "where"], 0, "stack"), "no cube on itself"),
+        (changed(["goals", 0, "where"], 10**400, "align"), "a whole number"),
+        (changed(["drawer", "open_m"], 99, "drawer"), "a drawer that is shut or open"),
+        (changed(["drawer", "open_m"], -1, "drawer"), "a drawer that is shut or open"),
+        (changed(["drawer", "y_mm"], 10**400, "drawer"), "a whole number"),
+        (changed(["held"], 0.9), "a whole number"),
+        (changed(["phrasing"], 0.5), "a whole number"),
+        (changed(["outcome"], {"a": 1}), "a text"),
+        (changed(["outcome"], "two\nlines"), "one line"),
+        (changed(["outcome"], "x" * 201), "one line"),
+        (changed(["qpos"], [100.0] * 9), "joints"),
+        (changed(["colour"], "red"), "no 'colour'"),
+    ],
+)
+def test_no_level_is_read_as_something_else(text: str, expected: str) -> None:
+    with pytest.raises(LevelError, match=expected):
+        parse_level(text)
+
+
+@pytest.mark.parametrize("level", [3, b"{}", {"task": "place"}, ["place"]])
+def test_a_level_that_is_no_text_is_explained(level: object) -> None:
+    with pytest.raises(LevelError, match=f"got .* of type {type(level).__name__}"):
+        parse_level(level)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "task"),
+    [
+        (["cubes", 0, "position_m"], [0, 0, -0.5], "place"),
+        (["cubes", 0, "position_m"], [0, 0, 0.5], "stack"),
+        (["cubes", 0, "position_m"], [9.9, 9, 0.02], "drawer"),
+        (["targets", 0, "position_mm"], [400, -100], "place"),
+        (["drawer", "y_mm"], 900, "drawer"),
+    ],
+)
+def test_a_table_that_cannot_be_solved_is_refused(path: list[str | int], value: object, task: str) -> None:
+    dynamics = PrimitiveSkillDynamics(task=task, engine=EngineHandle())
+    assert dynamics.load(level_text(TABLES[task])) == TABLES[task]
+    with pytest.raises(LevelError, match="out of the arm's reach"):
+        dynamics.load(changed(path, value, task))

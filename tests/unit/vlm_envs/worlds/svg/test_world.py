@@ -241,7 +241,10 @@ def test_icons_of_a_users_own_are_drawn(form, tmp_path):
         ("icons.csv", "", "has the columns none"),
         ("icons.jsonl", '{"Svg": ', "cannot be read"),
         ("icons.jsonl", "[1]\n", "no object"),
-        ("icons.parquet", "PAR1", "ending '.parquet'"),
+        ("icons.parquet", "PAR1", "icons.parquet' cannot be read"),
+        ("icons.txt", "<svg/>", "ending '.txt'"),
+        ("icons.jsonl", "[" * 100_000, "cannot be read"),
+        ("icons.jsonl", '{"Svg": ' + "1" * 5_000 + "}", "cannot be read"),
         ("icons.csv", "Filename,Svg\na,nothing\n", "holds no icon"),
     ],
 )
