@@ -43,7 +43,7 @@ test: $(DEV_READY) ## Lint, type check and run every test.
 	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest --numprocesses auto
 
 soak: $(DEV_READY) ## Run the slow proofs (oracles over hundreds of seeds); not part of `make test`.
-	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 0
+	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 14400
 
 lint: $(DEV_READY) ## Lint and type check.
 	"$(PYTHON)" -m ruff check .
