@@ -109,6 +109,21 @@ def require_positive(what: str, value: object, *, minimum: int = 1) -> int:
     return value
 
 
+def require_flag(what: str, value: object) -> bool:
+    """Returns `value` if it is True or False, else raises: `"no"` would count as true.
+
+    Args:
+        what: The argument's name, for the message.
+        value: What came.
+
+    Raises:
+        ConfigError: If `value` is neither.
+    """
+    if not isinstance(value, bool):
+        raise ConfigError(f"{what} must be True or False; got {value!r}.")
+    return value
+
+
 def require_finite(what: str, value: object) -> float:
     """Returns `value` if it is a finite number, else raises.
 

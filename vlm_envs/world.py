@@ -23,6 +23,7 @@ from vlm_envs.errors import (
     did_you_mean,
     require_choice,
     require_finite,
+    require_flag,
     require_positive,
 )
 from vlm_envs.formats import ResponseFormat
@@ -87,6 +88,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         self.max_turns = require_positive("max_turns", max_turns)
         self.max_actions_per_turn = require_positive("max_actions_per_turn", max_actions_per_turn)
         self.max_steps = None if max_steps is None else require_positive("max_steps", max_steps)
+        wants_example = require_flag("prompt_example", prompt_example)
         self.format_reward = require_finite("format_reward", format_reward)
         self.render_mode = render_mode
         self.briefing = Briefing(
@@ -97,7 +99,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             separator=task.grammar.separator,
             expected_action=task.grammar.expected,
             response_format=self.response_format,
-            state_help=task.representation_help[self.representation] if prompt_example else "",
+            state_help=task.representation_help[self.representation] if wants_example else "",
             max_actions_per_turn=self.max_actions_per_turn,
             max_turns=self.max_turns,
             opening=task.opening,

@@ -291,3 +291,19 @@ def test_bad_arguments_say_what_to_do(name: str, value: object, hint: str) -> No
     with pytest.raises(ConfigError, match=hint) as caught:
         world(**{name: value})
     assert str(caught.value).startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "name"),
+    [
+        ("VLM/Sokoban-v0", "prompt_example"),
+        ("VLM/FrozenLake-v0", "is_slippery"),
+        ("VLM/Navigation-v0", "require_visible"),
+        ("VLM/PrimitiveSkill-v0", "show_positions"),
+        ("VLM/ZoomQA-v0", "blank_crops"),
+        ("VLM/RewardJudging-v0", "tools"),
+    ],
+)
+def test_a_word_is_no_switch(env_id, name):
+    with pytest.raises(ConfigError, match=f"{name} must be True or False; got 'no'"):
+        make(env_id, **{name: "no"})

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, LevelError, require_positive
+from vlm_envs.errors import ConfigError, LevelError, require_flag, require_positive
 from vlm_envs.grids.directions import Direction
 from vlm_envs.parts import Dynamics
 from vlm_envs.worlds.frozen_lake import generator, solver
@@ -48,7 +48,7 @@ class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
     ) -> None:
         """Checks the configuration and reads `desc`."""
         self.size = require_positive("size", size, minimum=2)
-        self.is_slippery = is_slippery
+        self.is_slippery = require_flag("is_slippery", is_slippery)
         if not 0 < frozen_probability <= 1:
             raise ConfigError(f"frozen_probability must be in (0, 1]; got {frozen_probability!r}.")
         self.frozen_probability = frozen_probability

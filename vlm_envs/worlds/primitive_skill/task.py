@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from vlm_envs.errors import require_flag
 from vlm_envs.parts import Task
 from vlm_envs.worlds.primitive_skill import phrases, state_text
 from vlm_envs.worlds.primitive_skill.actions import GRAMMAR, Primitive, Skill
@@ -45,7 +46,7 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
     representation_help = _HELP
 
     def __init__(self, *, task: str, show_positions: bool = True) -> None:
-        self.task, self.show_positions = task, show_positions
+        self.task, self.show_positions = task, require_flag("show_positions", show_positions)
         matching = ("Which position belongs to which thing is for you to see in the picture.",)
         self.rules = (
             "pick closes the gripper at the centre of a thing and lifts it; place lowers what is held until it stands "

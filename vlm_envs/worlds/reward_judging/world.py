@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require_flag
 from vlm_envs.inquiries.desk import PictureDesk
 from vlm_envs.inquiries.sample import SampleSource
 from vlm_envs.inquiries.sources import resolve_source
@@ -113,7 +113,7 @@ class RewardJudgingWorld(InquiryWorld):
             goal="Judge responses to a request.",
             source=chosen,
             desk=desk,
-            strategies=strategies("direct", *(("arm",) if tools else ())),
+            strategies=strategies("direct", *(("arm",) if require_flag("tools", tools) else ())),
             prompt_format=prompt_format or ("arm" if tools else "direct"),
             task_type=JudgingTask,
             **world_kwargs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from vlm_envs.errors import ConfigError, did_you_mean, require_choice
+from vlm_envs.errors import ConfigError, did_you_mean, require_choice, require_flag
 from vlm_envs.factories import made_by
 from vlm_envs.inquiries.datasets import dataset_source
 from vlm_envs.inquiries.desk import PictureDesk
@@ -104,6 +104,7 @@ class ZoomQAWorld(InquiryWorld):
         if dataset is not None and folder is not None:
             source = dataset_source(dataset, folder)
         require_choice("views", views, VIEWS)
+        require_flag("blank_crops", blank_crops)
         if views != "both" and prompt_format != "ivgr_views":
             raise ConfigError(f"views is of prompt_format 'ivgr_views'; got {views!r} with {prompt_format!r}.")
         scenes = SceneSource(
