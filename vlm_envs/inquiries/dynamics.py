@@ -10,7 +10,7 @@ from vlm_envs.answers import AnswerKey, score_answer
 from vlm_envs.inquiries.desk import Desk
 from vlm_envs.inquiries.sample import SampleSource
 from vlm_envs.inquiries.state import Act, Answer, Inquiry, Zoom
-from vlm_envs.inquiries.strategies import Strategy
+from vlm_envs.inquiries.strategy import Strategy
 from vlm_envs.parts import Dynamics
 from vlm_envs.tools.coordinates import Box, OriginalPixels, convert, pixel_rectangle
 from vlm_envs.tools.pictures import Exhibit

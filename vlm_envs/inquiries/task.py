@@ -13,7 +13,7 @@ from vlm_envs.errors import require_finite
 from vlm_envs.formats import INQUIRY_FORMATS, SECTION_MEANING, TOOL_OUTPUT_TAGS
 from vlm_envs.inquiries.desk import Desk
 from vlm_envs.inquiries.state import Act, Answer, CallTool, Inquiry, Zoom
-from vlm_envs.inquiries.strategies import Strategy
+from vlm_envs.inquiries.strategy import Strategy
 from vlm_envs.inquiries.view import REPRESENTATIONS
 from vlm_envs.parsing import ActionGrammar
 from vlm_envs.parts import Task

@@ -16,7 +16,7 @@ from vlm_envs.inquiries.desk import Desk
 from vlm_envs.inquiries.dynamics import right_answer
 from vlm_envs.inquiries.paper import written_sheet
 from vlm_envs.inquiries.state import Inquiry
-from vlm_envs.inquiries.strategies import Strategy, written_evidence
+from vlm_envs.inquiries.strategy import Strategy, written_evidence
 from vlm_envs.parts import View
 from vlm_envs.tools.pictures import Exhibit, Picture, within_budget
 from vlm_envs.tools.sheets import stitched_row

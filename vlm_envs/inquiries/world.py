@@ -10,7 +10,7 @@ from vlm_envs.inquiries.desk import Desk
 from vlm_envs.inquiries.dynamics import InquiryDynamics
 from vlm_envs.inquiries.sample import SampleSource
 from vlm_envs.inquiries.state import Act, Inquiry
-from vlm_envs.inquiries.strategies import Strategy
+from vlm_envs.inquiries.strategy import Strategy
 from vlm_envs.inquiries.task import InquiryTask
 from vlm_envs.inquiries.view import InquiryView
 from vlm_envs.tools.upscale import LanczosUpscaler

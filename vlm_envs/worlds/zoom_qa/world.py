@@ -10,8 +10,9 @@ from vlm_envs.factories import made_by
 from vlm_envs.inquiries.datasets import dataset_source
 from vlm_envs.inquiries.desk import PictureDesk
 from vlm_envs.inquiries.sample import SampleSource
+from vlm_envs.inquiries.second_looks import VIEWS, Views, ViewsStrategy
 from vlm_envs.inquiries.sources import resolve_source
-from vlm_envs.inquiries.strategies import STRATEGIES, VIEWS, Views, ViewsStrategy
+from vlm_envs.inquiries.strategies import STRATEGIES
 from vlm_envs.inquiries.world import InquiryWorld
 from vlm_envs.scenes.questions import CATEGORIES
 from vlm_envs.scenes.settings import SETTINGS

@@ -11,7 +11,8 @@ from vlm_envs.answers import AnswerKey
 from vlm_envs.errors import LevelError
 from vlm_envs.inquiries.desk import PictureDesk
 from vlm_envs.inquiries.sample import Evidence, Sample
-from vlm_envs.inquiries.strategies import STRATEGIES, Views, ViewsStrategy
+from vlm_envs.inquiries.second_looks import Views, ViewsStrategy
+from vlm_envs.inquiries.strategies import STRATEGIES
 from vlm_envs.inquiries.world import InquiryWorld
 from vlm_envs.splits import split_of
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
