@@ -23,11 +23,27 @@ MAX_CROPS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZoomStrategy(Strategy):
+class LooksTwice(Strategy):
+    """A first turn that names regions of the first picture, and a second one that answers."""
+
+    max_turns: int = 2
+
+    def space(self, sample: Sample, desk: Desk) -> Space | None:
+        """Returns pixels of the picture as shown."""
+        return desk.shown_pixels(sample)
+
+    def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
+        """Returns one look at everything that the answer rests on, or at the middle where nothing can be named."""
+        if state.calls or state.num_passed:
+            return ()
+        return (Zoom(zoom_boxes(state.sample, desk)),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZoomStrategy(LooksTwice):
     """Mags-RL: regions are named in the first thought, and come back enlarged for a second one."""
 
     name: str = "mags"
-    max_turns: int = 2
     expected: str = "one list of boxes within <zoom> and </zoom>"
 
     def rules(self, desk: Desk) -> tuple[str, ...]:
@@ -41,10 +57,6 @@ class ZoomStrategy(Strategy):
     def readers(self) -> Mapping[str, Reader]:
         """Returns the reader of the first thought."""
         return {"think": read_zoom}
-
-    def space(self, sample: Sample, desk: Desk) -> Space | None:
-        """Returns pixels of the picture as shown."""
-        return desk.shown_pixels(sample)
 
     def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
         """Returns the valid boxes: ordered, inside, and under 40 % of the picture's area."""
@@ -64,12 +76,6 @@ class ZoomStrategy(Strategy):
         """Returns one list of boxes in its tags."""
         return f"<zoom>[{', '.join(map(write_box, action.boxes))}]</zoom>"
 
-    def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
-        """Returns one zoom into the regions of the evidence, or into the middle of the picture where there is none."""
-        if state.calls or state.num_passed:
-            return ()
-        return (Zoom(zoom_boxes(state.sample, desk)),)
-
     def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
         """Returns a first thought that says what to look for, or a second one that says what was seen.
 
@@ -87,7 +93,7 @@ class ZoomStrategy(Strategy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViewsStrategy(Strategy):
+class ViewsStrategy(LooksTwice):
     """iVGR at test time: what was boxed in a first thought comes back as views, and a second one is in words.
 
     Source: iVGR, section 3.4 and Table 4. The paper's second pass starts anew with the picture, the crops and the crop
@@ -98,7 +104,6 @@ class ViewsStrategy(Strategy):
     """
 
     name: str = "ivgr_views"
-    max_turns: int = 2
     expected: str = "boxes [x1, y1, x2, y2] in the thought"
     views: Views = "both"
 
@@ -113,10 +118,6 @@ class ViewsStrategy(Strategy):
     def readers(self) -> Mapping[str, Reader]:
         """Returns the reader of the first thought; boxes in the second one are nothing but words."""
         return {"think": read_boxes}
-
-    def space(self, sample: Sample, desk: Desk) -> Space | None:
-        """Returns pixels of the picture as shown."""
-        return desk.shown_pixels(sample)
 
     def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
         """Returns every box as far as it is in the picture, and last the smallest one around them all.
@@ -145,12 +146,6 @@ class ViewsStrategy(Strategy):
             "union": "the region around everything you boxed",
         }
         return f"Closer views: {order[self.views]}."
-
-    def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
-        """Returns one look at everything that the answer rests on, or at the middle of the picture."""
-        if state.calls or state.num_passed:
-            return ()
-        return (Zoom(zoom_boxes(state.sample, desk)),)
 
     def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
         """Returns a first thought that leads up to the boxes, or a second one of what was seen."""
