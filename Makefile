@@ -22,7 +22,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test soak lint format docs speed play clean
+.PHONY: help install drivers train test soak lint format docs pages speed play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -56,6 +56,9 @@ format: $(DEV_READY) ## Format the code and fix what can be fixed by itself.
 
 docs: $(DEV_READY) ## Build the documentation into site/.
 	"$(PYTHON)" -m mkdocs build --strict
+
+pages: $(DEV_READY) ## Write the parts of docs/ that come from docstrings, examples and worlds.
+	"$(PYTHON)" -m docs.pages --pictures
 
 speed: $(TRAIN_READY) ## Measure speed on this machine.
 	"$(PYTHON)" -m benchmarks speed

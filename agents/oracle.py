@@ -11,6 +11,7 @@ import numpy as np
 
 from agents.agent import Response
 from vlm_envs.errors import SolverLimitError
+from vlm_envs.parts import Dynamics
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector import VectorWorld
 from vlm_envs.world import World
@@ -106,6 +107,16 @@ class OracleAgent(_WorldReader):
                 for action, is_wrong in zip(plan, wrong, strict=True)
             ]
         return plan
+
+
+def has_planner(world: World[Any, Any]) -> bool:
+    """Returns whether somebody wrote how a world's levels are solved; without, an oracle's actions are random."""
+    return type(world.dynamics).plan is not Dynamics.plan
+
+
+def has_careless_planner(world: World[Any, Any]) -> bool:
+    """Returns whether a world has a plan that overlooks what makes it hard; without, careless is perfect."""
+    return type(world.dynamics).careless_plan is not Dynamics.careless_plan
 
 
 class _Future:

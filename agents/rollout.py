@@ -29,58 +29,102 @@ def rollout(
         N trajectories, in the order of the worlds. A world that crashed ends its episode as truncated.
     """
     observations, infos = worlds.reset(seed=list(seeds))
-    current: list[Observation] = list(observations)
-    info: list[dict[str, Any]] = list(infos["env"])
-    start_hashes = [each["state_hash"] for each in info]
+    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"])
+    return [played[row] for row in range(len(seeds))]
+
+
+def try_rollout(
+    agent: Agent,
+    worlds: VectorWorld,
+    seeds: Sequence[int],
+    *,
+    env_ids: Sequence[str],
+) -> list[Trajectory | None]:
+    """Plays one episode in every world of a batch that can be started.
+
+    Args:
+        agent: Who acts.
+        worlds: N worlds, in any mix.
+        seeds: N reset seeds; siblings of a group share theirs.
+        env_ids: N registered ids, for the record.
+
+    Returns:
+        N trajectories, in the order of the worlds; None for a world that could not be reset, not even in a worker
+        started anew. A world that crashed later ends its episode as truncated.
+    """
+    observations, infos = worlds.try_reset(seed=list(seeds))
+    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"])
+    return [played.get(row) for row in range(len(seeds))]
+
+
+def is_lost(trajectory: Trajectory | None) -> bool:
+    """Returns whether an episode's worker failed, at its start or on the way, so that it tells nothing of the agent."""
+    return trajectory is None or any("worker_error" in turn.info for turn in trajectory.turns)
+
+
+def _play(
+    agent: Agent,
+    worlds: VectorWorld,
+    seeds: Sequence[int],
+    env_ids: Sequence[str],
+    observations: Sequence[Observation],
+    infos: Sequence[dict[str, Any]],
+) -> dict[int, Trajectory]:
+    """Returns the episodes of the worlds that were started, by their number."""
+    current, info = list(observations), list(infos)
+    started = [row for row in range(len(seeds)) if "worker_error" not in info[row]]
+    start_hashes = {row: info[row]["state_hash"] for row in started}
     turns: list[list[Turn]] = [[] for _ in seeds]
     agent.start(worlds)
-    live = list(range(len(seeds)))
+    live = list(started)
     while live:
         responses = agent.respond(live, [current[row] for row in live])
         actions: list[str | None] = [None] * len(seeds)
         for row, response in zip(live, responses, strict=True):
             actions[row] = response.text
-        next_observations, rewards, terminated, truncated, infos = worlds.step(actions)
+        next_observations, rewards, terminated, truncated, next_infos = worlds.step(actions)
         for row, response in zip(live, responses, strict=True):
             turns[row].append(
                 _turn(
                     current[row],
-                    info[row]["state"],
+                    info[row],
                     response,
                     float(rewards[row]),
                     bool(terminated[row]),
                     bool(truncated[row]),
-                    infos["env"][row],
+                    next_infos["env"][row],
                 )
             )
-            current[row], info[row] = next_observations[row], infos["env"][row]
+            current[row], info[row] = next_observations[row], next_infos["env"][row]
         live = [row for row in live if not (terminated[row] or truncated[row])]
-    return [
-        Trajectory(
+    return {
+        row: Trajectory(
             env_id=env_ids[row],
-            seed=seed,
+            seed=seeds[row],
             turns=tuple(turns[row]),
             final_observation=current[row],
             start_state_hash=start_hashes[row],
             policy_version=agent.policy_version,
         )
-        for row, seed in enumerate(seeds)
-    ]
+        for row in started
+    }
 
 
 def _turn(
     observation: Observation,
-    state: dict[str, Any],
+    seen: dict[str, Any],
     response: Response,
     reward: float,
     terminated: bool,
     truncated: bool,
     info: dict[str, Any],
 ) -> Turn:
-    """Returns one turn from what was shown, said and answered."""
+    """Returns one turn from what was shown (`seen` is the world's `info` of it), said and answered (`info`)."""
     return Turn(
         observation=observation,
-        state=state,
+        state=seen["state"],
+        state_text=seen.get("state_text"),
+        optimal_actions_left=seen.get("optimal_actions_left"),
         response_text=response.text,
         stop_reason=response.stop_reason,
         prompt_ids=response.prompt_ids,

@@ -1,4 +1,4 @@
-"""`python -m benchmarks speed [--only NAME …] [--quick] [--json FILE]`."""
+"""`python -m benchmarks speed [--only NAME …] [--quick] [--json FILE]`, and `python -m benchmarks bilevel_variants`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command is None:
         parser.print_help()
         return EXIT_USAGE
+    if arguments.command == "bilevel_variants":
+        return _bilevel_variants(arguments)
     try:
         names = checked_names(arguments.only)
     except ValueError as error:
@@ -38,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure this project.")
-    commands = parser.add_subparsers(dest="command", metavar="{speed}")
+    commands = parser.add_subparsers(dest="command", metavar="{speed,bilevel_variants}")
     speed = commands.add_parser(
         "speed",
         help="how fast its parts are on this machine",
@@ -48,7 +50,33 @@ def _parser() -> argparse.ArgumentParser:
     speed.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these benchmarks and no others")
     speed.add_argument("--quick", action="store_true", help="a smoke run; its numbers mean little")
     speed.add_argument("--json", type=Path, metavar="FILE", help="also write rows and machine to a file")
+    variants = commands.add_parser(
+        "bilevel_variants",
+        help="which variant of bi-level GAE trains better",
+        description="Seeds of a recipe under each variant, one thread a run, compared on validation levels. Run again, "
+        "it goes on where it was interrupted.",
+    )
+    variants.add_argument("--recipe", default="frozenlake_tiny", help="what is trained (default: %(default)s)")
+    variants.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4], metavar="SEED", help="run seeds")
+    variants.add_argument("--num-iterations", type=int, metavar="N", help="of each run (default: the recipe's)")
+    variants.add_argument("--num-val-episodes", type=int, default=256, metavar="N", help="levels played afterwards")
+    variants.add_argument("--num-at-once", type=int, default=2, metavar="N", help="runs at the same time")
+    variants.add_argument("--output", default="runs/bilevel_variants", metavar="DIR", help="where the runs go")
+    variants.add_argument("--json", type=Path, metavar="FILE", help="numbers (default: DIR/comparison.json)")
     return parser
+
+
+def _bilevel_variants(arguments: argparse.Namespace) -> int:
+    # Imported here, because speed benchmarks must not need torch
+    from benchmarks.bilevel_variants import Comparison, report
+
+    settings = {name: value for name, value in vars(arguments).items() if name not in ("command", "json")}
+    try:
+        report(Comparison(**{**settings, "seeds": tuple(arguments.seeds)}), arguments.json)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    return 0
 
 
 def _speed(names: Sequence[str], *, quick: bool, json_path: Path | None) -> int:

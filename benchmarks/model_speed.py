@@ -17,7 +17,8 @@ import transformers
 
 from agents.hf.agent import HFAgent, load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.sampler import SamplingConfig, vision_inputs
+from agents.hf.sampler import vision_inputs
+from agents.hf.sampling import SamplingConfig
 from agents.hf.tiny import save_tiny
 from benchmarks import advantages_speed
 from benchmarks.measure import Row, median_times_s

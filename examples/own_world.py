@@ -120,7 +120,7 @@ class BulbWorld(World[Bulbs, int]):
 
     def __init__(self, **world_kwargs: Any) -> None:
         super().__init__(BulbDynamics(), BulbView(), BulbTask(), **world_kwargs)
-        self._make_observation_space((CELL_PX, NUM_BULBS * CELL_PX, 3))
+        self.set_picture_shape((CELL_PX, NUM_BULBS * CELL_PX, 3))
 
 
 gym.register("Own/Bulbs-v0", entry_point=f"{__name__}:BulbWorld")

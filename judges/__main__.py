@@ -3,18 +3,20 @@
 import argparse
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from judges.calibration import examples_of, measure_agreement, report
+from judges.batches import BatchJudge, Claim
+from judges.calibration import Agreement, examples_of, measure_agreement, report
 from judges.chance import ChanceBaseline, measure_chance, start_states
-from judges.exact import ExactJudge
+from judges.exact import ExactJudge, JudgeScore
 from judges.rules import rules_of
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.formats import REPRESENTATIONS
 
 if TYPE_CHECKING:
-    from judges.llm import EndpointConfig
+    from judges.llm import ChatClient, EndpointConfig
 
 _TABLE = "{:<27} {:<17} {:>6} {:>11} {:>13} {:>9}"
 
@@ -26,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
         arguments: command line without the program's name; from the process by default.
 
     Returns:
-        Exit status: 0, or 2 for a mistake in the arguments.
+        Exit status: 0, or 2 for a mistake in the arguments and for a model that gives nothing to report on.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -74,6 +76,10 @@ def _add_calibrate(calibrate: argparse.ArgumentParser) -> None:
     )
     model.add_argument("--cache-dir", type=Path, help="keep replies here; asking again then costs nothing")
     model.add_argument("--max-parallel", type=int, default=8)
+    model.add_argument(
+        "--max-attempts", type=int, default=5, help="requests for one reply before it is out (default 5)"
+    )
+    model.add_argument("--timeout-s", type=float, default=60.0, help="longest time for one reply (default 60)")
     model.add_argument("--requests-per-minute", type=float)
     model.add_argument("--prompt-price", type=float, default=0.0, help="USD per million prompt tokens")
     model.add_argument("--completion-price", type=float, default=0.0, help="USD per million completion tokens")
@@ -93,8 +99,66 @@ def _row(baseline: ChanceBaseline) -> str:
 
 def _print_score(options: argparse.Namespace) -> None:
     text = sys.stdin.read() if options.text == "-" else options.text
-    score = ExactJudge(options.world, options.representation).score(text, json.loads(options.state))
+    score = ExactJudge(options.world, options.representation).score(text, _state(options.state))
     print(f"F1 {score.f1:.3f} from {score.num_facts_read} facts read ({score.reason})")
+
+
+def _state(text: str) -> dict[str, Any]:
+    """Returns a state from JSON."""
+    try:
+        state = json.loads(text)
+    except ValueError:
+        state = None
+    if not isinstance(state, dict):
+        raise ConfigError(
+            "--state takes a world's whole state as a JSON object, the one that its info['state'] holds, such as "
+            f"'{{\"player_position\": [3, 2], …}}'; got {text!r}."
+        )
+    return state
+
+
+class _FirstAlone:
+    """Asks a judge's first question alone: that nobody is there need not be found out hundreds of times."""
+
+    def __init__(self, judge: BatchJudge, client: "ChatClient", options: argparse.Namespace) -> None:
+        self._judge, self._client, self._options = judge, client, options
+
+    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
+        """Score one text."""
+        return self._judge.score(text, state)
+
+    def score_many(self, claims: Sequence[Claim]) -> list[JudgeScore]:
+        """Score the first claim and, if there was an answer, the others."""
+        scores = self._judge.score_many(claims[:1])
+        _require_somebody(self._client, scores[0].reason, self._options)
+        return [*scores, *self._judge.score_many(claims[1:])]
+
+
+def _require_somebody(client: "ChatClient", reason: str, options: argparse.Namespace) -> None:
+    """Stops where no request so far had an answer of any kind.
+
+    Raises:
+        ConfigError: the endpoint is not there, or refuses.
+    """
+    usage = client.usage
+    if usage.num_outages == usage.num_questions and usage.num_unreadable == 0:
+        raise ConfigError(
+            f"Nothing came from {options.model} at {options.base_url} in {usage.num_requests} attempts ({reason}). Is "
+            "the endpoint up, and are --model, --base-url and --api-key-variable right?"
+        )
+
+
+def _require_verdicts(agreement: Agreement, options: argparse.Namespace) -> None:
+    """Refuses to report shares of nothing.
+
+    Raises:
+        ConfigError: there is not one verdict.
+    """
+    if agreement.num_judged == 0:
+        raise ConfigError(
+            f"{options.model} at {options.base_url} gave no verdict on any of {agreement.num_outages} texts, so there "
+            "is no agreement to report. Does the model keep to the form that its prompt asks for?"
+        )
 
 
 def _print_calibration(options: argparse.Namespace) -> None:
@@ -114,7 +178,8 @@ def _print_calibration(options: argparse.Namespace) -> None:
     judge_type = DirectJudge if options.method == "direct" else ExtractionJudge
     with ChatClient(_endpoint(options)) as client:
         model = judge_type(client, options.env_id, options.skill, options.representation)
-        agreement = measure_agreement(examples, model, threshold=options.threshold)
+        agreement = measure_agreement(examples, _FirstAlone(model, client, options), threshold=options.threshold)
+        _require_verdicts(agreement, options)
         print(report(agreement, f"{title}{options.model}, {options.method}, {options.skill}", str(client.usage)))
 
 
@@ -122,11 +187,21 @@ def _print_agentic_calibration(options: argparse.Namespace) -> None:
     """Lets a judge that looks decide on single responses of RewardJudging, right ones and flawed ones."""
     from judges.agentic import AgenticJudge, chat_generate
     from judges.agentic.calibration import measure_verdicts
+    from judges.agentic.generate import Unavailable, Utterance
     from judges.llm import ChatClient
 
     with ChatClient(_endpoint(options)) as client:
-        judge = AgenticJudge(chat_generate(client))
+        generate = chat_generate(client)
+
+        def generate_if_somebody_is_there(utterances: Sequence[Utterance]) -> str | Unavailable:
+            reply = generate(utterances)
+            if isinstance(reply, Unavailable):
+                _require_somebody(client, reply.reason, options)
+            return reply
+
+        judge = AgenticJudge(generate_if_somebody_is_there)
         measured = measure_verdicts(judge, options.env_id, num_cases=options.num_states, seed=options.seed)
+        _require_verdicts(measured, options)
         title = f"{options.env_id}, {options.num_states} single responses, {options.model} with tools"
         print(report(measured, title, str(client.usage)))
 
@@ -142,6 +217,8 @@ def _endpoint(options: argparse.Namespace) -> "EndpointConfig":
         api_key_variable=options.api_key_variable,
         cache_dir=options.cache_dir,
         max_parallel=options.max_parallel,
+        max_attempts=options.max_attempts,
+        timeout_s=options.timeout_s,
         requests_per_minute=options.requests_per_minute,
         usd_per_million_prompt_tokens=options.prompt_price,
         usd_per_million_completion_tokens=options.completion_price,

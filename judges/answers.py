@@ -5,6 +5,7 @@ type); Mags-RL, appendix A.2 (refusals, graded judge). What rules can compare is
 """
 
 import re
+import string
 from typing import Protocol
 
 from judges.exact import JudgeScore
@@ -90,6 +91,16 @@ def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> Judg
     if said in ("", "refusal"):
         return JudgeScore(f1=0.0, reason="refused" if said else "no answer, or one that is too long")
     return _best_of([on_rubric(judge(key.question, truth, answer or ""), GRADES) for truth in key.answers])
+
+
+def question_with_options(key: AnswerKey) -> str:
+    """Returns the question and, without which a letter means nothing, its options, one a line."""
+    return "\n".join((key.question, *lettered_options(key)))
+
+
+def lettered_options(key: AnswerKey) -> tuple[str, ...]:
+    """Returns `A. red`, `B. blue` and so on; nothing where the options are unknown."""
+    return tuple(f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, key.options, strict=False))
 
 
 def _ask(answer: str, key: AnswerKey, judge: AnswerJudge | None) -> JudgeScore:

@@ -52,7 +52,10 @@ class RolloutArchive:
 
     @property
     def hit_rate(self) -> float:
-        """Part of the lookups so far that found a reference; NaN before the first."""
+        """Part of the lookups so far that found a reference of an earlier step; NaN before the first.
+
+        Source: iVGR, figure 4 (d): how often historical rollouts serve as references, 0 throughout the first epoch.
+        """
         return self._num_hits / self._num_lookups if self._num_lookups else math.nan
 
     def offer(self, query_id: str, text: str, box_reward: float) -> bool:
@@ -72,11 +75,16 @@ class RolloutArchive:
         self._references[query_id] = Reference(text=text, box_reward=box_reward)
         return True
 
-    def look_up(self, query_id: str) -> Reference | None:
-        """Return a query's reference, None when there is none yet; counted in the hit rate."""
+    def look_up(self, query_id: str, *, is_new: bool = False) -> Reference | None:
+        """Return a query's reference, None when there is none yet; counted in the hit rate.
+
+        Args:
+            query_id: the query.
+            is_new: whether the reference was archived in this very step, as `offer` said: then it is no hit.
+        """
         found = self._references.get(query_id)
         self._num_lookups += 1
-        self._num_hits += found is not None
+        self._num_hits += found is not None and not is_new
         return found
 
     def state_dict(self) -> dict[str, Any]:

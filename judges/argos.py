@@ -23,7 +23,6 @@ Source: Argos, section 3.1, equations 1-9; appendix C for curation. Pins and dev
 """
 
 import math
-import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Protocol, TypeVar
@@ -31,7 +30,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from judges.answers import AnswerJudge, match_answer
+from judges.answers import AnswerJudge, match_answer, question_with_options
 from judges.grounding import GroundedResponse, Moment, Point, Segment, read_response
 from judges.reward import Reward
 from vlm_envs.answers import AnswerKey
@@ -255,7 +254,7 @@ def argos_reward(text: str, key: AnswerKey, teachers: Teachers, config: ArgosCon
         return gated_mean(accuracy.f1, None, None, config)
     reasoning = None
     if teachers.likelihood is not None:
-        log_probs = teachers.likelihood(_asked(key), response.reasoning, response.answer or "")
+        log_probs = teachers.likelihood(question_with_options(key), response.reasoning, response.answer or "")
         reasoning = None if log_probs is None else reasoning_quality(log_probs)
         if reasoning is None:
             return Reward.outage("the likelihood teacher gave no log-probabilities")
@@ -327,12 +326,6 @@ def _grounding(response: GroundedResponse, teachers: Teachers, config: ArgosConf
         score = spatial_score(response.points, teachers.mask, config.space) if teachers.mask is not None else None
     # A label that means nothing to the teacher must not be worth more than one that does.
     return 0.0 if score is None and config.require_points and teachers.mask is not None else score
-
-
-def _asked(key: AnswerKey) -> str:
-    """The question and, without which a letter means nothing, its options."""
-    options = zip(string.ascii_uppercase, key.options, strict=False)
-    return "\n".join((key.question, *(f"{letter}. {text}" for letter, text in options)))
 
 
 def _mean(scores: Sequence[float]) -> float | None:

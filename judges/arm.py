@@ -5,7 +5,8 @@ in a transcript: a model that writes `<tool_response>` itself has called nothing
 
 Source: ARM-Thinker, section 3.3.2, equations 4 and 5; section 3.2 for the filters. The paper prints no weights.
 Pins: 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success; a wrong format earns nothing at all; a wrong answer without
-a call, a case that equation 5 leaves out, earns the format reward.
+a call, a case that equation 5 leaves out, earns the format reward. An episode that ends without an answer is not in the
+format, in either stage: the authors' released code reads R_format off the last response, a thought and an answer.
 """
 
 from collections import Counter
@@ -47,8 +48,8 @@ class ArmOutcome:
     """What an episode came to.
 
     Attributes:
-        format_correct: whether every response had the asked format.
-        answer: the final answer's score, in [0, 1]; 0 when there was no answer.
+        format_correct: whether every response had the asked format, and the last one answered.
+        answer: the final answer's score, in [0, 1].
         calls: the environment's records, in order; calls to unknown tools or with broken arguments are no records
             of success, and whether they are records at all is the environment's to say.
     """

@@ -234,6 +234,10 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else math.nan
 
 
+def _shown(share: float) -> str:
+    return "undefined" if math.isnan(share) else f"{share:.3f}"
+
+
 def report(agreement: Agreement, title: str, cost: str) -> str:
     """The agreement as text for a terminal.
 
@@ -243,11 +247,11 @@ def report(agreement: Agreement, title: str, cost: str) -> str:
         cost: what the judge used up.
 
     Returns:
-        A few lines.
+        A few lines; what has no value, such as kappa where chance agrees in full, is called undefined.
     """
     low, high = agreement.accuracy_interval
     texts = ", ".join(
-        f"{kind} {agreement.mean_scores[kind]:.3f} (n={count})" for kind, count in agreement.num_texts.items()
+        f"{kind} {_shown(agreement.mean_scores[kind])} (n={count})" for kind, count in agreement.num_texts.items()
     )
     return "\n".join(
         (
@@ -255,9 +259,9 @@ def report(agreement: Agreement, title: str, cost: str) -> str:
             f"{'':<12}{'judged right':>14}{'judged wrong':>14}",
             f"{'right text':<12}{agreement.num_true_yes:>14}{agreement.num_false_no:>14}",
             f"{'wrong text':<12}{agreement.num_false_yes:>14}{agreement.num_true_no:>14}",
-            f"accuracy     {agreement.accuracy:.3f}, 95 % interval {low:.3f} to {high:.3f} (Wilson)",
-            f"kappa        {agreement.kappa:.3f} (Cohen; chance agreement {agreement.chance_agreement:.3f})",
-            f"chance       {agreement.constant_accuracy:.3f}, accuracy of the best constant verdict",
+            f"accuracy     {_shown(agreement.accuracy)}, 95 % interval {low:.3f} to {high:.3f} (Wilson)",
+            f"kappa        {_shown(agreement.kappa)} (Cohen; chance agreement {_shown(agreement.chance_agreement)})",
+            f"chance       {_shown(agreement.constant_accuracy)}, accuracy of the best constant verdict",
             *((f"mean scores  {texts}",) if texts else ()),
             f"outages      {agreement.num_outages}",
             f"cost         {cost}",

@@ -1,11 +1,13 @@
 """Consistency of two thoughts by their words: iVGR's alpha where no model judges.
 
-A stand-in that is free and reproducible, for generated scenes whose facts are said in few words. What a language model
-would see as a paraphrase it takes for another content; `judges.llm.ConsistencyJudge` asks one.
+A stand-in that is free and reproducible, for generated scenes whose facts are said in few words. Contradictions are
+looked for by rule first. What a language model would see as a paraphrase it takes for another content;
+`judges.llm.ConsistencyJudge` asks one.
 """
 
 import re
 
+from judges.contradictions import contradiction, own_contradiction
 from judges.exact import JudgeScore
 from judges.sections import MAX_TEXT_CHARS
 from vlm_envs.tools.written_boxes import find_boxes
@@ -29,10 +31,14 @@ _COMMON = frozenset(
 
 def content_words(text: str) -> frozenset[str]:
     """The words of a text that say what is in a picture: no boxes, no tags, nothing that every thought says."""
+    return frozenset(_WORD.findall(_plain(text).casefold())) - _COMMON
+
+
+def _plain(text: str) -> str:
+    """A text without its boxes and tags."""
     text = text[:MAX_TEXT_CHARS]
     without_boxes = _BRACKETS.sub(lambda match: " " if find_boxes(match.group()) else match.group(), text)
-    without_tags = re.sub(r"<[^<>]{0,200}>", " ", without_boxes)
-    return frozenset(_WORD.findall(without_tags.casefold())) - _COMMON
+    return re.sub(r"<[^<>]{0,200}>", " ", without_boxes)
 
 
 def word_consistency(question: str, reference: str, text: str, temperature: float = 0.0) -> JudgeScore:
@@ -46,11 +52,14 @@ def word_consistency(question: str, reference: str, text: str, temperature: floa
 
     Returns:
         1 for the same content, 0.7 where it omits or adds, 0.3 for both and for a list of all words there are, 0 where
-        hardly anything is shared.
+        it contradicts the reference or hardly shares anything with it.
 
-    Source: iVGR, section 3.3, for the grades. Pins: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; a
-    reference without content words is matched by any text.
+    Source: iVGR, section 3.3, for the grades. Pins: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; what contradicts is
+    `judges.contradictions`' to say; a reference without content words is matched by any text that does not.
     """
+    said_plainly = _plain(text)
+    if contrary := contradiction(_plain(reference), said_plainly) or own_contradiction(said_plainly):
+        return JudgeScore(f1=0.0, reason=f"contradicts: {contrary}")
     asked = content_words(question)
     expected, said = content_words(reference) - asked, content_words(text) - asked
     if not expected:

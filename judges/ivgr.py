@@ -12,7 +12,8 @@ Source: iVGR, sections 3.2 and 3.3, equations 1-4; appendix B for the batch. Pin
 - Boxes are looked for in the thoughts only: an answer that is a list of four numbers is no box.
 - Consistency is paid whatever the format and the answer are, as equation 3 is a plain sum.
 - Of several judgements those that are outages are left out; the rollout is masked only when all are.
-- Shares of a batch are rounded down to whole box samples; general samples fill up.
+- A batch holds whole box samples, each under both prompts, and general samples fill up; over the batches the shares
+  are exact. `training.shares` does the same for groups of a run.
 """
 
 import math
@@ -77,7 +78,7 @@ class Query:
     """One training query.
 
     Attributes:
-        query_id: names the query across epochs.
+        query_id: names the query across epochs, and among all data sets of a run.
         key: the true answer, with the question for the judges.
         true_boxes: boxes of the objects asked about, in the coordinate space that the model is asked to write;
             empty for general samples, which run in the textual stream only.
@@ -239,8 +240,8 @@ def score_query(
             grounded=(), textual=tuple(textual_reward(text, query, None, answer_judge) for text in textual)
         )
     grounded_rewards = tuple(grounded_reward(text, query, answer_judge) for text in grounded)
-    offer_best(archive, query.query_id, grounded, grounded_rewards)
-    reference = archive.look_up(query.query_id)
+    is_new = offer_best(archive, query.query_id, grounded, grounded_rewards)
+    reference = archive.look_up(query.query_id, is_new=is_new)
     scores = [consistency_score(text, query.key.question, reference, consistency_judge, config) for text in textual]
     return ScoredQuery(
         grounded=grounded_rewards,
@@ -256,6 +257,7 @@ def mix_batch(
     batch_size: int,
     rng: np.random.Generator,
     box_percent: int = BOX_SAMPLE_PERCENT,
+    iteration: int = 0,
 ) -> tuple[tuple[SampleT, Stream], ...]:
     """Draw one batch: box samples under both prompts, general samples under the textual one.
 
@@ -265,6 +267,7 @@ def mix_batch(
         batch_size: prompts in the batch.
         rng: draws without replacement.
         box_percent: box samples per hundred prompts, 0 to 50; 45 makes 90 % of the batch.
+        iteration: number of the batch, from 0: what one batch rounds down a later one makes up.
 
     Returns:
         Sample and stream of each prompt: the box samples' pairs, grounded first, then the general samples.
@@ -278,7 +281,8 @@ def mix_batch(
     require_positive("batch_size", batch_size)
     if not 0 <= box_percent <= 50:
         raise ConfigError(f"box_percent must be from 0 to 50, for each box sample is used twice; got {box_percent}.")
-    num_box = box_percent * batch_size // 100
+    so_far = box_percent * batch_size * iteration // 100
+    num_box = min(box_percent * batch_size * (iteration + 1) // 100 - so_far, batch_size // 2)
     num_general = batch_size - 2 * num_box
     for name, pool, count in (("box", box_samples, num_box), ("general", general_samples, num_general)):
         if len(pool) < count:

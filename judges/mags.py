@@ -24,12 +24,19 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from judges.answers import AnswerJudge, extract_answer, grade_answer, match_answer
+from judges.answers import (
+    AnswerJudge,
+    extract_answer,
+    grade_answer,
+    lettered_options,
+    match_answer,
+    question_with_options,
+)
 from judges.boxes import count_zoomable
 from judges.exact import JudgeScore
 from judges.reward import Reward
 from judges.sections import MAX_TEXT_CHARS, sole_section
-from vlm_envs.answers import AnswerKey, normalise
+from vlm_envs.answers import AnswerKey, chosen_letter, normalise
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.tools.written_boxes import read_box_list
 
@@ -212,7 +219,8 @@ def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | Non
 
     Args:
         reading: the rollout, read.
-        key: the truth. Whatever its kind, a full point needs the truth's own words.
+        key: the truth. Whatever its kind, a full point needs the truth's own words; of a choice these are its letter,
+            the option's text or both, and an answer that chooses another option is wrong, unasked.
         judge: grades 0, 0.25, 0.5, 0.75 or 1; asked only where the words differ. None: no half points.
 
     Returns:
@@ -222,14 +230,22 @@ def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | Non
     """
     if normalise(reading.answer or "") in ("", "refusal"):
         return JudgeScore(f1=0.0, reason="no answer in the format, or a refusal")
-    exact = AnswerKey(kind="exact", answers=key.answers, question=key.question)
-    same_words = match_answer(reading.answer, exact)
-    if judge is None or same_words.f1 == 1.0:
+    words = key if key.kind == "choice" else AnswerKey(kind="exact", answers=key.answers, question=key.question)
+    same_words = match_answer(reading.answer, words)
+    has_chosen = key.kind == "choice" and chosen_letter(reading.answer or "", key) is not None
+    if judge is None or same_words.f1 == 1.0 or has_chosen:
         return same_words
-    grade = grade_answer(reading.answer, exact, judge)
+    grade = grade_answer(reading.answer, _in_words(key), judge)
     if not grade.available:
         return grade
     return JudgeScore(f1=0.5 * (grade.f1 >= MIN_GRADE), reason=f"graded {grade.f1}")
+
+
+def _in_words(key: AnswerKey) -> AnswerKey:
+    """A key as a judge can read it: a choice with its options, and the right one's text beside its letter."""
+    options = {text[0].casefold(): text for text in lettered_options(key)}
+    answers = tuple(options.get(normalise(answer), answer) for answer in key.answers)
+    return AnswerKey(kind="exact", answers=answers, question=question_with_options(key))
 
 
 def mags_reward(

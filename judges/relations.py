@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linear_sum_assignment
 
 from judges.scenes import PLAYER, Cell, Scene, cells_at
 from judges.tally import Tally
@@ -116,6 +115,8 @@ def _assignments(claims: RelationClaims, kind: str, cells: Mapping[str, tuple[Ce
     names, real = claims.names_of_kind(kind), cells[kind]
     fewer, more = sorted((len(names), len(real)))
     if math.perm(more, fewer) > _MAX_PAIRINGS:
+        from scipy.optimize import linear_sum_assignment  # Rare, and slow to import.
+
         pairing = {THE_PLAYER: cells[PLAYER][0]}
         matrix = _correct_matrix([claims.by_object.get(name, {}) for name in names], real, pairing)
         rows, columns = linear_sum_assignment(matrix, maximize=True)
@@ -158,6 +159,8 @@ def _best_total(matrix: _CountMatrix) -> int:
     if min(matrix.shape, default=0) <= 1:
         # One row or column needs no assignment, and this is the usual case on the training path.
         return int(matrix.max(initial=0))
+    from scipy.optimize import linear_sum_assignment  # Not the usual case, and slow to import.
+
     return int(matrix[linear_sum_assignment(matrix, maximize=True)].sum())
 
 

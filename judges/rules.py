@@ -5,8 +5,12 @@
 The grid worlds share `GridRules` and differ by their scene; a world of another kind brings rules of its own.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Protocol
+
+import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
 from judges.bearings.rules import BearingRules
 from judges.cells import read_structured, read_symbolic, tally_cells
@@ -17,6 +21,7 @@ from judges.scenes import SCENES, Scene, scene_name
 from judges.tally import Part, Tally
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.formats import Representation
+from vlm_envs.registration import NAMESPACE, VARIANTS, WORLDS
 
 
 class Rules(Protocol):
@@ -91,16 +96,65 @@ RULES: dict[str, Rules] = {
 
 UNJUDGED: dict[str, str] = {
     "SVG": "Its state is a drawing, which the world's own reward compares as a whole; the paper judges no text of it. "
-    "Train it with judge.grounding_weight=0, judge.worldmodeling_weight=0 and judge.repetition_penalty=0."
+    "Training leaves the judge's terms out for it."
 }
 """Worlds without an exact judge, and why."""
+
+
+def judged_name(world: str) -> str:
+    """Finds the name that a world's rules are kept under.
+
+    Args:
+        world: `Navigation`, `VLM/Navigation-v0`, `vlm_envs:VLM/Navigation-v0`, or an id of one's own.
+
+    Returns:
+        An id that has rules of its own, whole; the name of a world of this package, also where the id is another
+        registration of it, in whatever namespace, or of a subclass; otherwise the id without its module.
+    """
+    env_id = world.rpartition(":")[2]
+    if env_id in RULES:
+        return env_id
+    registered = gym.registry.get(env_id)
+    if registered is None:
+        return scene_name(env_id) if env_id.rpartition("/")[0] in ("", NAMESPACE) else env_id
+    base_id = _base_id(registered.entry_point)
+    if base_id is None:
+        return env_id
+    return scene_name(env_id if env_id in WORLDS or env_id in VARIANTS else base_id)
+
+
+def _base_id(entry_point: object) -> str | None:
+    """Returns the id of the world of this package that an entry point makes; None if it makes somebody else's.
+
+    Args:
+        entry_point: What Gymnasium knows: text, a class (a subclass is judged as its base) or arguments bound to one.
+    """
+    known = {ours: env_id for env_id, (ours, _) in WORLDS.items()}
+    if isinstance(entry_point, str):
+        if entry_point in known:
+            return known[entry_point]
+        try:
+            entry_point = load_env_creator(entry_point)
+        except Exception:  # whatever somebody else's module raises on import; making the world says it
+            return None
+    while isinstance(entry_point, functools.partial):
+        entry_point = entry_point.func
+    bases = entry_point.__mro__ if isinstance(entry_point, type) else ()
+    names = (f"{base.__module__}:{base.__qualname__}" for base in bases)
+    return next((known[name] for name in names if name in known), None)
+
+
+def has_rules(world: str) -> bool:
+    """Returns whether a world's texts can be judged by rule; takes what `rules_of` takes."""
+    return (name := judged_name(world)) in SCENES or name in RULES
 
 
 def rules_of(world: str) -> Rules:
     """Find a world's rules by its name or by an env id.
 
     Args:
-        world: `Navigation`, `VLM/Navigation-v0` or `vlm_envs:VLM/Navigation-v0`.
+        world: `Navigation`, `VLM/Navigation-v0` or `vlm_envs:VLM/Navigation-v0`; an id of one's own for what
+            `RULES[id]` holds, or for another registration of a world of this package or of a subclass.
 
     Returns:
         The rules.
@@ -108,7 +162,7 @@ def rules_of(world: str) -> Rules:
     Raises:
         ConfigError: the world has no exact judge, or nothing has that name.
     """
-    name = scene_name(world)
+    name = judged_name(world)
     if name in SCENES:
         return GridRules(SCENES[name])
     if name in RULES:
@@ -117,6 +171,7 @@ def rules_of(world: str) -> Rules:
         raise ConfigError(f"{world!r} has no exact judge. {UNJUDGED[name]}")
     known = (*SCENES, *RULES)
     raise ConfigError(
-        f"No scene for {world!r}, and no rules of its own.{did_you_mean(name, known)} "
-        f"Judged worlds: {', '.join(known)}. Add one to judges.scenes.SCENES or judges.rules.RULES."
+        f"There are no rules to judge {world!r} by.{did_you_mean(name, known)} "
+        f"Judged worlds: {', '.join(known)}. For a world of your own: "
+        f"judges.rules.RULES[{world.rpartition(':')[2]!r}] = its Rules."
     )

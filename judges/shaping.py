@@ -11,10 +11,10 @@ makes its turn unavailable: it is to be masked, for a zero would teach the polic
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from judges.batches import Claim, score_many
+from judges.batches import Claim, score_together
 from judges.exact import ExactJudge, Judge, JudgeScore
 from judges.repetition import RepetitionConfig, RepetitionPenalty
 from vlm_envs.errors import ConfigError
@@ -96,11 +96,13 @@ class ShapedTurn:
         rewards: reward of each term by name; all 0 where the turn is unavailable.
         available: False where a judge could not answer and the turn is to be masked.
         reasons: what the judge said of each section, for logs.
+        scores: each judged section's score in [0, 1], before weights; a section without a text to judge has none.
     """
 
     rewards: Mapping[str, float]
     available: bool
     reasons: Mapping[Section, str]
+    scores: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
@@ -245,7 +247,7 @@ def shape(
 def _score_sections(
     turns: Sequence[JudgedTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
 ) -> list[dict[Section, JudgeScore]]:
-    """The scores of each turn's sections; a judge gets all of its texts in one call."""
+    """The scores of each turn's sections; judges of one model ask about all texts at once."""
     places: dict[int, list[tuple[int, Section]]] = {}
     claims: dict[int, list[Claim]] = {}
     judges: dict[int, Judge] = {}
@@ -258,8 +260,9 @@ def _score_sections(
                 places.setdefault(id(judge), []).append((index, section))
                 claims.setdefault(id(judge), []).append((text, turn.truth(section)))
     scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
-    for key, judge in judges.items():
-        for (index, section), score in zip(places[key], score_many(judge, claims[key]), strict=True):
+    judged = score_together([(judge, claims[key]) for key, judge in judges.items()])
+    for key, column in zip(judges, judged, strict=True):
+        for (index, section), score in zip(places[key], column, strict=True):
             scores[index][section] = score
     return scores
 
@@ -278,4 +281,5 @@ def _shaped(scored: ScoredTurn, rewards: dict[str, float]) -> ShapedTurn:
         rewards=rewards if available else dict.fromkeys(rewards, 0.0),
         available=available,
         reasons={section: score.reason for section, score in scored.scores.items()},
+        scores={section: score.f1 for section, score in scored.scores.items() if score.available},
     )

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import tyro
 
-from training.checkpoint import LATEST, has_checkpoint
+from training.command_line import Recipe, configured, find_recipe, option_value
 from training.config import RunConfig
-from training.curate import CurateConfig, make_data_set
+from training.curate_config import CurateConfig
+from training.errors import NonFiniteGradientError
 from training.recipes import RECIPES
-from training.report import build_report
-from training.run import make_cold_start, prepare, train
-from vlm_envs.errors import did_you_mean
+from training.resume import check_same_run, saved_config
+from vlm_envs.errors import VLMEnvsError, did_you_mean
 
 COMMANDS = {
     "cold_start": "rebuild a recipe's cold start",
@@ -31,26 +31,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status: 0 for success, 2 for a mistake on the command line or in the configuration, 130 when interrupted.
+        Exit status: 0 for success, 1 for a training that cannot go on, 2 for a mistake on the command line or in the
+        configuration, 130 when interrupted.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
-        if name in RECIPES:
-            _run_recipe(name, rest)
-        elif name == "cold_start":
-            _cold_start(rest)
-        elif name == "curate":
-            _curate(rest)
-        elif name == "report":
-            _report(rest)
+        if name in COMMANDS:
+            {"cold_start": _cold_start, "curate": _curate, "report": _report}[name](rest)
         elif name in ("-h", "--help"):
             print(_usage())
         else:
-            known = [*RECIPES, *COMMANDS]
-            print(f"Unknown recipe {name!r}.{did_you_mean(name, known)}\n{_usage()}", file=sys.stderr)
-            return 2
-    except (ValueError, FileNotFoundError, FileExistsError) as error:
+            recipe, options = find_recipe(words)
+            if recipe is None:
+                known = [*RECIPES, *COMMANDS]
+                print(f"Unknown recipe {name!r}.{did_you_mean(name, known)}\n{_usage()}", file=sys.stderr)
+                return 2
+            _run_recipe(recipe, options)
+    except NonFiniteGradientError as error:
+        print(f"stopped: {error}", file=sys.stderr)
+        return 1
+    except (VLMEnvsError, ValueError, FileNotFoundError, FileExistsError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
@@ -59,26 +60,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run_recipe(name: str, words: list[str]) -> None:
+def _run_recipe(recipe: Recipe, words: list[str]) -> None:
     resume = "--resume" in words
-    config = _configured(name, [word for word in words if word != "--resume"])
-    is_named = any(word.split("=")[0] == "--name" for word in words)
-    if not resume and not is_named:
+    words = [word for word in words if word != "--resume"]
+    config = _resumed(recipe, words) if resume else configured(recipe, words)
+    from training.run import train  # Only now: a mistake on the command line need not wait for torch.
+
+    if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
     train(config, resume=resume)
 
 
+def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
+    """Returns the configuration of the run of this name with the command line's changes, if it may have them."""
+    default = None if _asks_for_help(words) else recipe.make()
+    if default is None:
+        return configured(recipe, words)
+    output, name = (option_value(words, f"--{key}") or getattr(default, key) for key in ("output", "name"))
+    directory = Path(output) / name
+    config = configured(recipe, words, replace(saved_config(directory), output=output, name=name))
+    check_same_run(config, directory)
+    return config
+
+
+def _asks_for_help(words: list[str]) -> bool:
+    return "-h" in words or "--help" in words
+
+
 def _free_name(config: RunConfig) -> str:
     """Returns the recipe's name, or with the first number that no finished or resumable run has."""
+    from training.checkpoint import LATEST, has_checkpoint
+
     names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
     return next(name for name in names if not has_checkpoint(Path(config.output) / name / LATEST))
 
 
 def _cold_start(words: list[str]) -> None:
-    if not words or words[0] not in RECIPES:
-        raise ValueError(f"cold_start takes a recipe ({', '.join(RECIPES)}) and its options; got {words[:1]}.")
-    config = replace(_configured(words[0], words[1:]), model=None)
+    recipe, options = find_recipe(words)
+    if recipe is None:
+        raise ValueError(
+            f"cold_start takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
+            f"{words[:1]}."
+        )
+    config = replace(configured(recipe, options), model=None)
+    from training.run import make_cold_start, prepare
+    from training.start import ready
+
     prepare(config)
+    config, told = ready(config, imitates=True)
+    print(*told, sep="\n", end="\n" if told else "")
     directory = Path(config.output) / f"{config.name}_cold_start"
     make_cold_start(config, directory, writer=None)
     print(f"Cold start: {directory}")
@@ -86,6 +116,8 @@ def _cold_start(words: list[str]) -> None:
 
 def _curate(words: list[str]) -> None:
     config = tyro.cli(CurateConfig, args=words, prog="python -m training curate", description=CurateConfig.__doc__)
+    from training.curate import make_data_set
+
     directory, result = make_data_set(config)
     print(result)
     print(f"Data set: {directory}")
@@ -96,24 +128,22 @@ def _curate(words: list[str]) -> None:
 
 
 def _report(words: list[str]) -> None:
-    if len(words) != 1:
+    if not words:
         raise ValueError("report takes one run directory, such as runs/frozenlake_tiny.")
-    print(build_report(words[0]))
+    from training.report.command import ReportConfig, write_report
 
-
-def _configured(name: str, words: list[str]) -> RunConfig:
-    """Returns a recipe's configuration with the command line's changes."""
-    return tyro.cli(
-        RunConfig,
-        default=RECIPES[name](),
-        args=words,
-        prog=f"python -m training {name}",
-        description=" ".join((RECIPES[name].__doc__ or "").split()) + " Add --resume to go on with an interrupted run.",
-    )
+    config = tyro.cli(ReportConfig, args=words, prog="python -m training report", description=ReportConfig.__doc__)
+    write_report(config)
 
 
 def _usage() -> str:
-    lines = ["usage: python -m training RECIPE [--options] [--resume]", "", "recipes:"]
+    lines = [
+        "usage: python -m training RECIPE [--options] [--resume]",
+        "       python -m training my_module:My/World-v0 [--options]   a world of your own, or any other, by its id",
+        "       python -m training --recipe my_recipe.py [--options]   a recipe of your own",
+        "",
+        "recipes:",
+    ]
     lines += [f"  {name:18} {(recipe.__doc__ or '').strip().splitlines()[0]}" for name, recipe in RECIPES.items()]
     lines += ["", "commands:", *(f"  {name:18} {text}" for name, text in COMMANDS.items())]
     return "\n".join([*lines, "", "Options of a recipe: python -m training RECIPE --help"])

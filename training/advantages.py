@@ -63,16 +63,16 @@ def bilevel_gae(
             that a row does not have are ignored.
         token_rewards_BT: float `(B, T)`, reward of each generated token, in practice the KL penalty.
         values_BT: float `(B, T)`, value of the prefix before token `t`.
-        turn_end_values_BK: float `(B, K)`, value of the prefix that includes the last token of the turn;
-            read by `paper` only.
+        turn_end_values_BK: float `(B, K)`, value of the prefix that includes the last token of the turn, before
+            its outcome is seen; read by `paper` only, which needs the critic to learn it (`turn_end_returns`).
         turn_index_BT: integer `(B, T)`, turn of each generated token in `[0, K)` and -1 elsewhere. It
             never falls along a row. A turn without a token is skipped together with its reward.
         gamma_turn: discount between turns, in `[0, 1]`.
         lambda_turn: GAE decay between turns, in `[0, 1]`.
         gamma_token: discount between the tokens of a turn, in `[0, 1]`.
         lambda_token: GAE decay between the tokens of a turn, in `[0, 1]`.
-        bootstrap_values_B: float `(B,)`, value of the state after the last turn: the critic's estimate
-            for truncated rows and 0 for terminated ones. All 0 when absent.
+        bootstrap_values_B: float `(B,)`, value of the state after the last turn, its outcome seen: the
+            critic's estimate for truncated rows and 0 for terminated ones. All 0 when absent.
         variant: `paper` or `released`.
 
     Returns:
@@ -83,8 +83,9 @@ def bilevel_gae(
             out of order, or an unknown variant.
 
     Source: VAGEN, Algorithm 2 (`paper`); the authors' public code (`released`). Deviations: the paper
-    takes the value after the last turn as 0, here truncated rows may bootstrap; the critic target, which
-    Algorithm 2 leaves open, follows Algorithm 1; the public code whitens, this function does not.
+    takes the value after the last turn as 0, here truncated rows may bootstrap; the critic targets, which
+    Algorithm 2 leaves open, follow Algorithm 1, those at turn ends see `turn_end_returns`; the public code
+    whitens, this function does not.
     """
     if variant not in get_args(BilevelVariant):
         raise ValueError(f"variant: expected 'paper' or 'released', got {variant!r}.")
@@ -138,8 +139,9 @@ def token_gae(
 ) -> tuple[Tensor, Tensor]:
     """Estimate advantages token by token, stepping over the tokens that the policy did not generate.
 
-    The next value and next advantage of a token come from the next generated token of its row. With a
-    mask that covers observations too, this is PPO without observation masking.
+    The next value and next advantage of a token come from the next generated token of its row. With
+    `advantage.mask="all"` the mask covers observations too (`batch.with_observations_as_actions`): PPO
+    without observation masking.
 
     Args:
         rewards_BT: float `(B, T)`; see `place_turn_rewards` and `place_trajectory_reward`.

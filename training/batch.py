@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.hf.chat import ChatEncoder, observation_images
+from agents.hf.chat import ChatEncoder, PromptSegment, observation_images
 from vlm_envs.trajectory import Trajectory, Turn
 
 OBSERVED = -1
@@ -23,12 +23,19 @@ class Batch:
     Attributes:
         input_ids_BT: int64, prompt and response tokens in order, padded on the right.
         attention_mask_BT: int64, 1 for tokens that are not padding.
-        turn_index_BT: int64, the turn of each generated token, -1 elsewhere.
-        sampler_logprobs_BT: float32, of generated tokens as they were drawn, 0 elsewhere.
-        turn_rewards_BK: float32, what each turn earned (raw reward plus shaping), 0 for turns a row does not have.
+        turn_index_BT: int64, the turn of each generated token, learnt from or not; -1 elsewhere. After
+            `with_observations_as_actions`, of each token that counts as generated.
+        sampler_logprobs_BT: float32, of generated tokens as they were drawn, 0 elsewhere; NaN where a token counts as
+            generated that nobody drew.
+        turn_rewards_BK: float32, what each turn earned (raw reward plus shaping), 0 for turns a row does not have. A
+            row with an infinite or NaN one is masked whole, see `usable_B`.
+        trainable_BK: bool, False masks a turn from every loss (its judge was out); what it earned still counts for the
+            turns before it. True for turns a row does not have.
         terminated_B: bool, whether the world ended (no bootstrap).
+        has_final_B: bool, whether the row goes on after its last turn with the final observation and the opening of a
+            next answer, observed and unlearned: V at its last token is what the state it was truncated in is worth.
         group_index_B: int64, which rows are siblings.
-        trainable_B: bool, False masks a row from every loss (a worker crashed, a judge was out).
+        trainable_B: bool, False masks a row from every loss (a worker crashed, a judge was out all along).
         pixel_values_ND: float32[patches, patch_dim], all pictures of all rows, flat.
         image_grid_thw_I3: int64, one row per picture.
         row_image_offsets: B + 1 integers; row b owns pictures `[offsets[b], offsets[b + 1])`.
@@ -44,7 +51,9 @@ class Batch:
     turn_index_BT: Tensor
     sampler_logprobs_BT: Tensor
     turn_rewards_BK: Tensor
+    trainable_BK: Tensor
     terminated_B: Tensor
+    has_final_B: Tensor
     group_index_B: Tensor
     trainable_B: Tensor
     pixel_values_ND: Tensor
@@ -65,6 +74,7 @@ class Batch:
                 assert value.ndim == 2 and len(value) == grid[0], (
                     f"{field.name} has shape {tuple(value.shape)}, expected {grid[0]} rows of turns"
                 )
+        assert not (self.has_final_B & self.terminated_B).any(), "nothing follows where the world ended"
         offsets, num_images = self.row_image_offsets, len(self.image_grid_thw_I3)
         assert len(offsets) == grid[0] + 1 and (offsets[0], offsets[-1]) == (0, num_images), (
             f"row_image_offsets {offsets} do not share out {num_images} pictures to {grid[0]} rows"
@@ -83,8 +93,34 @@ class Batch:
 
     @property
     def response_mask_BT(self) -> Tensor:
-        """bool, True at generated tokens of trainable rows: what losses and statistics run over."""
-        return (self.turn_index_BT >= 0) & self.trainable_B[:, None]
+        """bool, True at generated tokens of trainable turns and rows: what losses and statistics run over."""
+        return (self.turn_index_BT >= 0) & self.usable_B[:, None] & self._of_turn(self.trainable_BK)
+
+    @property
+    def finite_B(self) -> Tensor:
+        """bool, True for rows whose rewards are finite, and so is every sum of them."""
+        return self.turn_rewards_BK.abs().sum(-1).isfinite()
+
+    @property
+    def usable_B(self) -> Tensor:
+        """bool, True for trainable rows with finite rewards: only these are learnt from, or read at all."""
+        return self.trainable_B & self.finite_B
+
+    @property
+    def comparable_B(self) -> Tensor:
+        """bool, True for rows whose total is known, every turn of them judged: what siblings may be compared by."""
+        return self.usable_B & self.trainable_BK.all(-1)
+
+    def _of_turn(self, x_BK: Tensor) -> Tensor:
+        """Returns each token's turn's entry; what stands at tokens without a turn means nothing."""
+        return x_BK.gather(1, self.turn_index_BT.clamp(min=0))
+
+    @property
+    def turn_mask_BK(self) -> Tensor:
+        """bool, True for trainable turns of trainable rows: those with a token in `response_mask_BT`."""
+        learnt_BT = torch.where(self.response_mask_BT, self.turn_index_BT, OBSERVED)
+        num_rows, num_turns = self.turn_rewards_BK.shape
+        return self.trainable_B.new_zeros(num_rows, num_turns + 1).scatter(1, learnt_BT + 1, True)[:, 1:]
 
     @property
     def num_rows(self) -> int:
@@ -125,6 +161,7 @@ def make_batch(
     *,
     group_index: Sequence[int] | None = None,
     trainable: Sequence[Sequence[bool]] | None = None,
+    final_observations: bool = False,
 ) -> Batch:
     """Pads trajectories into one batch.
 
@@ -133,31 +170,39 @@ def make_batch(
         turn_rewards: Per trajectory and turn, what the turn earned in all.
         encoder: The chat format they were played in; re-reads the pictures, never the text.
         group_index: Sibling group per row; every row its own group by default.
-        trainable: Per trajectory and turn, whether to learn from it; all by default. Tokens of a turn that is not
-            count as observed: no loss, no advantage, no reward.
+        trainable: Per trajectory and turn, whether to learn from it; all by default. A turn that is not has no loss,
+            but keeps its reward, which the turns before it led to.
+        final_observations: Whether truncated rows that can be learnt from carry their final observation, where a
+            critic is to say what they are worth. It costs as many tokens as one more observation.
 
     Returns:
         The batch.
     """
     num_turns = max(len(trajectory.turns) for trajectory in trajectories)
-    rows = [_row_tokens(trajectory.turns) for trajectory in trajectories]
+    finals = [
+        _final_segment(trajectory, encoder)
+        if final_observations and (trainable is None or any(trainable[row]))
+        else None
+        for row, trajectory in enumerate(trajectories)
+    ]
+    rows = [_row_tokens(t.turns, final) for t, final in zip(trajectories, finals, strict=True)]
     width = max(len(ids) for ids, _, _ in rows)
     ids_BT = np.full((len(rows), width), encoder.pad_id, np.int64)
     turn_BT = np.full((len(rows), width), OBSERVED, np.int64)
     mask_BT = np.zeros((len(rows), width), np.int64)
     logprobs_BT = np.zeros((len(rows), width), np.float32)
     rewards_BK = np.zeros((len(rows), num_turns), np.float32)
+    trainable_BK = np.ones((len(rows), num_turns), bool)
     for row, (ids, turns, logprobs) in enumerate(rows):
         ids_BT[row, : len(ids)], turn_BT[row, : len(ids)] = ids, turns
         mask_BT[row, : len(ids)], logprobs_BT[row, : len(ids)] = 1, logprobs
         rewards_BK[row, : len(turn_rewards[row])] = turn_rewards[row]
         if trainable is not None:
-            masked = np.flatnonzero(~np.asarray(trainable[row], bool))
-            turn_BT[row, np.isin(turn_BT[row], masked)] = OBSERVED
-            rewards_BK[row, masked] = 0.0
+            trainable_BK[row, : len(trainable[row])] = trainable[row]
     patched = [
         [image for turn in t.turns for image in encoder.patch_images(observation_images(turn.observation))]
-        for t in trajectories
+        + list(final.images if final is not None else ())
+        for t, final in zip(trajectories, finals, strict=True)
     ]
     flat = [image for images in patched for image in images]
     return Batch(
@@ -166,9 +211,11 @@ def make_batch(
         turn_index_BT=torch.from_numpy(turn_BT),
         sampler_logprobs_BT=torch.from_numpy(logprobs_BT),
         turn_rewards_BK=torch.from_numpy(rewards_BK),
+        trainable_BK=torch.from_numpy(trainable_BK),
         terminated_B=torch.tensor([t.turns[-1].terminated for t in trajectories]),
+        has_final_B=torch.tensor([final is not None for final in finals]),
         group_index_B=torch.as_tensor(group_index if group_index is not None else np.arange(len(rows))),
-        trainable_B=torch.from_numpy((turn_BT != OBSERVED).any(-1)),
+        trainable_B=torch.tensor([trainable is None or any(trainable[row]) for row in range(len(rows))]),
         pixel_values_ND=torch.from_numpy(
             np.concatenate([image.patches for image in flat]) if flat else np.zeros((0, 0), np.float32)
         ),
@@ -181,7 +228,48 @@ def make_batch(
     )
 
 
-def _row_tokens(turns: Sequence[Turn]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def turns_ahead(turn_index_BT: Tensor, num_turns: int) -> Tensor:
+    """Returns for each token the turn of the first generated one from it on; `num_turns` after the last of a row."""
+    numbered_BT = torch.where(turn_index_BT >= 0, turn_index_BT, num_turns)
+    return numbered_BT.flip(1).cummin(1).values.flip(1)
+
+
+def with_observations_as_actions(batch: Batch, suppressed_ids: Sequence[int]) -> Batch:
+    """Returns the batch with what was observed counted as generated: what PPO without a loss mask learns from.
+
+    The tokens in front of a turn's response, the first observation included, belong to that turn. Left out are a row's
+    first token, which nothing comes before; what follows its last response; and tokens that the policy can never say,
+    such as the placeholders of pictures: under the distribution that is sampled their probability is 0.
+
+    Args:
+        batch: The rows as they were played.
+        suppressed_ids: Tokens that are never sampled.
+
+    Source: VAGEN, section 3, "Vanilla PPO"; the sequence is that of section 2.2, which starts with the first
+    observation and ends with the last action.
+    """
+    num_turns = batch.turn_rewards_BK.shape[1]
+    ahead_BT = turns_ahead(batch.turn_index_BT, num_turns)
+    never_said = torch.tensor([*suppressed_ids, batch.image_token_id])
+    is_added_BT = (batch.turn_index_BT < 0) & (ahead_BT < num_turns) & ~torch.isin(batch.input_ids_BT, never_said)
+    is_added_BT[:, 0] = False
+    return replace(
+        batch,
+        turn_index_BT=torch.where(is_added_BT, ahead_BT, batch.turn_index_BT),
+        sampler_logprobs_BT=batch.sampler_logprobs_BT.masked_fill(is_added_BT, torch.nan),
+    )
+
+
+def _final_segment(trajectory: Trajectory, encoder: ChatEncoder) -> PromptSegment | None:
+    """Returns what the policy would have read next in a truncated episode; None for one that the world ended."""
+    last = trajectory.turns[-1]
+    if last.terminated:
+        return None
+    was_cut = last.response_ids[-1:].tolist() != [encoder.end_of_turn_id]
+    return encoder.encode(trajectory.final_observation, is_first=False, needs_end_of_turn=was_cut)
+
+
+def _row_tokens(turns: Sequence[Turn], final: PromptSegment | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns a trajectory's tokens, the turn of each (-1 if observed) and the sampler's log-probabilities."""
     ids, index, logprobs = [], [], []
     for number, turn in enumerate(turns):
@@ -191,4 +279,8 @@ def _row_tokens(turns: Sequence[Turn]) -> tuple[np.ndarray, np.ndarray, np.ndarr
             np.full(len(turn.response_ids), number),
         ]
         logprobs += [np.zeros(len(turn.prompt_ids), np.float32), turn.sampler_logprobs]
+    if final is not None:
+        ids.append(final.ids)
+        index.append(np.full(len(final.ids), OBSERVED))
+        logprobs.append(np.zeros(len(final.ids), np.float32))
     return np.concatenate(ids), np.concatenate(index), np.concatenate(logprobs)

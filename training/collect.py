@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from agents.agent import Agent
-from agents.rollout import rollout
-from training.config import RunConfig, WorldSpec
-from training.demonstrations import shares
+from agents.rollout import is_lost, try_rollout
+from training.config import RunConfig
+from training.shares import MixedWorlds
+from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import TrajectoryGroup
-from vlm_envs.vector import VectorWorld
 
 _FIRST_SEED = 100_000_000
 """Training seeds below belong to the cold start, so that no level is shown to both."""
@@ -25,12 +25,8 @@ class Collector:
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
-        counts = shares([spec.weight for spec in config.worlds], config.num_groups)
-        self._worlds: list[tuple[WorldSpec, VectorWorld, int]] = [
-            (spec, spec.make_vector(count * config.group_size, split="train"), count)
-            for spec, count in zip(config.worlds, counts, strict=True)
-            if count
-        ]
+        self._worlds = MixedWorlds(config.worlds, config.num_groups, copies=config.group_size)
+        self._num_lost_episodes = self._num_dropped_groups = 0
 
     def collect(self, agent: Agent, iteration: int) -> list[TrajectoryGroup]:
         """Plays one iteration's episodes; its seeds depend on the iteration only, so a resumed run sees the same.
@@ -40,26 +36,44 @@ class Collector:
             iteration: Number of the iteration.
 
         Returns:
-            `num_groups` groups of `group_size` siblings.
+            `num_groups` groups of `group_size` siblings, in the order of their worlds; one more or fewer where an odd
+            number is shared with iVGR's partners, and fewer where a world could not be started, not even in a worker
+            started anew. Such a group is dropped whole, and `metrics` counts it.
+
+        Raises:
+            WorkerError: If every episode was lost.
         """
         size = self._config.group_size
         groups: list[TrajectoryGroup] = []
-        for spec, worlds, count in self._worlds:
+        num_episodes = self._num_lost_episodes = self._num_dropped_groups = 0
+        for spec, name, worlds, count in self._worlds.of(iteration):
             first = _FIRST_SEED + (self._config.seed * 1_000_003 + iteration * self._config.num_groups) % 800_000_000
             seeds = [seed for seed in split_seeds("train", count, start=first) for _ in range(size)]
-            played = rollout(agent, worlds, seeds, env_ids=[spec.env_id] * len(seeds))
-            groups += [
-                TrajectoryGroup(trajectories=tuple(played[start : start + size]))
-                for start in range(0, len(played), size)
-            ]
+            played = try_rollout(agent, worlds, seeds, env_ids=[spec.env_id] * len(seeds))
+            num_episodes += len(played)
+            self._num_lost_episodes += sum(map(is_lost, played))
+            for start in range(0, len(played), size):
+                siblings = [each for each in played[start : start + size] if each is not None]
+                if len(siblings) < size:
+                    self._num_dropped_groups += 1
+                else:
+                    named = tuple(replace(each, world=name) for each in siblings)
+                    groups.append(TrajectoryGroup(trajectories=named))
+        if self._num_lost_episodes == num_episodes or not groups:
+            raise WorkerError(
+                f"Nothing is left of iteration {iteration}: the workers of {self._num_lost_episodes} of {num_episodes} "
+                "episodes were lost, although they were started anew. The warnings above say how. Look after the "
+                "worlds' engines and the machine's memory, then go on with --resume."
+            )
         return groups
+
+    def metrics(self) -> dict[str, float]:
+        """Returns how many episodes of the last collection were lost with their workers, and groups dropped for it."""
+        return {
+            "lost_episodes": float(self._num_lost_episodes),
+            "dropped_groups": float(self._num_dropped_groups),
+        }
 
     def close(self) -> None:
         """Ends the worlds' workers."""
-        for _, worlds, _ in self._worlds:
-            worlds.close()
-
-
-def representation_of(specs: Sequence[WorldSpec]) -> Mapping[str, str]:
-    """Returns the representation each world of a mix is asked for."""
-    return {spec.env_id: spec.kwargs.get("representation", "natural_language") for spec in specs}
+        self._worlds.close()

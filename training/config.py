@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import gymnasium as gym
-
-from agents.hf.sampler import SamplingConfig
+from agents.hf.sampling import SamplingConfig
 from judges.episodes import require_strategy
-from judges.rules import rules_of
+from judges.rules import has_rules
+from training.inert import refuse_inert
 from training.judge_config import JudgeConfig
 from vlm_envs.errors import require
+from vlm_envs.registration import make, registered_name
 from vlm_envs.vector import VectorWorld, world_vector
+
+if TYPE_CHECKING:
+    from training.losses import KlEstimator  # torch, which an error in the options must not wait for
 
 Estimator = Literal["bilevel_gae", "token_gae", "turn_gae", "grpo"]
 
@@ -23,9 +28,11 @@ class WorldSpec:
     """One world of a training mix.
 
     Attributes:
-        env_id: Registered id.
+        env_id: Registered id, with or without the module that registers it in front: `my_module:My/World-v0`.
         kwargs: Arguments of the world; `split` is set by the trainer.
-        weight: Share of the mix, relative to the others.
+        weight: Share of the mix, relative to the others: what an iteration rounds off, later ones make up.
+        name: What logs, evaluations and reports call it. None for its id; where the id occurs more than once, with the
+            arguments in which it differs from the others.
         workers: Where worlds are stepped: `"serial"`, `"thread"` or `"process"`. The grid worlds step in microseconds,
             less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong into processes.
     """
@@ -33,28 +40,78 @@ class WorldSpec:
     env_id: str
     kwargs: dict[str, Any] = field(default_factory=dict)
     weight: float = 1.0
+    name: str | None = None
     workers: str = "serial"
 
     def __post_init__(self) -> None:
+        registered_name(self.env_id)
         require(self.weight > 0, f"weight of {self.env_id} must be positive; got {self.weight}.")
         require("split" not in self.kwargs, "Leave `split` out of a WorldSpec's kwargs; the trainer sets it.")
 
     @property
     def prompt_format(self) -> str:
         """The strategy the world is played with: its own unless it is told another."""
-        registered = gym.spec(self.env_id).kwargs if self.env_id in gym.registry else {}
-        default = "grounding_worldmodeling"
-        return str(self.kwargs.get("prompt_format", registered.get("prompt_format", default)))
+        if "prompt_format" in self.kwargs:
+            return str(self.kwargs["prompt_format"])
+        world = make(self.env_id, **self.kwargs)
+        try:
+            return str(getattr(world.unwrapped, "prompt_format", ""))
+        finally:
+            world.close()
 
     def make_vector(self, num_envs: int, *, split: str) -> VectorWorld:
         """Returns that many of these worlds, with levels of one split."""
         return world_vector(self.env_id, num_envs, split=split, workers=self.workers, **self.kwargs)
 
+    def num_levels(self, split: str) -> int | None:
+        """Returns how many levels a split has where they are listed, as in a benchmark; None where they are drawn."""
+        world = make(self.env_id, split=split, **self.kwargs)
+        try:
+            found: int | None = getattr(world.unwrapped, "num_levels", None)
+        finally:
+            world.close()
+        return found
+
+    def has_level(self, split: str) -> bool:
+        """Returns whether a split has any level; a data set may have none of it, a benchmark none to train on."""
+        if not {"dataset", "source"} & set(self.kwargs):
+            return True
+        with closing(make(self.env_id, **self.kwargs)) as world:
+            source = getattr(getattr(world.unwrapped, "dynamics", None), "source", None)
+            num_samples = getattr(source, "num_samples", None)
+            return num_samples is None or num_samples(split) > 0
+
     def answer_kinds(self) -> frozenset[str]:
         """Returns how answers to its questions are compared; nothing where that is not known beforehand."""
-        world = gym.make(self.env_id, **self.kwargs).unwrapped
-        source = getattr(getattr(world, "dynamics", None), "source", None)
-        return frozenset(getattr(source, "answer_kinds", ()))
+        with closing(make(self.env_id, **self.kwargs)) as world:
+            source = getattr(getattr(world.unwrapped, "dynamics", None), "source", None)
+            return frozenset(getattr(source, "answer_kinds", ()))
+
+
+def world_names(specs: Sequence[WorldSpec]) -> tuple[str, ...]:
+    """Returns what logs call each world of a mix; one id may occur as often as one likes.
+
+    Args:
+        specs: The worlds.
+
+    Returns:
+        The name a spec gives itself, or its env id; where an id occurs more than once, with the arguments that tell
+        its entries apart, such as `VLM/FrozenLake-v0 (size=8)`, and a number where nothing does.
+    """
+    names: list[str] = []
+    for spec in specs:
+        alike = [each for each in specs if each.env_id == spec.env_id and each.name is None]
+        telling = [
+            f"{key}={value}"
+            for key, value in spec.kwargs.items()
+            if any(each.kwargs.get(key) != value for each in alike)
+        ]
+        name = spec.name or (f"{spec.env_id} ({', '.join(telling)})" if telling else spec.env_id)
+        names.append(name)
+    return tuple(
+        f"{name} #{names[: index + 1].count(name)}" if spec.name is None and names.count(name) > 1 else name
+        for index, (spec, name) in enumerate(zip(specs, names, strict=True))
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +119,7 @@ class ColdStartConfig:
     """Supervised learning on oracle episodes, before reinforcement learning.
 
     Attributes:
-        num_steps: Optimiser steps.
+        num_steps: Optimiser steps. 0 for none: reinforcement learning then starts from an untrained model.
         num_first_turn_steps: How many of them, at the start, show first turns only. There the picture is the only
             source of the observation; in later turns it can be copied from one's own prediction.
         batch_size: Episodes per step. Small ones learn to see soonest for the same compute.
@@ -75,8 +132,12 @@ class ColdStartConfig:
         careless_rate: How often that teacher plans a turn without regard for holes or inner walls.
         careless_learning_rate: Peak learning rate of those steps.
         max_grad_norm: Gradient norm that is clipped to.
+        max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN. None of them is taken; the last
+            one ends the cold start, which is saved as it stands.
         data: Directory of a data set made by `python -m training curate`, imitated in place of the oracle. None for
             the oracle.
+        start_from: Checkpoint directory that goes on learning, any of a supported family; None for a tiny VLM of
+            random weights. It keeps its own tokenizer.
     """
 
     num_steps: int = 800
@@ -90,24 +151,30 @@ class ColdStartConfig:
     careless_rate: float = 0.0
     careless_learning_rate: float = 4e-4
     max_grad_norm: float = 1.0
+    max_nonfinite_steps: int = 5
     data: str | None = None
+    start_from: str | None = None
 
     def __post_init__(self) -> None:
-        require(self.num_steps >= 1 and self.batch_size >= 1, "num_steps and batch_size must be at least 1.")
+        require(self.num_steps >= 0, f"num_steps must not be negative; got {self.num_steps}.")
+        require(self.batch_size >= 1, f"batch_size must be at least 1; got {self.batch_size}.")
         require(
-            0 <= self.num_first_turn_steps <= self.num_steps,
+            self.num_steps == 0 or 0 <= self.num_first_turn_steps <= self.num_steps,
             f"num_first_turn_steps must lie within 0 and num_steps={self.num_steps}; got {self.num_first_turn_steps}.",
         )
         require(self.learning_rate > 0, f"learning_rate must be positive; got {self.learning_rate}.")
+        require(
+            self.max_nonfinite_steps >= 1, f"max_nonfinite_steps must be at least 1; got {self.max_nonfinite_steps}."
+        )
         require(0 <= self.mistake_rate <= 1, f"mistake_rate must be within 0 and 1; got {self.mistake_rate}.")
         require(
             self.num_careless_steps >= 0 and (self.num_careless_steps > 0) == (self.careless_rate > 0),
-            "num_careless_steps and careless_rate belong together: set both, or neither; got "
+            "--cold-start.num-careless-steps and --cold-start.careless-rate belong together: set both, or neither; got "
             f"{self.num_careless_steps} and {self.careless_rate}.",
         )
         require(
             self.data is None or (self.mistake_rate == 0 and self.num_careless_steps == 0),
-            "A data set has its own teacher: leave out mistake_rate, num_careless_steps and careless_rate with data.",
+            "--cold-start.data has its own teacher: leave out mistake_rate, num_careless_steps and careless_rate.",
         )
         require(0 <= self.careless_rate <= 1, f"careless_rate must be within 0 and 1; got {self.careless_rate}.")
 
@@ -119,17 +186,23 @@ class AdvantageConfig:
     Attributes:
         estimator: `"bilevel_gae"` (VAGEN Algorithm 2), `"token_gae"` (Algorithm 1), `"turn_gae"` or `"grpo"`.
         grpo_scale: Whether GRPO divides by the group's standard deviation (`"std"`) or not (`"none"`, Dr.GRPO).
-        variant: `"paper"` or `"released"`, of bi-level GAE.
+        variant: `"paper"` (Algorithm 2) or `"released"` (the public code), of bi-level GAE.
         gamma_turn: Discount between turns.
         lambda_turn: GAE decay between turns.
         gamma_token: Discount between tokens.
         lambda_token: GAE decay between tokens.
-        bootstrap_truncated: Whether truncated episodes are worth V of their last state. Right when the budget is an
-            accident of sampling; wrong when it is part of the task and the agent is told how much is left (Pardo et
-            al. 2018), as in worlds whose prompt counts the turns.
+        bootstrap_truncated: Whether truncated episodes are worth V of their last state, read behind their final
+            observation. Right when the budget is an accident of sampling; wrong when it is part of the task and the
+            agent is told how much is left (Pardo et al. 2018), as in worlds whose prompt counts the turns.
         sibling_baseline: Whether the mean advantage of a row's siblings is subtracted from its own, which takes out
             what a young critic has not learnt about the start state. GRPO compares siblings by itself.
-        whiten: Whether advantages are whitened over the batch's generated tokens.
+        reward_placement: Where token GAE puts rewards: each turn's on its own last token (`"turn"`), or all of them on
+            the last token of the row (`"trajectory"`: VAGEN-Base, Algorithm 1, line 16).
+        mask: What token GAE learns from: the tokens that were `"generated"`, or `"all"`, observations included, as if
+            the policy had said them ("vanilla PPO" of VAGEN, section 3, which the paper finds to fail). See
+            `training.batch.with_observations_as_actions`.
+        whiten: Whether advantages are whitened over the batch's generated tokens. None, the default, does so for the
+            estimators with a critic; GRPO scales within groups and cannot.
 
     Raises:
         ConfigError: If the setting would make the chosen estimator inert.
@@ -137,14 +210,16 @@ class AdvantageConfig:
 
     estimator: Estimator = "bilevel_gae"
     grpo_scale: Literal["std", "none"] = "std"
-    variant: Literal["paper", "released"] = "released"
+    variant: Literal["paper", "released"] = "paper"
     gamma_turn: float = 0.95
     lambda_turn: float = 0.95
     gamma_token: float = 1.0
     lambda_token: float = 1.0
     bootstrap_truncated: bool = True
     sibling_baseline: bool = False
-    whiten: bool = True
+    reward_placement: Literal["turn", "trajectory"] = "turn"
+    mask: Literal["generated", "all"] = "generated"
+    whiten: bool | None = None
 
     def __post_init__(self) -> None:
         coefficients = (self.gamma_turn, self.lambda_turn, self.gamma_token, self.lambda_token)
@@ -152,9 +227,24 @@ class AdvantageConfig:
         inert = self.estimator == "bilevel_gae" and self.variant == "released" and set(coefficients) == {1.0}
         require(
             not inert,
-            "With every gamma and lambda 1 bi-level GAE is token GAE. Lower gamma_turn or lambda_turn, or choose "
-            "estimator='token_gae'.",
+            "With every gamma and lambda 1 bi-level GAE is token GAE. Lower --advantage.gamma-turn or "
+            "--advantage.lambda-turn, or choose --advantage.estimator token_gae.",
         )
+
+    @property
+    def bootstraps(self) -> bool:
+        """Whether V is read after the final observation of truncated episodes."""
+        return self.bootstrap_truncated and self.estimator != "grpo"
+
+    @property
+    def reads_turn_ends(self) -> bool:
+        """Whether V is read, and so has to be learnt, at the ends of turns."""
+        return self.estimator == "bilevel_gae" and self.variant == "paper"
+
+    @property
+    def whitens(self) -> bool:
+        """Whether advantages are whitened, with the default resolved."""
+        return self.estimator != "grpo" if self.whiten is None else self.whiten
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +254,9 @@ class PPOConfig:
     Attributes:
         learning_rate: Of the policy (AdamW).
         critic_learning_rate: Of the critic.
-        warmup_iterations: Iterations of linear learning-rate warm-up.
+        warmup_iterations: Iterations in which the policy's rate rises linearly to its peak, after the critic's own.
+            AdamW's first steps go by the sign of the first gradients, at the full rate, while advantages are at their
+            noisiest. Ten are what verl's recipe of DAPO takes; verl's own default is none.
         final_learning_rate: What both rates fall to, linearly over the run, as a fraction of their peaks.
         critic_warmup_iterations: First iterations in which only the critic learns.
         num_epochs: The policy's passes over an iteration's batch.
@@ -177,8 +269,11 @@ class PPOConfig:
         clip_high: Ratio clip above 1.
         value_clip: Clip of value changes, in standard deviations of the first returns; None for none.
         entropy_coef: Weight of the entropy bonus.
-        kl_coef: Weight of the k1 KL penalty in the reward, against the frozen start policy; 0 leaves the reference
-            out altogether.
+        kl_coef: Weight of the KL penalty, against the frozen start policy; 0 leaves the reference out altogether.
+        kl_placement: Where the penalty is: in the `"reward"` of each token (VAGEN), or in the `"loss"`, with a gradient
+            of its own (GRPO; Argos, equation 11).
+        kl_estimator: How it is estimated from a sampled token; see `training.losses.kl_penalty`. None is k1 in the
+            reward and k3 in the loss. k1 in the loss has expected gradient 0 and is refused.
         aggregation: How token losses are averaged over an optimiser step: per token, per row, or by the constant
             rows x `max_new_tokens` (Dr.GRPO).
         old_logprobs: What the ratio is taken against: `"trainer"` evaluates the policy once more before the update,
@@ -186,12 +281,14 @@ class PPOConfig:
             tokens were drawn with, the exact ones wherever one engine does both.
         importance_cap: Cap of truncated importance sampling for the sampler-trainer gap; None turns it off.
         max_grad_norm: Gradient norm that is clipped to.
+        max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN, of policy and critic apart. None of
+            them is taken; the last one ends the run.
         weight_decay: AdamW's weight decay.
     """
 
     learning_rate: float = 1e-6
     critic_learning_rate: float = 1e-5
-    warmup_iterations: int = 0
+    warmup_iterations: int = 10
     final_learning_rate: float = 1.0
     critic_warmup_iterations: int = 0
     num_epochs: int = 1
@@ -204,10 +301,13 @@ class PPOConfig:
     value_clip: float | None = 0.5
     entropy_coef: float = 0.0
     kl_coef: float = 0.001
+    kl_placement: Literal["reward", "loss"] = "reward"
+    kl_estimator: Literal["k1", "k2", "k3"] | None = None
     aggregation: Literal["token_mean", "sequence_mean", "constant"] = "token_mean"
     old_logprobs: Literal["trainer", "sampler"] = "trainer"
     importance_cap: float | None = None
     max_grad_norm: float = 1.0
+    max_nonfinite_steps: int = 5
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
@@ -221,13 +321,21 @@ class PPOConfig:
             and min(self.critic_num_epochs, self.critic_num_minibatches) >= 1,
             "Epochs, minibatches and micro_batch_size must be at least 1.",
         )
+        require(
+            self.max_nonfinite_steps >= 1, f"max_nonfinite_steps must be at least 1; got {self.max_nonfinite_steps}."
+        )
         require(0 < self.clip_low < 1 and self.clip_high > 0, "Expected 0 < clip_low < 1 and clip_high > 0.")
         require(
             self.importance_cap is None or self.old_logprobs == "trainer",
-            "importance_cap corrects the gap between sampler and trainer, which old_logprobs='sampler' sets to 0. "
-            "Use old_logprobs='trainer' or importance_cap=None.",
+            "--ppo.importance-cap corrects the gap between sampler and trainer, which --ppo.old-logprobs sampler sets "
+            "to 0. Use --ppo.old-logprobs trainer or --ppo.importance-cap None.",
         )
         require(self.kl_coef >= 0 and self.entropy_coef >= 0, "kl_coef and entropy_coef must not be negative.")
+
+    @property
+    def kl_formula(self) -> KlEstimator:
+        """The estimator of the KL penalty, with the default resolved."""
+        return self.kl_estimator or ("k1" if self.kl_placement == "reward" else "k3")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,20 +349,24 @@ class RunConfig:
         worlds: The mix of worlds.
         tokenizer_worlds: Worlds whose texts the tiny VLM's tokenizer is trained on; empty for the run's own.
         num_iterations: PPO iterations.
-        num_groups: Start states per iteration.
+        num_groups: Start states per iteration; one more or fewer at times, where iVGR's partners share an odd number.
         group_size: Siblings per start state.
         sampling: How responses are drawn, in training and in evaluation.
         judge: Turn-level judge rewards.
         advantage: Credit assignment.
         ppo: The update.
         cold_start: The supervised phase, used when `model` is None or by `python -m training cold_start`.
-        num_eval_episodes: Held-out test episodes before and after.
+        num_eval_episodes: Held-out test episodes before and after; of a benchmark each item once at most.
         eval_every: Iterations between evaluations on validation levels; 0 for none.
         num_val_episodes: Episodes of those evaluations.
         checkpoint_every: Iterations between checkpoints; 0 for the last one only.
+        record_every: Iterations between those whose first episodes are recorded for the report, with advantages and
+            values; 0 for none.
         seed: Seed of everything.
-        device: Where models live: `"auto"` takes a GPU if there is one, else the CPU. The GPU path was not run here.
-        dtype: Type of the weights and their optimisers' states; small models need `"float32"`.
+        device: Where models live: `"auto"` takes a GPU if there is one, else the CPU. No GPU was at hand; the tests
+            update, sample and cold-start on a second device that refuses the CPU's tensors.
+        dtype: Type of the weights that models compute with, and that `latest/model` has. What the optimisers step is
+            float32 either way, and so is what a run goes on from.
         num_threads: CPU threads of torch; 0 leaves torch's own choice.
     """
 
@@ -275,6 +387,7 @@ class RunConfig:
     eval_every: int = 0
     num_val_episodes: int = 128
     checkpoint_every: int = 10
+    record_every: int = 10
     seed: int = 0
     device: str = "auto"
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -282,73 +395,51 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         require(bool(self.worlds), "A run needs at least one world.")
-        env_ids = [spec.env_id for spec in self.worlds]
+        names = world_names(self.worlds)
         require(
-            len(set(env_ids)) == len(env_ids),
-            f"Each env_id may occur once among the worlds, for its turns are judged by it; got {env_ids}. Register a "
-            "variant under an id of its own.",
-        )
-        require(
-            self.sampling.top_p == 1.0 or self.ppo.old_logprobs == "trainer",
-            f"With top_p={self.sampling.top_p} the sampler's log-probabilities are of another distribution than the "
-            "trainer's. Use ppo.old_logprobs='trainer' (and ppo.importance_cap) or top_p=1.",
+            len(set(names)) == len(names),
+            f"Worlds of a mix need distinct names, by which results are told apart; got {', '.join(names)}.",
         )
         require(self.num_iterations >= 0, f"num_iterations must not be negative; got {self.num_iterations}.")
-        require(self.num_groups >= 1 and self.group_size >= 1, "num_groups and group_size must be at least 1.")
+        require(self.num_groups >= 1 and self.group_size >= 1, "--num-groups and --group-size must be at least 1.")
         require(
-            self.advantage.estimator != "grpo" or self.group_size >= 2,
-            "GRPO compares siblings: with group_size=1 every advantage is 0. Use group_size >= 2.",
-        )
-        require(
-            self.advantage.estimator != "grpo"
-            or (not self.advantage.sibling_baseline and not self.ppo.critic_warmup_iterations),
-            "GRPO has no critic and compares siblings by itself: set ppo.critic_warmup_iterations=0 and "
-            "advantage.sibling_baseline=False with it.",
-        )
-        require(
-            self.num_iterations == 0 or self.ppo.critic_warmup_iterations < self.num_iterations,
-            f"ppo.critic_warmup_iterations={self.ppo.critic_warmup_iterations} leaves the policy nothing of "
-            f"num_iterations={self.num_iterations}. Lower the first or raise the second.",
-        )
-        require(
-            min(self.num_eval_episodes, self.eval_every, self.num_val_episodes, self.checkpoint_every) >= 0,
-            "num_eval_episodes, eval_every, num_val_episodes and checkpoint_every must not be negative.",
-        )
-        require(
-            self.ppo.critic_num_minibatches <= self.num_groups * self.group_size,
-            f"critic_num_minibatches={self.ppo.critic_num_minibatches} is more than the rows of an iteration, "
-            f"{self.num_groups * self.group_size}.",
-        )
-        require(
-            not self.advantage.sibling_baseline or self.group_size >= 2,
-            "sibling_baseline compares siblings: with group_size=1 there are none. Use group_size >= 2.",
-        )
-        require(
-            (self.num_groups * self.group_size) % self.ppo.num_minibatches == 0,
-            f"num_groups * group_size = {self.num_groups * self.group_size} rows must divide evenly into "
-            f"num_minibatches = {self.ppo.num_minibatches}.",
+            min(self.num_eval_episodes, self.eval_every, self.num_val_episodes) >= 0
+            and min(self.checkpoint_every, self.record_every) >= 0,
+            "num_eval_episodes, eval_every, num_val_episodes, checkpoint_every and record_every must not be negative.",
         )
         for spec in self.worlds:
             self._check_judge(spec)
+        refuse_inert(self)
+        require(
+            self.advantage.estimator == "grpo" or self.ppo.critic_num_minibatches <= self.num_groups * self.group_size,
+            f"--ppo.critic-num-minibatches {self.ppo.critic_num_minibatches} is more than the rows of an iteration, "
+            f"{self.num_groups * self.group_size} (--num-groups times --group-size).",
+        )
+        require(
+            (self.num_groups * self.group_size) % self.ppo.num_minibatches == 0,
+            f"--num-groups times --group-size, {self.num_groups * self.group_size} rows, must divide evenly into "
+            f"--ppo.num-minibatches {self.ppo.num_minibatches}.",
+        )
 
     def _check_judge(self, spec: WorldSpec) -> None:
-        """Refuses judge rewards that no judge can give or the chosen format can never earn."""
+        """Refuses judge rewards that the chosen format can never earn."""
         if self.judge.episode is not None:
-            require_strategy(self.judge.episode, spec.prompt_format)
-        if max(self.judge.grounding_weight, self.judge.worldmodeling_weight, self.judge.repetition_penalty) > 0:
-            rules_of(spec.env_id)
+            require_strategy(self.judge.episode, spec.prompt_format, mags_stage=spec.kwargs.get("mags_stage"))
+        if not has_rules(spec.env_id) or not (self.judge.grounding_weight or self.judge.worldmodeling_weight):
+            return  # Nothing to judge by, or nothing to judge: the world's own reward is what counts.
         prompt_format = spec.prompt_format
         if self.judge.grounding_weight > 0:
             require(
                 "grounding" in prompt_format,
-                f"grounding_weight is {self.judge.grounding_weight}, but prompt_format={prompt_format!r} has no "
-                "<observation>. Set judge.grounding_weight=0 or choose a grounding format.",
+                f"--judge.grounding-weight is {self.judge.grounding_weight}, but prompt_format={prompt_format!r} of "
+                f"{spec.env_id} has no <observation>. Use --judge.grounding-weight 0 or a grounding format.",
             )
         if self.judge.worldmodeling_weight > 0:
             require(
                 "worldmodeling" in prompt_format,
-                f"worldmodeling_weight is {self.judge.worldmodeling_weight}, but prompt_format={prompt_format!r} has "
-                "no <prediction>. Set judge.worldmodeling_weight=0 or choose a worldmodeling format.",
+                f"--judge.worldmodeling-weight is {self.judge.worldmodeling_weight}, but "
+                f"prompt_format={prompt_format!r} of {spec.env_id} has no <prediction>. Use "
+                "--judge.worldmodeling-weight 0 or a worldmodeling format.",
             )
 
     def to_dict(self) -> dict[str, Any]:

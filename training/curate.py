@@ -16,7 +16,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,77 +26,26 @@ from PIL import Image
 
 from agents.agent import Agent
 from agents.hf.agent import HFAgent
-from agents.hf.sampler import SamplingConfig
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from judges.argos import Curated, curate
 from judges.arm import first_fault, is_trivial
-from judges.episodes import EpisodeMethod, arm_outcome, episode_judge, require_strategy
+from judges.episodes import arm_outcome, episode_judge
 from judges.reward import Reward
-from training.config import WorldSpec
+from training.curate_config import CurateConfig
 from training.json_lines import append_line
-from training.judge_config import JudgeConfig, VerifierConfig
+from training.judge_config import JudgeConfig
 from training.run_data import RunReader, RunWriter
 from training.score import judged_episode, require_answer_judge
+from training.start import facts_of
 from training.verifier import verifier_models
-from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 LABEL = "curated"
 _FIRST_SEED = 950_000_000
 """Training seeds from here on belong to curation; cold starts and reinforcement learning use others."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CurateConfig:
-    """How a data set is made.
-
-    Attributes:
-        name: Name of the data set; it goes to `<output>/<name>`, which must not exist.
-        env_id: The world the teacher plays.
-        settings: Its arguments, as `name=value`, such as `side_px=600`.
-        method: Whose reward verifies.
-        verifier: Models that Argos verifies with.
-        teacher: `"oracle"`, or a checkpoint directory.
-        mistake_rate: How often the oracle acts at random, so that there is something to filter.
-        sampling: How a checkpoint's responses are drawn.
-        num_samples: Questions.
-        num_rollouts: Rollouts a question.
-        threshold: Least reward of a rollout that is kept.
-        drop_trivial: Whether questions that every rollout answers right are dropped.
-        needs_tools: Whether a rollout of strategy `arm` is kept only with a call that worked.
-        output: Directory of all data sets.
-        seed: Seed of the questions and of the teacher.
-    """
-
-    name: str = "curated"
-    env_id: str = "VLM/ZoomQA-v0"
-    settings: tuple[str, ...] = ("prompt_format=points",)
-    method: EpisodeMethod = "argos"
-    verifier: VerifierConfig = field(default_factory=VerifierConfig)
-    teacher: str = "oracle"
-    mistake_rate: float = 0.5
-    sampling: SamplingConfig = field(default_factory=SamplingConfig)
-    num_samples: int = 64
-    num_rollouts: int = 4
-    threshold: float = 0.7
-    drop_trivial: bool = False
-    needs_tools: bool = True
-    output: str = "runs"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        require_positive("num_samples", self.num_samples)
-        require_positive("num_rollouts", self.num_rollouts)
-        require_strategy(self.method, self.spec.prompt_format)
-        JudgeConfig(episode=self.method, verifier=self.verifier)  # It says which methods ask these models.
-
-    @property
-    def spec(self) -> WorldSpec:
-        """The world."""
-        return WorldSpec(env_id=self.env_id, kwargs=parse_settings(self.settings))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,9 +97,10 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     Raises:
         RunExistsError: If the directory holds something already.
         FileNotFoundError: If the teacher is no checkpoint.
-        ConfigError: If answers can only be compared by a model.
+        ConfigError: If answers can only be compared by a model, or the oracle is to teach a world without a planner.
     """
     require_answer_judge(JudgeConfig(episode=config.method, verifier=config.verifier), [config.spec])
+    _require_planner(config)
     teacher = _teacher(config)
     directory = Path(config.output) / config.name
     writer = RunWriter(directory)
@@ -196,7 +146,7 @@ def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig
             for each, reward in zip(group, rewards, strict=True)
         ]
         # A small data set gives one question more than once: its rollouts belong together.
-        samples.setdefault(str(group[0].turns[0].state["sample_id"]), []).extend(judged)
+        samples.setdefault(judged_episode(group[0]).query_id, []).extend(judged)
     return Yield(curated=curate(samples, config.threshold), num_trivial=num_trivial, faults=faults)
 
 
@@ -213,6 +163,15 @@ def _dropped(fault: str, faults: Counter[str]) -> Reward:
     """Counts a fault; a rollout without a reward is passed over."""
     faults[fault] += 1
     return Reward.outage(fault)
+
+
+def _require_planner(config: CurateConfig) -> None:
+    """Refuses the oracle as the teacher of a world that nobody wrote a planner for: its actions would be random."""
+    if config.teacher == "oracle" and not facts_of(config.spec).has_planner:
+        raise ConfigError(
+            f"{config.env_id} has no planner, so the oracle has nothing to teach. Write its Dynamics.plan, or name a "
+            "checkpoint that can play: --teacher DIR."
+        )
 
 
 def _teacher(config: CurateConfig) -> Agent:

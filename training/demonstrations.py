@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +11,16 @@ import numpy as np
 from agents.agent import Agent
 from agents.hf.chat import ChatEncoder
 from agents.oracle import OracleAgent
-from agents.rollout import rollout
+from agents.rollout import is_lost, rollout
 from training.config import WorldSpec
+from training.shares import MixedWorlds
+from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, Turn
 from vlm_envs.vector import VectorWorld
+
+NUM_ATTEMPTS = 3
+"""How often a batch of demonstrations is played before its workers are given up."""
 
 
 def demonstrations(
@@ -42,22 +47,45 @@ def demonstrations(
     Yields:
         Lists of `batch_size` trajectories with token ids, ready for `make_batch`.
     """
-    counts = shares([spec.weight for spec in specs], batch_size)
-    with_worlds = [
-        (spec, spec.make_vector(count, split="train"), count)
-        for spec, count in zip(specs, counts, strict=True)
-        if count
-    ]
+    mixed = MixedWorlds(specs, batch_size)
     teacher = OracleAgent(mistake_rate=mistake_rate, careless_rate=careless_rate, seed=start)
     for number in itertools.count():
         play = first_turns if number < num_first_turn_batches else rollout
         batch: list[Trajectory] = []
-        for spec, worlds, count in with_worlds:
+        for spec, _, worlds, count in mixed.of(number):
             seeds = list(split_seeds("train", count, start=start))
-            played = play(teacher, worlds, seeds, env_ids=[spec.env_id] * count)
+            played = _despite_losses(play, teacher, worlds, seeds, env_ids=[spec.env_id] * count)
             batch += [tokenized(trajectory, encoder) for trajectory in played]
         start += batch_size
         yield batch
+
+
+def _despite_losses(
+    play: Callable[..., list[Trajectory]],
+    teacher: Agent,
+    worlds: VectorWorld,
+    seeds: Sequence[int],
+    *,
+    env_ids: Sequence[str],
+) -> list[Trajectory]:
+    """Plays a batch again, in workers started anew, if one of its workers is lost; what was lost teaches nothing.
+
+    Raises:
+        WorkerError: If workers are lost three times in a row.
+    """
+    for attempt in range(NUM_ATTEMPTS):
+        try:
+            played = play(teacher, worlds, seeds, env_ids=env_ids)
+        except WorkerError:
+            if attempt == NUM_ATTEMPTS - 1:
+                raise
+        else:
+            if not any(map(is_lost, played)):
+                return played
+    raise WorkerError(
+        f"Episodes on the levels {min(seeds)} to {max(seeds)} were lost with their workers {NUM_ATTEMPTS} times in a "
+        "row. The warnings above say how; look after the world's engine and the machine's memory."
+    )
 
 
 def first_turns(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, env_ids: Sequence[str]) -> list[Trajectory]:
@@ -114,12 +142,3 @@ def tokenized(trajectory: Trajectory, encoder: ChatEncoder) -> Trajectory:
             )
         )
     return replace(trajectory, turns=tuple(turns))
-
-
-def shares(weights: Sequence[float], total: int) -> list[int]:
-    """Returns integers in proportion to the weights that sum to `total` (largest remainders)."""
-    exact = np.asarray(weights, float) / sum(weights) * total
-    shares = np.floor(exact).astype(int)
-    for index in np.argsort(shares - exact, kind="stable")[: total - shares.sum()]:
-        shares[index] += 1
-    return [int(share) for share in shares]

@@ -4,32 +4,48 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from training.json_lines import Record
-from vlm_envs.grids.descriptions import structured_text
 from vlm_envs.trajectory import Observation, Trajectory, Turn
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnNotes:
+    """What judges and the trainer say of one turn, beside what happened in it.
+
+    Attributes:
+        shaping: Named shaping rewards.
+        scores: Judges' scores of its sections, from 0 to 1, before weights.
+        credit: What the estimator made of it: `value` of the prefix before its first token, mean `advantage` of its
+            tokens; empty where nobody estimated any.
+    """
+
+    shaping: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    credit: Mapping[str, float] = field(default_factory=dict)
 
 
 def episode_record(
     trajectory: Trajectory,
-    shaping: Sequence[Mapping[str, float]],
+    notes: Sequence[TurnNotes],
     save_image: Callable[[npt.NDArray[np.uint8]], str],
 ) -> Record:
     """Returns an episode as it is stored: text, numbers and the names of pictures.
 
     Args:
         trajectory: The episode.
-        shaping: The named shaping rewards of each turn.
+        notes: What is known besides of each turn.
         save_image: Stores a picture, uint8[H, W, 3], and returns its name.
 
     Returns:
-        The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the
-        one its actions led to. `state_text` is None where the trajectory does not say it: on the first
-        turn, unless states are written in the structured representation.
+        The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the one its
+        actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
+        log-probability, `logprob`, where the agent gave them.
     """
 
     def shown(observation: Observation) -> Record:
@@ -38,8 +54,7 @@ def episode_record(
         return {"text": observation.get("text", ""), "images": [save_image(image) for image in images]}
 
     records: list[Record] = []
-    state_text = _first_state_text(trajectory.turns[0])
-    for turn, terms in zip(trajectory.turns, shaping, strict=True):
+    for turn, said in zip(trajectory.turns, notes, strict=True):
         info = turn.info
         records.append(
             shown(turn.observation)
@@ -50,20 +65,24 @@ def episode_record(
                 "actions": info.get("actions") or (),
                 "reward": turn.reward,
                 "reward_terms": turn.reward_terms,
-                "shaping": terms,
+                "shaping": said.shaping,
+                "scores": said.scores,
+                "credit": {**_mean_logprob(turn), **said.credit},
                 "state": turn.state,
-                "state_text": state_text,
+                "state_text": turn.state_text,
                 "state_text_after": info.get("state_text"),
                 "parse_error": info.get("parse_error"),
                 "worker_error": info.get("worker_error"),
                 "terminated": turn.terminated,
                 "truncated": turn.truncated,
+                "action_effective": info.get("action_effective"),
+                "optimal_actions_before": turn.optimal_actions_left,
                 "optimal_actions_left": info.get("optimal_actions_left"),
             }
         )
-        state_text = info.get("state_text")
     return {
         "env_id": trajectory.env_id,
+        "world": trajectory.world,
         "seed": trajectory.seed,
         "success": trajectory.success,
         "total_reward": trajectory.total_reward,
@@ -82,15 +101,17 @@ def episode_keys(episodes: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, 
     counts: Counter[tuple[str, int]] = Counter()
     keys = []
     for episode in episodes:
-        level = (str(episode["env_id"]), int(episode["seed"]))
+        level = (world_of(episode), int(episode["seed"]))
         keys.append((*level, counts[level]))
         counts[level] += 1
     return keys
 
 
-def _first_state_text(turn: Turn) -> str | None:
-    """Returns the words for the first state, if the typed state alone tells them."""
-    after = turn.info.get("state")
-    if not isinstance(after, Mapping) or structured_text(after) != turn.info.get("state_text"):
-        return None
-    return structured_text(turn.state)
+def world_of(record: Mapping[str, Any]) -> str:
+    """Returns what a run calls the world of an episode or an evaluation; older runs knew env ids only."""
+    return str(record.get("world") or record.get("env_id", ""))
+
+
+def _mean_logprob(turn: Turn) -> dict[str, float]:
+    """Returns how likely the sampled tokens were on average, in nats a token."""
+    return {"logprob": float(np.mean(turn.sampler_logprobs))} if len(turn.sampler_logprobs) else {}

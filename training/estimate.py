@@ -10,6 +10,7 @@ from torch import Tensor
 from training import advantages
 from training.batch import Batch
 from training.config import AdvantageConfig
+from training.turn_ends import turn_end_returns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,15 +21,19 @@ class Evaluations:
         old_logprobs_BT: Log-probabilities the ratio is taken against.
         values_BT: V of the prefix before each generated token; None without a critic.
         turn_end_values_BK: V of the prefix through each turn's last token; None without a critic.
-        token_rewards_BT: The KL penalty, 0 without a reference.
+        final_values_B: V after the final observation of rows that carry one, 0 elsewhere; None without a critic.
+        token_rewards_BT: The KL penalty, 0 without a reference or where the KL is part of the loss.
         ref_kl: Mean k1 estimate against the reference; None without one.
+        ref_logprobs_BT: Log-probabilities under the reference; None without one.
     """
 
     old_logprobs_BT: Tensor
     values_BT: Tensor | None
     turn_end_values_BK: Tensor | None
+    final_values_B: Tensor | None
     token_rewards_BT: Tensor
     ref_kl: float | None
+    ref_logprobs_BT: Tensor | None = None
 
 
 def estimate(batch: Batch, evaluations: Evaluations, config: AdvantageConfig) -> tuple[Tensor, Tensor | None]:
@@ -40,18 +45,20 @@ def estimate(batch: Batch, evaluations: Evaluations, config: AdvantageConfig) ->
         config: Which estimator, with which discounts.
 
     Returns:
-        (advantages_BT, returns_BT); returns are None for GRPO, which has no critic.
+        (advantages_BT, returns_BT), 0 at tokens that are not learnt from; returns are None for GRPO, which has no
+        critic. What a masked turn earned counts for the turns before it as ever; a row with an infinite or NaN reward
+        is left out whole.
     """
     mask_BT = batch.response_mask_BT
-    turn_index_BT = torch.where(mask_BT, batch.turn_index_BT, -1)
+    turn_index_BT = torch.where(batch.usable_B[:, None], batch.turn_index_BT, -1)
     if config.estimator == "grpo":
-        token_BT = evaluations.token_rewards_BT * mask_BT
+        token_BT = evaluations.token_rewards_BT * (turn_index_BT >= 0)
         totals_B = batch.turn_rewards_BK.sum(-1) + token_BT.sum(-1)
         groups_B = _comparable_groups(batch)
-        return advantages.grpo(totals_B, groups_B, turn_index_BT, scale=config.grpo_scale), None
+        return advantages.grpo(totals_B, groups_B, turn_index_BT, scale=config.grpo_scale) * mask_BT, None
     values_BT, ends_BK = evaluations.values_BT, evaluations.turn_end_values_BK
     assert values_BT is not None and ends_BK is not None, "GAE needs a critic"
-    bootstrap_B = last_state_values(batch, ends_BK) if config.bootstrap_truncated else None
+    bootstrap_B = _bootstrap_values(batch, evaluations, config)
     if config.estimator == "bilevel_gae":
         advantages_BT, returns_BT = advantages.bilevel_gae(
             batch.turn_rewards_BK,
@@ -77,39 +84,81 @@ def estimate(batch: Batch, evaluations: Evaluations, config: AdvantageConfig) ->
             bootstrap_values_B=bootstrap_B,
         )
     else:
-        rewards_BT = evaluations.token_rewards_BT + advantages.place_turn_rewards(batch.turn_rewards_BK, turn_index_BT)
+        if config.reward_placement == "trajectory":
+            placed_BT = advantages.place_trajectory_reward(batch.turn_rewards_BK.sum(-1), turn_index_BT >= 0)
+        else:
+            placed_BT = advantages.place_turn_rewards(batch.turn_rewards_BK, turn_index_BT)
+        rewards_BT = evaluations.token_rewards_BT + placed_BT
         advantages_BT, returns_BT = advantages.token_gae(
             rewards_BT,
             values_BT,
-            mask_BT,
+            turn_index_BT >= 0,
             gamma=config.gamma_token,
             gae_lambda=config.lambda_token,
             bootstrap_values_B=bootstrap_B,
         )
+    advantages_BT, returns_BT = advantages_BT * mask_BT, returns_BT * mask_BT
     if config.sibling_baseline:
-        advantages_BT = advantages.subtract_siblings(advantages_BT, mask_BT, batch.group_index_B)
-    if config.whiten:
+        advantages_BT = advantages.subtract_siblings(advantages_BT, mask_BT, _comparable_groups(batch))
+    if config.whitens:
         advantages_BT = advantages.masked_whiten(advantages_BT, mask_BT)
     return advantages_BT, returns_BT
 
 
 def _comparable_groups(batch: Batch) -> Tensor:
-    """Returns the groups, with each row that is masked in one of its own: a failure is no measure for its siblings."""
+    """Returns the groups, with each row in one of its own that failed or whose total no judge knows.
+
+    Neither is a measure for its siblings: a turn without a score would count as one with a score of 0.
+    """
     alone_B = -1 - torch.arange(batch.num_rows)
-    return torch.where(batch.trainable_B, batch.group_index_B, alone_B)
+    return torch.where(batch.comparable_B, batch.group_index_B, alone_B)
 
 
-def last_state_values(batch: Batch, turn_end_values_BK: Tensor) -> Tensor:
-    """Returns V through each row's last turn, and 0 for rows whose world ended, shape (B,)."""
-    num_turns_B = batch.turn_index_BT.amax(-1) + 1
-    last_B = turn_end_values_BK.gather(1, (num_turns_B - 1).clamp(min=0)[:, None])[:, 0]
-    return torch.where(batch.terminated_B | (num_turns_B == 0), 0.0, last_B)
+def turn_end_targets(batch: Batch, evaluations: Evaluations, config: AdvantageConfig) -> Tensor | None:
+    """Returns what V is to learn at the ends of turns, where the estimator reads it there.
+
+    Args:
+        batch: The rows and their turn rewards.
+        evaluations: Values and KL penalties.
+        config: Which estimator, with which discounts.
+
+    Returns:
+        float32 `(B, K)`, 0 for turns that are not learnt from; None for estimators that only read V before generated
+        tokens, whose targets `estimate` returns.
+    """
+    if not config.reads_turn_ends:
+        return None
+    assert evaluations.turn_end_values_BK is not None, "GAE needs a critic"
+    targets_BK = turn_end_returns(
+        batch.turn_rewards_BK,
+        evaluations.turn_end_values_BK,
+        torch.where(batch.usable_B[:, None], batch.turn_index_BT, -1),
+        gamma=config.gamma_turn,
+        gae_lambda=config.lambda_turn,
+        bootstrap_values_B=_bootstrap_values(batch, evaluations, config),
+    )
+    return targets_BK * batch.turn_mask_BK
+
+
+def _bootstrap_values(batch: Batch, evaluations: Evaluations, config: AdvantageConfig) -> Tensor | None:
+    """Returns what follows each row's last turn, shape (B,): V of the state it was truncated in, 0 if the world ended.
+
+    None where nothing is to follow.
+    """
+    if not config.bootstraps:
+        return None
+    values_B = evaluations.final_values_B
+    assert values_B is not None, "GAE needs a critic"
+    lacking_B = batch.usable_B & ~batch.terminated_B & ~batch.has_final_B
+    assert not lacking_B.any(), f"{int(lacking_B.sum())} truncated rows lack their final observation; see make_batch"
+    return torch.where(batch.has_final_B, values_B, 0.0)
 
 
 def without_flat_groups(batch: Batch) -> Batch:
-    """Returns the batch with the rows of groups whose trainable siblings all earned the same left out of every loss.
+    """Returns the batch with the rows of groups whose comparable siblings all earned the same left out of every loss.
 
-    GRPO gives them advantage 0; left in, their tokens would only make the mean over tokens smaller (trap 12).
+    So is a row that cannot be compared. GRPO gives them advantage 0; left in, their tokens would only make the mean
+    over tokens smaller (trap 12).
     """
     groups_B = _comparable_groups(batch)
     is_flat_G = advantages.zero_variance_groups(batch.turn_rewards_BK.sum(-1), groups_B)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from agents.agent import Agent
-from agents.rollout import rollout
-from training.config import WorldSpec
+from agents.rollout import is_lost, try_rollout
+from training.config import RunConfig, WorldSpec
 from training.statistics import wilson_interval
+from vlm_envs.errors import ConfigError, WorkerError
+from vlm_envs.inquiries.datasets.splitting import remedy_of
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory
 
@@ -25,13 +27,17 @@ class Evaluation:
 
     Attributes:
         env_id: The world.
+        world: What its mix calls it.
         split: The levels' split.
-        trajectories: One per seed.
+        trajectories: One per seed, without those that were lost with their workers.
+        num_lost: How many those are; they say nothing of the policy and are in no rate.
     """
 
     env_id: str
+    world: str
     split: str
     trajectories: tuple[Trajectory, ...]
+    num_lost: int = 0
 
     @property
     def success(self) -> float:
@@ -46,8 +52,10 @@ class Evaluation:
         return {
             **more,
             "env_id": self.env_id,
+            "world": self.world,
             "split": self.split,
             "num_episodes": len(self.trajectories),
+            "num_lost": self.num_lost,
             "num_successes": num_successes,
             "success": self.success,
             "success_low": interval.low,
@@ -75,25 +83,80 @@ def mean_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     return {name: float(np.mean(each)) for name, each in sorted(values.items())}
 
 
-def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int) -> Evaluation:
-    """Plays the first `num_episodes` seeds of a split.
+def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, name: str = "") -> Evaluation:
+    """Plays the first `num_episodes` seeds of a split; of a data set all items at most, each once.
 
     Args:
         agent: Who acts.
         spec: The world.
         split: `"val"` or `"test"`.
-        num_episodes: Episodes; the same ones at every call.
+        num_episodes: Episodes; the same ones at every call. A split that lists fewer levels (a benchmark) is played
+            whole, and a line says so.
+        name: What its mix calls it; the env id by default.
 
     Returns:
-        The episodes.
+        The episodes. One that is lost with its worker is played once more, and left out if it is lost again.
+
+    Raises:
+        ConfigError: If the split has no level.
+        WorkerError: If none is left.
     """
-    seeds = list(split_seeds(split, num_episodes))
-    played: list[Trajectory] = []
-    for start in range(0, num_episodes, MAX_PARALLEL):
-        part = seeds[start : start + MAX_PARALLEL]
-        with spec.make_vector(len(part), split=split) as worlds:
-            played += rollout(agent, worlds, part, env_ids=[spec.env_id] * len(part))
-    return Evaluation(env_id=spec.env_id, split=split, trajectories=tuple(played))
+    num_episodes = _within(num_episodes, spec.num_levels(split), f"{name or spec.env_id} {split}")
+    seeds, name = list(split_seeds(split, num_episodes)), name or spec.env_id
+    played: dict[int, Trajectory] = {}
+    for _ in range(2):
+        missing = [index for index in range(num_episodes) if index not in played]
+        for start in range(0, len(missing), MAX_PARALLEL):
+            part = missing[start : start + MAX_PARALLEL]
+            with spec.make_vector(len(part), split=split) as worlds:
+                rolled = try_rollout(agent, worlds, [seeds[i] for i in part], env_ids=[spec.env_id] * len(part))
+            played |= {
+                index: replace(each, world=name)
+                for index, each in zip(part, rolled, strict=True)
+                if each is not None and not is_lost(each)
+            }
+    if not played:
+        raise WorkerError(
+            f"All {num_episodes} episodes of the evaluation of {name} were lost with their workers, twice. The "
+            "warnings above say how; look after the world's engine and the machine's memory."
+        )
+    return Evaluation(
+        env_id=spec.env_id,
+        world=name,
+        split=split,
+        trajectories=tuple(played[index] for index in sorted(played)),
+        num_lost=num_episodes - len(played),
+    )
+
+
+def require_levels(config: RunConfig) -> None:
+    """Refuses, before anything runs, data sets without a level to train on, or to evaluate on where that is asked for.
+
+    Raises:
+        ConfigError: If a split that the run needs is empty.
+    """
+    is_validated = config.num_val_episodes > 0 and (config.eval_every > 0 or config.model is None)
+    needed = {"train": True, "val": is_validated, "test": config.num_eval_episodes > 0}
+    for spec in config.worlds:
+        for split in (split for split, is_needed in needed.items() if is_needed and not spec.has_level(split)):
+            raise ConfigError(
+                f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split "
+                f"{split!r}, which this run needs. {remedy_of(spec.kwargs.get('dataset'))} Or ask for 0 episodes where "
+                "a split is not there (num_val_episodes, num_eval_episodes)."
+            )
+
+
+def _within(num_episodes: int, num_levels: int | None, which: str) -> int:
+    """Returns how many episodes there can be without playing a listed level twice."""
+    if num_levels is None or num_episodes == num_levels:
+        return num_episodes
+    if num_episodes < num_levels:
+        print(f"{which}: plays the first {num_episodes:,} of {num_levels:,}.")
+        return num_episodes
+    if num_levels == 0:
+        raise ConfigError(f"{which} has no level to be evaluated on. Ask for 0 episodes there, or for another split.")
+    print(f"{which}: {num_levels} levels, each is played once; {num_episodes} episodes were asked for.")
+    return num_levels
 
 
 def mean_success(evaluations: Sequence[Evaluation]) -> float:

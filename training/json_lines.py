@@ -71,6 +71,7 @@ def _line(record: Mapping[str, Any]) -> bytes:
 def append_line(path: Path, record: Mapping[str, Any]) -> None:
     """Adds a line, in the file when this returns."""
     line = _line(record)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         file.write(line)
 

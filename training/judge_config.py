@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from judges.episodes import EpisodeMethod
@@ -46,6 +46,8 @@ class JudgeConfig:
             an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency. `"agentic"` is for
             any world: the model looks with tools and says whether the last response is right.
         verifier: Models for `episode="argos"`.
+        in_evaluations: Whether the model behind `endpoint` judges evaluations too. What it then costs is counted apart
+            from training. Evaluations are scored by success; without it, only their records lack the model's terms.
     """
 
     grounding_weight: float = 0.5
@@ -55,8 +57,13 @@ class JudgeConfig:
     endpoint: EndpointConfig | None = None
     episode: EpisodeMethod | None = None
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
+    in_evaluations: bool = False
 
     def __post_init__(self) -> None:
+        require(
+            self.endpoint is not None or not self.in_evaluations,
+            "in_evaluations is about the model behind an endpoint: it needs an endpoint; got None.",
+        )
         require(
             self.verifier == VerifierConfig() or self.episode == "argos",
             f"Only episode='argos' asks a verifier's models; got episode={self.episode!r} and {self.verifier}.",
@@ -75,4 +82,22 @@ class JudgeConfig:
         require(
             min(self.grounding_weight, self.worldmodeling_weight, self.repetition_penalty) >= 0,
             f"Judge weights must not be negative; got {self}.",
+        )
+
+    @property
+    def of_evaluations(self) -> JudgeConfig:
+        """The judges of evaluations, who leave no trace in training.
+
+        Repetition is a matter of a run's history, and evaluations have none. A model behind an endpoint is asked only
+        if it is meant to be, and then its replies are kept apart: training never finds one of them in its cache.
+        """
+        if self.endpoint is None:
+            return replace(self, repetition_penalty=0.0)
+        if self.in_evaluations:
+            cache = None if self.endpoint.cache_dir is None else self.endpoint.cache_dir / "evaluations"
+            return replace(self, repetition_penalty=0.0, endpoint=replace(self.endpoint, cache_dir=cache))
+        is_exact = self.method == "exact"
+        return JudgeConfig(
+            grounding_weight=self.grounding_weight if is_exact else 0.0,
+            worldmodeling_weight=self.worldmodeling_weight if is_exact else 0.0,
         )

@@ -24,6 +24,7 @@ from training.losses import (
     truncated_importance_weights,
     value_loss,
 )
+from training.optimizer import Optimizer
 from training.policy import ValueModel, token_logprobs, token_values
 
 
@@ -34,7 +35,7 @@ class _MicroBatch:
     Attributes:
         rows: Their places in the whole batch.
         part: The rows.
-        share: Their share of the optimiser step's generated tokens.
+        share: Their share of the optimiser step's generated tokens (and turn ends, where V is learnt there).
         normalizer: What the step's losses are divided by.
     """
 
@@ -63,9 +64,22 @@ class Learner:
         self.policy = policy
         self.reference = copy.deepcopy(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
         self.critic = ValueModel(policy) if config.advantage.estimator != "grpo" else None
-        self.policy_optimizer = _adamw(policy, ppo.learning_rate, ppo.weight_decay)
-        self.critic_optimizer = _adamw(self.critic, ppo.critic_learning_rate, ppo.weight_decay) if self.critic else None
+        self.policy_optimizer = self._optimizer(policy, "policy", ppo.learning_rate)
+        self.critic_optimizer = (
+            self._optimizer(self.critic, "critic", ppo.critic_learning_rate) if self.critic is not None else None
+        )
         self.num_updates = 0
+
+    def _optimizer(self, model: Any, what: str, learning_rate: float) -> Optimizer:
+        ppo = self.config.ppo
+        return Optimizer(
+            model,
+            learning_rate=learning_rate,
+            weight_decay=ppo.weight_decay,
+            max_grad_norm=ppo.max_grad_norm,
+            max_nonfinite_steps=ppo.max_nonfinite_steps,
+            what=what,
+        )
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluations:
@@ -76,6 +90,7 @@ class Learner:
         """
         old_BT, ref_BT = batch.sampler_logprobs_BT.clone(), torch.zeros_like(batch.sampler_logprobs_BT)
         values_BT, ends_BK = torch.zeros_like(old_BT), torch.zeros_like(batch.turn_rewards_BK)
+        final_B = torch.zeros(batch.num_rows)
         recompute = self.config.ppo.old_logprobs == "trainer"
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
@@ -87,18 +102,23 @@ class Learner:
             if self.reference is not None:
                 ref_BT[rows, :width] = self._logprobs(self.reference, part)[0].cpu()
             if self.critic is not None:
-                part_values_BT, part_ends_BK = token_values(self.critic, part)
-                values_BT[rows, :width], ends_BK[rows] = part_values_BT.cpu(), part_ends_BK.cpu()
+                values = token_values(self.critic, part)
+                values_BT[rows, :width] = values.before_BT.cpu()
+                ends_BK[rows], final_B[rows] = values.turn_ends_BK.cpu(), values.final_B.cpu()
         mask_BT = batch.response_mask_BT
-        penalty_BT = torch.zeros_like(old_BT)
+        ppo, log_ratio_BT, penalty_BT = self.config.ppo, torch.zeros_like(old_BT), torch.zeros_like(old_BT)
         if self.reference is not None:
-            penalty_BT = kl_penalty(old_BT, ref_BT, estimator="k1") * mask_BT
+            log_ratio_BT = kl_penalty(old_BT, ref_BT, estimator="k1")
+            if ppo.kl_placement == "reward":
+                penalty_BT = kl_penalty(old_BT, ref_BT, estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
         return Evaluations(
             old_logprobs_BT=old_BT,
             values_BT=values_BT if self.critic is not None else None,
             turn_end_values_BK=ends_BK if self.critic is not None else None,
-            token_rewards_BT=-self.config.ppo.kl_coef * penalty_BT,
-            ref_kl=_masked_mean(penalty_BT, mask_BT) if self.reference is not None else None,
+            final_values_B=final_B if self.critic is not None else None,
+            token_rewards_BT=-ppo.kl_coef * penalty_BT,
+            ref_kl=_masked_mean(log_ratio_BT, mask_BT) if self.reference is not None else None,
+            ref_logprobs_BT=ref_BT if self.reference is not None else None,
         )
 
     def update(
@@ -107,6 +127,7 @@ class Learner:
         evaluations: Evaluations,
         advantages_BT: Tensor,
         returns_BT: Tensor | None,
+        turn_end_returns_BK: Tensor | None = None,
         *,
         iteration: int,
     ) -> dict[str, float]:
@@ -116,11 +137,15 @@ class Learner:
             batch: The rows.
             evaluations: What the models said of them before.
             advantages_BT: Credit per generated token.
-            returns_BT: Critic targets, or None without a critic.
+            returns_BT: Critic targets before generated tokens, or None without a critic.
+            turn_end_returns_BK: Critic targets at the ends of turns, or None where V is not read there.
             iteration: Number of the iteration; sets warm-up and the order of rows.
 
         Returns:
-            Means of the update's metrics.
+            Means of the update's metrics; `skipped_steps` counts.
+
+        Raises:
+            NonFiniteGradientError: If gradients of the policy or the critic were not finite too many times in a row.
         """
         ppo = self.config.ppo
         self._set_learning_rates(iteration)
@@ -128,13 +153,19 @@ class Learner:
         if iteration >= ppo.critic_warmup_iterations:
             for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
                 _append(totals, self._policy_step(batch, evaluations, advantages_BT, rows))
-        if returns_BT is not None and evaluations.values_BT is not None:
+        if returns_BT is not None:
             for rows in self._minibatches(batch, ppo.critic_num_epochs, ppo.critic_num_minibatches, iteration):
-                _append(totals, self._critic_step(batch, evaluations.values_BT, returns_BT, rows))
+                _append(totals, self._critic_step(batch, evaluations, returns_BT, turn_end_returns_BK, rows))
+        num_skipped = sum(totals.pop("skipped_steps", []))
         metrics = {name: float(np.mean(values)) for name, values in totals.items()}
+        metrics["skipped_steps"] = num_skipped
         if returns_BT is not None and evaluations.values_BT is not None:
             metrics["explained_variance"] = float(
                 explained_variance(evaluations.values_BT, returns_BT, batch.response_mask_BT)
+            )
+        if turn_end_returns_BK is not None and evaluations.turn_end_values_BK is not None:
+            metrics["turn_end_explained_variance"] = float(
+                explained_variance(evaluations.turn_end_values_BK, turn_end_returns_BK, batch.turn_mask_BK)
             )
         if "sampler_gap" in totals:
             metrics["sampler_gap"] = totals["sampler_gap"][0]  # before the first step: later ones are policy change
@@ -145,38 +176,55 @@ class Learner:
     ) -> dict[str, float]:
         """Takes one optimiser step of the policy over some rows."""
         sums: defaultdict[str, float] = defaultdict(float)
-        self.policy_optimizer.zero_grad(set_to_none=True)
+        self.policy_optimizer.zero_grad()
         for micro in self._micro_batches(batch, rows):
             self._policy_backward(micro, evaluations, advantages_BT, sums)
         if sums:
-            sums["grad_norm"] = self._clip_and_step(self.policy, self.policy_optimizer)
-            self.num_updates += 1
+            sums["grad_norm"], is_taken = self.policy_optimizer.step()
+            sums["skipped_steps"] = float(not is_taken)
+            self.num_updates += is_taken
         return dict(sums)
 
     def _critic_step(
-        self, batch: Batch, old_values_BT: Tensor, returns_BT: Tensor, rows: list[int]
+        self,
+        batch: Batch,
+        evaluations: Evaluations,
+        returns_BT: Tensor,
+        turn_end_returns_BK: Tensor | None,
+        rows: list[int],
     ) -> dict[str, float]:
-        """Takes one optimiser step of the critic over some rows, in standard deviations of the first returns."""
+        """Takes one optimiser step of the critic over some rows, in standard deviations of the first returns.
+
+        Where V is learnt at the ends of turns too, each weighs as much as the prefix before one token.
+        """
         assert self.critic is not None and self.critic_optimizer is not None
         sums: defaultdict[str, float] = defaultdict(float)
-        std = self.critic.std
-        self.critic_optimizer.zero_grad(set_to_none=True)
-        for micro in self._micro_batches(batch, rows):
-            values_BT, _ = token_values(self.critic, micro.part)
+        std, device = self.critic.std, self.critic.device
+        assert evaluations.values_BT is not None and evaluations.turn_end_values_BK is not None
+        with_turn_ends = turn_end_returns_BK is not None
+        self.critic_optimizer.zero_grad()
+        for micro in self._micro_batches(batch, rows, with_turn_ends=with_turn_ends):
+            new = token_values(self.critic, micro.part)
+            values_BX, old_BX, returns_BX = new.before_BT, micro.of(evaluations.values_BT), micro.of(returns_BT)
+            if turn_end_returns_BK is not None:
+                values_BX = torch.cat([values_BX, new.turn_ends_BK], dim=1)
+                old_BX = torch.cat([old_BX, evaluations.turn_end_values_BK[micro.rows]], dim=1)
+                returns_BX = torch.cat([returns_BX, turn_end_returns_BK[micro.rows]], dim=1)
             loss, metrics = value_loss(
-                values_BT / std,
-                micro.of(old_values_BT).to(std.device) / std,
-                micro.of(returns_BT).to(std.device) / std,
-                micro.part.response_mask_BT.to(std.device),
+                values_BX / std,
+                old_BX.to(device) / std,
+                returns_BX.to(device) / std,
+                _learnt_mask(micro.part, with_turn_ends=with_turn_ends).to(device),
                 clip_range=self.config.ppo.value_clip,
                 aggregation=self.config.ppo.aggregation,
                 normalizer=micro.normalizer,
             )
-            loss.backward()
+            self.critic_optimizer.backward(loss)
             sums["value_loss"] += float(loss.detach())
             sums["value_clip_fraction"] += micro.share * float(metrics["value_clip_fraction"])
         if sums:
-            sums["critic_grad_norm"] = self._clip_and_step(self.critic, self.critic_optimizer)
+            sums["critic_grad_norm"], is_taken = self.critic_optimizer.step()
+            sums["skipped_steps"] = float(not is_taken)
         return dict(sums)
 
     def _policy_backward(
@@ -212,10 +260,17 @@ class Learner:
             loss = loss - ppo.entropy_coef * aggregate(
                 entropy_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
             )
-        loss.backward()
+        if ppo.kl_placement == "loss" and evaluations.ref_logprobs_BT is not None:
+            penalty_BT = kl_penalty(logprobs_BT, of(evaluations.ref_logprobs_BT), estimator=ppo.kl_formula)
+            loss = loss + ppo.kl_coef * aggregate(
+                penalty_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
+            )
+            sums["kl_loss"] += share * _masked_mean(penalty_BT.detach(), mask_BT)
+        self.policy_optimizer.backward(loss)
         sums["policy_loss"] += float(loss.detach())
         gap_BT = (logprobs_BT.detach() - part.sampler_logprobs_BT.to(logprobs_BT.device)).abs()
-        sums["sampler_gap"] += share * _masked_mean(gap_BT, mask_BT)
+        is_drawn_BT = mask_BT & ~gap_BT.isnan()  # not so where observations count as generated
+        sums["sampler_gap"] += share * _masked_mean(torch.where(is_drawn_BT, gap_BT, 0.0), is_drawn_BT)
         sums["entropy"] += share * _masked_mean(entropy_BT.detach(), mask_BT)
         for name, value in metrics.items():
             sums[name] += share * float(value)
@@ -232,20 +287,22 @@ class Learner:
             for rows in np.array_split(order, num_minibatches):
                 yield rows.tolist()
 
-    def _micro_batches(self, batch: Batch, rows: Sequence[int]) -> Iterator[_MicroBatch]:
+    def _micro_batches(
+        self, batch: Batch, rows: Sequence[int], *, with_turn_ends: bool = False
+    ) -> Iterator[_MicroBatch]:
         """Yields rows of similar length, so that little is padding; their gradients add up to that of all rows."""
-        mask_BT = batch.response_mask_BT[list(rows)]
-        if not mask_BT.any():
+        mask_BX = _learnt_mask(batch, with_turn_ends=with_turn_ends)[list(rows)]
+        if not mask_BX.any():
             return
         aggregation = self.config.ppo.aggregation
         normalizer = (
             float(len(rows) * self.config.sampling.max_new_tokens)
             if aggregation == "constant"
-            else loss_normalizer(mask_BT, aggregation=aggregation)
+            else loss_normalizer(mask_BX, aggregation=aggregation)
         )
         for chosen in self._by_length(batch, rows):
             part = batch.select(chosen)
-            share = float(part.response_mask_BT.sum() / mask_BT.sum())
+            share = float(_learnt_mask(part, with_turn_ends=with_turn_ends).sum() / mask_BX.sum())
             yield _MicroBatch(rows=chosen, part=part, share=share, normalizer=normalizer)
 
     def _by_length(self, batch: Batch, rows: Sequence[int]) -> Iterator[list[int]]:
@@ -255,13 +312,6 @@ class Learner:
         for start in range(0, len(ordered), size):
             yield ordered[start : start + size]
 
-    def _clip_and_step(self, model: Any, optimizer: torch.optim.Optimizer) -> float:
-        """Clips the gradient, steps, and returns the norm before clipping."""
-        norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), self.config.ppo.max_grad_norm))
-        if np.isfinite(norm):  # a non-finite gradient would destroy the weights; the norm in the log tells of it
-            optimizer.step()
-        return norm
-
     def _set_learning_rates(self, iteration: int) -> None:
         """Sets both rates from the iteration alone, so that a resumed run sees the same ones."""
         ppo = self.config.ppo
@@ -269,10 +319,9 @@ class Learner:
         decay = max(0.0, left) * (1.0 - ppo.final_learning_rate) + ppo.final_learning_rate
         since = iteration - ppo.critic_warmup_iterations
         warmup = min(1.0, max(0, since + 1) / ppo.warmup_iterations) if ppo.warmup_iterations else 1.0
-        rates = [(self.policy_optimizer, ppo.learning_rate * warmup), (self.critic_optimizer, ppo.critic_learning_rate)]
-        for optimizer, peak in rates:
-            for group in optimizer.param_groups if optimizer is not None else ():
-                group["lr"] = peak * decay
+        self.policy_optimizer.set_learning_rate(ppo.learning_rate * warmup * decay)
+        if self.critic_optimizer is not None:
+            self.critic_optimizer.set_learning_rate(ppo.critic_learning_rate * decay)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that training changed."""
@@ -302,16 +351,19 @@ def _append(totals: defaultdict[str, list[float]], step: dict[str, float]) -> No
         totals[name].append(value)
 
 
+def _learnt_mask(batch: Batch, *, with_turn_ends: bool) -> Tensor:
+    """Returns where a loss runs: generated tokens, `(B, T)`, and with turn ends those behind them, `(B, T + K)`."""
+    if not with_turn_ends:
+        return batch.response_mask_BT
+    return torch.cat([batch.response_mask_BT, batch.turn_mask_BK], dim=1)
+
+
 def turn_returns(batch: Batch) -> Tensor:
-    """Returns the undiscounted return from each turn of each trainable row on, float32[turns]."""
+    """Returns the undiscounted return from each turn of each row that was wholly judged on, float32[turns]."""
     to_go_BK = batch.turn_rewards_BK.flip(-1).cumsum(-1).flip(-1)
     num_turns_B = batch.turn_index_BT.amax(-1) + 1
     has_turn_BK = torch.arange(to_go_BK.shape[1])[None] < num_turns_B[:, None]
-    return to_go_BK[has_turn_BK & batch.trainable_B[:, None]]
-
-
-def _adamw(model: Any, learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
-    return torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.95), weight_decay=weight_decay)
+    return to_go_BK[has_turn_BK & batch.comparable_B[:, None]]
 
 
 def _masked_mean(x_BT: Tensor, mask_BT: Tensor) -> float:

@@ -108,8 +108,9 @@ def value_loss(
     Raises:
         ValueError: on a wrong shape or dtype, a clip range that is not positive, or as `aggregate` does.
 
-    Source: VAGEN, equation of J^Critic in section 2.2. Deviations: the factor 1/2, and the clip of the
-    PPO reference implementation (Huang et al., 2022, detail 9).
+    Source: VAGEN, J^Critic of section 2.2 and Algorithm 1, line 28, which differ in the prefix that token `i`
+    is a target of: through it and before it. Which one an entry is of is the caller's to choose. Deviations: the
+    factor 1/2, and the clip of the PPO reference implementation (Huang et al., 2022, detail 9).
     """
     _check_grid(mask_BT, values_BT=values_BT, old_values_BT=old_values_BT, returns_BT=returns_BT)
     if clip_range is not None and clip_range <= 0.0:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from training.advantages import zero_variance_groups
-from training.batch import Batch
+from training.batch import OBSERVED, Batch
+from training.episode_record import TurnNotes
+from training.estimate import Evaluations
 from training.evaluation import mean_metrics
 from training.score import ScoredTrajectory
 
@@ -22,42 +27,114 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         rollout_s: Seconds it took to play them.
 
     Returns:
-        Success, reward and its parts (sums per episode), format rate, lengths, speeds, fraction of groups without
-        variance, fraction of rows that cannot be trained on.
+        Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), format rate, lengths,
+        speeds, fraction of groups without variance, fractions of what no judge could score and of rows that cannot be
+        trained on, number of episodes with an infinite or NaN reward, which are in no mean of rewards. What judges add
+        is averaged over the episodes that were wholly judged; NaN where none was.
     """
     turns = [turn for each in scored for turn in each.trajectory.turns]
     num_tokens = sum(len(turn.response_ids) for turn in turns)
-    rows = batch.trainable_B
+    rows = batch.comparable_B
+    finite = [each for each, is_finite in zip(scored, batch.finite_B.tolist(), strict=True) if is_finite]
+    judged = [each for each in finite if all(each.judged_turns)]
     flat = zero_variance_groups(batch.turn_rewards_BK.sum(-1)[rows], batch.group_index_B[rows])
-    by_env: defaultdict[str, list[float]] = defaultdict(list)
+    by_world: defaultdict[str, list[float]] = defaultdict(list)
     for each in scored:
-        by_env[each.trajectory.env_id].append(float(each.trajectory.success))
+        by_world[each.trajectory.world].append(float(each.trajectory.success))
     metrics = {
         "success": float(np.mean([each.trajectory.success for each in scored])),
-        "reward": float(np.mean([each.trajectory.total_reward for each in scored])),
-        "return": float(np.mean([sum(each.turn_rewards) for each in scored])),
+        "reward": float(np.mean([each.trajectory.total_reward for each in finite])) if finite else math.nan,
+        "return": float(np.mean([sum(each.turn_rewards) for each in judged])) if judged else math.nan,
         "format_rate": float(np.mean([bool(turn.info.get("format_correct")) for turn in turns])),
         "response_tokens": num_tokens / len(turns),
         "cut_rate": float(np.mean([turn.stop_reason == "length" for turn in turns])),
         "num_turns": len(turns) / len(scored),
         "zero_variance_groups": float(flat.float().mean()) if len(flat) else 1.0,
-        "unavailable_turns": float(np.mean([not shaped.available for each in scored for shaped in each.shaped])),
-        "untrainable_rows": float((~batch.trainable_B).float().mean()),
+        "unavailable_turns": float(np.mean([not is_judged for each in scored for is_judged in each.judged_turns])),
+        "unavailable_episodes": float(np.mean([not all(each.judged_turns) for each in scored])),
+        "nonfinite_rewards": float(len(scored) - len(finite)),
+        "untrainable_rows": float((~batch.usable_B).float().mean()),
         "tokens_per_s": num_tokens / rollout_s,
         "turns_per_s": len(turns) / rollout_s,
     }
-    if len(by_env) > 1:
-        metrics |= {f"success/{env_id}": float(np.mean(values)) for env_id, values in sorted(by_env.items())}
-    return metrics | mean_metrics([each.trajectory for each in scored]) | _reward_parts(scored)
+    if len(by_world) > 1:
+        metrics |= {f"success/{world}": float(np.mean(values)) for world, values in sorted(by_world.items())}
+    return (
+        metrics
+        | mean_metrics([each.trajectory for each in scored])
+        | mean_scores(scored)
+        | _reward_parts(finite, judged)
+    )
 
 
-def _reward_parts(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
-    """Returns each named reward part, summed over an episode and averaged over episodes."""
+def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
+    """Returns judges' scores of each section, averaged over turns.
+
+    Args:
+        scored: Episodes with their judges' rewards.
+
+    Returns:
+        `score/<section>` from 0 to 1, for the sections that anybody judged. A turn without that section, or out of the
+        format, scores 0; one that no judge could score is left out.
+    """
+    shaped = [turn for each in scored for turn in each.shaped if turn.available]
+    sections = sorted({section for turn in shaped for section in turn.scores})
+    return {
+        f"score/{section}": float(np.mean([turn.scores.get(section, 0.0) for turn in shaped])) for section in sections
+    }
+
+
+def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] | None = None) -> list[TurnNotes]:
+    """Returns what is recorded of each turn beside what happened in it.
+
+    Args:
+        scored: The episode with its judges' rewards.
+        credit: Of each turn; None where nobody estimated any.
+    """
+    return [
+        TurnNotes(shaping=turn.rewards, scores=turn.scores, credit=credit[index] if credit is not None else {})
+        for index, turn in enumerate(scored.shaped)
+    ]
+
+
+def turn_credit(
+    batch: Batch, evaluations: Evaluations, advantages_BT: Tensor, num_rows: int
+) -> list[list[dict[str, float]]]:
+    """Returns what the estimator made of each turn of the first rows.
+
+    Args:
+        batch: The rows.
+        evaluations: What the critic said of them.
+        advantages_BT: Credit per generated token.
+        num_rows: How many rows to tell of.
+
+    Returns:
+        Per row and turn the mean `advantage` of its tokens and, with a critic, the `value` of the prefix before its
+        first one; nothing for turns that are masked.
+    """
+    notes: list[list[dict[str, float]]] = []
+    learnt_BT = torch.where(batch.response_mask_BT, batch.turn_index_BT, OBSERVED)
+    for row in range(min(num_rows, batch.num_rows)):
+        turns: list[dict[str, float]] = []
+        for turn in range(batch.turn_rewards_BK.shape[1]):
+            tokens = (learnt_BT[row] == turn).nonzero()[:, 0]
+            credit = {"advantage": float(advantages_BT[row, tokens].mean())} if len(tokens) else {}
+            if len(tokens) and evaluations.values_BT is not None:
+                credit["value"] = float(evaluations.values_BT[row, tokens[0]])
+            turns.append(credit)
+        notes.append(turns)
+    return notes
+
+
+def _reward_parts(scored: Sequence[ScoredTrajectory], judged: Sequence[ScoredTrajectory]) -> dict[str, float]:
+    """Returns each named reward part, summed over an episode and averaged over episodes: the judges' over their own."""
     sums: defaultdict[str, float] = defaultdict(float)
     for each in scored:
-        for turn, shaped in zip(each.trajectory.turns, each.shaped, strict=True):
+        for turn in each.trajectory.turns:
             for name, value in turn.reward_terms.items():
-                sums[f"reward/{name}"] += value
+                sums[f"reward/{name}"] += value / len(scored)
+    for each in judged:
+        for shaped in each.shaped:
             for name, value in shaped.rewards.items():
-                sums[f"judge/{name}"] += value
-    return {name: value / len(scored) for name, value in sorted(sums.items())}
+                sums[f"judge/{name}"] += value / len(judged)
+    return dict(sorted(sums.items()))

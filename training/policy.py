@@ -6,13 +6,13 @@ Both run over whole rows in one forward pass. Nothing here knows how large the m
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from agents.hf.sampler import mrope_positions
-from training.batch import Batch
+from training.batch import Batch, turns_ahead
 from training.losses import entropy
 
 
@@ -68,27 +68,44 @@ def token_logprobs(model: Any, batch: Batch, *, temperature: float, suppressed_i
     return _scatter(logprobs_N, mask_BT), _scatter(entropy(logits_NV), mask_BT)
 
 
-def token_values(critic: ValueModel, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Returns values of the prefixes before each generated token, and of those through each turn's last token.
+class Values(NamedTuple):
+    """V of a batch's prefixes, float32, 0 where a row has no such prefix.
+
+    Attributes:
+        before_BT: Of the prefix before each generated token.
+        turn_ends_BK: Of the prefix through each turn's last token, whose outcome is not seen yet.
+        final_B: Of the whole row, for rows that end with their final observation and the opening of a next answer.
+    """
+
+    before_BT: Tensor
+    turn_ends_BK: Tensor
+    final_B: Tensor
+
+
+def token_values(critic: ValueModel, batch: Batch) -> Values:
+    """Returns V of the prefixes before each generated token, through each turn's end and after a final observation.
 
     Args:
         critic: The value model.
         batch: Rows to evaluate.
 
     Returns:
-        (values_BT, turn_end_values_BK), float32, 0 where there is no generated token or no such turn.
+        The values, with gradients.
     """
     turn_index_BT = batch.turn_index_BT.to(critic.device)
     mask_BT = turn_index_BT >= 0
     through_BT = critic.values(hidden_states(critic, batch))
     before_BT = torch.cat([torch.zeros_like(through_BT[:, :1]), through_BT[:, :-1]], dim=1)
     num_turns = batch.turn_rewards_BK.shape[1]
-    following_BT = torch.cat([turn_index_BT[:, 1:], torch.full_like(turn_index_BT[:, :1], -1)], dim=1)
+    ahead_BT = turns_ahead(turn_index_BT, num_turns)
+    following_BT = torch.cat([ahead_BT[:, 1:], torch.full_like(ahead_BT[:, :1], num_turns)], dim=1)
     ends_BT = mask_BT & (turn_index_BT != following_BT)
     turn_ends_BK = torch.zeros(batch.num_rows, num_turns, device=critic.device)
     rows, columns = ends_BT.nonzero(as_tuple=True)
     turn_ends_BK = turn_ends_BK.index_put((rows, turn_index_BT[rows, columns]), through_BT[rows, columns])
-    return before_BT * mask_BT, turn_ends_BK
+    last_B = (batch.attention_mask_BT.sum(-1) - 1).clamp(min=0).to(critic.device)
+    final_B = through_BT.gather(1, last_B[:, None])[:, 0] * batch.has_final_B.to(critic.device)
+    return Values(before_BT=before_BT * mask_BT, turn_ends_BK=turn_ends_BK, final_B=final_B)
 
 
 class ValueModel(nn.Module):
@@ -114,7 +131,8 @@ class ValueModel(nn.Module):
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("std", torch.ones(()))
         self.register_buffer("is_calibrated", torch.zeros((), dtype=torch.bool))
-        self.head.to(policy.device, policy.dtype)
+        self.head.to(dtype=policy.dtype)
+        self.to(policy.device)  # scale and mean with it; they stay float32, for rewards are
 
     def values(self, hidden_BTD: Tensor) -> Tensor:
         """Returns the value at each hidden state, float32[B, T], in units of reward."""
@@ -122,10 +140,17 @@ class ValueModel(nn.Module):
         return scores_BT * self.std + self.mean
 
     def calibrate(self, returns_N: Tensor) -> None:
-        """Takes the scale of the values from these returns, once; later calls change nothing."""
-        if not self.is_calibrated and len(returns_N) > 1:
-            self.mean.copy_(returns_N.mean())
-            self.std.copy_(returns_N.std().clamp(min=1e-3))
+        """Takes the scale of the values from these returns, once; later calls change nothing.
+
+        Returns that are not finite are left out; where no finite scale comes of the others, the next call takes it.
+        """
+        finite_N = returns_N[returns_N.isfinite()]
+        if self.is_calibrated or len(finite_N) < 2:
+            return
+        mean, std = finite_N.mean(), finite_N.std()
+        if mean.isfinite() and std.isfinite():
+            self.mean.copy_(mean)
+            self.std.copy_(std.clamp(min=1e-3))
             self.is_calibrated.fill_(True)
 
     @property

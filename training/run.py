@@ -10,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,18 @@ import transformers
 from agents.hf.agent import HFAgent, load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.hf.tiny import TinyConfig, save_tiny
-from training.checkpoint import LATEST, has_checkpoint, load_checkpoint_state, save_model
+from training.checkpoint import LATEST, PROVENANCE, load_checkpoint_state, save_model
 from training.config import RunConfig
 from training.console import RunConsole
-from training.evaluation import evaluate, mean_success
+from training.errors import NonFiniteGradientError
+from training.evaluation import evaluate, mean_success, require_levels
 from training.report import build_report
-from training.run_data import RunWriter
+from training.resume import check_length, check_same_run, continued
+from training.run_data import RunWriter, holds_run
 from training.score import require_answer_judge
+from training.start import ready, require_unused
 from training.supervised import cold_start, stop_on_interrupt
 from training.trainer import Trainer
-from vlm_envs.errors import ConfigError
 
 
 class ColdStartInterruptedError(KeyboardInterrupt):
@@ -36,20 +40,6 @@ class ColdStartInterruptedError(KeyboardInterrupt):
 
 
 _ROOT = Path(__file__).resolve().parent.parent
-_MAY_DIFFER = {
-    "checkpoint_every",
-    "device",
-    "eval_every",
-    "model",
-    "num_eval_episodes",
-    "num_threads",
-    "num_val_episodes",
-    "output",
-}
-"""Settings a resumed run may change: where it runs and what is measured, not what it learns. Another number of threads
-rounds sums differently, so it gives up bit-exactness; `num_iterations` is free only while the learning rates are
-constant."""
-
 _PACKAGES = ("torch", "transformers", "tokenizers", "gymnasium", "numpy", "vlm-envs")
 
 
@@ -66,27 +56,52 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
     Raises:
         RunExistsError: If the run exists and `resume` is False.
         FileNotFoundError: If `resume` is True and there is no checkpoint, or `config.model` is not one.
+        ConfigError: If something it needs is not there, or, on resumption, its settings are others. Nothing is left
+            behind then.
     """
     prepare(config)
-    require_answer_judge(config.judge, config.worlds)
     directory = Path(config.output) / config.name
     if resume:
         check_same_run(config, directory)
-        iteration = load_checkpoint_state(directory / LATEST)["iteration"]
-        model, encoder = load_for_training(directory / LATEST / "model", config)
-        writer = RunWriter(directory, resume_from_iteration=iteration)
     else:
-        loaded = load_for_training(config.model, config) if config.model else None
-        writer = _new_writer(directory)
-        writer.config(describe(config))
-        model, encoder = loaded or make_cold_start(config, directory / "cold_start", writer)
-    trainer = Trainer(config, model, encoder, directory, writer)
-    if resume:
-        trainer.resume()
+        require_unused(directory)
+    require_answer_judge(config.judge, config.worlds)
+    require_levels(config)
+    config, told = ready(config, imitates=config.model is None and not resume)
+    print(*told, sep="\n", end="\n" if told else "")
+    trainer = _resumed(config, directory) if resume else _started(config, directory)
     trainer.run()
     report = build_report(directory)
     print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
     return directory
+
+
+def _started(config: RunConfig, directory: Path) -> Trainer:
+    """Returns the trainer of a new run; nothing is written before everything is there."""
+    loaded = load_for_training(config.model, config) if config.model else None
+    # A run that never reached a checkpoint has nothing to lose and starts over
+    starts_over = {"resume_from_iteration": 0, "resume_phase": "cold_start"} if holds_run(directory) else {}
+    writer = RunWriter(directory, **starts_over)  # type: ignore[arg-type]
+    if loaded is not None:
+        trainer = Trainer(config, *loaded, directory, writer)
+        writer.config(describe(config))
+        return trainer
+    writer.config(describe(config))
+    return Trainer(config, *make_cold_start(config, directory / "cold_start", writer), directory, writer)
+
+
+def _resumed(config: RunConfig, directory: Path) -> Trainer:
+    """Returns the trainer of a run that goes on where its latest checkpoint is."""
+    num_done = load_checkpoint_state(directory / LATEST)["iteration"]
+    check_length(config, num_done)
+    if num_done == config.num_iterations:
+        print(f"All {num_done} iterations are done; it is only evaluated again. To extend it: --num-iterations N")
+    model, encoder = load_for_training(directory / LATEST / "model", config)
+    writer = RunWriter(directory, resume_from_iteration=num_done)
+    trainer = Trainer(config, model, encoder, directory, writer)
+    trainer.resume()
+    writer.config(continued(config, directory, num_done=num_done, described=describe(config)))
+    return trainer
 
 
 def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, ChatEncoder]:
@@ -100,43 +115,13 @@ def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, Ch
     Raises:
         FileNotFoundError: If there is no checkpoint.
     """
-    path = Path(directory)
-    if not path.exists() and (_ROOT / path).exists():
-        path = _ROOT / path
-    model, encoder = load_checkpoint(path, dtype=getattr(torch, config.dtype))
+    model, encoder = load_checkpoint(_checkpoint_path(directory), dtype=getattr(torch, config.dtype))
     return model.to(_device(config)), encoder
 
 
-def check_same_run(config: RunConfig, directory: Path) -> None:
-    """Refuses to go on with a run under another configuration.
-
-    Args:
-        config: The configuration asked for.
-        directory: The run's directory.
-
-    Raises:
-        FileNotFoundError: If there is no run.
-        ConfigError: If a setting that shapes the result differs from the run's own.
-    """
-    path = directory / "config.json"
-    if not path.is_file():
-        raise FileNotFoundError(f"No run at {directory}: expected a file config.json. Start it without --resume.")
-    saved = json.loads(path.read_text(encoding="utf-8"))
-    wanted = json.loads(json.dumps(config.to_dict()))
-    may_differ = _MAY_DIFFER | ({"num_iterations"} if config.ppo.final_learning_rate == 1.0 else set())
-    differing = [name for name in wanted if name not in may_differ and saved.get(name) != wanted[name]]
-    if differing:
-        raise ConfigError(
-            f"The run at {directory} was started with another configuration; {', '.join(differing)} differ. Give the "
-            "options it was started with, or choose another --name."
-        )
-
-
-def _new_writer(directory: Path) -> RunWriter:
-    """Returns a writer for a new run; one that never reached a checkpoint has nothing to lose and starts over."""
-    if (directory / "config.json").is_file() and not has_checkpoint(directory / LATEST):
-        return RunWriter(directory, resume_from_iteration=0, resume_phase="cold_start")
-    return RunWriter(directory)
+def _checkpoint_path(directory: str | Path) -> Path:
+    path = Path(directory)
+    return _ROOT / path if not path.exists() and (_ROOT / path).exists() else path
 
 
 def _device(config: RunConfig) -> torch.device:
@@ -146,7 +131,7 @@ def _device(config: RunConfig) -> torch.device:
 
 
 def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None) -> tuple[Any, ChatEncoder]:
-    """Builds the tiny VLM, teaches it to imitate the oracle, and saves it.
+    """Builds the tiny VLM, or takes a checkpoint, teaches it to imitate the oracle, and saves it.
 
     Args:
         config: The run; its worlds, cold start and seed are used.
@@ -158,33 +143,51 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
 
     Raises:
         ColdStartInterruptedError: If Ctrl-C stopped it; the model as it stands is saved all the same.
+        NonFiniteGradientError: If gradients were not finite too many times in a row; it is saved then, too.
+        Exception: Whatever else fails in between, after the model is saved as of the last whole step.
     """
-    env_ids = config.tokenizer_worlds or tuple(spec.env_id for spec in config.worlds)
-    with tempfile.TemporaryDirectory() as untrained:
-        settings = {spec.env_id: spec.kwargs for spec in config.worlds}
-        save_tiny(untrained, TinyConfig(seed=config.seed), env_ids=env_ids, settings=settings)
-        model, encoder = load_for_training(untrained, config)
+    model, encoder = _untaught(config)
     started = time.monotonic()
-    num_steps = config.cold_start.num_steps + config.cold_start.num_careless_steps
-    with RunConsole("cold start", num_steps, every=50) as console, stop_on_interrupt() as should_stop:
+    num_done, num_steps = 0, config.cold_start.num_steps + config.cold_start.num_careless_steps
+
+    def save_unfinished() -> None:
+        save_model(directory, model, encoder, provenance=provenance(config, None) | {"num_steps_done": num_done})
+
+    def so_far() -> str:
+        return f"{num_done} of {num_steps} steps" if num_done else ""
+
+    with (
+        _saved_if_it_fails(save_unfinished, directory, so_far),
+        RunConsole("cold start", num_steps, every=50) as console,
+        stop_on_interrupt() as should_stop,
+    ):
 
         def on_step(step: int, metrics: dict[str, float]) -> None:
+            nonlocal num_done
+            num_done = step + 1
             console.advance(step, metrics, ("loss",))
             if writer is not None:
                 elapsed_s = time.monotonic() - started
                 writer.metrics({"iteration": step, "phase": "cold_start", "elapsed_s": elapsed_s, **metrics})
 
-        num_done = cold_start(
-            model,
-            encoder,
-            config.worlds,
-            config.cold_start,
-            on_step=on_step,
-            should_stop=should_stop,
-            seed=config.seed,
-        )
+        try:
+            cold_start(
+                model,
+                encoder,
+                config.worlds,
+                config.cold_start,
+                on_step=on_step,
+                should_stop=should_stop,
+                seed=config.seed,
+            )
+        except NonFiniteGradientError as error:
+            save_unfinished()
+            raise NonFiniteGradientError(
+                f"{error} The cold start ended after {num_done} of {num_steps} steps; what it had learnt is in "
+                f"{directory}, and --model {directory} trains from it."
+            ) from error
     if num_done < num_steps:
-        save_model(directory, model, encoder, provenance=provenance(config, None) | {"num_steps_done": num_done})
+        save_unfinished()
         raise ColdStartInterruptedError(
             f"Interrupted after {num_done} of {num_steps} steps of the cold start; what was learnt is saved. Train "
             f"from it with --model {directory}."
@@ -192,13 +195,51 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
     success: float | None = None
     if config.num_val_episodes:
         agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
-        evaluations = [
-            evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds
-        ]
+        with _saved_if_it_fails(save_unfinished, directory, so_far):
+            evaluations = [
+                evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds
+            ]
         success = mean_success(evaluations)
         print(f"cold start: validation success {success:.3f}")
     save_model(directory, model, encoder, provenance=provenance(config, success))
     return model, encoder
+
+
+def _untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:
+    """Returns the model a cold start begins with: the given checkpoint, or a tiny VLM of random weights."""
+    if config.cold_start.start_from is not None:
+        return load_for_training(config.cold_start.start_from, config)
+    env_ids = config.tokenizer_worlds or tuple(dict.fromkeys(spec.env_id for spec in config.worlds))
+    with tempfile.TemporaryDirectory() as directory:
+        settings = {id_: [each.kwargs for each in config.worlds if each.env_id == id_] for id_ in env_ids}
+        save_tiny(directory, TinyConfig(seed=config.seed), env_ids=env_ids, settings=settings)
+        return load_for_training(directory, config)
+
+
+@contextmanager
+def _saved_if_it_fails(save: Callable[[], None], directory: Path, so_far: Callable[[], str]) -> Iterator[None]:
+    """Saves a cold start that something ends, and says where; what ended it goes on.
+
+    Args:
+        save: Writes the model as of the last whole step.
+        directory: Where to.
+        so_far: How many steps it has learnt from; empty where there is nothing to save.
+    """
+    try:
+        yield
+    except NonFiniteGradientError:
+        raise  # has been saved, and says so
+    except Exception as error:
+        if so_far():
+            what = f"{type(error).__name__} after {so_far()} of the cold start"
+            try:
+                save()
+            except Exception as second:
+                told = f"what was learnt could not be saved ({type(second).__name__}: {second})."
+            else:
+                told = f"what was learnt is saved. Train from it with --model {directory}."
+            print(f"{what}: {told}", file=sys.stderr)
+        raise
 
 
 def provenance(config: RunConfig, validation_success: float | None) -> dict[str, Any]:
@@ -210,7 +251,12 @@ def provenance(config: RunConfig, validation_success: float | None) -> dict[str,
     """
     resolved = describe(config)
     keys = ("cold_start", "worlds", "seed", "num_val_episodes", "versions", "commit", "num_threads_used", "command")
-    return {key: resolved[key] for key in keys} | {"validation_success": validation_success}
+    made_from = {key: resolved[key] for key in keys} | {"validation_success": validation_success}
+    start = config.cold_start.start_from
+    path = _checkpoint_path(start) / PROVENANCE if start is not None else None
+    if path is not None and path.is_file():
+        made_from["started_from"] = json.loads(path.read_text(encoding="utf-8"))
+    return made_from
 
 
 def describe(config: RunConfig) -> dict[str, Any]:

@@ -4,7 +4,7 @@
         config.json               resolved configuration, versions, commit
         metrics.jsonl             one object per training iteration
         evaluations.jsonl         one object per evaluation
-        trajectories/<slug>.jsonl one object per recorded episode of an evaluation
+        trajectories/<slug>.jsonl one object per recorded episode of an evaluation or a training iteration
         images/<aa>/<sha256>.png  every picture once, named by the hash of the file
 
 Lines are only ever added, each in one write that ends with its newline: a run that is killed leaves at
@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from training.episode_record import episode_record
+from training.episode_record import TurnNotes, episode_record
 from training.json_lines import (
     BrokenRunDataError,
     MissingRunDataError,
@@ -45,7 +45,7 @@ from vlm_envs.trajectory import Trajectory
 PHASES = ("cold_start", "rl")
 """Phases of a run in the order they are trained; a metrics line without one belongs to the last."""
 
-Shaping = Sequence[Sequence[Mapping[str, float]]]
+Notes = Sequence[Sequence[TurnNotes]]
 
 _CONFIG, _METRICS, _EVALUATIONS = "config.json", "metrics.jsonl", "evaluations.jsonl"
 
@@ -54,7 +54,7 @@ class RunWriter:
     """Writes a run's data as it comes.
 
     Args:
-        directory: The run's own directory, made if missing.
+        directory: The run's own directory, made when the first file is written.
         resume_from_iteration: First iteration that will be written (again), when an interrupted run goes
             on; what was recorded from that iteration on is dropped. None for a new run.
         resume_phase: The phase `resume_from_iteration` counts in. Metrics of earlier phases are kept,
@@ -80,10 +80,9 @@ class RunWriter:
             )
         self.directory = Path(directory)
         self._started_labels: set[str] = set()
-        self.directory.mkdir(parents=True, exist_ok=True)
         if resume_from_iteration is not None:
             self._drop_from(resume_from_iteration, PHASES.index(resume_phase))
-        elif any((self.directory / name).exists() for name in (_CONFIG, _METRICS, _EVALUATIONS)):
+        elif holds_run(self.directory):
             raise RunExistsError(
                 f"Expected an unused run directory, but {self.directory} already holds a run. "
                 "Choose another name, or pass resume_from_iteration to go on with it."
@@ -117,37 +116,37 @@ class RunWriter:
         self,
         label: str,
         trajectories: Sequence[Trajectory],
-        shaping: Shaping | None = None,
+        notes: Notes | None = None,
         limit: int | None = None,
     ) -> None:
-        """Records episodes of an evaluation, pictures included.
+        """Records episodes of an evaluation or of a training iteration, pictures included.
 
         The first call for a label starts its file anew, so that an evaluation repeated after a resumption
         replaces the interrupted one; further calls, for further worlds, add to it.
 
         Args:
-            label: The evaluation's label.
+            label: The evaluation's label, or `training_label` of an iteration.
             trajectories: N episodes.
-            shaping: N lists with the named shaping rewards of each turn; None for none.
+            notes: N lists with what is known besides of each turn; None for nothing.
             limit: Most episodes to record, from the front; None for all.
 
         Raises:
-            ValueError: If `shaping` does not have one mapping for each turn.
+            ValueError: If there are not as many notes as turns.
         """
         path = self.directory / "trajectories" / f"{slug(label)}.jsonl"
         if path.name not in self._started_labels:
             self._started_labels.add(path.name)
             replace_file(path, b"")
         for index, trajectory in enumerate(trajectories[:limit]):
-            turn_shaping: Sequence[Mapping[str, float]] = [{}] * len(trajectory.turns)
-            if shaping is not None:
-                turn_shaping = shaping[index] if index < len(shaping) else ()
-            if len(turn_shaping) != len(trajectory.turns):
+            turn_notes: Sequence[TurnNotes] = [TurnNotes()] * len(trajectory.turns)
+            if notes is not None:
+                turn_notes = notes[index] if index < len(notes) else ()
+            if len(turn_notes) != len(trajectory.turns):
                 raise ValueError(
-                    f"shaping must have one mapping for each of the {len(trajectory.turns)} turns of episode "
-                    f"{index}; got {len(turn_shaping)}. Pass None if there was no shaping."
+                    f"notes must have one entry for each of the {len(trajectory.turns)} turns of episode "
+                    f"{index}; got {len(turn_notes)}. Pass None if there are none."
                 )
-            append_line(path, episode_record(trajectory, turn_shaping, self._save_image))
+            append_line(path, episode_record(trajectory, turn_notes, self._save_image))
 
     def _save_image(self, image: npt.NDArray[np.uint8]) -> str:
         """Writes a picture unless it is there already and returns the hash that names it."""
@@ -177,6 +176,14 @@ class RunWriter:
         kept = {slug(line["label"]) for line in read_lines(self.directory / _EVALUATIONS) if "label" in line}
         for name in {slug(line["label"]) for line in dropped if "label" in line} - kept:
             (self.directory / "trajectories" / f"{name}.jsonl").unlink(missing_ok=True)
+        for path in (self.directory / "trajectories").glob(f"{slug(training_label(0))[:-1]}*.jsonl"):
+            if phase < len(PHASES) - 1 or _trained_iteration(path.stem) >= iteration:
+                path.unlink()
+
+
+def holds_run(directory: Path) -> bool:
+    """Returns whether a directory holds anything of a run."""
+    return any((directory / name).exists() for name in (_CONFIG, _METRICS, _EVALUATIONS))
 
 
 class RunReader:
@@ -214,11 +221,13 @@ class RunReader:
         return read_lines(self.directory / _EVALUATIONS)
 
     def trajectory_labels(self) -> list[str]:
-        """Returns the labels with recorded episodes: evaluations in their order, then others by name."""
+        """Returns the labels with recorded episodes: evaluations in their order, then training, then others by name."""
         recorded = {path.stem for path in (self.directory / "trajectories").glob("*.jsonl")}
         labels = {slug(line["label"]): str(line["label"]) for line in self.evaluations() if "label" in line}
         named = [label for name, label in labels.items() if name in recorded]
-        return named + sorted(recorded - labels.keys())
+        iterations = sorted(i for name in recorded - labels.keys() if (i := _trained_iteration(name)) >= 0)
+        training = [training_label(iteration) for iteration in iterations]
+        return named + training + sorted(recorded - labels.keys() - set(map(slug, training)))
 
     def trajectories(self, label: str) -> list[Record]:
         """Returns the recorded episodes of an evaluation.
@@ -251,6 +260,17 @@ class RunReader:
         if not path.is_file():
             raise MissingRunDataError(f"Expected picture {name} at {path}; was the run copied without images/?")
         return path.read_bytes()
+
+
+def training_label(iteration: int) -> str:
+    """Returns the label under which episodes of a training iteration are recorded."""
+    return f"training {iteration}"
+
+
+def _trained_iteration(name: str) -> int:
+    """Returns the iteration of a slug of `training_label`; -1 for another label's."""
+    found = re.fullmatch(r"training-(\d+)", name)
+    return int(found[1]) if found else -1
 
 
 def slug(label: str) -> str:

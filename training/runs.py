@@ -58,6 +58,11 @@ class Generated:
         """Returns the values of turns that hold a generated token, float32[M]."""
         return x_BK[self.row_M, self.column_M].float()
 
+    def place_turns(self, x_M: Tensor, num_turns: int) -> Tensor:
+        """Returns a `(B, K)` grid with these values at turns that hold a generated token and 0 elsewhere."""
+        cell_M = self.row_M * num_turns + self.column_M
+        return x_M.new_zeros(self.grid[0] * num_turns).index_copy(0, cell_M, x_M).view(self.grid[0], num_turns)
+
     def pick_rows(self, x_B: Tensor) -> Tensor:
         """Returns the values of rows that hold a generated token, float32[R]."""
         return x_B[self.row_M[self.last_turn_R]].float()

@@ -8,10 +8,11 @@ from typing import Any
 
 from agents.hf.chat import observation_images
 from judges.agentic import AgenticJudge, chat_generate
-from judges.episodes import NEED_ANSWER_JUDGE, EpisodeJudge, JudgedEpisode, episode_judge
+from judges.episodes import NEED_ANSWER_JUDGE, EpisodeJudge, JudgedEpisode, answer_scale, episode_judge
 from judges.llm import AnswerJudge, ChatClient, ConsistencyJudge, LLMJudges
 from judges.repetition import RepetitionConfig
 from judges.reward import Reward
+from judges.rules import has_rules
 from judges.shaping import (
     GroundingReward,
     JudgedTurn,
@@ -28,7 +29,7 @@ from training.config import WorldSpec
 from training.judge_config import JudgeConfig
 from training.verifier import verifier_models
 from vlm_envs.errors import ConfigError
-from vlm_envs.trajectory import Trajectory
+from vlm_envs.trajectory import Trajectory, Turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,25 +39,37 @@ class ScoredTrajectory:
     Attributes:
         trajectory: What was played.
         shaped: One per turn.
+        episode_available: False where the reward of the whole episode is not known, as its judge could not answer.
     """
 
     trajectory: Trajectory
     shaped: tuple[ShapedTurn, ...]
+    episode_available: bool = True
 
     @property
     def turn_rewards(self) -> list[float]:
-        """Raw reward plus shaping, per turn."""
+        """Raw reward plus shaping, per turn; of a turn that no judge could score the raw reward alone."""
         return [turn.reward + shaped.total for turn, shaped in zip(self.trajectory.turns, self.shaped, strict=True)]
 
     @property
     def trainable_turns(self) -> list[bool]:
         """Whether each turn can be learnt from.
 
-        Nothing of an episode whose worker failed or whose API was out; otherwise all but what no judge could score.
+        Nothing of an episode whose worker failed, whose API was out or whose own judge was; otherwise all but what no
+        judge could score.
         """
-        turns = self.trajectory.turns
-        lost = any("worker_error" in turn.info or turn.stop_reason == "error" for turn in turns)
-        return [shaped.available and not lost for shaped in self.shaped]
+        usable = self.episode_available and not self.is_lost
+        return [shaped.available and usable for shaped in self.shaped]
+
+    @property
+    def judged_turns(self) -> list[bool]:
+        """Whether the judges said all they were asked of each turn, the episode's own included."""
+        return [shaped.available and self.episode_available for shaped in self.shaped]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the episode did not end by itself: its worker failed or its API was out."""
+        return any("worker_error" in turn.info or turn.stop_reason == "error" for turn in self.trajectory.turns)
 
 
 def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> None:
@@ -97,22 +110,29 @@ class TurnScorer:
 
     Args:
         config: Which terms, and who judges.
-        representation: How each world, by env id, asked for states to be written.
         device: Where a verifier's models run.
+        models: A verifier's models, if they are loaded already.
     """
 
-    def __init__(self, config: JudgeConfig, representation: Mapping[str, str], *, device: str = "cpu") -> None:
+    def __init__(self, config: JudgeConfig, *, device: str = "cpu", models: Mapping[str, Any] | None = None) -> None:
+        self._config = config
         self.terms = reward_terms(config)
         self._episode_judge: EpisodeJudge | None = None
-        self._representation = representation
+        self._models: Mapping[str, Any] = {}
         self._client = ChatClient(config.endpoint) if config.endpoint else None
         self._judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
         if self._client is not None and config.method != "exact":
             self._judge_for = LLMJudges(self._client, config.method).by_section
         if config.episode is not None:
-            models = _model_judges(self._client, config.episode) | verifier_models(config.verifier, device)
-            self._episode_judge = episode_judge(config.episode, **models)
+            self._models = verifier_models(config.verifier, device) if models is None else models
+            self._episode_judge = episode_judge(
+                config.episode, **_model_judges(self._client, config.episode), **self._models
+            )
             self._episode_name = config.episode
+
+    def for_evaluation(self) -> TurnScorer:
+        """Returns a scorer of evaluations, to be closed after use; it shares nothing with this one that can change."""
+        return TurnScorer(self._config.of_evaluations, models=self._models)
 
     def score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
         """Judges every turn of a batch of trajectories.
@@ -126,9 +146,9 @@ class TurnScorer:
         turns = [
             JudgedTurn(
                 env_id=trajectory.env_id,
-                representation=self._representation[trajectory.env_id],  # type: ignore[arg-type]
-                observation_text=turn.info.get("sections", {}).get("observation"),
-                prediction_text=turn.info.get("sections", {}).get("prediction"),
+                representation=turn.info["representation"],
+                observation_text=_section(trajectory, turn, "observation"),
+                prediction_text=_section(trajectory, turn, "prediction"),
                 format_correct=bool(turn.info.get("format_correct", False)),
                 state=turn.state,
                 next_state=turn.info["state"],
@@ -144,8 +164,11 @@ class TurnScorer:
         return scored if self._episode_judge is None else self._with_episode_rewards(scored, self._episode_judge)
 
     def _with_episode_rewards(self, scored: Sequence[ScoredTrajectory], judge: EpisodeJudge) -> list[ScoredTrajectory]:
-        """Adds a paper's reward to each episode's last turn; an episode that could not be judged is masked whole."""
-        usable = [each for each in scored if all(each.trainable_turns)]
+        """Adds a paper's reward to each episode's last turn; an episode that could not be judged is masked whole.
+
+        One of whose turns some could not be judged is asked about all the same, for its other turns are learnt from.
+        """
+        usable = [each for each in scored if not each.is_lost]
         rewards = iter(judge([judged_episode(each.trajectory) for each in usable]))
         by_id = {id(each): next(rewards) for each in usable}
         return [
@@ -187,6 +210,11 @@ class TurnScorer:
             self._client.close()
 
 
+def _section(trajectory: Trajectory, turn: Turn, name: str) -> str | None:
+    """Returns the text of a section that is to be judged; None where there is none, or no rules to judge it by."""
+    return turn.info.get("sections", {}).get(name) if has_rules(trajectory.env_id) else None
+
+
 EPISODE = "episode"
 """Where the state of an episode judge is kept."""
 
@@ -205,8 +233,7 @@ def judged_episode(trajectory: Trajectory) -> JudgedEpisode:
 def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredTrajectory:
     """Returns an episode with a reward's terms on its last turn, or masked if there is no reward."""
     if not reward.available:
-        masked = tuple(replace(shaped, available=False, rewards={}) for shaped in scored.shaped)
-        return replace(scored, shaped=masked)
+        return replace(scored, episode_available=False)
     terms = {f"{name}/{term}": value for term, value in reward.terms.items()}
     last = replace(scored.shaped[-1], rewards={**scored.shaped[-1].rewards, **terms})
     return replace(scored, shaped=(*scored.shaped[:-1], last))
@@ -217,5 +244,6 @@ def _model_judges(client: ChatClient | None, method: str) -> dict[str, Any]:
     if client is None:
         return {}
     if method == "agentic":
-        return {"agentic": AgenticJudge(chat_generate(client))}
-    return {"answer_judge": AnswerJudge(client), "consistency_judge": ConsistencyJudge(client)}
+        return {"agentic": AgenticJudge(chat_generate(client)), "at_once": client.map}
+    judge = AnswerJudge(client, answer_scale(method))
+    return {"answer_judge": judge, "consistency_judge": ConsistencyJudge(client), "at_once": client.map}

@@ -10,14 +10,14 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-import torch
-
 from agents.hf.chat import ChatEncoder
 from training.batch import make_batch
+from training.checkpoint import copied
 from training.config import ColdStartConfig, WorldSpec
 from training.curate import curated_episodes, shuffled_batches
 from training.demonstrations import demonstrations, tokenized
 from training.losses import aggregate, loss_normalizer
+from training.optimizer import Optimizer
 from training.policy import token_logprobs
 from vlm_envs.trajectory import Trajectory
 
@@ -46,7 +46,11 @@ def cold_start(
         seed: Seed of the run; another one sees other levels.
 
     Returns:
-        Steps taken.
+        Steps done, of which those whose gradients were not finite changed nothing.
+
+    Raises:
+        NonFiniteGradientError: If that happened too many times in a row.
+        Exception: What a world, `on_step` or a step raises. The model is as of the last whole step, whichever it is.
     """
     start = seed * 1_000_003 % 50_000_000
     size = config.batch_size
@@ -131,11 +135,16 @@ def _imitate(
     should_stop: Callable[[], bool],
 ) -> int:
     """Takes up to `config.num_steps` steps of maximum likelihood with an optimiser of its own; returns how many."""
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=config.learning_rate, betas=(0.9, 0.95), weight_decay=config.weight_decay
+    optimizer = Optimizer(
+        model,
+        learning_rate=config.learning_rate,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        max_nonfinite_steps=config.max_nonfinite_steps,
+        what="cold start",
     )
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, config))
     model.train()
+    step = -1
     for step in range(config.num_steps):
         trajectories = next(lessons)
         batch = make_batch(trajectories, [[0.0] * len(t.turns) for t in trajectories], encoder)
@@ -147,16 +156,26 @@ def _imitate(
             aggregation="token_mean",
             normalizer=loss_normalizer(mask_BT, aggregation="token_mean"),
         )
+        optimizer.set_learning_rate(config.learning_rate * learning_rate_factor(step, config))
         optimizer.zero_grad()
-        loss.backward()
-        grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
-        optimizer.step()
-        schedule.step()
-        on_step(step, {"loss": float(loss.detach()), "grad_norm": float(grad_norm)})
+        optimizer.backward(loss)
+        grad_norm, is_taken = _step_whole(optimizer, model)
+        shown = {"loss": float(loss.detach()), "grad_norm": grad_norm, "skipped_steps": float(not is_taken)}
+        on_step(step, shown)
         if should_stop():
             break
     model.eval()
     return step + 1
+
+
+def _step_whole(optimizer: Optimizer, model: Any) -> tuple[float, bool]:
+    """Takes a step whole or, if it fails half-way, not at all; returns what `Optimizer.step` does."""
+    before = copied(model.state_dict())
+    try:
+        return optimizer.step()
+    except BaseException:
+        model.load_state_dict(before)
+        raise
 
 
 def learning_rate_factor(step: int, config: ColdStartConfig) -> float:

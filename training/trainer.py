@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,21 +15,31 @@ from torch.utils.tensorboard import SummaryWriter
 
 from agents.hf.agent import HFAgent
 from agents.hf.chat import ChatEncoder
-from training.batch import Batch, make_batch
-from training.checkpoint import LATEST, load_checkpoint_state, save_checkpoint
-from training.collect import Collector, representation_of
-from training.config import RunConfig
+from training.batch import Batch, make_batch, with_observations_as_actions
+from training.checkpoint import (
+    LATEST,
+    copied,
+    generator_state,
+    load_checkpoint_state,
+    restore_generator,
+    save_checkpoint,
+)
+from training.collect import Collector
+from training.config import RunConfig, world_names
 from training.console import RunConsole
-from training.estimate import estimate, without_flat_groups
+from training.errors import NonFiniteGradientError
+from training.estimate import estimate, turn_end_targets, without_flat_groups
 from training.evaluation import Evaluation, evaluate, mean_success
 from training.learner import Learner
-from training.measure import rollout_metrics
-from training.run_data import RunWriter
+from training.measure import mean_scores, rollout_metrics, turn_credit, turn_notes
+from training.run_data import RunWriter, training_label
 from training.score import ScoredTrajectory, TurnScorer
 
 SHOWN = ("success", "reward", "format_rate", "entropy")
 NUM_RECORDED = 256
 """Episodes per evaluation that are kept with their pictures."""
+NUM_RECORDED_TRAINING = 32
+"""Episodes of a recorded training iteration that are."""
 
 
 class Trainer:
@@ -46,22 +58,29 @@ class Trainer:
         self.learner = Learner(model, encoder.suppressed_ids(), config)
         self.agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
         self.collector = Collector(config)
-        self.scorer = TurnScorer(config.judge, representation_of(config.worlds), device=str(model.device))
+        self.scorer = TurnScorer(config.judge, device=str(model.device))
+        self.tensorboard: SummaryWriter | None = None
         self.iteration = 0
         self._started = time.monotonic()
         self._stop_requested = False
+        self._saved_iteration = -1
+        self._before: dict[str, Any] | None = None
+        self._is_half_done = False
 
     def run(self) -> None:
-        """Trains until the configured iteration, or until interrupted; either way the last state is saved."""
+        """Trains until the configured iteration, until interrupted, or until something fails.
+
+        Whichever it is, the last whole iteration is saved.
+        """
         previous = signal.signal(signal.SIGINT, self._on_interrupt)
-        self.tensorboard = SummaryWriter(str(self.directory / "tensorboard"), purge_step=self.iteration)
         try:
+            self.tensorboard = SummaryWriter(str(self.directory / "tensorboard"), purge_step=self.iteration)
             if self.iteration == 0:
                 self.save()  # a long cold start must not be lost to an interruption before the first checkpoint
                 self._evaluate("before", "test", self.config.num_eval_episodes)
             with RunConsole("rl", self.config.num_iterations) as console:
                 while self.iteration < self.config.num_iterations and not self._stop_requested:
-                    metrics = self.train_iteration()
+                    metrics = self._iterate()
                     self._log(metrics)
                     console.advance(self.iteration - 1, metrics, SHOWN)
                     self._after_iteration(console)
@@ -70,11 +89,49 @@ class Trainer:
                 print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
             else:
                 self._evaluate("after", "test", self.config.num_eval_episodes)
+        except BaseException as error:
+            self._rescue(error)
+            raise
         finally:
             signal.signal(signal.SIGINT, previous)
-            self.tensorboard.close()
+            if self.tensorboard is not None:
+                self.tensorboard.close()
             self.collector.close()
             self.scorer.close()
+
+    def _iterate(self) -> dict[str, float]:
+        """Runs one iteration, and until it is done keeps what the run was before it."""
+        if self._saved_iteration != self.iteration:
+            self._before = copied(self.state_dict())
+        self._is_half_done = True
+        try:
+            metrics = self.train_iteration()
+        except NonFiniteGradientError as error:
+            raise NonFiniteGradientError(
+                f"{error} This was iteration {self.iteration}; to train on with other settings, start a new run with "
+                f"--model {self.directory / LATEST / 'model'}."
+            ) from error
+        self._is_half_done, self._before = False, None
+        return metrics
+
+    def _rescue(self, error: BaseException) -> None:
+        """Saves the run as it was before what failed; if that fails too, the last checkpoint stays as it is."""
+        if self._saved_iteration < 0:
+            return  # the first checkpoint of all is what failed
+        what = f"{type(error).__name__} in iteration {self.iteration}"
+        try:
+            if self._before is not None:
+                self.load_state_dict(self._before)
+            if self._before is not None or not self._is_half_done:
+                self.save()
+        except Exception as second:
+            kept = f"this run could not be saved ({type(second).__name__}: {second}); the last checkpoint is"
+        else:
+            kept = "saved"
+        after = f"as of {self._saved_iteration} iterations. Go on with --resume."
+        print(
+            f"{what}: {kept} {after}" if self._saved_iteration >= 0 else f"{what}: nothing is saved.", file=sys.stderr
+        )
 
     def train_iteration(self) -> dict[str, float]:
         """Runs one iteration and returns its metrics."""
@@ -84,13 +141,25 @@ class Trainer:
         rollout_s = time.monotonic() - started
 
         scored = self.scorer.score([trajectory for group in groups for trajectory in group.trajectories])
-        batch = self._batch(scored)
-        metrics = rollout_metrics(scored, batch, rollout_s=rollout_s)
+        batch = played = self._batch(scored)
+        metrics = rollout_metrics(scored, batch, rollout_s=rollout_s) | self.collector.metrics()
         if self.config.advantage.estimator == "grpo":
             batch = without_flat_groups(batch)
+        if self.config.advantage.mask == "all":
+            batch = with_observations_as_actions(batch, self.learner.suppressed_ids)
         evaluations = self.learner.evaluate(batch)
         advantages_BT, returns_BT = estimate(batch, evaluations, self.config.advantage)
-        update = self.learner.update(batch, evaluations, advantages_BT, returns_BT, iteration=self.iteration)
+        if self.config.record_every and self.iteration % self.config.record_every == 0:
+            credit = turn_credit(played, evaluations, advantages_BT, NUM_RECORDED_TRAINING)
+            self._record_training(scored[:NUM_RECORDED_TRAINING], credit)
+        update = self.learner.update(
+            batch,
+            evaluations,
+            advantages_BT,
+            returns_BT,
+            turn_end_targets(batch, evaluations, self.config.advantage),
+            iteration=self.iteration,
+        )
 
         metrics |= update | self.scorer.metrics()
         metrics["iteration_s"] = time.monotonic() - started
@@ -100,6 +169,14 @@ class Trainer:
         self.iteration += 1
         return metrics
 
+    def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
+        """Keeps some of this iteration's episodes, with what the estimator made of their turns."""
+        self.writer.trajectories(
+            training_label(self.iteration),
+            [each.trajectory for each in scored],
+            [turn_notes(each, turns) for each, turns in zip(scored, credit, strict=True)],
+        )
+
     def _batch(self, scored: list[ScoredTrajectory]) -> Batch:
         return make_batch(
             [each.trajectory for each in scored],
@@ -107,6 +184,7 @@ class Trainer:
             self.encoder,
             group_index=[index // self.config.group_size for index in range(len(scored))],
             trainable=[each.trainable_turns for each in scored],
+            final_observations=self.config.advantage.bootstraps,
         )
 
     def _log(self, metrics: dict[str, float]) -> None:
@@ -114,6 +192,8 @@ class Trainer:
         elapsed_s = time.monotonic() - self._started
         iteration = self.iteration - 1
         self.writer.metrics({"iteration": iteration, "phase": "rl", "elapsed_s": elapsed_s, **metrics})
+        if self.tensorboard is None:
+            return
         for name, value in metrics.items():
             self.tensorboard.add_scalar(f"rl/{name}", value, iteration)
 
@@ -128,31 +208,35 @@ class Trainer:
             self.save()
 
     def _evaluate(self, label: str, split: str, num_episodes: int) -> list[Evaluation]:
-        """Evaluates every world with a generator of its own, so that training does not depend on it."""
+        """Evaluates every world with a generator and judges of its own, so that training does not depend on it."""
         if num_episodes == 0:
             return []
         agent = HFAgent(self.learner.policy, self.encoder, sampling=self.config.sampling, seed=self.config.seed + 1)
-        evaluations = []
-        for spec in self.config.worlds:
-            evaluation = evaluate(agent, spec, split=split, num_episodes=num_episodes)
-            scored = self.scorer.score(evaluation.trajectories)
-            record = evaluation.record(
-                label=label, iteration=self.iteration, temperature=self.config.sampling.temperature
-            )
-            self.writer.evaluation(record)
-            self.writer.trajectories(
-                label,
-                [each.trajectory for each in scored],
-                [[turn.rewards for turn in each.shaped] for each in scored],
-                limit=NUM_RECORDED,
-            )
-            if label in ("before", "after"):
-                print(
-                    f"{label}: {spec.env_id} {split} success {record['success']:.3f} "
-                    f"[{record['success_low']:.3f}, {record['success_high']:.3f}] over {num_episodes} levels"
-                )
-            evaluations.append(evaluation)
+        with closing(self.scorer.for_evaluation()) as scorer:
+            evaluations = []
+            for spec, name in zip(self.config.worlds, world_names(self.config.worlds), strict=True):
+                evaluation = evaluate(agent, spec, split=split, num_episodes=num_episodes, name=name)
+                self._record(evaluation, scorer, label)
+                evaluations.append(evaluation)
         return evaluations
+
+    def _record(self, evaluation: Evaluation, scorer: TurnScorer, label: str) -> None:
+        """Writes an evaluation down, with what its judges say and have used up so far."""
+        scored = scorer.score(evaluation.trajectories)
+        temperature = self.config.sampling.temperature
+        record = evaluation.record(label=label, iteration=self.iteration, temperature=temperature, **scorer.metrics())
+        self.writer.evaluation(record | mean_scores(scored))
+        self.writer.trajectories(
+            label,
+            [each.trajectory for each in scored],
+            [turn_notes(each) for each in scored],
+            limit=NUM_RECORDED,
+        )
+        if label in ("before", "after"):
+            print(
+                f"{label}: {evaluation.world} {evaluation.split} success {record['success']:.3f} "
+                f"[{record['success_low']:.3f}, {record['success_high']:.3f}] over {record['num_episodes']} levels"
+            )
 
     def _on_interrupt(self, signum: int, frame: FrameType | None) -> None:
         """First Ctrl-C: finish the iteration and save. Second: stop at once."""
@@ -161,24 +245,32 @@ class Trainer:
         self._stop_requested = True
         print("Stopping after this iteration; press Ctrl-C again to stop at once (the iteration is lost).")
 
-    def save(self) -> None:
-        """Writes the latest checkpoint."""
-        state = {
+    def state_dict(self) -> dict[str, Any]:
+        """Returns everything that the next iteration depends on."""
+        return {
             "iteration": self.iteration,
             "elapsed_s": time.monotonic() - self._started,
             "learner": self.learner.state_dict(),
-            "sampler_rng": self.agent.generator.get_state(),
+            "sampler_rng": generator_state(self.agent.generator),
             "torch_rng": torch.get_rng_state(),
             "terms": self.scorer.state_dict(),
         }
-        save_checkpoint(self.directory / LATEST, state, self.learner.policy, self.encoder)
 
-    def resume(self) -> None:
-        """Continues from the latest checkpoint of the run's directory; raises if there is none."""
-        state = load_checkpoint_state(self.directory / LATEST)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from what `state_dict` returned."""
         self.iteration = state["iteration"]
         self._started = time.monotonic() - state["elapsed_s"]
         self.learner.load_state_dict(state["learner"])
-        self.agent.generator.set_state(state["sampler_rng"])
+        restore_generator(self.agent.generator, state["sampler_rng"], seed=self.config.seed, iteration=self.iteration)
         torch.set_rng_state(state["torch_rng"])
         self.scorer.load_state_dict(state["terms"])
+
+    def save(self) -> None:
+        """Writes the latest checkpoint."""
+        save_checkpoint(self.directory / LATEST, self.state_dict(), self.learner.policy, self.encoder)
+        self._saved_iteration = self.iteration
+
+    def resume(self) -> None:
+        """Continues from the latest checkpoint of the run's directory; raises if there is none."""
+        self.load_state_dict(load_checkpoint_state(self.directory / LATEST))
+        self._saved_iteration = self.iteration

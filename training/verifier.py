@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agents.teachers.likelihood import HFLikelihood
-from judges.argos import LikelihoodTeacher, MaskTeacher
-from judges.episodes import JudgedEpisode, LikelihoodOf, MasksOf, exact_masks
+from agents.teachers.likelihood import HFLikelihood, LikelihoodQuery
+from judges.argos import MaskTeacher
+from judges.episodes import JudgedEpisode, LikelihoodsOf, MasksOf, exact_masks
 from training.judge_config import VerifierConfig
 
 
@@ -26,17 +26,22 @@ def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
     """
     models: dict[str, Any] = {}
     if config.likelihood is not None:
-        models["likelihood_of"] = _likelihood_of(HFLikelihood.from_pretrained(config.likelihood, device=device))
+        models["likelihoods"] = _likelihoods(HFLikelihood.from_pretrained(config.likelihood, device=device))
     if config.detector is not None and config.segmenter is not None:
         models["masks_of"] = _masks_of(config.detector, config.segmenter, device)
     return models
 
 
-def _likelihood_of(teacher: HFLikelihood) -> LikelihoodOf:
-    def likelihood_of(episode: JudgedEpisode) -> LikelihoodTeacher:
-        return teacher.of(episode.images)
+def _likelihoods(teacher: HFLikelihood) -> LikelihoodsOf:
+    def likelihoods(asked: list[tuple[JudgedEpisode, str, str, str]]) -> list[list[float] | None]:
+        return teacher.log_probs(
+            [
+                LikelihoodQuery(question=question, reasoning=reasoning, answer=answer, images=episode.images)
+                for episode, question, reasoning, answer in asked
+            ]
+        )
 
-    return likelihood_of
+    return likelihoods
 
 
 def _masks_of(detector: str, segmenter: str, device: str) -> MasksOf:

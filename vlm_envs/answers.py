@@ -7,8 +7,10 @@ accuracy); MP-DocVQA (ANLS at 0.5, page accuracy). Pins, where the papers are si
   of quotation marks around and of punctuation after them. An empty answer is never right.
 - Numbers are digits, with thousands commas, a currency sign before and a percent sign after them allowed and
   ignored: 45 % and 45 are the same answer, 45 % and 0.45 are not. Where one side is no number, texts are compared.
-- A choice is a letter, a letter with a dot, colon or bracket, or an option's whole text. A letter that comes with
-  the text of another option contradicts itself and is no choice.
+- A choice is a letter, a letter with a dot, colon or bracket, an option's whole text, or a letter and its own option's
+  text however they are joined ("The answer is B. blue", "B - blue"). A letter that comes with the text of another
+  option contradicts itself and is no choice. Asterisks for bold are left out.
+- A verdict on responses is a number, or true or false, alone or in a sentence as papers ask for: `vlm_envs.verdicts`.
 - Inclusion is by whole words, so that 4 is not found in 14 or in 4.5. Scripts without spaces have no word ends.
 """
 
@@ -25,8 +27,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.verdicts import read_verdict
 
-AnswerKind = Literal["exact", "choice", "number", "semantic", "anls"]
+AnswerKind = Literal["exact", "choice", "number", "semantic", "anls", "verdict"]
 
 MAX_ANSWER_CHARS = 4_000
 """Longer answers are wrong unread, which bounds the time spent on them."""
@@ -38,6 +41,10 @@ _NUMBER = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|
 _MAX_NUMBER_CHARS = 64
 _LETTERED = re.compile(r"\(?([a-z])(?:[.):](?: (.*))?)?", flags=re.DOTALL)
 _NAMED_LETTER = re.compile(r"(?:the )?(?:correct )?(?:answer|option|choice)(?: is)?:? \(?([a-z])\)?")
+_WITH_TEXT = re.compile(
+    r"(?:(?:the )?(?:correct |final )?(?:answer|option|choice)(?: is)?:? )?\(?([a-z])\)?(?: ?[.):,=–—-] ?| )(.+)",
+    flags=re.DOTALL,
+)
 _QUOTES = "\"'`“”‘’«»"
 
 
@@ -68,6 +75,8 @@ class AnswerKey:
             letters = self.letters
             if wrong := [answer for answer in self.answers if normalise(answer) not in letters]:
                 raise ConfigError(f"answers of a choice must be letters of its options; got {wrong!r}.")
+        if self.kind == "verdict" and not all(read_verdict(normalise(answer)) for answer in self.answers):
+            raise ConfigError(f"answers of a verdict must be a response's number, True or False; got {self.answers!r}.")
 
     @property
     def letters(self) -> str:
@@ -95,6 +104,9 @@ def score_answer(answer: str | None, key: AnswerKey) -> float:
         return float(any(_numbers_agree(answer, truth) for truth in key.answers))
     if key.kind == "anls":
         return anls(answer, key.answers)
+    if key.kind == "verdict":
+        verdict = read_verdict(said)
+        return float(verdict is not None and verdict in (read_verdict(normalise(truth)) for truth in key.answers))
     return float(said in map(normalise, key.answers))
 
 
@@ -142,15 +154,20 @@ def chosen_letter(answer: str, key: AnswerKey) -> str | None:
     Returns:
         The letter; None when the answer names no option, several, or contradicts itself.
     """
-    said = normalise(answer)
-    texts = [normalise(option) for option in key.options]
+    said = normalise(answer.replace("**", ""))
+    texts = [normalise(option.replace("**", "")) for option in key.options]
     if match := _NAMED_LETTER.fullmatch(said):
         return match[1] if match[1] in key.letters else None
     if (match := _LETTERED.fullmatch(said)) and match[1] in key.letters:
         stated = normalise(match[2] or "")
         index = key.letters.index(match[1])
         return match[1] if not stated or stated not in texts or texts[index] == stated else None
-    return key.letters[texts.index(said)] if texts.count(said) == 1 else None
+    if texts.count(said) == 1:
+        return key.letters[texts.index(said)]
+    match = _WITH_TEXT.fullmatch(said)
+    if match and match[1] in key.letters[: len(texts)] and normalise(match[2]) == texts[key.letters.index(match[1])]:
+        return match[1]
+    return None
 
 
 def anls(answer: str | None, truths: Collection[str], threshold: float = 0.5) -> float:

@@ -90,22 +90,25 @@ def require_choice(what: str, value: object, choices: Iterable[str]) -> str:
     raise ConfigError(f"{what} must be one of {', '.join(map(repr, allowed))}; got {value!r}.{hint}")
 
 
-def require_positive(what: str, value: object, *, minimum: int = 1) -> int:
-    """Returns `value` if it is an integer of at least `minimum`, else raises.
+def require_positive(what: str, value: object, *, minimum: int = 1, maximum: int | None = None) -> int:
+    """Returns `value` if it is an integer of at least `minimum`, and at most `maximum` if there is one, else raises.
 
     Args:
         what: The argument's name, for the message.
         value: What came.
         minimum: Smallest allowed value.
+        maximum: Largest allowed value; None for none.
 
     Returns:
         The value, typed as an integer.
 
     Raises:
-        ConfigError: If `value` is not an integer or is too small.
+        ConfigError: If `value` is not an integer, is too small or too large.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise ConfigError(f"{what} must be an integer of at least {minimum}; got {value!r}.")
+    is_in_range = isinstance(value, int) and minimum <= value <= (value if maximum is None else maximum)
+    if isinstance(value, bool) or not isinstance(value, int) or not is_in_range:
+        allowed = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+        raise ConfigError(f"{what} must be an integer {allowed}; got {value!r}.")
     return value
 
 

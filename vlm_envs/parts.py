@@ -24,6 +24,14 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
     def generate(self, rng: np.random.Generator, split: str) -> StateT:
         """Returns a new level of a split, drawn with `rng` only."""
 
+    def num_levels(self, split: str) -> int | None:
+        """Returns how many levels a split has where they are listed, as a benchmark's items are; None where drawn."""
+        return None
+
+    def level_at(self, index: int, split: str) -> StateT:
+        """Returns a listed level of a split, counted from 0; only called where `num_levels` says how many."""
+        raise NotImplementedError(f"{type(self).__name__} lists no levels; num_levels({split!r}) should be None.")
+
     @abstractmethod
     def load(self, level: str) -> StateT:
         """Returns the state a level text describes; raises `LevelError` when it cannot."""
@@ -148,6 +156,20 @@ class Task(ABC, Generic[StateT, ActionT]):
     def instruction(self, state: StateT) -> str:
         """Returns what this level asks for beyond the goal; part of the first observation, in every mode."""
         return ""
+
+    def brief(self, state: StateT) -> tuple[str, ...]:
+        """Returns what this level asks for in a few paragraphs, for people; by default the instruction's first line."""
+        return tuple(self.instruction(state).splitlines()[:1])
+
+    def solution(self, state: StateT, plan: Sequence[ActionT]) -> str:
+        """Returns what would be right, for people; by default the actions of a plan.
+
+        Args:
+            state: A level.
+            plan: What solves it, at least one action.
+        """
+        separator = self.grammar.separator or ","
+        return f"{separator} ".join(map(self.write_action, plan))
 
     def hint(self, state: StateT) -> str:
         """Returns what the task tells the agent about the state; part of every observation, in every mode."""

@@ -66,7 +66,15 @@ def first_prompt(briefing: Briefing) -> str:
     return "\n".join(lines)
 
 
-def next_prompt(briefing: Briefing, turn: int, carried_out: tuple[str, ...], error: str | None, *, over: bool) -> str:
+def next_prompt(
+    briefing: Briefing,
+    turn: int,
+    carried_out: tuple[str, ...],
+    error: str | None,
+    *,
+    effects: tuple[bool, ...],
+    over: bool,
+) -> str:
     """Returns the text of a later observation: what happened, what was wrong, how much is left.
 
     Args:
@@ -74,15 +82,16 @@ def next_prompt(briefing: Briefing, turn: int, carried_out: tuple[str, ...], err
         turn: Turns played so far.
         carried_out: Names of the actions carried out in the last turn.
         error: What was wrong with the last response, or None.
+        effects: Whether each of these actions changed anything.
         over: Whether the episode has ended.
 
     Returns:
         The feedback text.
+
+    Source: VAGEN, Appendix B, the feedback of Navigation, which tells whether an action was carried out. It does so
+    once a turn; here each action that changed nothing is told.
     """
-    joiner = f"{briefing.separator} " if briefing.separator else " "
-    names = [name if len(name) <= MAX_ECHO_CHARS else f"{name[:MAX_ECHO_CHARS]}…" for name in carried_out]
-    done = f"Done: {joiner.join(names)}." if names else "Nothing was carried out."
-    lines = [done]
+    lines = [_told(briefing, carried_out, effects)]
     if error is not None:
         lines.append(f"Not in the format: {error}.")
     if over:
@@ -92,6 +101,18 @@ def next_prompt(briefing: Briefing, turn: int, carried_out: tuple[str, ...], err
         if briefing.last_turn_note and turn + 1 == briefing.max_turns:
             lines.append(briefing.last_turn_note)
     return "\n".join(lines)
+
+
+def _told(briefing: Briefing, carried_out: tuple[str, ...], effects: tuple[bool, ...]) -> str:
+    """Returns what was done, and what of it changed nothing."""
+    if not carried_out:
+        return "Nothing was carried out."
+    names = [name if len(name) <= MAX_ECHO_CHARS else f"{name[:MAX_ECHO_CHARS]}…" for name in carried_out]
+    joiner = f"{briefing.separator} " if briefing.separator else " "
+    if not any(effects):
+        return f"No effect: {joiner.join(names)}."
+    marked = [name if effect else f"{name} (no effect)" for name, effect in zip(names, effects, strict=True)]
+    return f"Done: {joiner.join(marked)}."
 
 
 def _format_lines(briefing: Briefing) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
@@ -33,14 +36,80 @@ WORLDS: dict[str, tuple[str, str]] = {
 }
 """Env id to entry point and vector entry point."""
 
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    f"VLM/PrimitiveSkill{task.title()}-v0": ("VLM/PrimitiveSkill-v0", {"task": task})
-    for task in ("place", "stack", "drawer", "align")
+
+class Variant(NamedTuple):
+    """A setting of a world under an id of its own.
+
+    Attributes:
+        base_id: The world.
+        kwargs: The setting.
+        summary: One sentence on what differs.
+    """
+
+    base_id: str
+    kwargs: Mapping[str, Any]
+    summary: str
+
+
+VARIANTS: dict[str, Variant] = {
+    f"VLM/PrimitiveSkill{task.title()}-v0": Variant(
+        "VLM/PrimitiveSkill-v0", MappingProxyType({"task": task}), f"PrimitiveSkill with task={task!r}: {what}."
+    )
+    for task, what in (
+        ("place", "put two cubes on two targets"),
+        ("stack", "put one cube on another, and a third on a target"),
+        ("drawer", "put a cube into a drawer that has to be opened first"),
+        ("align", "put all cubes into one line"),
+    )
 } | {
-    "VLM/ZoomQAGrounded-v0": ("VLM/ZoomQA-v0", {"prompt_format": "ivgr_grounded"}),
-    "VLM/ZoomQATextual-v0": ("VLM/ZoomQA-v0", {"prompt_format": "ivgr_textual"}),
+    f"VLM/ZoomQA{name}-v0": Variant(
+        "VLM/ZoomQA-v0",
+        MappingProxyType({"prompt_format": f"ivgr_{name.lower()}"}),
+        f"ZoomQA with prompt_format='ivgr_{name.lower()}': one look, thoughts {what}.",
+    )
+    for name, what in (("Grounded", "with boxes in them"), ("Textual", "in words only"))
 }
-"""Env id to the world it is a setting of, and that setting."""
+"""Env id to the setting it stands for."""
+
+
+class Need(NamedTuple):
+    """What a world needs besides the base package.
+
+    Attributes:
+        extra: The extra that installs its packages.
+        packages: What the world imports of them, by import name.
+        besides: What pip cannot install; empty for nothing.
+        probe: `"module:function"` without arguments, which raises `EngineUnavailableError` unless the engine starts.
+            Empty where there is no engine.
+    """
+
+    extra: str
+    packages: tuple[str, ...]
+    besides: str = ""
+    probe: str = ""
+
+
+_DOCUMENTS = ("bm25s", "matplotlib", "pydantic", "pypdfium2", "reportlab")
+
+NEEDS: dict[str, Need] = {
+    "VLM/Navigation-v0": Need("navigation", ("panda3d",), probe="vlm_envs.homes.panda_engine:engine"),
+    "VLM/PrimitiveSkill-v0": Need(
+        "manipulation",
+        ("sapien", "mani_skill"),
+        besides="a Vulkan driver",
+        probe="vlm_envs.worlds.primitive_skill.vulkan:require_engine",
+    ),
+    "VLM/SVG-v0": Need(
+        "svg",
+        ("cairosvg",),
+        besides="the system's library cairo 2",
+        probe="vlm_envs.worlds.svg.painter_process:require_painter",
+    ),
+    "VLM/ZoomQA-v0": Need("tools", ("pydantic",)),
+    "VLM/DocQA-v0": Need("tools", _DOCUMENTS),
+    "VLM/RewardJudging-v0": Need("tools", (*_DOCUMENTS, "pysbd")),
+}
+"""Env id to what that world needs; worlds that need nothing are left out, variants are as their world."""
 
 
 def register_worlds() -> None:
@@ -48,10 +117,12 @@ def register_worlds() -> None:
     for env_id, (entry_point, vector_entry_point) in WORLDS.items():
         if env_id not in gym.registry:
             gym.register(env_id, entry_point=entry_point, vector_entry_point=vector_entry_point)
-    for env_id, (base_id, kwargs) in VARIANTS.items():
+    for env_id, variant in VARIANTS.items():
         if env_id not in gym.registry:
-            entry_point, vector_entry_point = WORLDS[base_id]
-            gym.register(env_id, entry_point=entry_point, vector_entry_point=vector_entry_point, kwargs=kwargs)
+            entry_point, vector_entry_point = WORLDS[variant.base_id]
+            gym.register(
+                env_id, entry_point=entry_point, vector_entry_point=vector_entry_point, kwargs=dict(variant.kwargs)
+            )
 
 
 def env_ids() -> list[str]:
@@ -59,11 +130,55 @@ def env_ids() -> list[str]:
     return sorted(env_id for env_id in gym.registry if env_id.startswith(f"{NAMESPACE}/"))
 
 
+def import_prefix(env_id: str) -> str:
+    """Imports the module in `"module:Namespace/Name-v0"`, so that a world of one's own registers itself.
+
+    Args:
+        env_id: An id with or without a module in front.
+
+    Returns:
+        The id without the module.
+
+    Raises:
+        ConfigError: If there is a module and it cannot be imported.
+    """
+    module, colon, name = env_id.rpartition(":")
+    if not colon:
+        return env_id
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(
+            f"Cannot import {module!r}, the module in {env_id!r}: {error}. "
+            "Write it as in an import statement and run from the folder that holds it."
+        ) from error
+    return name
+
+
+def registered_name(env_id: str) -> str:
+    """Returns the id as it is registered, its module imported.
+
+    Args:
+        env_id: An id with or without a module in front.
+
+    Returns:
+        The id without the module.
+
+    Raises:
+        ConfigError: If no such world is registered; the message names the closest one.
+    """
+    name = import_prefix(env_id)
+    if name not in gym.registry:
+        known = [*env_ids(), *(each for each in gym.registry if each.partition("/")[0] == name.partition("/")[0])]
+        raise ConfigError(f"Unknown env {env_id!r}.{did_you_mean(name, known)} List all: python -m vlm_envs list")
+    return name
+
+
 def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     """Makes a world, with an error that suggests the id you meant.
 
     Args:
-        env_id: A registered id, with or without the `vlm_envs:` prefix.
+        env_id: A registered id, with or without a module in front, which is imported: `my_module:My/World-v0`.
         **kwargs: Arguments of the world.
 
     Returns:
@@ -73,9 +188,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
         ConfigError: If no such world is registered, or it has no such argument. Other errors of the world's
             constructor are raised as they are.
     """
-    name = env_id.removeprefix("vlm_envs:")
-    if name not in gym.registry:
-        raise ConfigError(f"Unknown env {env_id!r}.{did_you_mean(name, env_ids())} List all: python -m vlm_envs list")
+    name = registered_name(env_id)
     try:
         return gym.make(name, **kwargs)
     except TypeError as error:

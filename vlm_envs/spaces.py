@@ -2,19 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
+from gymnasium.vector.utils import create_shared_memory
 
-from vlm_envs.errors import require_positive
+from vlm_envs.errors import ConfigError, require_positive
+
+T = TypeVar("T")
+
+MAX_SIDE_PX = 4096
+"""Longest side of the one picture of an observation; the space alone takes four times its bytes."""
+
+MAX_GRID = 512
+"""Most rows or columns of a grid: with cells of 8 px, the smallest, no picture shows more."""
+
+MAX_RESOLUTION = 2048
+"""Largest `resolution` of the worlds that have one."""
 
 _SAMPLE_ALPHABET = "abcdefghijklmnopqrstuvwxyzABCXYZ0123456789 ,.<>/_#{}[]()\"'\\\n\té世🙂"
 
 
-class FreeText(spaces.Space[str]):
+NO_ARRAYS = (
+    "Observations with text, or several pictures, have no array form, so libraries that batch observations in arrays, "
+    "such as stable-baselines3, take these worlds only through a wrapper that leaves the picture and numbers the "
+    "actions; see 'Other libraries' in docs/reference.md."
+)
+NO_SHARED_MEMORY = (
+    "Observations with text, and several pictures, have no form in shared memory: call gymnasium.make_vec(..., "
+    "vectorization_mode='async', vector_kwargs={'shared_memory': False}), or leave vectorization_mode out for the "
+    "suite's own vector environment, with vector_kwargs={'workers': 'process'} for processes."
+)
+
+
+class _NoShape:
+    """Stands where array spaces have a shape, and says why there is none to whoever counts on one."""
+
+    def __iter__(self) -> Iterator[int]:
+        raise ConfigError(NO_ARRAYS)
+
+    def __len__(self) -> int:
+        raise ConfigError(NO_ARRAYS)
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "None"
+
+
+class _WithoutShape(spaces.Space[T]):
+    """A space whose elements no array holds."""
+
+    @property
+    def shape(self) -> Any:
+        """Nothing; iterating over it raises `ConfigError`, which says what to do."""
+        return _NoShape()
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        """There is no array form."""
+        return False
+
+
+class FreeText(_WithoutShape[str]):
     """Any Unicode string, the empty one included, up to a maximum length.
 
     Gymnasium's `Text` is alphanumeric and at least one character long by default, and its shared-memory buffers
@@ -31,11 +85,6 @@ class FreeText(spaces.Space[str]):
     def __init__(self, max_length: int = 1_000_000, *, seed: int | np.random.Generator | None = None) -> None:
         self.max_length = require_positive("max_length", max_length)
         super().__init__(shape=None, dtype=str, seed=seed)
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """Text has no array form."""
-        return False
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
         """Returns a short random string, tags and non-ASCII characters included.
@@ -77,7 +126,7 @@ class FreeText(spaces.Space[str]):
         return isinstance(other, FreeText) and other.max_length == self.max_length
 
 
-class Pictures(spaces.Space[tuple[npt.NDArray[np.uint8], ...]]):
+class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
     """Some pictures, uint8[H, W, 3] each, of any sizes up to a limit; none is allowed.
 
     Args:
@@ -95,11 +144,6 @@ class Pictures(spaces.Space[tuple[npt.NDArray[np.uint8], ...]]):
         self.max_pictures = require_positive("max_pictures", max_pictures)
         self.max_side_px = require_positive("max_side_px", max_side_px)
         super().__init__(shape=None, dtype=None, seed=seed)
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """Pictures of different sizes have no common array form."""
-        return False
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> tuple[npt.NDArray[np.uint8], ...]:
         """Returns a few small pictures of noise.
@@ -145,3 +189,10 @@ class Pictures(spaces.Space[tuple[npt.NDArray[np.uint8], ...]]):
         if not isinstance(other, Pictures):
             return False
         return (other.max_pictures, other.max_side_px) == (self.max_pictures, self.max_side_px)
+
+
+@create_shared_memory.register(FreeText)
+@create_shared_memory.register(Pictures)
+def _refuse_shared_memory(space: FreeText | Pictures, n: int = 1, ctx: Any = None) -> Any:
+    """Raises `ConfigError`, which says what to do; Gymnasium's own message does not say how."""
+    raise ConfigError(NO_SHARED_MEMORY)

@@ -39,6 +39,15 @@ def split_of(level_key: bytes) -> str:
     return {_VAL_BUCKET: "val", _TEST_BUCKET: "test"}.get(bucket, "train")
 
 
+def seed_index(seed: int, split: str) -> int:
+    """Returns which of a split's seeds a seed is, from 0; a seed that the split does not own counts as itself.
+
+    Worlds whose levels are listed (a benchmark's items) give seed i of the split its item i.
+    """
+    owned = SPLIT_SEEDS[require_choice("split", split, SPLITS)]
+    return seed - owned.start if seed in owned else seed
+
+
 def split_seeds(split: str, num_seeds: int, *, start: int = 0) -> Iterator[int]:
     """Yields `num_seeds` consecutive seeds of a split.
 

@@ -52,6 +52,8 @@ class Turn:
         truncated: Whether the budget (turns, steps) ended.
         info: The world's `info` after the step.
         state: The world's typed state the agent saw.
+        state_text: The same in words, in the world's representation; None where the world did not say it.
+        optimal_actions_left: Length of an optimal plan from that state; None if there is none or nobody knows.
     """
 
     observation: Observation
@@ -63,6 +65,8 @@ class Turn:
     truncated: bool
     info: Mapping[str, Any]
     state: Mapping[str, Any]
+    state_text: str | None = None
+    optimal_actions_left: int | None = None
     prompt_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     response_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     sampler_logprobs: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -79,6 +83,7 @@ class Trajectory:
         final_observation: What the world showed after the last step.
         start_state_hash: Hash of the start state; equal for siblings.
         policy_version: Optimiser step count of the policy that acted; -1 for agents that do not learn.
+        world: What its mix of worlds calls it, where one id may occur with several settings; the env id by default.
     """
 
     env_id: str
@@ -87,6 +92,11 @@ class Trajectory:
     final_observation: Observation
     start_state_hash: str
     policy_version: int = -1
+    world: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.world:
+            object.__setattr__(self, "world", self.env_id)
 
     @property
     def success(self) -> bool:

@@ -58,9 +58,9 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     observation, `success` False and the reason in `infos["env"][i]["worker_error"]`, and its next reset
     starts it anew. That covers a process that dies, a call that takes longer than `step_timeout_s` and
     exceptions, except those that mean a mistake of the caller (`ConfigError`, `EpisodeOverError`,
-    `LevelError`): they are raised, as is every exception in `reset`. A worker that dies or hangs ends the
-    running episodes of all worlds it serves. Threads cannot be killed: one that hangs is abandoned. Serial
-    workers have no timeout.
+    `LevelError`): they are raised, as is every exception in `reset`; `try_reset` tries again and leaves out
+    what cannot be started. A worker that dies or hangs ends the running episodes of all worlds it serves.
+    Threads cannot be killed: one that hangs is abandoned. Serial workers have no timeout.
 
     Args:
         env_fns: What makes each world; all must have the same spaces.
@@ -143,26 +143,83 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             WorkerError: If a worker was lost; reset again, it is started anew.
             Exception: What a world's `reset` raised.
         """
+        mask, calls = self._reset_calls(seed, options)
+        failed = self._reset_some(calls)
+        for i in sorted(failed):  # only now, so that the worlds that were reset are known as such
+            if mask[i]:
+                failed[i].unwrap()
+        return self._batch_observations(), self._batch_infos(mask)
+
+    def try_reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Starts an episode wherever one can be started: `reset` for those who can do without some worlds.
+
+        What fails is tried again, in workers started anew: first all together, then one by one, so that a world which
+        kills its worker every time takes no other along. A world that fails even so is left truncated, with the reason
+        in `infos["env"][i]["worker_error"]`; one that never had an observation shows an empty text.
+
+        Args:
+            seed: As for `reset`.
+            options: As for `reset`.
+
+        Returns:
+            The observations of all worlds, and `infos`.
+
+        Raises:
+            ConfigError: If the seeds or the mask do not fit.
+            EpisodeOverError: If a world outside the mask was never reset.
+            LevelError: If a world was asked for a level that does not exist.
+        """
+        mask, calls = self._reset_calls(seed, options)
+        failed = self._reset_some(calls)
+        queue = sorted(self._reset_some({i: calls[i] for i in failed if i in calls})) if failed else []
+        given_up: dict[int, Reply] = {}
+        while queue:
+            i = queue.pop(0)
+            failed = self._reset_some({i: calls[i]})
+            if i in failed:
+                given_up[i] = failed[i]
+            queue += [j for j in sorted(failed) if j in calls and j not in given_up and j not in queue]
+        for i, reply in given_up.items():
+            self._leave_out(i, reply)
+        return self._batch_observations(), self._batch_infos(mask)
+
+    def _reset_calls(
+        self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None
+    ) -> tuple[Flags, dict[int, Call]]:
+        """Returns which worlds are to be reset, and how."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         world_options = dict(options or {})
         mask = self._checked_mask(world_options.pop("reset_mask", None))
         seeds = self._checked_seeds(seed)
         self._require_started(~mask)
-        replies = self._run(
-            {
-                i: Call("reset", (), {"seed": seeds[i], "options": world_options or None})
-                for i in np.flatnonzero(mask).tolist()
-            }
-        )
-        for i, reply in sorted(replies.items()):
-            if mask[i] and reply.error is None and reply.lost is None:
+        return mask, {
+            i: Call("reset", (), {"seed": seeds[i], "options": world_options or None})
+            for i in np.flatnonzero(mask).tolist()
+        }
+
+    def _reset_some(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
+        """Resets some worlds and returns the replies that tell of a failure, in whichever worlds."""
+        failed: dict[int, Reply] = {}
+        for i, reply in sorted(self._run(calls).items()):
+            if reply.error is not None or reply.lost is not None:
+                failed[i] = reply
+                self._end_episode(i, reply)
+            elif i in calls:
                 self._observations[i], self._infos[i] = reply.value
                 self._terminated[i] = self._truncated[i] = False
-            else:
-                self._end_episode(i, reply)
-        for i in np.flatnonzero(mask).tolist():  # only now, so that the worlds that were reset are known as such
-            replies[i].unwrap()
-        return self._batch_observations(), self._batch_infos(mask)
+        return failed
+
+    def _leave_out(self, i: int, reply: Reply) -> None:
+        """Marks a world that could not be reset as over."""
+        if isinstance(reply.error, _CALLER_MISTAKES):
+            reply.unwrap()
+        if self._observations[i] is None:
+            self._observations[i] = {"text": ""}
+        self._terminated[i], self._truncated[i] = False, True
+        nothing = {**_NOTHING_DONE, "reward_terms": {}, "success": False}
+        self._infos[i] = {**self._infos[i], **nothing, "worker_error": _reason(reply)}
 
     def step(self, actions: Actions) -> Steps:
         """Steps every world that is given a response.
@@ -198,7 +255,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """Truncates the running episode of a world that can no longer be stepped."""
         if self._terminated[i] or self._truncated[i] or self._observations[i] is None:
             return
-        reason = reply.lost or f"{type(reply.error).__name__}: {reply.error}"
+        reason = _reason(reply)
         _logger.warning("Environment %d ends its episode: %s", i, reply.traceback or reason)
         self._truncated[i] = True
         done = {} if reply.value is not None else {**_NOTHING_DONE, "reward_terms": {}}
@@ -327,6 +384,11 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     ) -> None:
         """Closes the worlds."""
         self.close()
+
+
+def _reason(reply: Reply) -> str:
+    """Returns why a call failed, on one line."""
+    return reply.lost or f"{type(reply.error).__name__}: {reply.error}"
 
 
 _VECTOR_ARGUMENTS = ("workers", "num_workers", "step_timeout_s", "start_method")

@@ -75,7 +75,7 @@ def _serve_in_process(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
     serve(pipe, env_fns)
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class PipedWorker:
     """A thread or process that serves some of the environments.
 
@@ -233,19 +233,25 @@ class PipedPool(WorkerPool):
     def run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
         """Carries out all shares at the same time, each in order; lost workers are started anew.
 
+        A worker that cannot be started anew is tried again with the next call; until then its environments are lost.
+
         Raises:
             ConfigError: If a call cannot be pickled; none is carried out then.
         """
         packed = pack_calls(calls)
         shares = [(worker, {i: packed[i] for i in worker.env_fns if i in packed}) for worker in self._workers]
-        busy = [worker for worker, share in shares if share]
-        for worker in busy:  # before anything is sent, so that a failed start leaves no reply unread
-            worker.ready()
+        absent: dict[int, Reply] = {}
+        busy: list[PipedWorker] = []
+        for worker, share in shares:
+            if share and (missing := _not_there(worker)):
+                absent |= missing
+            elif share:
+                busy.append(worker)
         try:
             for worker, share in shares:
-                if share:
+                if worker in busy:
                     worker.send(share, self._timeout_s)
-            return dict(self._replies(busy))
+            return absent | dict(self._replies(busy))
         except BaseException:
             for worker in busy:
                 if worker.unanswered:
@@ -284,6 +290,17 @@ class PipedPool(WorkerPool):
         """Ends every worker."""
         for worker in self._workers:
             worker.stop()
+
+
+def _not_there(worker: PipedWorker) -> dict[int, Reply]:
+    """Returns the loss of a worker's environments if it cannot be started, else nothing."""
+    try:
+        worker.ready()
+    except Exception as error:  # what making an environment raises
+        lost = f"{worker} could not be started: {type(error).__name__}: {error}"
+        _logger.warning("%s", lost)
+        return {index: Reply(error=error, lost=lost) for index in worker.env_fns}
+    return {}
 
 
 def _require_picklable(env_fns: Mapping[int, EnvFn]) -> None:

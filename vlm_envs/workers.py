@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from vlm_envs.errors import ConfigError, WorkerError
+from vlm_envs.errors import ConfigError, LevelError, WorkerError
 
 EnvFn = Callable[[], gym.Env[Any, Any]]
 
@@ -123,7 +123,8 @@ class EnvGroup:
     def run(self, index: int, call: Call) -> Reply:
         """Returns the answer of one environment; whatever the call raises is in it.
 
-        An environment whose `step` fails may be left half changed, so its next `reset` makes it anew.
+        An environment whose `step` or `reset` fails may be left half changed, so its next `reset` makes it anew; not so
+        one that was merely asked for a level that does not exist.
         """
         try:
             if call.name == "reset" and index in self._broken:
@@ -134,7 +135,7 @@ class EnvGroup:
             attribute = self._envs[index].get_wrapper_attr(call.name)
             return Reply(value=attribute(*call.args, **call.kwargs) if callable(attribute) else attribute)
         except Exception as error:
-            if call.name == "step":
+            if call.name == "step" or (call.name == "reset" and not isinstance(error, ConfigError | LevelError)):
                 self._broken.add(index)
             return _failure(error)
 

@@ -8,7 +8,7 @@ formats, parsing, the format reward, limits, truncation, splits and `info`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, cast
 
 import gymnasium as gym
@@ -30,11 +30,17 @@ from vlm_envs.formats import ResponseFormat
 from vlm_envs.parsing import ParsedResponse, parse_response
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
 from vlm_envs.prompts import Briefing, first_prompt, next_prompt
-from vlm_envs.spaces import FreeText, Pictures
-from vlm_envs.splits import SPLITS
+from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
+from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation
 
 OBS_MODES = ("image", "text", "image+text")
+
+
+def _chosen(what: str, value: str | None, choices: Iterable[str], usual: str) -> str:
+    """Returns what was asked for, or the usual choice of those there are: nobody is told of a value they never set."""
+    known = list(choices)
+    return require_choice(what, (usual if usual in known else known[0]) if value is None else value, known)
 
 
 class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
@@ -44,8 +50,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         dynamics: States and how they change.
         view: State to picture and words.
         task: Goal, action grammar and rewards.
-        prompt_format: Reasoning strategy, a key of `vlm_envs.formats.FORMATS`.
-        representation: How the state is written in words.
+        prompt_format: Reasoning strategy, a key of the task's `formats`; None for `"grounding_worldmodeling"` or, where
+            the task has no such strategy, its first.
+        representation: How the state is written in words; None for `"natural_language"` or, likewise, the task's first.
         obs_mode: `"image"`, `"text"` or `"image+text"`; text modes put the true state into the observation.
         split: Levels of `"train"`, `"val"` or `"test"`.
         max_turns: Turns before the episode is truncated.
@@ -67,8 +74,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         view: View[StateT],
         task: Task[StateT, ActionT],
         *,
-        prompt_format: str = "grounding_worldmodeling",
-        representation: str = "natural_language",
+        prompt_format: str | None = None,
+        representation: str | None = None,
         obs_mode: str = "image",
         split: str = "train",
         max_turns: int = 3,
@@ -81,8 +88,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         if render_mode is not None:
             require_choice("render_mode", render_mode, self.metadata["render_modes"])
         self.dynamics, self.view, self.task = dynamics, view, task
-        self.response_format = task.formats[require_choice("prompt_format", prompt_format, task.formats)]
-        self.representation = require_choice("representation", representation, task.representations)
+        self.prompt_format = _chosen("prompt_format", prompt_format, task.formats, "grounding_worldmodeling")
+        self.response_format = task.formats[self.prompt_format]
+        self.representation = _chosen("representation", representation, task.representations, "natural_language")
         self.obs_mode = require_choice("obs_mode", obs_mode, OBS_MODES)
         self.split = require_choice("split", split, SPLITS)
         self.max_turns = require_positive("max_turns", max_turns)
@@ -109,10 +117,23 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         self.action_space = FreeText()
         self._state: StateT | None = None
         self._turn = self._num_steps = 0
+        self._level_index = -1
         self._over = True
 
-    def _make_observation_space(self, image_shape: tuple[int, int, int] | None) -> None:
-        """Sets `observation_space` for one picture of a shape, or for several of any; called by the constructor."""
+    def set_picture_shape(self, image_shape: tuple[int, int, int] | None) -> None:
+        """Sets `observation_space`; a world's constructor calls this once it knows how large its pictures are.
+
+        Args:
+            image_shape: (height, width, 3) of the one picture of every observation; None for several of any size.
+
+        Raises:
+            ConfigError: If a side is longer than `MAX_SIDE_PX`.
+        """
+        if image_shape is not None and self.obs_mode != "text" and max(image_shape) > MAX_SIDE_PX:
+            raise ConfigError(
+                f"Pictures of {self.task.name} would have {image_shape[0]} x {image_shape[1]} pixels; at most "
+                f"{MAX_SIDE_PX} a side. Ask for a smaller world or smaller pictures."
+            )
         parts: dict[str, spaces.Space[Any]] = {"text": FreeText()}
         if self.obs_mode != "text":
             one = None if image_shape is None else spaces.Box(0, 255, image_shape, np.uint8)
@@ -123,6 +144,11 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
     def shows_several(self) -> bool:
         """Whether observations hold `images` in place of one `image`."""
         return "images" in cast("spaces.Dict", self.observation_space).spaces
+
+    @property
+    def num_levels(self) -> int | None:
+        """How many levels the split has where they are listed (val and test of a data set); None where drawn."""
+        return self.dynamics.num_levels(self.split)
 
     @property
     def turn_format(self) -> ResponseFormat:
@@ -145,6 +171,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Starts an episode.
 
+        Where the split's levels are listed (`num_levels` is a number), seed i of the split gives level i; beyond the
+        last they start over. Without a seed the level after the last one's comes, at first the first.
+
         Args:
             seed: Seed of the world's only random generator.
             options: `{"level": text}` loads that level instead of generating one.
@@ -163,12 +192,20 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             if key != "level":
                 raise ConfigError(f"Unknown reset option {key!r}; known: 'level'.{did_you_mean(str(key), ['level'])}")
         level = options.get("level")
-        self._state = self.dynamics.generate(self.np_random, self.split) if level is None else self.dynamics.load(level)
+        self._state = self._next_level(seed) if level is None else self.dynamics.load(level)
         self._turn = self._num_steps = 0
         self._over = False
         instruction = self.task.instruction(self._state)
         observation = self._observe("\n".join(filter(None, (first_prompt(self.briefing), instruction))))
         return observation, self._info(ParsedResponse(), reward_terms={}, carried_out=(), effective=False)
+
+    def _next_level(self, seed: int | None) -> StateT:
+        """Returns the level of a seed: the listed one of its place in the split, or one drawn by chance."""
+        count = self.num_levels
+        if not count:  # Of none `generate` says why.
+            return self.dynamics.generate(self.np_random, self.split)
+        self._level_index = self._level_index + 1 if seed is None else seed_index(seed, self.split)
+        return self.dynamics.level_at(self._level_index % count, self.split)
 
     def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Reads a whole response and carries out its actions.
@@ -191,7 +228,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
                 f"{self._response_example()!r}; got {action!r} of type {type(action).__name__}."
             )
         parsed = parse_response(action, self.turn_format, self.task.grammar, self.max_actions_per_turn)
-        terms, carried_out, effective = self._carry_out(parsed.actions)
+        terms, effects = self._carry_out(parsed.actions)
         if parsed.format_correct:
             terms["format"] = self.format_reward
         self._turn += 1
@@ -199,28 +236,33 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         out_of_steps = self.max_steps is not None and self._num_steps >= self.max_steps
         truncated = not terminated and (self._turn >= self.max_turns or out_of_steps)
         self._over = terminated or truncated
-        names = tuple(self.task.write_action(done) for done in carried_out)
-        observation = self._observe(next_prompt(self.briefing, self._turn, names, parsed.error, over=self._over))
-        info = self._info(parsed, reward_terms=terms, carried_out=names, effective=effective)
+        names = tuple(self.task.write_action(done) for done in parsed.actions[: len(effects)])
+        told = next_prompt(self.briefing, self._turn, names, parsed.error, effects=effects, over=self._over)
+        observation = self._observe(told)
+        info = self._info(parsed, reward_terms=terms, carried_out=names, effective=any(effects))
         return observation, float(sum(terms.values())), terminated, truncated, info
 
-    def _carry_out(self, actions: tuple[ActionT, ...]) -> tuple[dict[str, float], tuple[ActionT, ...], bool]:
-        """Carries out a turn's actions until the world or the step budget ends."""
+    def _carry_out(self, actions: tuple[ActionT, ...]) -> tuple[dict[str, float], tuple[bool, ...]]:
+        """Carries out a turn's actions until the world or the step budget ends.
+
+        Returns:
+            The named reward parts, and whether each action that was carried out changed anything.
+        """
         terms: dict[str, float] = {} if actions else self.task.idle_terms()
-        effective = False
+        effects: list[bool] = []
         if not actions:
             self._state = self.dynamics.pass_turn(self.state)
-        for index, action in enumerate(actions):
+        for action in actions:
             before = self.state
             self._state, changed = self.dynamics.step(before, action, self.np_random)
-            effective = effective or changed
+            effects.append(changed)
             self._num_steps += 1
             success = self.dynamics.is_success(self.state)
             for name, value in self.task.reward_terms(before, self.state, success=success).items():
                 terms[name] = terms.get(name, 0.0) + value
             if self.dynamics.is_over(self.state) or self._num_steps == self.max_steps:
-                return terms, actions[: index + 1], effective
-        return terms, actions, effective
+                break
+        return terms, tuple(effects)
 
     def _observe(self, text: str) -> Observation:
         """Returns the observation of the current state below a text."""
@@ -253,6 +295,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             "reward_terms": reward_terms,
             "state_text": self.view.describe(state, self.representation),
             "state": self.view.structured(state),
+            "representation": self.representation,
+            "prompt_format": self.prompt_format,
             "state_hash": hashlib.blake2b(self.dynamics.level_key(state), digest_size=8).hexdigest(),
             "action_valid": parsed.format_correct and bool(carried_out),
             "action_effective": effective,

@@ -15,7 +15,9 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 from agents.agent import Response
 from agents.hf.chat import ChatEncoder
-from agents.hf.sampler import CachedSampler, SamplingConfig
+from agents.hf.sampler import CachedSampler
+from agents.hf.sampling import SamplingConfig
+from agents.hf.template import processor_template
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector import VectorWorld
 
@@ -50,6 +52,8 @@ def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto")
         model = AutoModelForImageTextToText.from_pretrained(path, local_files_only=True, dtype=dtype)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"The checkpoint at {path} is incomplete or damaged: {error}") from error
+    if template := processor_template(path):
+        tokenizer.chat_template = template
     return model.eval(), ChatEncoder(tokenizer, image_processor)
 
 

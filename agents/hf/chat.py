@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
+from agents.hf.template import PROBE, mismatch, rendered_probe
 from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from vlm_envs.formats import KNOWN_TAGS
 from vlm_envs.trajectory import IntArray, Observation
@@ -92,8 +93,9 @@ class ChatEncoder:
         cache_bytes: Most bytes of processed pictures kept, so that a picture is patched once per iteration.
 
     Raises:
-        ValueError: If the tokenizer lacks the family's special tokens, its chat template says something else, or a
-            format's tag is one of its special tokens (such a tag would vanish from decoded text).
+        ValueError: If the tokenizer lacks the family's special tokens, its chat template says something else (see
+            `agents.hf.template`), or a format's tag is one of its special tokens (such a tag would vanish from decoded
+            text).
     """
 
     def __init__(
@@ -212,22 +214,13 @@ class ChatEncoder:
 
     def _adopt_template(self) -> None:
         """Takes the template's system prefix and checks that our segments are what the template renders."""
-        turn: dict[str, Any] = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "one"}]}
-        answer: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": "two"}]}
-        rendered = self.tokenizer.apply_chat_template([turn, answer, turn], tokenize=False, add_generation_prompt=True)
-        prefix, marker, _ = str(rendered).partition(f"{IM_START}user")
-        if not marker:
-            raise ValueError("The checkpoint's chat template is not ChatML; expected a Qwen-VL checkpoint.")
+        rendered = rendered_probe(self.tokenizer)
+        prefix = rendered.partition(f"{IM_START}user")[0]
         self._prefix_ids = list(self.tokenizer.encode(prefix, add_special_tokens=False)) if prefix else []
-        ours = [
-            *self._segment_ids("one", [1], is_first=True),
-            *self._text_ids("two"),
-            self.end_of_turn_id,
-            *self._segment_ids("one", [1], is_first=False),
-        ]
-        theirs = list(self.tokenizer.encode(str(rendered), add_special_tokens=False))
-        if ours != theirs:
-            raise ValueError(
-                "The checkpoint's chat template differs from ChatML with Qwen-VL image markers.\n"
-                f"expected: {self.tokenizer.decode(ours)!r}\ntemplate: {rendered!r}"
-            )
+        ours: list[int] = []
+        for exchange in PROBE:
+            ours += self._segment_ids(exchange.text, [1] * exchange.num_images, is_first=not ours)
+            if exchange.answer is not None:
+                ours += [*self._text_ids(exchange.answer), self.end_of_turn_id]
+        if ours != list(self.tokenizer.encode(rendered, add_special_tokens=False)):
+            raise ValueError(mismatch(rendered, str(self.tokenizer.decode(ours))))

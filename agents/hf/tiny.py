@@ -142,7 +142,7 @@ def save_tiny(
     config: TinyConfig | None = None,
     *,
     env_ids: Sequence[str] = GRID_WORLDS,
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> None:
     """Builds tokenizer, image processor and model and saves them like any other checkpoint.
 
@@ -150,7 +150,7 @@ def save_tiny(
         directory: Where to write; created if needed.
         config: Sizes.
         env_ids: Worlds whose texts the tokenizer is trained on.
-        settings: Arguments of those that ask, by id.
+        settings: Arguments of those that ask, by id, as often as one is played.
     """
     tokenizer = build_tokenizer(suite_texts(env_ids, settings=settings))
     build_tiny_model(tokenizer, config).save_pretrained(directory)

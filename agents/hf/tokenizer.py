@@ -50,14 +50,15 @@ GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 def suite_texts(
     env_ids: Sequence[str] = GRID_WORLDS,
     num_levels: int = 64,
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> Iterator[str]:
     """Yields what is read and written in episodes of some worlds, in every format and representation.
 
     Args:
         env_ids: The worlds.
         num_levels: Training levels per world and representation.
-        settings: Arguments of worlds that ask, by id; what they read and write depends on them.
+        settings: Arguments of worlds that ask, by id, as often as one is played; what they read and write depends on
+            them.
 
     Yields:
         Texts a policy reads or writes.
@@ -65,7 +66,8 @@ def suite_texts(
     writer = OracleAgent(mistake_rate=0.3)
     for env_id in env_ids:
         if (formats := make(env_id).unwrapped.task.formats) is not FORMATS:  # type: ignore[attr-defined]
-            yield from _inquiry_texts(env_id, formats, dict((settings or {}).get(env_id, {})), num_levels, writer)
+            for kwargs in (settings or {}).get(env_id, ({},)):
+                yield from _inquiry_texts(env_id, formats, dict(kwargs), num_levels, writer)
             continue
         for prompt_format in FORMATS:
             yield make(env_id, prompt_format=prompt_format).reset(seed=0)[0]["text"]

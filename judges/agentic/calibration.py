@@ -36,9 +36,14 @@ def measure_verdicts(judge: AgenticJudge, env_id: str, *, num_cases: int, seed: 
     world: Any = vlm_envs.make(env_id, num_candidates=1, split="test", obs_mode="text", **kwargs).unwrapped
     verdicts: list[tuple[bool, bool]] = []
     num_outages = 0
-    for case_seed in split_seeds("test", num_cases, start=seed):
+    for case_seed in split_seeds("test", _within(num_cases, world.num_levels, seed), start=seed):
         world.reset(seed=case_seed)
         sample = world.state.sample
+        if len(sample.texts) != 1:
+            raise ConfigError(
+                f"A judge that looks is measured on single responses; {sample.sample_id} has {len(sample.texts)}. "
+                "Take mm_ifeval, single rows of armbench_vl, or no dataset."
+            )
         found = judge.examine(submission_of(sample))
         if found.verdict is None:
             num_outages += 1
@@ -54,6 +59,15 @@ def measure_verdicts(judge: AgenticJudge, env_id: str, *, num_cases: int, seed: 
         mean_scores={},
         num_texts={},
     )
+
+
+def _within(num_cases: int, num_levels: int | None, start: int) -> int:
+    """Returns how many cases there can be without asking for a row of a data set twice."""
+    if num_levels is None:
+        return num_cases
+    if start >= num_levels:
+        raise ConfigError(f"The data set has {num_levels} rows to measure on; got seed={start}. Take a smaller one.")
+    return min(num_cases, num_levels - start)
 
 
 def submission_of(sample: Sample) -> Submission:

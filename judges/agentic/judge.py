@@ -9,10 +9,11 @@ import numpy as np
 
 from judges.agentic.generate import Generate, Unavailable, Utterance
 from judges.exact import JudgeScore
-from vlm_envs.answers import normalise, score_answer
+from vlm_envs import verdicts
+from vlm_envs.answers import normalise
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_positive
 from vlm_envs.inquiries.sample import Sample
-from vlm_envs.judging.samples import FALSE, TRUE, judging_key, judging_question, response_name
+from vlm_envs.judging.samples import judging_key, judging_question, response_name
 from vlm_envs.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.tools.documents import Document
 from vlm_envs.tools.pictures import Exhibit, Picture
@@ -205,12 +206,11 @@ def read_verdict(answer: str | None, num_responses: int) -> bool | int | None:
     Returns:
         For one response True or False, for several the index of the one named; None for anything else.
     """
-    if answer is None:
-        return None
+    said = verdicts.read_verdict(normalise(answer or ""))
     if num_responses == 1:
-        return {normalise(TRUE): True, normalise(FALSE): False}.get(normalise(answer))
-    keys = [judging_key("", index, num_responses) for index in range(num_responses)]
-    return next((index for index, key in enumerate(keys) if score_answer(answer, key) == 1.0), None)
+        return {"true": True, "false": False}.get(said or "")
+    number = int(said) if said is not None and said.isdecimal() else 0
+    return number - 1 if 1 <= number <= num_responses else None
 
 
 class _Sole:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from judges.bearings.household import is_name_of, plain
 from judges.bearings.language import read_bearings
@@ -165,5 +164,7 @@ def _best_pairs(
         for column, (type_, direction) in enumerate(visible):
             if mention.directions == {direction} and is_name_of(mention.name, type_):
                 gains[row, column] = 1.0 + _NEAR * (column < num_near) + _SEPARATE * (row < len(claims))
+    from scipy.optimize import linear_sum_assignment  # Slow to import; a command line need not wait for it.
+
     matched = zip(*(indices.tolist() for indices in linear_sum_assignment(gains, maximize=True)), strict=True)
     return [(row, column) for row, column in matched if gains[row, column] > 0.0]

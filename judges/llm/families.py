@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from judges.llm.extraction import Extraction, GridExtraction, NavigationExtraction, PositionExtraction
-from judges.rules import rules_of
-from judges.scenes import cells_at, scene_name
+from judges.rules import judged_name, rules_of
+from judges.scenes import cells_at
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.formats import Representation
 from vlm_envs.grids.relations import named_cells, relation_text, relations_of
@@ -46,7 +46,7 @@ def family_of(world: str, representation: Representation) -> Family:
     Raises:
         ConfigError: no language model judges this world, or not in this representation.
     """
-    name = scene_name(world)
+    name = judged_name(world)
     rules_of(world)  # A world without facts says so itself.
     family = FAMILIES.get("PrimitiveSkill" if name.startswith("PrimitiveSkill") else name)
     if family is None:

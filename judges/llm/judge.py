@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from judges.batches import Claim
+from judges.batches import Claim, score_together
 from judges.exact import ExactJudge, JudgeScore
 from judges.llm.client import ChatClient
 from judges.llm.extraction import Extraction
@@ -72,15 +72,24 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         Raises:
             ConfigError: a state is another world's.
         """
-        questions = [self._messages(text, state) if text.strip() else None for text, state in claims]
-        distinct = {json.dumps(question): question for question in questions if question is not None}
-        answers = self.client.map(lambda question: self.client.ask(question, self._read), distinct.values())
-        answer_of = dict(zip(distinct, answers, strict=True))
+        return score_together([(self, claims)])[0]
+
+    def questions(self, claims: Sequence[Claim]) -> dict[str, list[Message]]:
+        """The distinct questions about some claims; none about a blank text."""
+        asked = (self._messages(text, state) for text, state in claims if text.strip())
+        return {json.dumps(question): question for question in asked}
+
+    def ask(self, question: list[Message]) -> _Verdict | Outage:
+        """Put one question to the model."""
+        return self.client.ask(question, self._read)
+
+    def read(self, claims: Sequence[Claim], answers: Mapping[str, _Verdict | Outage]) -> list[JudgeScore]:
+        """The claims' scores, from the answers to their questions."""
         return [
-            JudgeScore(f1=0.0, reason="nothing was said")
-            if question is None
-            else self._score(answer_of[json.dumps(question)], state)
-            for question, (_, state) in zip(questions, claims, strict=True)
+            self._score(answers[json.dumps(self._messages(text, state))], state)
+            if text.strip()
+            else JudgeScore(f1=0.0, reason="nothing was said")
+            for text, state in claims
         ]
 
     def _score(self, answer: _Verdict | Outage, state: Mapping[str, Any]) -> JudgeScore:

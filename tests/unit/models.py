@@ -78,14 +78,16 @@ class BiasedHead(torch.nn.Module):
     An untrained model hardly ever ends a turn; with a bias on the end of turn its responses have many lengths.
     """
 
-    def __init__(self, head: torch.nn.Module, ids: Sequence[int], bias: float) -> None:
+    def __init__(self, head: torch.nn.Linear, ids: Sequence[int], bias: float) -> None:
         super().__init__()
-        self.head, self.ids, self.bias = head, list(ids), bias
+        self.head = head
+        bias_V = torch.zeros(head.out_features)
+        bias_V[list(ids)] = bias
+        self.register_buffer("bias_V", bias_V.to(head.weight.device), persistent=False)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        logits = self.head(hidden).clone()
-        logits[..., self.ids] += self.bias
-        return logits
+        logits: torch.Tensor = self.head(hidden)
+        return logits + self.bias_V
 
 
 def with_ending(model: Any, encoder: ChatEncoder, bias: float = 5.5) -> Any:

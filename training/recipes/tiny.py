@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agents.hf.sampler import SamplingConfig
-from agents.hf.tokenizer import GRID_WORLDS
+from agents.hf.sampling import SamplingConfig
 from training.config import AdvantageConfig, ColdStartConfig, PPOConfig, RunConfig, WorldSpec
 from training.judge_config import JudgeConfig
+
+_GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
+"""Those whose texts the shipped tokenizers know; `agents.hf.tokenizer` has the same, and with it transformers."""
 
 _STRUCTURED = {
     "prompt_format": "grounding_worldmodeling",
@@ -107,6 +109,7 @@ def zoomqa_tiny() -> RunConfig:
             env_id="VLM/ZoomQA-v0",
             kwargs={
                 "prompt_format": "mags",
+                "mags_stage": 1,
                 "side_px": 336,
                 "target_px": (16, 40),
                 "max_objects": 12,
@@ -123,6 +126,25 @@ def zoomqa_tiny() -> RunConfig:
     )
 
 
+def any_world(env_id: str) -> RunConfig:
+    """One world, such as your own, in the format and with the arguments it has by default; cold start included.
+
+    The tiny VLM first imitates the world's planner. Judges are asked where there are rules to judge the world by.
+
+    Args:
+        env_id: A registered id, with the module that registers it in front: `my_module:My/World-v0`.
+    """
+    name = env_id.rpartition("/")[2].rpartition("-v")[0].lower()
+    return _recipe(
+        f"{name}_tiny",
+        WorldSpec(env_id=env_id),
+        num_iterations=40,
+        cold_start=ColdStartConfig(num_steps=800, num_first_turn_steps=300),
+        max_new_tokens=128,
+        judge=JudgeConfig(),
+    )
+
+
 def _grid_recipe(name: str, env_id: str, *, num_iterations: int, cold_start: ColdStartConfig) -> RunConfig:
     """Returns a run in one grid world from its shipped cold start, which `python -m training cold_start` makes anew."""
     config = _recipe(
@@ -133,7 +155,7 @@ def _grid_recipe(name: str, env_id: str, *, num_iterations: int, cold_start: Col
         max_new_tokens=96,
         judge=JudgeConfig(),
     )
-    return replace(config, model=f"training/recipes/checkpoints/{name}", tokenizer_worlds=GRID_WORLDS)
+    return replace(config, model=f"training/recipes/checkpoints/{name}", tokenizer_worlds=_GRID_WORLDS)
 
 
 def _recipe(
@@ -164,7 +186,7 @@ def _advantage() -> AdvantageConfig:
     """Bi-level GAE. The prompt counts the turns down, so running out of them is an end, not an accident."""
     return AdvantageConfig(
         estimator="bilevel_gae",
-        variant="released",
+        variant="paper",
         gamma_turn=0.95,
         lambda_turn=0.95,
         bootstrap_truncated=False,
@@ -175,6 +197,7 @@ def _advantage() -> AdvantageConfig:
 def _ppo() -> PPOConfig:
     return PPOConfig(
         learning_rate=1e-4,
+        warmup_iterations=0,  # as they were measured
         critic_learning_rate=4e-4,
         critic_num_minibatches=16,
         final_learning_rate=0.1,

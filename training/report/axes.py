@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -59,6 +60,29 @@ def ticks(low: float, high: float, num_intervals: int = 3) -> list[float]:
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [index * step for index in range(first, last + 1)]
+
+
+def iteration_ticks(low: float, high: float, num_intervals: int = 3) -> list[float]:
+    """Returns `ticks` that are whole numbers: there is nothing between two iterations."""
+    return [tick for tick in ticks(low, high, num_intervals) if tick == int(tick)]
+
+
+def tick_labels(values: Sequence[float], scale: Scale = "number") -> list[str]:
+    """Writes the ticks of one axis with as many digits as it takes to tell them apart.
+
+    Args:
+        values: The ticks, rising.
+        scale: `"rate"` for percent.
+    """
+    labels = [short(value, scale) for value in values]
+    if len(set(labels)) == len(labels):
+        return labels
+    factor, unit = (100, "%") if scale == "rate" else (1, "")
+    step = min(abs(second - first) for first, second in itertools.pairwise(values)) * factor
+    if not step:
+        return labels
+    num_digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    return [f"{factor * value:.{num_digits}f}{unit}".replace("-", "−") for value in values]
 
 
 def short(value: float, scale: Scale = "number") -> str:

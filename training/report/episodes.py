@@ -5,40 +5,84 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from training.episode_record import episode_keys
 from training.json_lines import MissingRunDataError
 from training.report.claims import compare
+from training.report.mistakes import first_mistake
 from training.run_data import RunReader
 
 Record = Mapping[str, Any]
 
 _MAX_TEXT_CHARS = 12_000
-_MAX_LABELS = 6
+_MAX_LABELS = 12
 
 
-def episode_browser(reader: RunReader, *, max_episodes: int, max_bytes: int) -> dict[str, Any]:
-    """Returns the recorded episodes with their pictures.
+@dataclass(frozen=True, kw_only=True)
+class _Recorded:
+    """Episodes under one label of one run.
 
-    When there is too much for one page, every label keeps its first episodes, so that the same levels stay
-    beside each other; of many labels the first, the last and some between are kept.
+    Attributes:
+        label: What the page calls them.
+        beside: The label they are compared with; None for none.
+        reader: Whose pictures they have.
+        episodes: By key, in the order in which they were recorded.
+    """
+
+    label: str
+    beside: str | None
+    reader: RunReader
+    episodes: dict[str, Record]
+
+
+def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_bytes: int) -> dict[str, Any]:
+    """Returns the recorded episodes with their pictures, failures first.
+
+    When there is too much for one page, every label keeps the levels that were failed, the last label's first, and then
+    the others, so that the same levels stay beside each other; of many labels the first, the last and some between are
+    kept.
 
     Args:
-        reader: The run.
+        readers: The runs, by what their labels are preceded by; `""` for a run alone.
         max_episodes: Most episodes for each label.
         max_bytes: Most bytes for all of it as JSON. One episode for each label is kept in any case.
 
     Returns:
-        `labels` (name, how many were recorded, episodes) and `images` (data URI by name), ready for JSON.
+        `labels` (name, how many were recorded and failed, episodes) and `images` (data URI by name), ready for JSON.
     """
-    labels = _spread(reader.trajectory_labels(), _MAX_LABELS)
-    recorded = {label: reader.trajectories(label) for label in labels}
+    recorded = [each for name in readers for each in _recorded(readers, name, _MAX_LABELS // len(readers))]
     while True:
-        browser = _browser(reader, recorded, max_episodes)
+        browser = _browser(recorded, max_episodes)
         if max_episodes <= 1 or len(json.dumps(browser)) <= max_bytes:
             return browser
         max_episodes //= 2
+
+
+def _recorded(readers: Mapping[str, RunReader], name: str, num_labels: int) -> list[_Recorded]:
+    """Returns what one run recorded; its first label is what its others are compared with, or the first run's own."""
+    first = next(iter(readers))
+    labels = _spread(readers[name].trajectory_labels(), num_labels)
+    other = set(readers[first].trajectory_labels()) if name != first else set()
+    return [
+        _Recorded(
+            label=_named(name, label),
+            beside=_named(first, label) if label in other else _named(name, labels[0]) if label != labels[0] else None,
+            reader=readers[name],
+            episodes=_by_key(readers[name], label),
+        )
+        for label in labels
+    ]
+
+
+def _named(run: str, label: str) -> str:
+    return f"{run} · {label}" if run else label
+
+
+def _by_key(reader: RunReader, label: str) -> dict[str, Record]:
+    episodes = reader.trajectories(label)
+    return {"/".join(map(str, key)): episode for key, episode in zip(episode_keys(episodes), episodes, strict=True)}
 
 
 def _spread(labels: Sequence[str], num_kept: int) -> list[str]:
@@ -48,25 +92,40 @@ def _spread(labels: Sequence[str], num_kept: int) -> list[str]:
     return [labels[round(index * (len(labels) - 1) / (num_kept - 1))] for index in range(num_kept)]
 
 
-def _browser(reader: RunReader, recorded: Mapping[str, Sequence[Record]], max_episodes: int) -> dict[str, Any]:
+def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]:
     images: dict[str, str | None] = {}
     labels = []
-    for label, episodes in recorded.items():
-        keys = episode_keys(episodes)
-        shown = list(zip(keys, episodes, strict=True))[:max_episodes]
+    for each in recorded:
+        shown = _failures_first(each, recorded)[:max_episodes]
         labels.append(
             {
-                "label": label,
-                "num_recorded": len(episodes),
-                "episodes": [_episode("/".join(map(str, key)), episode) for key, episode in shown],
+                "label": each.label,
+                "beside": each.beside,
+                "num_recorded": len(each.episodes),
+                "num_failed": sum(not episode["success"] for episode in each.episodes.values()),
+                "episodes": [_episode(key, each.episodes[key]) for key in shown],
             }
         )
-        for _, episode in shown:
-            for moment in (*episode["turns"], episode["final"]):
+        for key in shown:
+            for moment in (*each.episodes[key]["turns"], each.episodes[key]["final"]):
                 for name in moment["images"]:
-                    if name not in images:
-                        images[name] = _data_uri(reader, name)
+                    if images.get(name) is None:
+                        images[name] = _data_uri(each.reader, name)
     return {"labels": labels, "images": images}
+
+
+def _failures_first(of: _Recorded, recorded: Sequence[_Recorded]) -> list[str]:
+    """Returns a label's keys: its own failures, then levels that others failed, the later the sooner, then the rest."""
+
+    def rank(key: str) -> tuple[bool, int]:
+        failed_by = [place for place, each in enumerate(recorded) if key in each.episodes and not _solved(each, key)]
+        return _solved(of, key), -max(failed_by, default=-1)
+
+    return sorted(of.episodes, key=rank)
+
+
+def _solved(recorded: _Recorded, key: str) -> bool:
+    return bool(recorded.episodes[key]["success"])
 
 
 def _data_uri(reader: RunReader, name: str) -> str | None:
@@ -78,9 +137,13 @@ def _data_uri(reader: RunReader, name: str) -> str | None:
 
 
 def _episode(key: str, episode: Record) -> dict[str, Any]:
+    mistake = first_mistake(episode)
     return {
         "key": key,
-        **{name: episode.get(name) for name in ("env_id", "seed", "success", "total_reward", "policy_version")},
+        "mistake": None if mistake is None else asdict(mistake),
+        **{
+            name: episode.get(name) for name in ("env_id", "world", "seed", "success", "total_reward", "policy_version")
+        },
         "turns": [_turn(turn) for turn in episode["turns"]],
         "final": {"text": _cut(episode["final"]["text"]), "images": episode["final"]["images"]},
     }
@@ -100,10 +163,14 @@ def _turn(turn: Record) -> dict[str, Any]:
         "reward",
         "reward_terms",
         "shaping",
+        "scores",
+        "credit",
         "parse_error",
         "worker_error",
         "terminated",
         "truncated",
+        "action_effective",
+        "optimal_actions_before",
         "optimal_actions_left",
     )
     return {

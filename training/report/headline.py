@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from training.episode_record import episode_keys
+from training.episode_record import episode_keys, world_of
 from training.json_lines import MissingRunDataError
 from training.run_data import PHASES, RunReader
 from training.statistics import Interval, PairedOutcomes, pair_outcomes, wilson_interval
@@ -49,7 +49,7 @@ class Comparison:
     """One world before and after.
 
     Attributes:
-        env_id: The world.
+        env_id: The world, as its mix calls it.
         split: The levels it was evaluated on.
         rates: The first and the last evaluation, or the only one.
         paired: Outcomes of the recorded levels that were played both times; None if there are none.
@@ -74,8 +74,43 @@ def comparisons(reader: RunReader) -> list[Comparison]:
     by_world: dict[str, list[Record]] = {}
     for line in reader.evaluations():
         if line.get("num_episodes"):
-            by_world.setdefault(str(line.get("env_id", "")), []).append(line)
+            by_world.setdefault(world_of(line), []).append(line)
     return [_compare(reader, env_id, lines) for env_id, lines in by_world.items()]
+
+
+def compare_runs(readers: Mapping[str, RunReader]) -> list[Comparison]:
+    """Compares the last evaluation of two runs, world by world, where both were evaluated on the same split.
+
+    Args:
+        readers: The two runs by name, in the order in which they are shown.
+
+    Returns:
+        One comparison for each world of both, its rates labelled with the runs' names.
+    """
+    (first, first_reader), (second, second_reader) = readers.items()
+    lines = {name: _last_lines(reader) for name, reader in readers.items()}
+    compared = []
+    for key in [key for key in lines[first] if key in lines[second]]:
+        ends = (lines[first][key], lines[second][key])
+        outcomes = [
+            _outcomes(reader, str(line.get("label")), key[0])
+            for reader, line in zip((first_reader, second_reader), ends, strict=True)
+        ]
+        paired = pair_outcomes(*outcomes)
+        rates = tuple(_rate({**line, "label": name}) for name, line in zip(readers, ends, strict=True))
+        compared.append(
+            Comparison(env_id=key[0], split=key[1], rates=rates, paired=paired if paired.num_pairs else None)
+        )
+    return compared
+
+
+def _last_lines(reader: RunReader) -> dict[tuple[str, str], Record]:
+    """Returns the last evaluation of each world and split."""
+    return {
+        (world_of(line), str(line.get("split", "held-out"))): line
+        for line in reader.evaluations()
+        if line.get("num_episodes")
+    }
 
 
 def _compare(reader: RunReader, env_id: str, lines: Sequence[Record]) -> Comparison:
@@ -115,7 +150,7 @@ def _outcomes(reader: RunReader, label: str, env_id: str) -> dict[Hashable, bool
     return {
         key: bool(episode["success"])
         for key, episode in zip(keys, episodes, strict=True)
-        if episode["env_id"] == env_id
+        if world_of(episode) == env_id
     }
 
 
@@ -144,7 +179,7 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     """
     model = find(config, "model")
     who = str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
-    names = [env_id.split("/")[-1].rsplit("-v", 1)[0] for env_id in env_ids]
+    names = [_spoken(env_id) for env_id in env_ids]
     where = f" to play {' and '.join(names)}" if names else ""
     num_cold, num_learning = (sum(line.get("phase", PHASES[-1]) == phase for line in metrics) for phase in PHASES)
     how = _ESTIMATORS.get(str(find(config, "estimator")), "reinforcement learning")
@@ -152,6 +187,12 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     if num_cold:
         steps.insert(0, "a supervised cold start on demonstrations")
     return f"{who} was trained{where} with {' and then '.join(steps) or 'no recorded training yet'}."
+
+
+def _spoken(world: str) -> str:
+    """Returns a world's name without namespace and version: `"FrozenLake (size=8)"`."""
+    env_id, opening, rest = world.partition(" (")
+    return env_id.split("/")[-1].rsplit("-v", 1)[0] + opening + rest
 
 
 def wall_time_s(metrics: Sequence[Record]) -> float:

@@ -12,60 +12,113 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from training.json_lines import replace_file
 from training.report.axes import shared_x_range, short, smooth
 from training.report.episodes import episode_browser
-from training.report.headline import comparisons, find, sentence, wall_time_s, written_p, written_time
-from training.report.panels import Panel, PanelGroup, panel_groups
+from training.report.headline import (
+    compare_runs,
+    comparisons,
+    find,
+    sentence,
+    wall_time_s,
+    written_p,
+    written_time,
+)
+from training.report.panels import Panel, PanelGroup, laid_beside, panel_groups
 from training.report.picture import save_curves
 from training.report.svg import draw, frames_of
-from training.run_data import RunReader
+from training.run_data import RunReader, slug
 
 _HERE = Path(__file__).parent
 
 
-def build_report(directory: str | Path, *, max_episodes: int = 64, max_bytes: int = 6_000_000) -> Path:
+def build_report(
+    directory: str | Path,
+    *,
+    beside: str | Path | None = None,
+    reload_s: float | None = None,
+    max_episodes: int = 256,
+    max_bytes: int = 16_000_000,
+) -> Path:
     """Writes `report.html` and `curves.png` into a run directory, also while the run goes on.
 
     Args:
         directory: The run's directory.
-        max_episodes: Most episodes shown for each evaluation.
+        beside: Directory of another run to lay beside it; the page is then `report_beside_<its name>.html`, and
+            `curves.png` is left as it is.
+        reload_s: Seconds after which an open page reads its file again; None for a page that stays as it is.
+        max_episodes: Most episodes shown for each evaluation, failures first.
         max_bytes: Most bytes of episodes and pictures; fewer episodes are shown where they need more.
 
     Returns:
         Path of the HTML file.
 
     Raises:
-        MissingRunDataError: If there is no run.
-        BrokenRunDataError: If a file of the run cannot be read.
+        MissingRunDataError: If there is no such run.
+        BrokenRunDataError: If a file of a run cannot be read.
     """
     reader = RunReader(directory)
-    config, metrics, evaluations = reader.config, reader.metrics(), reader.evaluations()
-    groups = panel_groups(metrics, evaluations)
-    name = str(find(config, "name", "recipe") or reader.directory.resolve().name)
-    save_curves(groups, reader.directory / "curves.png", title=name)
-    compared = comparisons(reader)
+    others = [] if beside is None else [RunReader(beside)]
+    names = _names([reader, *others])
+    name = " beside ".join(names)
+    groups = panel_groups(reader.metrics(), reader.evaluations())
+    if others:
+        groups = laid_beside(groups, panel_groups(others[0].metrics(), others[0].evaluations()), names)
+    else:
+        save_curves(groups, reader.directory / "curves.png", title=name)
+    readers = dict(zip(names, [reader, *others], strict=True)) if others else {"": reader}
+    html = _page(readers, name, groups, reload_s, episode_browser(readers, max_episodes, max_bytes))
+    path = reader.directory / (f"report_beside_{slug(names[1])}.html" if others else "report.html")
+    # Lone surrogates in a config or a label have no UTF-8 form; model text is ASCII in the payload
+    replace_file(path, html.encode("utf-8", errors="replace"))
+    return path
+
+
+def _page(
+    readers: Mapping[str, RunReader],
+    name: str,
+    groups: Sequence[PanelGroup],
+    reload_s: float | None,
+    browser: Mapping[str, Any],
+) -> str:
+    """Returns the page of one run, or of two beside each other."""
+    first = next(iter(readers.values()))
+    compared = compare_runs(readers) if len(readers) > 1 else comparisons(first)
     placed, drawn = _placed_panels(groups)
     script = (_HERE / "report.js").read_text(encoding="utf-8")
-    browser = episode_browser(reader, max_episodes=max_episodes, max_bytes=max_bytes)
-    html = _template().render(
+    evaluations = [
+        {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
+        for run, reader in readers.items()
+        for line in reader.evaluations()
+    ]
+    configs = {run or name: reader.config for run, reader in readers.items()}
+    env_ids = list(dict.fromkeys(each.env_id for each in compared))
+    return _template().render(
         name=name,
-        facts=_facts(config, metrics),
-        sentence=sentence(config, metrics, [each.env_id for each in compared]),
+        reload_s=reload_s,
+        facts=_facts(first.config, first.metrics()) if len(readers) == 1 else [],
+        sentences=[sentence(reader.config, reader.metrics(), env_ids) for reader in readers.values()],
+        runs=list(readers) if len(readers) > 1 else [],
         comparisons=compared,
         groups=placed,
         columns=_columns(evaluations),
         evaluations=evaluations,
-        config_text=json.dumps(config, indent=2, ensure_ascii=False),
-        payload=_script_json({"panels": drawn, **browser}),
+        config_texts={run: json.dumps(config, indent=2, ensure_ascii=False) for run, config in configs.items()},
+        payload=_script_json({"panels": drawn, "reload_s": reload_s, **browser}),
         has_episodes=any(label["episodes"] for label in browser["labels"]),
         style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hash=_csp_hash(script),
     )
-    path = reader.directory / "report.html"
-    # Lone surrogates in a config or a label have no UTF-8 form; model text is ASCII in the payload
-    path.write_text(html, encoding="utf-8", errors="replace")
-    return path
+
+
+def _names(readers: Sequence[RunReader]) -> list[str]:
+    """Returns what the runs are called; by their folders where their configurations do not tell them apart."""
+    names = [str(find(reader.config, "name", "recipe") or reader.directory.resolve().name) for reader in readers]
+    if len(set(names)) == len(names):
+        return names
+    folders = [str(reader.directory.resolve().name) for reader in readers]
+    return folders if len(set(folders)) == len(folders) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
 
 
 def _template() -> jinja2.Template:
@@ -117,10 +170,12 @@ def _last_value(panel: Panel) -> str:
 
 def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the evaluation table's columns: the known ones first, then whatever else was recorded."""
-    known = ["label", "iteration", "env_id", "split", "num_episodes", "success", "reward", "format_rate"]
-    folded = {"num_successes", "success_low", "success_high"}
+    known = ["label", "success", "num_episodes", "reward", "format_rate", "iteration", "world", "env_id", "split"]
     present = dict.fromkeys(key for line in evaluations for key in line)
-    return [key for key in known if key in present] + [key for key in present if key not in {*known, *folded}]
+    folded = {"num_successes", "success_low", "success_high"} | ({"env_id"} if "world" in present else set())
+    return [key for key in known if key in present and key not in folded] + [
+        key for key in present if key not in {*known, *folded}
+    ]
 
 
 def _cell(line: Mapping[str, Any], column: str) -> str:
@@ -129,7 +184,7 @@ def _cell(line: Mapping[str, Any], column: str) -> str:
         low, high = line.get("success_low"), line.get("success_high")
         interval = f" ({short(low, 'rate')}–{short(high, 'rate')})" if low is not None and high is not None else ""
         return short(value, "rate") + interval
-    if column.endswith("_rate") and isinstance(value, float):
+    if (column.endswith("_rate") or column.startswith("score/")) and isinstance(value, float):
         return short(value, "rate")
     if isinstance(value, float):
         return short(value)

@@ -7,9 +7,10 @@ grouped by what stands before the slash.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from training.episode_record import world_of
 from training.statistics import wilson_interval
 
 Record = Mapping[str, Any]
@@ -119,13 +120,35 @@ _KNOWN: dict[str, _Known] = {
     ),
     "unavailable_turns": _Known(group="Optimisation", title="Turns no judge scored", hint="share", scale="rate"),
     "untrainable_rows": _Known(group="Optimisation", title="Episodes lost", hint="share", scale="rate"),
+    "nonfinite_rewards": _Known(group="Optimisation", title="Episodes with infinite rewards", hint="number"),
     "tokens_per_s": _Known(group="Speed", title="Tokens per second"),
     "turns_per_s": _Known(group="Speed", title="Turns per second"),
     "rollout_s": _Known(group="Speed", title="Rollout", hint="seconds"),
     "iteration_s": _Known(group="Speed", title="Iteration", hint="seconds"),
 }
-_PREFIXES = {"reward/": "Reward", "judge/": "Judge scores", "metric/": "Final states"}
-_ORDER = ("Success", "Final states", "Reward", "Judge scores", "Responses", "Policy", "Optimisation", "Speed")
+_PREFIXES = {
+    "score/": "Judges' scores",
+    "reward/": "Reward",
+    "judge/": "Judges' rewards",
+    "metric/": "Final states",
+}
+_HINTS = {
+    "score/": "mean over turns",
+    "reward/": "sum over an episode",
+    "judge/": "weighted, sum over an episode",
+    "metric/": "mean over episodes",
+}
+_ORDER = (
+    "Success",
+    "Final states",
+    "Reward",
+    "Judges' scores",
+    "Judges' rewards",
+    "Responses",
+    "Policy",
+    "Optimisation",
+    "Speed",
+)
 _NOT_CURVES = frozenset({"iteration", "phase", "elapsed_s"})
 
 
@@ -153,6 +176,46 @@ def panel_groups(metrics: Sequence[Record], evaluations: Sequence[Record]) -> li
     return [PanelGroup(title=title, panels=tuple(panels)) for title, panels in grouped.items() if panels]
 
 
+def laid_beside(groups: Sequence[PanelGroup], others: Sequence[PanelGroup], names: Sequence[str]) -> list[PanelGroup]:
+    """Puts the curves of two runs into the same panels.
+
+    Args:
+        groups: Panels of the one run.
+        others: Panels of the other.
+        names: What the runs are called, in this order.
+
+    Returns:
+        The first run's panels with the second's curves in those of the same title, and behind them what only the
+        second run logged.
+    """
+    titles = list(dict.fromkeys(group.title for group in (*groups, *others)))
+    return [
+        PanelGroup(title=title, panels=tuple(_merged(_panels_of(groups, title), _panels_of(others, title), names)))
+        for title in titles
+    ]
+
+
+def _panels_of(groups: Sequence[PanelGroup], title: str) -> dict[str, Panel]:
+    return {panel.title: panel for group in groups if group.title == title for panel in group.panels}
+
+
+def _merged(mine: Mapping[str, Panel], theirs: Mapping[str, Panel], names: Sequence[str]) -> Iterable[Panel]:
+    nothing = Curve(name="", xs=(), ys=())
+    for title in dict.fromkeys((*mine, *theirs)):
+        panels = (mine.get(title), theirs.get(title))
+        shown = next(panel for panel in panels if panel is not None)
+        curves = [
+            replace(panel.curves[0] if panel is not None and panel.curves else nothing, name=name)
+            for panel, name in zip(panels, names, strict=True)
+        ]
+        estimates = [
+            replace(each, name=f"{name}: {each.name}")
+            for panel, name in zip(panels, names, strict=True)
+            for each in (panel.estimates if panel is not None else ())
+        ]
+        yield replace(shown, curves=tuple(curves), estimates=tuple(estimates))
+
+
 def _success_panel(metrics: Sequence[Record], evaluations: Sequence[Record]) -> Panel | None:
     curve = _curve("success", "training episodes", metrics)
     estimates = tuple(_estimates(evaluations))
@@ -171,12 +234,12 @@ def _success_panel(metrics: Sequence[Record], evaluations: Sequence[Record]) -> 
 def _estimates(evaluations: Sequence[Record]) -> Iterable[Estimates]:
     """Makes one series for each world and split that was evaluated."""
     series: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
-    num_worlds = len({line.get("env_id") for line in evaluations})
+    num_worlds = len({world_of(line) for line in evaluations})
     for line in evaluations:
         num_episodes, num_successes = line.get("num_episodes"), line.get("num_successes")
         if num_episodes and num_successes is not None:
             low, high = wilson_interval(int(num_successes), int(num_episodes))
-            key = (str(line.get("env_id", "")), str(line.get("split", "held-out")))
+            key = (world_of(line), str(line.get("split", "held-out")))
             point = (float(line.get("iteration") or 0), num_successes / num_episodes, low, high)
             series.setdefault(key, []).append(point)
     for (env_id, split), points in series.items():
@@ -200,10 +263,12 @@ def _describe(key: str) -> _Known:
     if key in _KNOWN:
         return _KNOWN[key]
     prefix, slash, rest = key.rpartition("/")
-    group = _PREFIXES.get(f"{prefix}/", prefix.replace("_", " ").capitalize()) if slash else "Other"
+    kind = f"{prefix}/"
+    group = _PREFIXES.get(kind, prefix.replace("_", " ").capitalize()) if slash else "Other"
     is_time = rest.endswith("_s") and not rest.endswith("_per_s")
     words = (rest.removesuffix("_s") if is_time else rest).replace("_", " ")
-    return _Known(group=group, title=words.capitalize(), hint="seconds" if is_time else "")
+    hint = "seconds" if is_time else _HINTS.get(kind, "")
+    return _Known(group=group, title=words.capitalize(), hint=hint, scale="rate" if kind == "score/" else "number")
 
 
 def _panel(key: str, known: _Known, lines: Sequence[Record]) -> Panel:

@@ -9,8 +9,16 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from training.report.axes import SMOOTH_FROM_NUM_POINTS, shared_x_range, short, smooth, y_range
-from training.report.panels import Panel, PanelGroup
+from training.report.axes import (
+    SMOOTH_FROM_NUM_POINTS,
+    iteration_ticks,
+    shared_x_range,
+    smooth,
+    tick_labels,
+    ticks,
+    y_range,
+)
+from training.report.panels import COLD_START, Panel, PanelGroup
 
 _INK, _MUTED, _RULE, _ACCENT, _POINT = "#1d1c1a", "#77726a", "#e6e2da", "#2b5f8f", "#b3541e"
 _NUM_COLUMNS = 3
@@ -63,7 +71,12 @@ def _draw(axes: Any, title: str, panel: Panel, x_span: tuple[float, float]) -> N
     axes.set(xlim=(x_span[0] - margin, x_span[1] + margin), ylim=y_range(panel))
     axes.set_title(_plain(title), fontsize=9, loc="left", color=_INK)
     axes.tick_params(labelsize=7, colors=_MUTED, length=0)
-    axes.yaxis.set_major_formatter(lambda value, _: short(value, panel.scale))
+    values = ticks(*y_range(panel))
+    axes.set_yticks(values, tick_labels(values, panel.scale))
+    iterations = iteration_ticks(*x_span)
+    axes.set_xticks(iterations, tick_labels(iterations))
+    axes.set_xlabel("step" if title.startswith(COLD_START) else "iteration", fontsize=7, color=_MUTED)
+    axes.set_ylabel(_plain(panel.hint if not panel.is_wide else "share of episodes"), fontsize=7, color=_MUTED)
     axes.grid(axis="y", color=_RULE, linewidth=0.7)
     axes.spines[:].set_visible(False)
 

@@ -82,9 +82,14 @@ for (const figure of figures) {
 
 const labels = run.labels.filter((each) => each.episodes.length);
 const byKey = new Map(labels.map((each) => [each, new Map(each.episodes.map((episode) => [episode.key, episode]))]));
+// Evaluations come first in the list, episodes of training iterations after them.
+const isTraining = (each) => /(^| · )training \d+$/.test(each.label);
+const lastEvaluation = Math.max(0, labels.findLastIndex((each) => !isTraining(each)));
 const view = {
-  label: labels.length - 1,
+  label: lastEvaluation,
   filter: "all",
+  mistake: "",
+  query: "",
   sideBySide: labels.length > 1 && window.innerWidth > 900,
   index: 0,
 };
@@ -97,18 +102,42 @@ const FILTERS = [
   ["lost", "Newly failed", (episode, earlier) => earlier && !episode.success && earlier.success],
 ];
 
-// The first evaluation is what the others are compared with.
-const earlierOf = (episode) => (view.label > 0 ? byKey.get(labels[0]).get(episode.key) : undefined);
-const filtersInUse = () => (view.label > 0 ? FILTERS : FILTERS.slice(0, 3));
+// What a label is compared with: a run's first evaluation, or the other run's evaluation of the same name.
+const besideOf = (index) => labels.find((each) => each.label === labels[index].beside);
+const earlierOf = (episode) => (besideOf(view.label) ? byKey.get(besideOf(view.label)).get(episode.key) : undefined);
+const filtersInUse = () => (besideOf(view.label) ? FILTERS : FILTERS.slice(0, 3));
 
-function chosen(filter) {
+// What a search looks through: everything a model wrote, and what names an episode.
+const searched = new Map();
+function haystack(episode) {
+  if (!searched.has(episode)) {
+    const said = episode.turns.map((turn) => [turn.response, turn.parse_error, (turn.actions || []).join(", ")].join("\n"));
+    const blamed = episode.mistake ? episode.mistake.kind + " " + episode.mistake.detail : "solved";
+    searched.set(episode, [episode.key, "seed " + episode.seed, blamed, ...said].join("\n").toLowerCase());
+  }
+  return searched.get(episode);
+}
+
+function chosen(filter, mistake = view.mistake) {
   const accepts = FILTERS.find(([name]) => name === filter)[2];
-  return labels[view.label].episodes.filter((episode) => accepts(episode, earlierOf(episode)));
+  const query = view.query.trim().toLowerCase();
+  return labels[view.label].episodes.filter(
+    (episode) =>
+      accepts(episode, earlierOf(episode)) &&
+      (!mistake || episode.mistake?.kind === mistake) &&
+      (!query || haystack(episode).includes(query))
+  );
+}
+
+function mistakesInUse() {
+  const counts = new Map();
+  for (const { mistake } of chosen(view.filter, "")) if (mistake) counts.set(mistake.kind, (counts.get(mistake.kind) || 0) + 1);
+  return [...counts].sort((one, other) => other[1] - one[1]);
 }
 
 // Open on what training changed, where there is such an episode and something to compare it with.
 function firstToShow() {
-  if (view.label <= 0) return 0;
+  if (!besideOf(view.label)) return 0;
   const gained = FILTERS.find(([name]) => name === "gained")[2];
   return Math.max(0, chosen("all").findIndex((episode) => gained(episode, earlierOf(episode))));
 }
@@ -131,6 +160,7 @@ function set(changes) {
   const seen = chosen(view.filter)[view.index];
   Object.assign(view, changes);
   if (!filtersInUse().some(([name]) => name === view.filter)) view.filter = "all";
+  if (view.mistake && !mistakesInUse().some(([kind]) => kind === view.mistake)) view.mistake = "";
   if (!("index" in changes)) {
     // Stay on the same level when the evaluation or the filter changes.
     const index = seen ? chosen(view.filter).findIndex((episode) => episode.key === seen.key) : 0;
@@ -149,8 +179,13 @@ function showControls() {
   }
   const filters = filtersInUse().map(([name, text]) => [name, text, chosen(name).length]);
   controls.append(choice(filters, view.filter, (filter) => set({ filter })));
-  if (view.label > 0) {
-    const layouts = [[false, "Alone"], [true, "Beside “" + labels[0].label + "”"]];
+  const mistakes = mistakesInUse();
+  if (mistakes.length) {
+    const kinds = [["", "Whatever went wrong"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
+    controls.append(choice(kinds, view.mistake, (mistake) => set({ mistake })));
+  }
+  if (besideOf(view.label)) {
+    const layouts = [[false, "Alone"], [true, "Beside “" + besideOf(view.label).label + "”"]];
     controls.append(choice(layouts, view.sideBySide, (sideBySide) => set({ sideBySide })));
   }
   // Controls are made anew each time; the keyboard user's place must not be lost.
@@ -165,7 +200,7 @@ function showStrip(episodes) {
   episodes.forEach((episode, index) => {
     const button = make("button", episode.success ? "solved" : "");
     button.type = "button";
-    button.title = "Seed " + episode.seed + (episode.success ? ", solved" : ", failed");
+    button.title = "Seed " + episode.seed + (episode.success ? ", solved" : ", failed: " + (episode.mistake?.kind ?? ""));
     button.setAttribute("aria-label", button.title);
     if (index === view.index) button.setAttribute("aria-current", "true");
     button.addEventListener("click", () => set({ index }));
@@ -174,14 +209,18 @@ function showStrip(episodes) {
 }
 
 function show() {
-  const { label, num_recorded, episodes: shown } = labels[view.label];
+  const { label, num_recorded, num_failed, episodes: shown } = labels[view.label];
   const episodes = chosen(view.filter);
   const episode = episodes[view.index];
   showControls();
   showStrip(episodes);
   document.getElementById("previous").disabled = view.index <= 0;
   document.getElementById("next").disabled = view.index >= episodes.length - 1;
-  const rest = num_recorded > shown.length ? "; the first " + shown.length + " of " + num_recorded + " recorded are here" : "";
+  const numFailedShown = shown.filter((each) => !each.success).length;
+  const rest =
+    num_recorded > shown.length
+      ? "; here are " + shown.length + " of " + num_recorded + " recorded, " + numFailedShown + " of " + num_failed + " failures among them"
+      : "";
   document.getElementById("position").textContent =
     (episodes.length ? "Episode " + (view.index + 1) + " of " + episodes.length : "No such episode") + rest;
   const stage = make("div", "columns");
@@ -189,10 +228,40 @@ function show() {
   if (episode) {
     const earlier = view.sideBySide ? earlierOf(episode) : undefined;
     stage.classList.toggle("two", Boolean(earlier));
-    if (earlier) stage.append(episodeView(earlier, labels[0].label));
+    if (earlier) stage.append(episodeView(earlier, besideOf(view.label).label));
     stage.append(episodeView(episode, label));
   }
   document.getElementById("stage").replaceWith(stage);
+  remember(episode);
+}
+
+// ---- One episode has one address, which also survives the reloads of a live page -----------------------------------
+
+function remember(episode) {
+  if (!episode) return;
+  const place = new URLSearchParams({ label: labels[view.label].label, episode: episode.key });
+  if (view.filter !== "all") place.set("filter", view.filter);
+  if (view.mistake) place.set("mistake", view.mistake);
+  if (view.query) place.set("search", view.query);
+  history.replaceState(null, "", "#" + place);
+}
+
+function recall() {
+  const place = new URLSearchParams(location.hash.slice(1));
+  if (!place.has("episode")) return false;
+  const label = labels.findIndex((each) => each.label === place.get("label"));
+  if (label < 0) return false;
+  Object.assign(view, { label, mistake: place.get("mistake") ?? "", query: place.get("search") ?? "" });
+  const filter = place.get("filter") ?? "all";
+  view.filter = filtersInUse().some(([name]) => name === filter) ? filter : "all";
+  let index = chosen(view.filter).findIndex((episode) => episode.key === place.get("episode"));
+  if (index < 0) {
+    Object.assign(view, { filter: "all", mistake: "", query: "" });
+    index = chosen("all").findIndex((episode) => episode.key === place.get("episode"));
+  }
+  view.index = Math.max(0, index);
+  document.getElementById("search").value = view.query;
+  return index >= 0;
 }
 
 function episodeView(episode, label) {
@@ -202,10 +271,20 @@ function episodeView(episode, label) {
   header.append(make("span", episode.success ? "outcome solved" : "outcome", episode.success ? "Solved" : "Failed"));
   const turns = episode.turns.length + (episode.turns.length === 1 ? " turn" : " turns");
   header.append(
-    make("span", "note", episode.env_id + ", seed " + episode.seed + ", " + turns + ", reward " + short(episode.total_reward))
+    make("span", "note", (episode.world || episode.env_id) + ", seed " + episode.seed + ", " + turns + ", reward " + short(episode.total_reward))
   );
+  if (episode.mistake) {
+    const { kind, turn, detail } = episode.mistake;
+    const mistake = make("p", "mistake", "Went wrong first: " + kind + (turn === null ? "" : " in turn " + (turn + 1)) + " ");
+    mistake.append(make("small", "", detail));
+    header.append(mistake);
+  }
   article.append(header);
-  episode.turns.forEach((turn, index) => article.append(turnView(turn, index, episode.turns.length)));
+  episode.turns.forEach((turn, index) => {
+    const card = turnView(turn, index, episode.turns.length);
+    card.classList.toggle("first-mistake", episode.mistake?.turn === index);
+    article.append(card);
+  });
   article.append(finalView(episode.final));
   return article;
 }
@@ -250,27 +329,31 @@ function turnView(turn, index, total) {
     body.append(error);
   }
   const sections = Object.entries(turn.sections);
-  if (sections.length) for (const [name, text] of sections) body.append(sectionView(name, text, turn.claims[name]));
+  const scores = turn.scores || {};
+  if (sections.length) for (const [name, text] of sections) body.append(sectionView(name, text, turn.claims[name], scores[name]));
   else body.append(sectionView("raw-response", turn.response || "(nothing)", undefined));
   body.append(resultView(turn));
   card.append(body);
   return card;
 }
 
-function sectionView(name, text, claim) {
+function sectionView(name, text, claim, score) {
   const part = make("div", "part " + name);
   const title = make("b", "", name === "raw-response" ? "response, as it came" : name);
   const said = make("div", "said");
   part.append(title, said);
-  if (!claim) {
-    said.textContent = text;
+  const isTrue = score === undefined ? claim?.verdict === "same" : score >= 1;
+  if (score !== undefined) {
+    title.append(make("span", isTrue ? "same" : "differs", isTrue ? "true" : "judge: " + short(score) + " of 1"));
+  } else if (claim && claim.verdict !== "unknown") {
+    title.append(make("span", claim.verdict, claim.verdict === "same" ? "true" : "differs from the truth"));
+  }
+  if (!claim || isTrue) {
+    said.textContent = text; // other words for the same thing are no mistake
     return part;
   }
   for (const [piece, differs] of claim.segments) said.append(differs ? make("mark", "", piece) : piece);
-  if (claim.verdict !== "unknown") {
-    title.append(make("span", claim.verdict, claim.verdict === "same" ? "true" : "differs from the truth"));
-  }
-  if (claim.verdict !== "same" && claim.truth) {
+  if (claim.truth) {
     const truth = make("div", "truth");
     truth.append(make("b", "", "truth"), claim.truth);
     part.append(truth);
@@ -278,10 +361,10 @@ function sectionView(name, text, claim) {
   return part;
 }
 
-function chip(name, value, kind) {
+function chip(name, value, kind, written = signed) {
   const sign = value > 0 ? " plus" : value < 0 ? " minus" : "";
   const element = make("span", "chip " + kind + sign, name.replaceAll("_", " "));
-  element.append(make("b", "", signed(value)));
+  element.append(make("b", "", written(value)));
   return element;
 }
 
@@ -290,12 +373,17 @@ function resultView(turn) {
   const done = (turn.actions || []).join(", ") || "nothing";
   const left = turn.optimal_actions_left;
   let text = "Carried out: " + done;
+  if (turn.actions?.length && turn.action_effective === false) text += ", without effect";
   if (left !== null && left !== undefined) text += ", which leaves " + left + " to go at best";
   if (turn.terminated) text += "; the world ended";
   if (turn.truncated) text += "; out of turns";
   result.append(make("p", "note", text), chip("reward", turn.reward, "total"));
   for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "term"));
   for (const [name, value] of Object.entries(turn.shaping || {})) result.append(chip(name, value, "shaping"));
+  const credit = turn.credit || {};
+  for (const [name, title] of [["advantage", "advantage"], ["value", "value before"], ["logprob", "log-probability a token"]]) {
+    if (credit[name] !== undefined && credit[name] !== null) result.append(chip(title, credit[name], "credit", short));
+  }
   return result;
 }
 
@@ -316,12 +404,16 @@ if (labels.length) {
   document.getElementById("previous").addEventListener("click", () => go(-1));
   document.getElementById("next").addEventListener("click", () => go(1));
   document.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.target.id === "search") return;
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step) return;
     event.preventDefault();
     go(step);
   });
-  view.index = firstToShow();
+  document.getElementById("search").addEventListener("input", (event) => set({ query: event.target.value }));
+  window.addEventListener("hashchange", () => recall() && show());
+  if (!recall()) view.index = firstToShow();
   show();
 }
+
+if (run.reload_s) setTimeout(() => location.reload(), 1000 * run.reload_s);

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from training.report.axes import SMOOTH_FROM_NUM_POINTS, short, smooth, ticks, y_range
+from training.report.axes import SMOOTH_FROM_NUM_POINTS, iteration_ticks, short, smooth, tick_labels, ticks, y_range
 from training.report.panels import Estimates, Panel
 
 _MAX_POINTS = 600
@@ -64,8 +64,8 @@ def draw(panel: Panel, frame: Frame) -> str:
         frame: Where.
     """
     parts = [*_grid(panel, frame)]
-    for curve in panel.curves:
-        parts += _line(curve.xs, curve.ys, frame)
+    for index, curve in enumerate(panel.curves):
+        parts += [f'<g class="run{index % 2}">', *_line(curve.xs, curve.ys, frame), "</g>"]
     for index, estimates in enumerate(panel.estimates):
         parts += _intervals(estimates, frame, index)
     bottom = frame.height_px - frame.bottom_px
@@ -79,12 +79,14 @@ def draw(panel: Panel, frame: Frame) -> str:
 
 def _grid(panel: Panel, frame: Frame) -> Iterable[str]:
     right = frame.width_px - frame.right_px
-    for value in ticks(*frame.y_span, num_intervals=4 if panel.is_wide else 3):
+    values = ticks(*frame.y_span, num_intervals=4 if panel.is_wide else 3)
+    for value, label in zip(values, tick_labels(values, panel.scale), strict=True):
         y = frame.y(value)
         yield f'<line class="grid" x1="{frame.left_px}" x2="{right}" y1="{y}" y2="{y}"/>'
-        yield _text(frame.left_px - 7, y + 3.5, "end", short(value, panel.scale))
-    for value in ticks(*frame.x_span, num_intervals=round(frame.width_px / 100)):
-        yield _text(frame.x(value), frame.height_px - 5, "middle", short(value))
+        yield _text(frame.left_px - 7, y + 3.5, "end", label)
+    iterations = iteration_ticks(*frame.x_span, num_intervals=round(frame.width_px / 100))
+    for value, label in zip(iterations, tick_labels(iterations), strict=True):
+        yield _text(frame.x(value), frame.height_px - 5, "middle", label)
 
 
 def _text(x: float, y: float, anchor: str, text: str) -> str:

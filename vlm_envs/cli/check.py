@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from typing import Any
 
-from vlm_envs.cli.lookup import registered_name
+from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.settings import add_set_argument, parse_settings
-from vlm_envs.errors import WorldContractError
+from vlm_envs.errors import EngineUnavailableError, WorldContractError
+from vlm_envs.registration import registered_name
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,11 +25,13 @@ def run(arguments: argparse.Namespace) -> int:
     from vlm_envs.testing import check_world  # Only this command needs it.
 
     env_id = registered_name(arguments.env_id)
+    kwargs = parse_settings(arguments.set)
+    require_engine(env_id, kwargs)
     try:
         with warnings.catch_warnings():
             # Gymnasium warns about the misuse that a check commits on purpose.
             warnings.simplefilter("ignore", UserWarning)
-            results = check_world(env_id, **parse_settings(arguments.set))
+            results = check_world(env_id, **kwargs)
     except WorldContractError as error:
         print(error)
         return 1
@@ -37,3 +41,20 @@ def run(arguments: argparse.Namespace) -> int:
     num_skipped = sum(result.skipped is not None for result in results)
     print(f"{len(results) - num_skipped} checks passed, {num_skipped} skipped")
     return 0
+
+
+def require_engine(env_id: str, kwargs: dict[str, Any]) -> None:
+    """Raises `EngineUnavailableError` if a world's engine is missing: every check would call that the world's fault.
+
+    Whatever else goes wrong is for the checks to say.
+    """
+    try:
+        world = make_world(env_id, **kwargs)
+        try:
+            world.reset(seed=0)
+        finally:
+            world.close()
+    except EngineUnavailableError:
+        raise
+    except Exception:
+        return

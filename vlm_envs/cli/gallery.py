@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import html
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from vlm_envs.cli.list_worlds import describe
 from vlm_envs.cli.lookup import make_world
+from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.registration import env_ids
 from vlm_envs.world import World
@@ -24,23 +26,32 @@ Picture = npt.NDArray[np.uint8]
 
 PICTURE_HEIGHT_PX = 168
 GAP_PX = 12
-CAPTION_PX = 24
+ROW_WIDTH_PX = 3 * PICTURE_HEIGHT_PX + 2 * GAP_PX
+"""Widest row of pictures; wider ones are scaled down, never cut."""
+FONT_SIZE = 14
+LINE_PX = 20
+MAX_LINES = 3
+"""Most lines of one paragraph in a picture; the page has all of it."""
 INK = (40, 44, 52)
 PAPER = (255, 255, 255)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
-    """Some pictures of one episode, side by side under a caption.
+    """Some pictures of one episode, side by side, with words above and below.
 
     Attributes:
         env_id: The world's id.
-        caption: One line above the pictures.
+        caption: One line: which world, which seed, how it went.
+        asked: What the level asks for, in paragraphs; empty where the picture says it all.
+        solution: What is right: the answer, or the actions.
         image: The whole strip.
     """
 
     env_id: str
     caption: str
+    asked: tuple[str, ...]
+    solution: str
     image: Image.Image
 
 
@@ -57,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     strips: list[Strip] = []
     for env_id in env_ids():
         try:
+            require_available(env_id)
             strips.append(strip_of(env_id, arguments.seed))
         except EngineUnavailableError as error:
             print(f"{env_id} is left out: {error}", file=sys.stderr)
@@ -86,46 +98,94 @@ def strip_of(env_id: str, seed: int) -> Strip:
     Raises:
         EngineUnavailableError: If the world's engine is missing or cannot start.
     """
-    pictures = solved_episode(make_world(env_id), seed)
+    world = make_world(env_id)
+    world.reset(seed=seed)
+    start, plan = world.state, tuple(world.dynamics.plan(world.state) or ())
+    pictures = solved_episode(world, plan)
     chosen = [pictures[index] for index in sorted({0, len(pictures) // 2, len(pictures) - 1})]
-    num_actions = len(pictures) - 1
-    caption = f"{env_id}, seed {seed}, solved in {num_actions} action{'s' * (num_actions != 1)}"
-    return Strip(env_id=env_id, caption=caption, image=draw_strip(chosen, caption))
+    caption = f"{env_id}, seed {seed}" + (f", solved in {len(plan)} action{'s' * (len(plan) != 1)}" if plan else "")
+    asked = world.task.brief(start)
+    solution = world.task.solution(start, plan) if plan else ""
+    below = f"{'Answer' if world.shows_several else 'Actions'}: {solution}" if plan else ""
+    image = draw_strip(chosen, caption, above=asked, below=below)
+    world.close()
+    return Strip(env_id=env_id, caption=caption, asked=asked, solution=solution, image=image)
 
 
-def solved_episode(world: World[Any, Any], seed: int) -> list[Picture]:
-    """Returns the picture before the first action and after each action of the planner's solution.
+def solved_episode(world: World[Any, Any], plan: Sequence[Any]) -> list[Picture]:
+    """Returns the picture before the first action and after each action that leads to one.
 
     Args:
-        world: The world; it is reset.
-        seed: Seed of the episode.
-
-    Returns:
-        One picture more than the solution has actions.
+        world: The world, reset.
+        plan: Actions that solve its level.
     """
-    world.reset(seed=seed)
     state = world.state
     pictures = [world.view.image(state)]
-    for action in world.dynamics.plan(state) or ():
+    for action in plan:
         state, _ = world.dynamics.step(state, action, world.np_random)
-        pictures.append(world.view.image(state))
+        if world.view.images(state) != ():  # An answer shows nothing.
+            pictures.append(world.view.image(state))
     return pictures
 
 
-def draw_strip(pictures: Sequence[Picture], caption: str) -> Image.Image:
-    """Returns pictures of equal height, side by side under a caption."""
-    panels = [_to_height(Image.fromarray(picture), PICTURE_HEIGHT_PX) for picture in pictures]
-    font = ImageFont.load_default(size=14)
-    caption_width = int(font.getlength(caption))
-    panels_width = sum(panel.width for panel in panels) + GAP_PX * (len(panels) - 1)
-    size = max(caption_width, panels_width) + 2 * GAP_PX, CAPTION_PX + PICTURE_HEIGHT_PX + GAP_PX
+def draw_strip(pictures: Sequence[Picture], caption: str, *, above: Sequence[str] = (), below: str = "") -> Image.Image:
+    """Returns pictures of equal height, side by side, with a caption and paragraphs around them."""
+    height = _row_height(pictures)
+    panels = [_to_height(Image.fromarray(picture), height) for picture in pictures]
+    head = [caption, *(line for paragraph in above for line in _wrapped(paragraph))]
+    tail = _wrapped(below)
+    top = len(head) * LINE_PX + GAP_PX // 2
+    size = ROW_WIDTH_PX + 2 * GAP_PX, top + height + len(tail) * LINE_PX + GAP_PX
     canvas = Image.new("RGB", size, PAPER)
-    ImageDraw.Draw(canvas).text((GAP_PX, CAPTION_PX // 2), caption, fill=INK, font=font, anchor="lm")
     left = GAP_PX
     for panel in panels:
-        canvas.paste(panel, (left, CAPTION_PX))
+        canvas.paste(panel, (left, top))
         left += panel.width + GAP_PX
+    _write(canvas, head, 0)
+    _write(canvas, tail, top + height + 2)
     return canvas
+
+
+def _row_height(pictures: Sequence[Picture]) -> int:
+    """Returns the height at which pictures, gaps between them, fit into a row."""
+    room = ROW_WIDTH_PX - GAP_PX * (len(pictures) - 1)
+    ratios = [float(picture.shape[1] / picture.shape[0]) for picture in pictures]
+    height: int = min(PICTURE_HEIGHT_PX, math.ceil(room / sum(ratios)))
+    while sum(round(ratio * height) for ratio in ratios) > room:
+        height -= 1
+    return height
+
+
+def _wrapped(paragraph: str) -> list[str]:
+    """Returns a paragraph in lines that fit into a row, at most `MAX_LINES`; the last one says if some are left out."""
+    font = ImageFont.load_default(size=FONT_SIZE)
+    lines: list[str] = []
+    for word in paragraph.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and font.getlength(longer) <= ROW_WIDTH_PX:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    shown = lines[:MAX_LINES]
+    is_whole = len(lines) <= MAX_LINES
+    return [_shortened(line, font, whole=is_whole or line is not shown[-1]) for line in shown]
+
+
+def _shortened(line: str, font: Any, *, whole: bool) -> str:
+    """Returns a line that fits into a row, with an ellipsis where something is left out."""
+    if whole and font.getlength(line) <= ROW_WIDTH_PX:
+        return line
+    while line and font.getlength(f"{line} …") > ROW_WIDTH_PX:
+        line = line[:-1]
+    return f"{line} …"
+
+
+def _write(canvas: Image.Image, lines: Sequence[str], top: int) -> None:
+    font = ImageFont.load_default(size=FONT_SIZE)
+    for number, line in enumerate(lines):
+        ImageDraw.Draw(canvas).text(
+            (GAP_PX, top + number * LINE_PX + LINE_PX // 2), line, fill=INK, font=font, anchor="lm"
+        )
 
 
 def stack(images: Sequence[Image.Image]) -> Image.Image:
@@ -142,7 +202,7 @@ def page(strips: Sequence[Strip]) -> str:
     """Returns a page that shows the strips by their file names."""
     figures = "\n".join(
         f'<figure><img src="{file_name(strip.env_id)}" alt="{html.escape(strip.caption)}">'
-        f"<figcaption>{html.escape(describe(strip.env_id))}</figcaption></figure>"
+        f"<figcaption>{html.escape(describe(strip.env_id))}{_question_and_answer(strip)}</figcaption></figure>"
         for strip in strips
     )
     return (
@@ -150,6 +210,14 @@ def page(strips: Sequence[Strip]) -> str:
         "<style>body{font:16px sans-serif;margin:2em}img{max-width:100%}</style>\n"
         f"<h1>VLM worlds</h1>\n{figures}\n</html>\n"
     )
+
+
+def _question_and_answer(strip: Strip) -> str:
+    """Returns what was asked and what is right, to be unfolded."""
+    if not strip.asked:
+        return ""
+    asked = "".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in strip.asked)
+    return f"<details><summary>question and solution</summary>{asked}<p>{html.escape(strip.solution)}</p></details>"
 
 
 def _to_height(image: Image.Image, height_px: int) -> Image.Image:

@@ -7,23 +7,37 @@ import inspect
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from vlm_envs.cli import keys
 from vlm_envs.cli.keys import Ask, Command
 from vlm_envs.cli.lookup import load_creator
-from vlm_envs.cli.session import Session
+from vlm_envs.cli.session import Session, session_of
 from vlm_envs.cli.settings import add_set_argument, parse_settings
-from vlm_envs.cli.terminal import COLORS, ENTER_SCREEN, LEAVE_SCREEN, Colors, colors_of, half_blocks
+from vlm_envs.cli.terminal import (
+    COLORS,
+    ENTER_SCREEN,
+    LEAVE_SCREEN,
+    RULER_COLUMNS,
+    Colors,
+    colors_of,
+    half_blocks,
+    ruled,
+)
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.world import OBS_MODES
 
-KEYS_HELP = "arrows or w a s d move, r again, n next level, q quit"
-LINES_HELP = "r again, n next level, q quit; or actions: {expected}"
-NUM_TEXT_ROWS = 5
-"""Lines below the picture: three of status, one of help, one spare."""
+KEYS_HELP = {
+    "Up": "arrows or w a s d move, r again, n next level, q quit",
+    "moveahead": "up down go, left right turn, a d step aside, i k look up and down, r again, n next level, q quit",
+}
+"""Help by what the upper arrow does."""
+
+PROMPT = "> "
+NUM_SPARE_ROWS = 1
+"""For the line that is typed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Plays until the person quits or the input ends."""
-    session = Session(
+    session = session_of(
         arguments.env_id,
         seed=arguments.seed,
         level=None if arguments.level is None else _read_level(arguments.level),
@@ -54,16 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
         play_in_window(session)
         return 0
     colors: Colors = arguments.colors or colors_of(sys.stdout, os.environ)
-    if has_direction_keys(session) and keys.HAS_KEYS and sys.stdin.isatty() and sys.stdout.isatty():
+    is_terminal = keys.HAS_KEYS and sys.stdin.isatty() and sys.stdout.isatty()
+    if is_terminal and session.needs_no_line:
         _play_with_keys(session, colors)
+    elif is_terminal:
+        _play_with_editor(session, colors)
     else:
-        _play_with_lines(session, colors)
+        serve(session, keys.from_lines(sys.stdin), _Printer(session, colors).show)
     return 0
-
-
-def has_direction_keys(session: Session) -> bool:
-    """Returns whether the world's actions are the four directions, so that one key is one action."""
-    return set(session.world.task.action_names or ()) == {"Up", "Down", "Left", "Right"}
 
 
 def serve(session: Session, commands: Iterable[Command], show: Callable[[], None]) -> None:
@@ -87,22 +99,49 @@ def serve(session: Session, commands: Iterable[Command], show: Callable[[], None
         show()
 
 
-def frame(session: Session, colors: Colors, help_line: str) -> list[str]:
+def frame(session: Session, colors: Colors, help_line: str, *, told: Sequence[str], with_ruler: bool) -> list[str]:
     """Returns everything to show: picture, state in words if the mode has it, status, help."""
-    lines: list[str] = []
-    if "image" in session.world.obs_mode:
-        lines += _picture(session, colors)
-    if "text" in session.world.obs_mode:
-        lines += str(session.info["state_text"]).splitlines()
-    return [*lines, *session.told(), *session.status(), help_line]
+    state_text = str(session.info["state_text"]).splitlines() if "text" in session.world.obs_mode else []
+    below = [*state_text, *told, *session.status(), help_line]
+    if "image" not in session.world.obs_mode:
+        return below
+    return [*_picture(session, colors, below=below, with_ruler=with_ruler), *below]
 
 
-def _picture(session: Session, colors: Colors) -> list[str]:
+def _picture(session: Session, colors: Colors, *, below: Sequence[str], with_ruler: bool) -> list[str]:
+    """Returns the picture in the rows that the lines below it leave; a long text scrolls it away rather than out."""
     if colors == "none":
         return str(session.world.dynamics.dump(session.world.state)).splitlines()
     columns, rows = shutil.get_terminal_size()
-    max_rows = max(1, rows - NUM_TEXT_ROWS - len(session.told()))
-    return half_blocks(session.picture, colors, max_columns=columns, max_rows=max_rows)
+    max_rows = rows - NUM_SPARE_ROWS - sum(1 + max(0, len(line) - 1) // columns for line in below)
+    if not with_ruler:
+        return half_blocks(session.picture, colors, max_columns=columns, max_rows=max(1, max_rows))
+    max_rows = max(max_rows, rows // 2) - 1
+    return ruled(half_blocks(session.picture, colors, max_columns=columns - RULER_COLUMNS, max_rows=max_rows))
+
+
+class _Printer:
+    """Prints a session below what was there; what is told at length is told once a level.
+
+    Args:
+        session: What is played.
+        colors: Colours of the terminal.
+        has_keys: Whether single keys are read.
+    """
+
+    def __init__(self, session: Session, colors: Colors, *, has_keys: bool = False) -> None:
+        self.session, self.colors, self.has_keys = session, colors, has_keys
+        self._level: tuple[int, int] | None = None
+
+    def show(self) -> None:
+        """Prints the session as it stands."""
+        session = self.session
+        level = session.seed, session.num_restarts
+        told = session.reminder() if level == self._level else session.told()
+        self._level = level
+        help_line = " | ".join(filter(None, (session.help(), session.key_help() if self.has_keys else "")))
+        lines = frame(session, self.colors, help_line, told=told, with_ruler=session.world.shows_several)
+        print("\n".join(lines), flush=True)
 
 
 def _play_with_keys(session: Session, colors: Colors) -> None:
@@ -110,26 +149,35 @@ def _play_with_keys(session: Session, colors: Colors) -> None:
 
     def show() -> None:
         # Clearing to each line's end instead of the whole screen first avoids flicker.
-        text = "".join(f"{line}\x1b[K\r\n" for line in frame(session, colors, KEYS_HELP))
+        lines = frame(session, colors, KEYS_HELP[session.keys()["Up"]], told=session.told(), with_ruler=False)
+        text = "".join(f"{line}\x1b[K\r\n" for line in lines)
         print(f"\x1b[H{text}\x1b[J", end="", flush=True)
 
     descriptor = sys.stdin.fileno()
     print(ENTER_SCREEN, end="", flush=True)
     try:
         with keys.raw_keys(descriptor):
-            serve(session, keys.from_keys(descriptor), show)
+            serve(session, keys.from_keys(descriptor, session.keys()), show)
     finally:
         print(LEAVE_SCREEN, end="", flush=True)
         print("\n".join(session.status()))
 
 
-def _play_with_lines(session: Session, colors: Colors) -> None:
-    help_line = LINES_HELP.format(expected=session.world.task.grammar.expected)
-    serve(
-        session,
-        keys.from_lines(sys.stdin),
-        lambda: print("\n".join(frame(session, colors, help_line)), flush=True),
-    )
+def _play_with_editor(session: Session, colors: Colors) -> None:
+    """Plays with lines that are typed, and with arrows where they stand for something."""
+    printer, descriptor = _Printer(session, colors, has_keys=True), sys.stdin.fileno()
+
+    def echo(line: str) -> None:
+        print(f"\r\x1b[K{PROMPT}{line}", end="", flush=True)
+
+    def show() -> None:
+        print("\r\x1b[K", end="")
+        printer.show()
+        echo("")
+
+    with keys.raw_keys(descriptor):
+        serve(session, keys.from_editor(descriptor, session.keys, echo), show)
+    print()
 
 
 def _read_level(path: Path) -> str:

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.cli.lookup import make_world
+from vlm_envs.cli.lookup import load_creator, make_world
+from vlm_envs.errors import SolverLimitError
+from vlm_envs.parsing import parse_response
 from vlm_envs.world import World
 
 MAX_ACTIONS_PER_LINE = 100
+
+KEYMAPS: tuple[Mapping[str, str], ...] = (
+    {
+        "Up": "Up", "Down": "Down", "Left": "Left", "Right": "Right",
+        "w": "Up", "s": "Down", "a": "Left", "d": "Right",
+    },
+    {
+        "Up": "moveahead", "Down": "moveback", "Left": "rotateleft", "Right": "rotateright",
+        "w": "moveahead", "s": "moveback", "a": "moveleft", "d": "moveright",
+        "Prior": "lookup", "Next": "lookdown", "i": "lookup", "k": "lookdown",
+    },
+)  # fmt: skip
+"""Key to action, for worlds that have these actions. Keys are named as in `vlm_envs.cli.keys`; Prior is page up."""
 
 
 class Session:
@@ -37,12 +53,15 @@ class Session:
         self.world.max_steps = None
         self.world.max_actions_per_turn = MAX_ACTIONS_PER_LINE
         self.seed, self.level = seed, level
+        self.num_restarts = 0
         self.restart()
 
     def restart(self) -> None:
         """Starts the same level again."""
         options = None if self.level is None else {"level": self.level}
         self.observation, self.info = self.world.reset(seed=self.seed, options=options)
+        self._start = self.world.state
+        self.num_restarts += 1
         self.fewest_actions: int | None = self.info["optimal_actions_left"]
         self.num_actions = 0
         self.reward = self.total = 0.0
@@ -56,31 +75,53 @@ class Session:
         self.level = None
         self.restart()
 
-    def act(self, answer: str) -> None:
-        """Carries out actions; what cannot be read or done is said in `note`.
+    def act(self, typed: str) -> None:
+        """Carries out what a person typed; what cannot be read costs nothing and is explained in `note`.
 
         Args:
-            answer: Actions as the world's grammar reads them, e.g. `"Up, Left"`.
+            typed: Actions as the world's grammar reads them, e.g. `"Up, Left"`.
         """
         if self.over:
             self.note = "The episode is over: r plays it again, n the next level, q quits."
             return
-        self.observation, self.reward, terminated, truncated, self.info = self.world.step(self._response(answer))
+        response = self.read(typed)
+        if response is None:
+            return
+        self.observation, self.reward, terminated, truncated, self.info = self.world.step(response)
         self.over = terminated or truncated
         self.terms = self.info["reward_terms"]
         self.total += self.reward
         self.num_actions += len(self.info["actions"])
-        self.note = self.info["parse_error"] or ("" if self.info["action_effective"] else "Nothing moved.")
+        self.took_turn()
+
+    def read(self, typed: str) -> str | None:
+        """Returns the whole response that a line stands for, or None after `note` was set: no turn is taken."""
+        response = self._response(typed)
+        world = self.world
+        parsed = parse_response(response, world.turn_format, world.task.grammar, world.max_actions_per_turn)
+        if parsed.error is None:
+            return response
+        self.note = f"{parsed.error}. Nothing was done."
+        return None
+
+    def took_turn(self) -> None:
+        """Notes how a turn went."""
+        self.note = "" if self.info["action_effective"] else "Nothing moved."
+
+    def keys(self) -> Mapping[str, str]:
+        """Returns what each key stands for, as it would be typed; empty where no key stands for an action."""
+        names = set(self.world.task.action_names or ())
+        return next((keymap for keymap in KEYMAPS if set(keymap.values()) <= names), {})
+
+    @property
+    def needs_no_line(self) -> bool:
+        """Whether every action has a key."""
+        return bool(self.keys()) and set(self.keys().values()) == set(self.world.task.action_names or ())
 
     def _response(self, typed: str) -> str:
         """Returns a whole response in the format expected now, without thoughts, around what a person typed."""
         turn_format = self.world.turn_format
-        if not turn_format.endings:
-            return turn_format.write(dict.fromkeys(turn_format.sections, typed))
-        # Calls of tools are JSON objects, which no answer is.
-        is_call = "tool_call" in turn_format.endings and typed.lstrip().startswith("{")
-        thoughts = {name: "" for name in turn_format.sections if name not in turn_format.endings}
-        return turn_format.write(thoughts | {"tool_call" if is_call else "answer": typed})
+        return turn_format.write(dict.fromkeys(turn_format.sections, "") | {turn_format.action_sections[0]: typed})
 
     @property
     def picture(self) -> npt.NDArray[np.uint8]:
@@ -99,20 +140,56 @@ class Session:
             f"{self.env_id}  {'own level' if self.level else f'seed {self.seed}'}  turn {self.info['turn']}  "
             f"actions {self.num_actions}",
             f"reward {self.reward:+.1f}{f' ({terms})' if terms else ''}  total {self.total:+.1f}",
-            f"{self._standing()}  {self.note}".rstrip(),
+            "  ".join(filter(None, (self.standing(), self.note))),
         ]
 
-    def _standing(self) -> str:
+    def reminder(self) -> list[str]:
+        """Returns what to show of `told` when nothing has been asked anew."""
+        return self.told()
+
+    def help(self) -> str:
+        """Returns what can be typed."""
+        return f"r again, n next level, q quit; or actions: {self.world.task.grammar.expected}"
+
+    @property
+    def can_zoom(self) -> bool:
+        """Whether a region of the picture can be asked for now."""
+        return False
+
+    def key_help(self) -> str:
+        """Returns what keys do, where there are any."""
+        return "arrows move" if self.keys() else ""
+
+    def standing(self) -> str:
         """Returns how far the goal is, in one sentence."""
         left = self.info["optimal_actions_left"]
         if self.info["success"]:
             best = "" if self.fewest_actions is None else f"; the fewest possible are {self.fewest_actions}"
             return f"Solved with {self.num_actions} actions{best}."
         if self.over:
-            return "Lost."
+            return f"Lost. {self.what_was_right()}".strip()
         if left is None:
             return "" if self.fewest_actions is None else "It can no longer be solved."
         return f"At least {left} actions to go."
+
+    def what_was_right(self) -> str:
+        """Returns what would have been right from the start; empty where no planner knows."""
+        try:
+            plan = self.world.dynamics.plan(self._start)
+        except SolverLimitError:
+            return ""
+        return f"Right would have been: {self.world.task.solution(self._start, plan)}." if plan else ""
+
+
+def session_of(env_id: str, **kwargs: Any) -> Session:
+    """Returns the session of a world; arguments as in `Session`."""
+    creator = load_creator(env_id)
+    asking = sys.modules.get("vlm_envs.inquiries.world")  # Imported by every world that asks, and by no other.
+    if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.InquiryWorld)):
+        return Session(env_id, **kwargs)
+    from vlm_envs.cli.asking import AskingSession
+
+    return AskingSession(env_id, **kwargs)
 
 
 def _for_a_person(env_id: str, kwargs: dict[str, Any]) -> World[Any, Any]:

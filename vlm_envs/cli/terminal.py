@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, TextIO
 
 import numpy as np
@@ -15,6 +15,9 @@ COLORS: tuple[Colors, ...] = ("24bit", "256", "none")
 UPPER_HALF_BLOCK = "▀"
 CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
 """Brightness of each of the six steps a channel has among xterm's 256 colours."""
+
+RULER_COLUMNS = 4
+"""Columns that the percents to the left of a picture take."""
 
 RESET = "\x1b[0m"
 ENTER_SCREEN = "\x1b[?1049h\x1b[?25l"
@@ -58,6 +61,23 @@ def half_blocks(image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: in
     small = Image.fromarray(image).resize((num_columns, 2 * num_rows), Image.Resampling.BOX)
     pixels = np.asarray(small, np.uint8)
     return [_line(pixels[2 * row], pixels[2 * row + 1], colors) for row in range(num_rows)]
+
+
+def ruled(lines: Sequence[str]) -> list[str]:
+    """Returns lines of a picture with its percents above, and to the left of it."""
+    if not lines:
+        return []
+    num_columns = lines[0].count(UPPER_HALF_BLOCK)
+    last = str(100).rjust(num_columns)
+    above = [*" " * RULER_COLUMNS, *last]
+    step = next(step for step in (10, 20, 50, 100) if step * num_columns >= 400 or step == 100)
+    for percent in range(0, 100, step):
+        column = percent * num_columns // 100
+        if last[column : column + len(str(percent)) + 1].isspace():
+            above[RULER_COLUMNS + column : RULER_COLUMNS + column + len(str(percent))] = str(percent)
+    ticks = {round(percent * (len(lines) - 1) / 100): percent for percent in range(0, 101, 10)}
+    beside = (f"{ticks.get(row, ''):>{RULER_COLUMNS - 1}} " for row in range(len(lines)))
+    return ["".join(above).rstrip(), *(tick + line for tick, line in zip(beside, lines, strict=True))]
 
 
 def _line(upper: npt.NDArray[np.uint8], lower: npt.NDArray[np.uint8], colors: Colors) -> str:

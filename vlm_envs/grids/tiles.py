@@ -22,7 +22,7 @@ TILE_SETS: Mapping[str, Mapping[str, Callable[[int], Canvas]]] = {
 }
 """For each world, the drawing of each level symbol at a given size in pixels."""
 
-MIN_CELL_PX = 8
+MIN_CELL_PX, MAX_CELL_PX = 8, 256
 """Below this the figures can no longer be told apart."""
 
 
@@ -36,7 +36,7 @@ class TileSet:
 
     def __init__(self, world: str, cell_px: int) -> None:
         """Draws every tile."""
-        self.cell_px = require_positive("cell_px", cell_px, minimum=MIN_CELL_PX)
+        self.cell_px = require_positive("cell_px", cell_px, minimum=MIN_CELL_PX, maximum=MAX_CELL_PX)
         drawings = TILE_SETS[world]
         self.codes = {symbol: code for code, symbol in enumerate(drawings)}
         self._pixels = np.stack([draw(cell_px).pixels() for draw in drawings.values()])

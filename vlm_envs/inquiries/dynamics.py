@@ -8,7 +8,7 @@ import numpy as np
 
 from vlm_envs.answers import AnswerKey, score_answer
 from vlm_envs.inquiries.desk import Desk
-from vlm_envs.inquiries.sample import SampleSource
+from vlm_envs.inquiries.sample import ListedSource, Sample, SampleSource
 from vlm_envs.inquiries.state import Act, Answer, Inquiry, Zoom
 from vlm_envs.inquiries.strategy import Strategy
 from vlm_envs.parts import Dynamics
@@ -42,13 +42,24 @@ class InquiryDynamics(Dynamics[Inquiry, Act]):
 
     def generate(self, rng: np.random.Generator, split: str) -> Inquiry:
         """Returns a new question of a split."""
-        sample = self.source.draw(rng, split)
-        memory, shown = self.desk.opening(sample)
-        return Inquiry(sample=sample, memory=memory, shown=shown)
+        return self._inquiry(self.source.draw(rng, split))
+
+    def num_levels(self, split: str) -> int | None:
+        """Returns how many questions a split for evaluation has, where they are listed; those to train on are drawn."""
+        if split == "train" or not isinstance(self.source, ListedSource):
+            return None
+        return self.source.num_samples(split)
+
+    def level_at(self, index: int, split: str) -> Inquiry:
+        """Returns a listed question by its place."""
+        assert isinstance(self.source, ListedSource), "num_levels() is None for other sources"
+        return self._inquiry(self.source.sample_at(index, split))
 
     def load(self, level: str) -> Inquiry:
         """Returns the question of a sample's id."""
-        sample = self.source.find(level.strip())
+        return self._inquiry(self.source.find(level.strip()))
+
+    def _inquiry(self, sample: Sample) -> Inquiry:
         memory, shown = self.desk.opening(sample)
         return Inquiry(sample=sample, memory=memory, shown=shown)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -88,4 +88,17 @@ class SampleSource(Protocol):
         Raises:
             LevelError: If the id is not one of this source's; it says what ids look like.
         """
+        ...
+
+
+@runtime_checkable
+class ListedSource(SampleSource, Protocol):
+    """A source whose samples are listed: its val and test splits are gone through in order, each sample once."""
+
+    def num_samples(self, split: str) -> int:
+        """Returns how many samples a split has."""
+        ...
+
+    def sample_at(self, index: int, split: str) -> Sample:
+        """Returns a sample of a split by its place, from 0, in the order of the files."""
         ...

@@ -18,6 +18,9 @@ Views = Literal["both", "crops", "union", "none"]
 
 VIEWS: tuple[str, ...] = get_args(Views)
 
+MagsStage = Literal[1, 2]
+"""Stage of Mags-RL's curriculum."""
+
 MAX_CROPS = 8
 """Most regions enlarged in one turn; further boxes count but are not shown."""
 
@@ -41,18 +44,31 @@ class LooksTwice(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class ZoomStrategy(LooksTwice):
-    """Mags-RL: regions are named in the first thought, and come back enlarged for a second one."""
+    """Mags-RL: regions are named in the first thought, and come back enlarged for a second one.
+
+    Source: Mags-RL, section 3.2 (every region is magnified, not only small ones) and appendix A.1 (a prompt a stage of
+    the curriculum, the second one for evaluation too); the words are ours.
+
+    Attributes:
+        stage: Of the curriculum: 1 asks for a zoom where something is unclear, 2 for one into every target.
+    """
 
     name: str = "mags"
     expected: str = "one list of boxes within <zoom> and </zoom>"
+    magnifies: bool = True
+    stage: MagsStage = 2
 
     def rules(self, desk: Desk) -> tuple[str, ...]:
         """Returns how regions are named."""
-        return (
-            "First think, and name the regions to look at again in one list within your thoughts: "
-            "<zoom>[[x1, y1, x2, y2], ...]</zoom>, in pixels of the picture as shown; each under 40 % of its area.",
-            "They come back enlarged. Then think again, and answer.",
-        )
+        how = {
+            1: "First think. Where something that matters is too small or unclear, name the region to look at again "
+            "within your thoughts: <zoom>[[x1, y1, x2, y2]]</zoom>, in pixels of the picture as shown, around the "
+            "thing itself and under 40 % of the picture's area.",
+            2: "First think, and look again at everything that the answer depends on: name each thing to check or to "
+            "count in one list within your thoughts, <zoom>[[x1, y1, x2, y2], [x3, y3, x4, y4], ...]</zoom>, in pixels "
+            "of the picture as shown, one box a thing, each under 40 % of the picture's area.",
+        }
+        return (how[self.stage], "They come back enlarged, or you are told why not. Then think again, and answer.")
 
     def readers(self) -> Mapping[str, Reader]:
         """Returns the reader of the first thought."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require_flag
 from vlm_envs.factories import made_by
 from vlm_envs.inquiries.sample import SampleSource
 
@@ -21,3 +21,24 @@ def resolve_source(source: str | SampleSource) -> SampleSource:
             f"source must be 'module:factory' or an object with draw(rng, split) and find(id); got {made!r}."
         )
     return cast("SampleSource", made)
+
+
+def check_dataset(
+    dataset: str | None, folder: str | None, *, source: str | SampleSource | None, is_benchmark: bool | None
+) -> None:
+    """Refuses arguments of a world that do not go together.
+
+    Raises:
+        ConfigError: If a data set comes without its folder or the other way round, or beside a source; if
+            `is_benchmark` is no switch, or comes without a data set.
+    """
+    if (dataset is None) != (folder is None) or (dataset is not None and source is not None):
+        raise ConfigError(
+            f"dataset and folder go together, and without source; got dataset={dataset!r}, folder={folder!r}, "
+            f"source={source!r}."
+        )
+    if is_benchmark is None:
+        return
+    require_flag("is_benchmark", is_benchmark)
+    if dataset is None:
+        raise ConfigError(f"is_benchmark is of a dataset; got is_benchmark={is_benchmark} without dataset and folder.")

@@ -23,12 +23,14 @@ class Strategy:
         name: Key of `INQUIRY_FORMATS`.
         max_turns: Turns there usually are.
         has_tools: Whether tools can be called.
+        magnifies: Whether every region it is shown is enlarged, not only small ones.
         expected: What the agent is told when nothing could be carried out.
     """
 
     name: str = "direct"
     max_turns: int = 1
     has_tools: bool = False
+    magnifies: bool = False
     expected: str = "an answer"
 
     @property

@@ -23,6 +23,7 @@ _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
         "choice": "Answer with the letter of one option.",
         "number": "Answer with a number.",
         "exact": "Answer with a word or a few.",
+        "verdict": "Answer with a word or a few.",
         "semantic": "Answer in a few words.",
         "anls": "Answer with the words or the number that stand there.",
     }
@@ -97,6 +98,20 @@ class InquiryTask(Task[Inquiry, Act]):
         parts = (self.desk.introduction(sample), *texts, f"Question: {sample.question}", *options(sample.key))
         return "\n".join(filter(None, (*parts, _HOW_TO_ANSWER[sample.key.kind])))
 
+    def brief(self, state: Inquiry) -> tuple[str, ...]:
+        """Returns question, options and texts."""
+        sample = state.sample
+        texts = (f"{name}: {text}" for name, text in sample.texts)
+        parts = (" ".join(part.split()) for part in (*sample.question.splitlines(), *options(sample.key), *texts))
+        return tuple(filter(None, parts))
+
+    def solution(self, state: Inquiry, plan: Sequence[Act]) -> str:
+        """Returns the right answer, with the words of the option that it is."""
+        key = state.sample.key
+        answer = plan[-1].text if isinstance(plan[-1], Answer) else key.answers[0]
+        chosen = [text for text in options_of(key) if text.startswith(f"{answer}. ")]
+        return chosen[0] if chosen else answer
+
     def hint(self, state: Inquiry) -> str:
         """Returns what a tool said last, in its tags; pictures come in the order of the names it gives them."""
         if not state.reply:
@@ -125,9 +140,12 @@ class InquiryTask(Task[Inquiry, Act]):
 
 def options(key: AnswerKey) -> tuple[str, ...]:
     """Returns the options of a choice in one line, or nothing."""
-    if not key.options:
-        return ()
-    return (" ".join(f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, key.options, strict=False)),)
+    return (" ".join(options_of(key)),) if key.options else ()
+
+
+def options_of(key: AnswerKey) -> tuple[str, ...]:
+    """Returns the options of a choice, each behind its letter."""
+    return tuple(f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, key.options, strict=False))
 
 
 def random_answer(key: AnswerKey, rng: np.random.Generator) -> str:

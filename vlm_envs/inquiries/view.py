@@ -60,12 +60,16 @@ class InquiryView(View[Inquiry]):
         return tuple(_as_shown(exhibit, self.desk.max_pixels).pixels.copy() for exhibit in state.shown)
 
     def structured(self, state: Inquiry) -> Mapping[str, Any]:
-        """Returns question, key, evidence in the strategy's space, calls and answer, in JSON types."""
+        """Returns question, key, evidence in the strategy's space, calls and answer, in JSON types.
+
+        `sample_digest` is of what is shown and asked: ids alone do not tell two folders of one data set apart.
+        """
         sample, key = state.sample, state.sample.key
         shown_as = self.desk.shown_pixels(sample)
         evidence = written_evidence(sample, self.strategy.space(sample, self.desk))
         return {
             "sample_id": sample.sample_id,
+            "sample_digest": sample.digest,
             "category": sample.category,
             "strategy": self.strategy.name,
             "question": sample.question,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from vlm_envs.errors import ConfigError, require_choice
@@ -32,7 +33,7 @@ class InquiryWorld(World[Inquiry, Act]):
         strategies: The strategies this world has, by name.
         prompt_format: Name of one of them.
         task_type: What asks and reports, `InquiryTask` or a class that inherits from it.
-        crops: How a strategy that has regions enlarged has them cut out.
+        crops: How a strategy that has regions enlarged has them cut out; one that magnifies enlarges them all.
         answer_reward: Reward of a right answer.
         max_turns: Turns; None for the strategy's own number.
         format_reward: Paid each turn whose response is in the format. 0 here, for an agent that is paid by the turn
@@ -65,6 +66,9 @@ class InquiryWorld(World[Inquiry, Act]):
                 f"A turn is one look or one answer, so max_actions_per_turn is 1; got {max_actions_per_turn!r}."
             )
         strategy = strategies[require_choice("prompt_format", prompt_format, tuple(strategies))]
+        if strategy.magnifies:
+            # No more of a crop is shown than the budget, so that no more of it is worth enlarging.
+            crops = replace(crops, upscale_below_px=None, max_upscaled_pixels=desk.max_pixels)
         num_turns = strategy.max_turns if max_turns is None else max_turns
         dynamics = InquiryDynamics(
             source=source, desk=desk, strategy=strategy, crops=crops, max_calls=max(1, num_turns - 1)
@@ -79,4 +83,4 @@ class InquiryWorld(World[Inquiry, Act]):
             format_reward=format_reward,
             **world_kwargs,
         )
-        self._make_observation_space(None)
+        self.set_picture_shape(None)

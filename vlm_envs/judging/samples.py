@@ -63,11 +63,9 @@ def judging_key(question: str, right: int | None, num_candidates: int) -> Answer
         num_candidates: 1, 2 or 4.
     """
     if num_candidates == 1:
-        return AnswerKey(kind="exact", answers=(FALSE if right is None else TRUE,), question=question)
+        return AnswerKey(kind="verdict", answers=(FALSE if right is None else TRUE,), question=question)
     assert right is not None, "one of several candidates is right"
-    number = right + 1
-    accepted = (str(number), response_name(right), f"resp {number}", f"response {number}")
-    return AnswerKey(kind="exact", answers=accepted, question=question)
+    return AnswerKey(kind="verdict", answers=(str(right + 1),), question=question)
 
 
 def judging_sample(case: Case, sample_id: str) -> Sample:

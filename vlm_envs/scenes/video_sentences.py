@@ -31,8 +31,10 @@ MAX_SENTENCE_CHARS = 400
 
 _NUMBER = r"[0-9]{1,4}(?:\.[0-9]{1,4})?"
 _SECONDS = r"\s?(?:seconds?|secs?|s)\b"
+_AT = rf"(?: ?[(@]? ?(?:at )?(?:t ?= ?)?{_NUMBER}{_SECONDS}\)?)?"
 _ANCHORS = re.compile(
-    rf"\[f[^\]]{{0,200}}\]|\b(?:from|between) {_NUMBER}(?:{_SECONDS})? (?:to|and|until) {_NUMBER}{_SECONDS}"
+    rf"\b(?:from|between) frame [0-9]{{1,4}}{_AT} (?:to|and|until|through) frame [0-9]{{1,4}}{_AT}"
+    rf"|\[f[^\]]{{0,200}}\]|\b(?:from|between) {_NUMBER}(?:{_SECONDS})? (?:to|and|until) {_NUMBER}{_SECONDS}"
     rf"|\b(?:at|after|in)? ?(?:t ?= ?)?{_NUMBER}{_SECONDS}"
     r"|\b(?:in|from|at|between)? ?frames? [0-9]{1,4}(?: ?(?:to|and|until|-|through) ?(?:frame )?[0-9]{1,4})?"
 )

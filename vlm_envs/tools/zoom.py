@@ -20,7 +20,7 @@ from vlm_envs.errors import require_positive
 from vlm_envs.tools.arguments import Arguments, Field, WithJsonSchema
 from vlm_envs.tools.coordinates import OriginalPixels, PixelRectangle, Thousandths, check_box, convert, pixel_rectangle
 from vlm_envs.tools.errors import ToolError, ToolErrorKind
-from vlm_envs.tools.pictures import Picture, blank, crop
+from vlm_envs.tools.pictures import Picture, blank, crop, within_budget
 from vlm_envs.tools.registry import Tool, ToolOutput
 from vlm_envs.tools.stores import Memory
 from vlm_envs.tools.upscale import BicubicUpscaler, Upscaler
@@ -33,22 +33,32 @@ class ZoomSettings:
     Attributes:
         min_side_px: A region is grown to at least this many pixels a side (paper: 28, one patch of Qwen2.5-VL).
         max_aspect_ratio: Longer side by shorter side beyond which a region is refused.
-        upscale_below_px: Crops whose shorter side is below are enlarged; 0 for never.
+        upscale_below_px: Crops whose shorter side is below are enlarged; 0 for never, None for always.
         upscaler: What enlarges them.
+        max_upscaled_pixels: A crop of more pixels is scaled down to so many before it is enlarged, which bounds what an
+            upscaler is given; None for no bound.
         blank: Whether crops are replaced by one colour at the same size: the control that shows whether what is in a
             crop matters. The colour is the whole image's mean; the crop's own would tell what colour the target is.
     """
 
     min_side_px: int = 28
     max_aspect_ratio: int = 100
-    upscale_below_px: int = 224
+    upscale_below_px: int | None = 224
     upscaler: Upscaler = field(default_factory=BicubicUpscaler)
+    max_upscaled_pixels: int | None = None
     blank: bool = False
 
     def __post_init__(self) -> None:
         require_positive("min_side_px", self.min_side_px)
         require_positive("max_aspect_ratio", self.max_aspect_ratio)
-        require_positive("upscale_below_px", self.upscale_below_px, minimum=0)
+        if self.upscale_below_px is not None:
+            require_positive("upscale_below_px", self.upscale_below_px, minimum=0)
+        if self.max_upscaled_pixels is not None:
+            require_positive("max_upscaled_pixels", self.max_upscaled_pixels)
+
+    def is_enlarged(self, rectangle: PixelRectangle) -> bool:
+        """Returns whether a region is enlarged once it is cut out."""
+        return self.upscale_below_px is None or min(rectangle.width, rectangle.height) < self.upscale_below_px
 
 
 class ZoomArguments(Arguments):
@@ -133,22 +143,24 @@ def _grown(start: int, stop: int, minimum: int, limit: int) -> tuple[int, int]:
 
 
 def zoom(picture: Picture, rectangle: PixelRectangle, settings: ZoomSettings) -> Picture:
-    """Returns a region of a picture, enlarged if it is small.
+    """Returns a region of a picture, enlarged where the settings say so.
 
     Args:
         picture: The picture.
         rectangle: A region inside it.
-        settings: What is small, what enlarges it, and whether the crop is blanked.
+        settings: What is enlarged and by whom, and whether the crop is blanked.
 
     Returns:
         The crop.
     """
-    small = min(rectangle.width, rectangle.height) < settings.upscale_below_px
-    if settings.blank:
-        factor = settings.upscaler.factor if small else 1
-        return blank(picture, rectangle.width * factor, rectangle.height * factor)
+    enlarged = settings.is_enlarged(rectangle)
     cut = crop(picture, rectangle)
-    return settings.upscaler.upscale(cut) if small else cut
+    if enlarged and settings.max_upscaled_pixels is not None:
+        cut = within_budget(cut, settings.max_upscaled_pixels)
+    if settings.blank:
+        factor = settings.upscaler.factor if enlarged else 1
+        return blank(picture, cut.width * factor, cut.height * factor)
+    return settings.upscaler.upscale(cut) if enlarged else cut
 
 
 def image_zoom_in_tool(settings: ZoomSettings | None = None) -> Tool[ZoomArguments]:

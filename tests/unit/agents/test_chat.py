@@ -10,7 +10,7 @@ from tokenizers import AddedToken
 
 from agents.hf.agent import HFAgent
 from agents.hf.chat import ChatEncoder, showable
-from agents.hf.sampler import SamplingConfig
+from agents.hf.sampling import SamplingConfig
 from agents.hf.tokenizer import IM_END, IMAGE_PAD, VISION_END, VISION_START
 from tests.unit.episodes import play
 from tests.unit.models import load, with_ending

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from agents.hf.agent import HFAgent, load_checkpoint
-from agents.hf.sampler import SamplingConfig
+from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.models import load
 from training.batch import make_batch

@@ -48,6 +48,9 @@ def test_a_turn_holds_the_state_that_was_seen_and_the_reward_of_what_was_done():
     (trajectory,) = rollout(Script(RIGHT), corridors(2), [3], env_ids=["corridor"])
     first, second = trajectory.turns
     assert second.state == first.info["state"] != first.state
+    assert second.state_text == first.info["state_text"] != first.state_text
+    assert first.state_text == "The player is at (0, 7). The goal is at (0, 9)."
+    assert (first.optimal_actions_left, second.optimal_actions_left) == (2, 1)
     assert first.info["actions"] == ("Right",)
     moved = first.info["state"]["player_position"][1] - first.state["player_position"][1]
     assert moved == 1

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from agents.hf.agent import HFAgent
-from agents.hf.sampler import CachedSampler, SamplingConfig
+from agents.hf.sampler import CachedSampler
+from agents.hf.sampling import SamplingConfig
 from agents.hf.tokenizer import SPECIAL_TOKENS
 from tests.unit.episodes import play
 from tests.unit.models import BiasedHead, load, with_ending
@@ -160,7 +161,16 @@ def test_temperature_zero_takes_the_most_likely(tiny):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"temperature": -1.0}, {"top_p": 0.0}, {"top_p": 1.5}, {"max_new_tokens": 0}], ids=str
+    "wrong",
+    [
+        {"temperature": -1.0},
+        {"temperature": float("nan")},
+        {"temperature": float("inf")},
+        {"top_p": 0.0},
+        {"top_p": 1.5},
+        {"max_new_tokens": 0},
+    ],
+    ids=str,
 )
 def test_settings_out_of_range_are_refused(wrong):
     with pytest.raises(ValueError, match="Expected temperature"):

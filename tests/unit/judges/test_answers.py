@@ -157,6 +157,19 @@ class TestChoice:
     def test_a_letter_with_another_options_text_contradicts_itself(self):
         assert chosen_letter("B. No.", YES_NO) is None
 
+    @pytest.mark.parametrize(
+        "answer",
+        ["The answer is B. blue", "Option B: blue", "B - blue", "B blue", "B, blue", "B.blue", "**B**", "**B. Blue**"],
+    )
+    def test_a_letter_may_come_with_its_options_own_text_however_they_are_joined(self, answer):
+        colours = key("choice", "B", options=("red", "blue", "a dog"))
+        assert chosen_letter(answer, colours) == "b"
+        assert "blue" not in answer or chosen_letter(answer.replace("blue", "red"), colours) is None
+
+    def test_a_text_that_begins_like_a_letter_is_its_own_options(self):
+        assert chosen_letter("a dog", key("choice", "C", options=("red", "blue", "a dog"))) == "c"
+        assert chosen_letter("a dog", key("choice", "B", options=("red", "dog"))) is None
+
     def test_letters_work_without_the_options_texts(self):
         assert match_answer("(d)", key("choice", "D")).f1 == 1.0
 

@@ -59,3 +59,15 @@ def test_another_state_is_refused_and_changes_nothing(change):
 def test_a_threshold_out_of_range_is_refused(threshold):
     with pytest.raises(ConfigError):
         RolloutArchive(threshold)
+
+
+def test_a_reference_of_the_same_step_is_no_hit():
+    # iVGR, figure 4 (d): the rate is 0 throughout the first epoch, though each step's own rollouts serve as references
+    # from the start; what counts is how often an earlier step's rollout is used.
+    archive = RolloutArchive()
+    first = archive.offer("q", "first", 0.5)
+    assert archive.look_up("q", is_new=first) == Reference(text="first", box_reward=0.5)
+    assert archive.hit_rate == 0.0
+    worse = archive.offer("q", "worse", 0.4)
+    assert archive.look_up("q", is_new=worse).text == "first"
+    assert archive.hit_rate == 0.5

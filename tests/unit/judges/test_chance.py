@@ -111,4 +111,4 @@ def test_score_command_and_its_errors(capsys):
     # goal 2·1/(1+2), no holes: 0.7·2/3 + 0.3 = 0.767.
     assert capsys.readouterr().out.startswith("F1 0.767 from 1 facts read")
     assert main(["score", "Pond", "The goal is below", "--state", state]) == 2
-    assert "No scene for 'Pond'" in capsys.readouterr().err
+    assert "There are no rules to judge 'Pond' by" in capsys.readouterr().err

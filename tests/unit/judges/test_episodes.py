@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import vlm_envs
 from agents.oracle import OracleAgent
@@ -16,6 +19,7 @@ from judges.consistency import content_words, word_consistency
 from judges.episodes import EPISODE_METHODS, IvgrJudge, JudgedEpisode, episode_judge, require_strategy
 from judges.exact import JudgeScore
 from vlm_envs.errors import ConfigError
+from vlm_envs.inquiries.datasets import dataset_source
 
 SMALL = {"side_px": (400, 600), "target_px": (16, 40)}
 
@@ -77,7 +81,10 @@ def test_the_oracle_earns_the_most_of_both_streams_of_ivgr():
         assert grounded.total == pytest.approx(3.0 if has_boxes else 2.0), episodes[1].responses
         assert textual.total == pytest.approx(3.0 if has_boxes else 2.0), episodes[0].responses
     assert 0 < num_boxes < 16
-    assert judge.metrics() == {"archive_size": num_boxes, "archive_hit_rate": 1.0}
+    # Every reference is of its own step, so that nothing was found from earlier ones; see test_archive.py.
+    assert judge.metrics() == {"archive_size": num_boxes, "archive_hit_rate": 0.0}
+    judge([played("ivgr_textual", seed) for seed in range(16)])
+    assert judge.metrics() == {"archive_size": num_boxes, "archive_hit_rate": 0.5}
 
 
 def test_a_wrong_answer_after_a_call_earns_format_and_attempt():
@@ -85,6 +92,16 @@ def test_a_wrong_answer_after_a_call_earns_format_and_attempt():
     call = OracleAgent().write(started_world("arm", 1))
     assert reward_of("arm_accuracy", played("arm", 1, call, wrong)).total == pytest.approx(0.4)
     assert reward_of("arm_accuracy", played("arm", 1, wrong)).total == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("method", ["arm_exploration", "arm_accuracy"])
+def test_looking_without_ever_answering_earns_nothing(method):
+    # The released code asks of the last response that it is a thought and an answer, and pays 0 where it is not.
+    call = OracleAgent().write(started_world("arm", 1))
+    episode = played("arm", 1, *[call] * 5)
+    assert all(episode.formats_correct) and episode.state["answer"] is None
+    reward = reward_of(method, episode)
+    assert (reward.total, reward.available) == (0.0, True)
 
 
 def started_world(strategy: str, seed: int):
@@ -182,6 +199,35 @@ def test_argos_takes_masks_from_a_teacher_that_looks_at_the_pictures():
     assert seen == [(4, 4, 3)]
 
 
+@pytest.mark.parametrize(
+    ("points", "total"),
+    [
+        ((), 0.5),  # accuracy 1, grounding 0
+        (("50", "999"), 0.75),  # one point of two
+        (("50",), 1.0),
+    ],
+)
+def test_points_stay_required_on_data_without_boxes_where_a_detector_can_tell(points, total):
+    # Argos, section 5.5: where only the answer is paid, points vanish.
+    written = " ".join(f'<points x1="{x}" y1="50">mug</points>' for x in points)
+    response = f"<think>I see {written}.</think><answer>yes</answer>"
+    state = {
+        **played("points", 1).state,
+        **{"sample_id": "vsr:7", "evidence": [], "answer_kind": "exact", "answers": ["yes"], "options": []},
+    }
+    episode = JudgedEpisode(responses=(response,), formats_correct=(True,), state=state)
+    detector = lambda label, frame, time_s: np.ones((4, 4), np.bool_)  # noqa: E731
+    assert reward_of("argos", episode, masks_of=lambda _: detector).total == pytest.approx(total)
+    # Without anyone who could tell there is no term.
+    assert reward_of("argos", episode).total == pytest.approx(1.0)
+
+
+def test_only_a_scene_with_nothing_to_point_at_asks_for_no_points():
+    nothing = next(episode for seed in range(40) if not (episode := played("points", seed)).state["evidence"])
+    assert "<point" not in nothing.own_pieces[-1]
+    assert reward_of("argos", nothing).total == pytest.approx(1.0)
+
+
 def test_textual_rollouts_are_compared_with_the_best_grounded_one():
     grounded, textual = played("ivgr_grounded", 1), played("ivgr_textual", 1)
     seen: list[tuple[str, str]] = []
@@ -205,6 +251,45 @@ def test_the_archive_survives_a_checkpoint_and_serves_later_batches():
     assert second([textual])[0].raw["consistency"] == 1.0
     with pytest.raises(ConfigError, match="remembers nothing"):
         episode_judge("argos").load_state_dict(first.state_dict())
+
+
+def asked_about(folder: Path, colour: tuple[int, int, int], answer: str, said: str) -> list[JudgedEpisode]:
+    """Plays both streams in worlds over a user's folder; both tables have the same name and rows of the same number."""
+    folder.mkdir()
+    Image.new("RGB", (40, 30), colour).save(folder / "image.png")
+    row = {
+        "problem": "<image>What is written there?",
+        "answer": answer,
+        "images": ["image.png"],
+        "target_instances": [{"name": "sign", "bbox": [10, 5, 18, 11]}],
+    }
+    (folder / "table.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    split = next(name for name in ("train", "val", "test") if dataset_source("treevgr", folder).ids(name))
+    episodes = []
+    for stream, thought in (("ivgr_grounded", "The sign [10, 5, 18, 11] says it."), ("ivgr_textual", "The sign.")):
+        world = vlm_envs.make(
+            "VLM/ZoomQA-v0", prompt_format=stream, dataset="treevgr", folder=str(folder), split=split
+        ).unwrapped
+        world.reset(seed=0)
+        response = f"<think>{thought}</think><answer>{said}</answer>"
+        *_, info = world.step(response)
+        state = {**info["state"], "answer_kind": "exact"}
+        episodes.append(JudgedEpisode(responses=(response,), formats_correct=(True,), state=state))
+    return episodes
+
+
+def test_tables_of_one_name_in_two_folders_are_two_data_sets(tmp_path):
+    red = asked_about(tmp_path / "one", (250, 0, 0), "red", "red")
+    number = asked_about(tmp_path / "other", (0, 0, 250), "42", "42")
+    assert red[0].state["sample_id"] == number[0].state["sample_id"]
+    judge = IvgrJudge()
+    rewards = judge([*red, *number])
+    assert [reward.raw["accuracy"] for reward in rewards] == [1.0, 1.0, 1.0, 1.0]
+    assert len(judge.archive) == 2
+    # A copy of the same data elsewhere is the same query, so that a run may go on another machine.
+    moved = asked_about(tmp_path / "copy", (250, 0, 0), "red", "red")
+    judge(moved)
+    assert len(judge.archive) == 2
 
 
 @pytest.mark.parametrize("method", [method for method in EPISODE_METHODS if method != "agentic"])

@@ -88,6 +88,67 @@ class TestPoints:
         assert (point.frame, point.time_s) == (None, None)
 
 
+def tag(x, label="pan"):
+    return f'<points x1="{x}" y1="1" alt="{label}">{label}</points>'
+
+
+class TestWhenAPointIs:
+    """Argos, appendix C.2: the frame and time of the point's sentence, or of the clause right before it."""
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            # Built like Figure 17: each point belongs to the frame named before it, not to a nearer one behind "and".
+            (
+                f"(seen in several frames, such as frame 2 at 0.81 seconds where the rice is at {tag(1)} and frame 5 "
+                f"at 3.25 seconds where it is at {tag(2)}), then she rolls it.",
+                [(2, 0.81), (5, 3.25)],
+            ),
+            (
+                f"In frame 24 at 18.71 seconds, a hand lays the foil over the roll (at about {tag(1)}), and later "
+                "frames from frame 25 at 19.52 seconds to frame 27 show more of it.",
+                [(24, 18.71)],
+            ),
+            # Built like Figure 18: a frame right behind a point is its own, with the time it was given before.
+            (
+                f"Comparing frame 1 at 0.00 seconds and frame 4 at 2.53 seconds, the pan at {tag(1)} in frame 1 is "
+                f"smaller than the pan at {tag(2)} in frame 4.",
+                [(1, 0.0), (4, 2.53)],
+            ),
+            # The two exact forms of the paper's other prompt, Figure 9
+            (f"{tag(1)} in [F3 @ t=1.00s], then {tag(2)} in [F9 @ t=4.00s].", [(3, 1.0), (9, 4.0)]),
+            (f"[F3 @ t=1.00s] at {tag(1)}, then [F9 @ t=4.00s] at {tag(2)}.", [(3, 1.0), (9, 4.0)]),
+            # A clause before, of the sentence or of the sentence before
+            (f"In frame 3 she cuts, and the knife is at {tag(1)}.", [(3, None)]),
+            (f"In frame 3 at 1.5 seconds she cuts. The knife is at {tag(1)}.", [(3, 1.5)]),
+            (f"In frame 3 she cuts, but nothing moves. The knife is at {tag(1)}.", [(None, None)]),
+            (f"In frame 3 she cuts. Nothing else. The knife is at {tag(1)}.", [(None, None)]),
+            (f"In frame 3 she cuts. Later the knife is at {tag(1)}.", [(None, None)]),
+            (f"<think>In frame 3 she cuts.</think><answer>The knife is at {tag(1)}.</answer>", [(None, None)]),
+            # Behind the last point it is said of all of them
+            (f"The cup {tag(1)} and the lid {tag(2)} are seen in frame 5.", [(5, None), (5, None)]),
+            (f"The cup is at {tag(1)} and in frame 5 the lid is at {tag(2)}.", [(None, None), (5, None)]),
+            # A time elsewhere in the clause completes the frame
+            (f"In frame 24 the cup {tag(1)} is seen at 18.71 seconds.", [(24, 18.71)]),
+            # A stretch is no single frame
+            (f"From frame 1 at 0.0 seconds to frame 6 at 2.5 seconds the cup at {tag(1)} moves.", [(None, None)]),
+            (f"Between frame 2 and frame 5 the cup at {tag(1)} moves.", [(None, None)]),
+            (f"Between 2 and 5 seconds the cup at {tag(1)} moves.", [(None, None)]),
+            (f"The cup at {tag(1)} moves between frames 2 and 5.", [(None, None)]),
+            (f"During frames 2 to 5 the cup at {tag(1)} moves, and in frame 6 it stops.", [(None, None)]),
+            (f"In frame 1 it stands. During frames 2 to 5 the cup at {tag(1)} moves.", [(None, None)]),
+            (f"It moves during frames 2 to 5. The cup is at {tag(1)}.", [(None, None)]),
+            (f"Between frame 1 at 0.0 seconds and frame 4 the cup shrinks, see {tag(1)} in frame 1.", [(1, 0.0)]),
+            # A time with its frame behind it
+            (f"At 21.15 seconds (frame 28) the cup is at {tag(1)}.", [(28, 21.15)]),
+            (f"At 21.15 seconds in frame 28 the cup is at {tag(1)}.", [(28, 21.15)]),
+            (f"See the cup {tag(1)} at 4.47 seconds (frame 4).", [(4, 4.47)]),
+        ],
+    )
+    def test_it_is_when_its_sentence_or_the_clause_before_says(self, text, expected):
+        assert [(point.frame, point.time_s) for point in points(text)] == expected
+
+
 class TestAnchors:
     @pytest.mark.parametrize(
         ("sentence", "frame", "time_s"),
@@ -115,12 +176,45 @@ class TestAnchors:
             ("In [F1-F6 @ t=0.00-4.47s] she wraps.", (1, 6, 0.0, 4.47)),
             ("In [F1 @ t=0.00s, F2 @ t=1.66s, F3 @ t=3.31s] she wraps.", (1, 3, 0.0, 3.31)),
             ("She wraps from frame 25 onwards.", (25, None, None, None)),
+            ("She rolls from frame 28 at 21.15 seconds to frame 30 at 23.59 seconds.", (28, 30, 21.15, 23.59)),
+            ("From frame 25 at 19.52 seconds to frame 27 she wraps.", (25, 27, 19.52, None)),
+            ("From frame 25 (19.52s) to frame 27 (20.1s) she wraps.", (25, 27, 19.52, 20.1)),
+            ("From frame 25 to frame 27 at 20.1 seconds she wraps.", (25, 27, None, 20.1)),
+            ("She wraps in frame 2, frame 3, frame 4 and frame 5.", (2, 5, None, None)),
+            ("She wraps between 4.47 and 16.11 seconds.", (None, None, 4.47, 16.11)),
+            ("She wraps between 4.47 seconds and 16.11 seconds.", (None, None, 4.47, 16.11)),
+            ("Between frame 2 and frame 5 she wraps.", (2, 5, None, None)),
+            ("Between frame 2 at 0.8 seconds and frame 5 at 3.2 seconds she wraps.", (2, 5, 0.8, 3.2)),
+            ("Between frames 2 and 5 she wraps.", (2, 5, None, None)),
+            ("She wraps from 3 seconds up to 5 seconds.", (None, None, 3.0, 5.0)),
+            ("She wraps from 3 up to about 5 seconds.", (None, None, 3.0, 5.0)),
+            ("From 21.15 seconds (frame 28) to 23.59 seconds (frame 30) she wraps.", (28, 30, 21.15, 23.59)),
+            ("From frame 28 at 21.15 seconds, to frame 30 at 23.59 seconds, she wraps.", (28, 30, 21.15, 23.59)),
+            ("She wraps from 4.47 to 16.11 seconds (frames 4 to 16).", (4, 16, 4.47, 16.11)),
+            ("She wraps in frames 2, 3 and 5.", (2, 5, None, None)),
         ],
     )
     def test_segments(self, sentence, expected):
         response = read_response(f"First she looks. {sentence} Then she leaves.")
         assert response.segments == (Segment(*expected, sentence),)
         assert response.moments == ()
+
+    def test_a_sentence_may_speak_of_a_moment_and_of_a_stretch(self):
+        response = read_response("Frame 24 shows foil over the roll, and then frames 25 to 27 show wrapping.")
+        assert response.moments == (Moment(24, None, "Frame 24 shows foil over the roll"),)
+        assert response.segments == (Segment(25, 27, None, None, "frames 25 to 27 show wrapping."),)
+
+    def test_each_moment_has_its_own_part_of_the_sentence(self):
+        response = read_response("In frame 3 it falls and in frame 5 at 2.0 seconds it breaks.")
+        assert response.moments == (
+            Moment(3, None, "In frame 3 it falls"),
+            Moment(5, 2.0, "in frame 5 at 2.0 seconds it breaks."),
+        )
+
+    def test_a_sentence_with_a_point_may_speak_of_a_stretch(self):
+        response = read_response(f"In frame 2 lies {tag(1)}, and from frame 3 at 1.0 seconds to frame 6 it rolls.")
+        assert response.moments == ()
+        assert response.segments == (Segment(3, 6, 1.0, None, "from frame 3 at 1.0 seconds to frame 6 it rolls."),)
 
     def test_a_sentence_with_a_point_gives_no_moment(self):
         # Argos, appendix C.2: no overlap with the points.
@@ -150,6 +244,8 @@ class TestResponse:
             'x1="1" ',
             "[F1 @ t=1s, ",
             "frames 1-",
+            "between 1 ",
+            "between frame 1s and ",
             "1-",
             ".",
             "frame 1 ",

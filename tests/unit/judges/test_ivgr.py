@@ -152,7 +152,7 @@ class TestReferences:
         scored = score_query(QUERY, [HALF], [TEXT, TEXT], archive, consistency_judge=judge)
         assert [reward.total for reward in scored.grounded] == pytest.approx([2.375])
         assert [reward.total for reward in scored.textual] == pytest.approx([2.7, 3.0])
-        assert archive.hit_rate == 1.0
+        assert archive.hit_rate == 0.0, "it is of its own step"
 
     def test_a_later_step_keeps_the_better_reference(self):
         archive = RolloutArchive()
@@ -197,6 +197,13 @@ class TestBatch:
             == Counter({"grounded": num_box, "textual": num_box})
             or not num_box
         )
+
+    def test_shares_are_exact_over_the_batches(self):
+        # 45 % of 32 prompts are 14.4: five batches hold 72 box samples, each twice, and 16 general ones.
+        batches = [self.draw(32, iteration=iteration) for iteration in range(5)]
+        assert [sum(stream == "grounded" for _, stream in batch) for batch in batches] == [14, 14, 15, 14, 15]
+        assert [sum(sample[0] == "g" for sample, _ in batch) for batch in batches] == [4, 4, 2, 4, 2]
+        assert all(len(self.draw(3, iteration=iteration)) == 3 for iteration in range(20))
 
     def test_half_is_the_papers_dual_stream_without_general_samples(self):
         # iVGR, appendix C: B/2 unique queries under both prompts.

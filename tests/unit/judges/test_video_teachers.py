@@ -138,6 +138,8 @@ class TestDescriptions:
             ("[F4-F5 @ t=1.50-2.00s] The red ball crosses the line.", True),
             ("[F4-F5 @ t=0.50-2.00s] The red ball crosses the line.", False),
             ("[F4-F5 @ t=1.50-3.00s] The red ball crosses the line.", False),
+            ("From frame 4 at 1.5 seconds to frame 5 at 2.0 seconds the red ball crosses the line.", True),
+            ("The green kite moves from frame 1 (0.0 s) to frame 5 (2.0 s).", False),
             # Segments end when the clip does, at 4.0 s
             ("The green kite stands still from 0.0 to 4.0 seconds.", True),
             ("[F1-F8 @ t=0.00-4.00s] The green kite stands still.", True),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from agents.hf.agent import HFAgent
-from agents.hf.sampler import SamplingConfig
+from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import with_ending
 from training.batch import Batch, make_batch
@@ -28,7 +28,7 @@ def run_config(**changes: Any) -> RunConfig:
         "group_size": 2,
         "judge": NO_JUDGE,
         "sampling": SamplingConfig(max_new_tokens=6),
-        "ppo": PPOConfig(num_minibatches=1, learning_rate=1e-3, critic_learning_rate=1e-3),
+        "ppo": PPOConfig(num_minibatches=1, warmup_iterations=0, learning_rate=1e-3, critic_learning_rate=1e-3),
     }
     return RunConfig(**{**fields, **changes})
 
@@ -40,7 +40,8 @@ def played_batch(
     agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
     trajectories = play(agent, range(num_rows), max_turns=max_turns, **kwargs)
     rewards = [[row + 0.5 * turn for turn in range(len(t.turns))] for row, t in enumerate(trajectories)]
-    return make_batch(trajectories, rewards, encoder, group_index=[row // 2 for row in range(num_rows)])
+    groups = [row // 2 for row in range(num_rows)]
+    return make_batch(trajectories, rewards, encoder, group_index=groups, final_observations=True)
 
 
 def text_batch(turn_index: Sequence[Sequence[int]], turn_rewards: Sequence[Sequence[float]], **changes: Any) -> Batch:
@@ -53,7 +54,9 @@ def text_batch(turn_index: Sequence[Sequence[int]], turn_rewards: Sequence[Seque
         "turn_index_BT": turn_index_BT,
         "sampler_logprobs_BT": torch.zeros(turn_index_BT.shape),
         "turn_rewards_BK": torch.tensor(turn_rewards),
+        "trainable_BK": torch.ones(num_rows, len(turn_rewards[0]), dtype=torch.bool),
         "terminated_B": torch.ones(num_rows, dtype=torch.bool),
+        "has_final_B": torch.zeros(num_rows, dtype=torch.bool),
         "group_index_B": torch.zeros(num_rows, dtype=torch.long),
         "trainable_B": torch.ones(num_rows, dtype=torch.bool),
         "pixel_values_ND": torch.zeros(0, 4),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from agents.hf.agent import HFAgent
-from agents.hf.sampler import SamplingConfig
+from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.models import with_ending
 from tests.unit.training.batches import played_batch, text_batch
@@ -45,16 +45,18 @@ def test_rows_hold_the_sampled_tokens_in_order(tiny):
     assert batch.row_image_offsets == (0, 1, 4, 6)
 
 
-def test_a_turn_that_is_not_trainable_counts_as_observed(tiny):
+def test_a_turn_that_is_not_trainable_is_in_no_loss_and_keeps_its_reward(tiny):
     model, encoder = tiny
     agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
     trajectories = play(agent, range(2), max_turns=(2, 1))
     whole = make_batch(trajectories, [[1.0, 2.0], [3.0]], encoder)
     batch = make_batch(trajectories, [[1.0, 2.0], [3.0]], encoder, trainable=[[False, True], [False]])
-    assert (batch.turn_index_BT[0][whole.turn_index_BT[0] == 0] == OBSERVED).all()
-    assert (batch.turn_index_BT[0] == 1).sum() == len(trajectories[0].turns[1].response_ids)
-    assert batch.turn_rewards_BK.tolist() == [[0.0, 2.0], [0.0, 0.0]]
+    assert torch.equal(batch.turn_index_BT, whole.turn_index_BT), "it is a turn all the same"
+    assert torch.equal(batch.response_mask_BT[0], whole.turn_index_BT[0] == 1)
+    assert batch.turn_rewards_BK.tolist() == [[1.0, 2.0], [3.0, 0.0]]
     assert batch.trainable_B.tolist() == [True, False]
+    assert batch.comparable_B.tolist() == [False, False]
+    assert whole.comparable_B.tolist() == [True, True]
     assert not batch.response_mask_BT[1].any(), "a masked row is in no loss"
 
 

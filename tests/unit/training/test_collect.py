@@ -11,7 +11,7 @@ from tests.unit.episodes import SHORT
 from tests.unit.training.batches import WORLD, run_config
 from training.collect import Collector
 from training.config import ColdStartConfig, WorldSpec
-from training.demonstrations import demonstrations, shares, tokenized
+from training.demonstrations import demonstrations, tokenized
 from training.evaluation import evaluate
 from training.supervised import cold_start, learning_rate_factor
 from vlm_envs.splits import SPLIT_SEEDS
@@ -103,14 +103,6 @@ def test_first_lessons_are_the_first_turns_of_episodes_and_ask_nothing_of_the_wo
         assert np.array_equal(turn.prompt_ids, episode.turns[0].prompt_ids)
     with pytest.raises(AssertionError, match="was answered"):
         next(lessons)
-
-
-@pytest.mark.parametrize(
-    ("weights", "total", "expected"),
-    [([1, 1], 4, [2, 2]), ([2, 1], 4, [3, 1]), ([1, 1, 1], 4, [2, 1, 1]), ([5, 1], 2, [2, 0]), ([1], 7, [7])],
-)
-def test_shares_are_whole_and_add_up(weights, total, expected):
-    assert shares(weights, total) == expected
 
 
 def test_the_cold_start_learns(tiny):

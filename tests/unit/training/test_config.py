@@ -25,7 +25,7 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
     [
         (lambda: WorldSpec(env_id=LAKE, weight=0.0), "weight of VLM/FrozenLake-v0 must be positive; got 0.0"),
         (lambda: WorldSpec(env_id=LAKE, kwargs={"split": "test"}), "the trainer sets it"),
-        (lambda: ColdStartConfig(num_steps=0, num_first_turn_steps=0), "at least 1"),
+        (lambda: ColdStartConfig(num_steps=-1), "num_steps must not be negative; got -1"),
         (lambda: ColdStartConfig(batch_size=0), "at least 1"),
         (lambda: ColdStartConfig(num_steps=5, num_first_turn_steps=6), "num_steps=5; got 6"),
         (lambda: ColdStartConfig(learning_rate=0.0), "learning_rate must be positive"),
@@ -35,7 +35,7 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: JudgeConfig(repetition_penalty=-0.1), "must not be negative"),
         (lambda: AdvantageConfig(gamma_turn=1.1), "within 0 and 1"),
         (lambda: AdvantageConfig(lambda_token=-0.1), "within 0 and 1"),
-        (lambda: AdvantageConfig(variant="released", **INERT), "is token GAE"),
+        (lambda: AdvantageConfig(variant="released", **INERT), "choose --advantage.estimator token_gae"),
         (lambda: PPOConfig(learning_rate=0.0), "Learning rates must be positive"),
         (lambda: PPOConfig(critic_learning_rate=-1.0), "Learning rates must be positive"),
         (lambda: PPOConfig(num_epochs=0), "at least 1"),
@@ -43,23 +43,29 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: PPOConfig(micro_batch_size=0), "at least 1"),
         (lambda: PPOConfig(clip_low=1.0), "0 < clip_low < 1"),
         (lambda: PPOConfig(clip_high=0.0), "clip_high > 0"),
-        (lambda: PPOConfig(importance_cap=2.0, old_logprobs="sampler"), "Use old_logprobs='trainer'"),
+        (lambda: PPOConfig(importance_cap=2.0, old_logprobs="sampler"), "Use --ppo.old-logprobs trainer"),
         (lambda: PPOConfig(kl_coef=-0.1), "must not be negative"),
         (lambda: PPOConfig(entropy_coef=-0.1), "must not be negative"),
         (lambda: run_config(worlds=()), "at least one world"),
         (lambda: run_config(num_iterations=-1), "num_iterations must not be negative; got -1"),
         (lambda: run_config(num_groups=0), "must be at least 1"),
-        (lambda: run_config(group_size=1, advantage=AdvantageConfig(estimator="grpo")), "Use group_size >= 2"),
-        (lambda: run_config(ppo=PPOConfig(num_minibatches=3)), "= 4 rows must divide evenly into num_minibatches = 3"),
+        (lambda: run_config(group_size=1, advantage=AdvantageConfig(estimator="grpo")), "Use --group-size 2 or more"),
+        (
+            lambda: run_config(ppo=PPOConfig(num_minibatches=3)),
+            "4 rows, must divide evenly into --ppo.num-mini",
+        ),
         (
             lambda: run_config(worlds=of_format("worldmodeling"), judge=JudgeConfig(worldmodeling_weight=0.0)),
-            "'worldmodeling' has no <observation>",
+            "'worldmodeling' of VLM/FrozenLake-v0 has no <observation>",
         ),
         (
             lambda: run_config(worlds=of_format("grounding"), judge=JudgeConfig(grounding_weight=0.0)),
             "has no <prediction>",
         ),
-        (lambda: run_config(worlds=of_format("free_think"), judge=JudgeConfig()), "choose a grounding format"),
+        (
+            lambda: run_config(worlds=of_format("free_think"), judge=JudgeConfig()),
+            "Use --judge.grounding-weight 0 or a grounding format",
+        ),
     ],
 )
 def test_refused(make, said):

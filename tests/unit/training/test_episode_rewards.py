@@ -29,7 +29,7 @@ def played(spec: WorldSpec, num: int = 4) -> list[Trajectory]:
 
 
 def scorer(method: str) -> TurnScorer:
-    return TurnScorer(JudgeConfig(**NOTHING, episode=method), {"VLM/ZoomQA-v0": "natural_language"})
+    return TurnScorer(JudgeConfig(**NOTHING, episode=method))
 
 
 def test_the_terms_are_on_the_last_turn_and_the_raw_reward_stays():
@@ -60,8 +60,7 @@ def test_what_an_episode_judge_remembers_is_part_of_the_state():
     specs = [WorldSpec(env_id=f"VLM/ZoomQA{name}-v0", kwargs=SMALL) for name in ("Textual", "Grounded")]
     trajectories = [trajectory for spec in specs for trajectory in played(spec)]
     config = JudgeConfig(**NOTHING, episode="ivgr")
-    representation = {spec.env_id: "natural_language" for spec in specs}
-    first, second = TurnScorer(config, representation), TurnScorer(config, representation)
+    first, second = TurnScorer(config), TurnScorer(config)
     first.score(trajectories)
     assert first.metrics()["archive_size"] > 0
     second.load_state_dict(first.state_dict())
@@ -83,7 +82,26 @@ def test_a_reward_that_cannot_read_the_world_is_refused(spec, method):
 
 
 def test_both_streams_of_ivgr_fit_into_one_run():
-    specs = tuple(WorldSpec(env_id=f"VLM/ZoomQA{name}-v0", kwargs=SMALL) for name in ("Textual", "Grounded"))
+    kwargs = {**SMALL, "answer_reward": 0.0}
+    specs = tuple(WorldSpec(env_id=f"VLM/ZoomQA{name}-v0", kwargs=kwargs) for name in ("Textual", "Grounded"))
     assert run_config(worlds=specs, judge=JudgeConfig(**NOTHING, episode="ivgr")).judge.episode == "ivgr"
     assert NO_JUDGE.episode is None
     assert "zoomqa_tiny" in RECIPES
+
+
+@pytest.mark.parametrize(("method", "stage"), [("mags_stage_1", 2), ("mags_stage_2", 1)])
+def test_a_stages_reward_goes_with_its_prompt(method, stage):
+    def mix(prompt_stage: int) -> tuple[WorldSpec, ...]:
+        kwargs = {
+            "prompt_format": "mags",
+            "side_px": 400,
+            "target_px": (16, 40),
+            "mags_stage": prompt_stage,
+            "answer_reward": 0.0,
+        }
+        return (WorldSpec(env_id="VLM/ZoomQA-v0", kwargs=kwargs),)
+
+    judge = JudgeConfig(grounding_weight=0, worldmodeling_weight=0, episode=method)
+    with pytest.raises(ConfigError, match=f"mags_stage={3 - stage}"):
+        run_config(worlds=mix(stage), judge=judge)
+    assert run_config(worlds=mix(3 - stage), judge=judge)

@@ -7,12 +7,13 @@ import torch
 
 from tests.unit.training.batches import advantage_config, text_batch
 from training import advantages
-from training.estimate import Evaluations, estimate, last_state_values, without_flat_groups
+from training.estimate import Evaluations, estimate, turn_end_targets, without_flat_groups
 
 TURNS = [[-1, 0, 0, -1, 1], [-1, 0, -1, -1, -1]]
 REWARDS = [[1.0, 2.0], [4.0, 0.0]]
 VALUES = torch.tensor([[0.0, 0.1, 0.2, 0.0, 0.4], [0.0, 0.5, 0.0, 0.0, 0.0]])
 ENDS = torch.tensor([[0.3, 0.6], [0.7, 0.0]])
+FINALS = torch.tensor([0.8, 0.9])
 
 
 def evaluations(penalty: float = 0.0, **changes: object) -> Evaluations:
@@ -20,6 +21,7 @@ def evaluations(penalty: float = 0.0, **changes: object) -> Evaluations:
         "old_logprobs_BT": torch.zeros(2, 5),
         "values_BT": VALUES,
         "turn_end_values_BK": ENDS,
+        "final_values_B": FINALS,
         "token_rewards_BT": torch.full((2, 5), penalty),
         "ref_kl": None,
     }
@@ -27,7 +29,10 @@ def evaluations(penalty: float = 0.0, **changes: object) -> Evaluations:
 
 
 def batch(terminated: tuple[bool, bool] = (True, True), trainable: tuple[bool, bool] = (True, True)):
-    return text_batch(TURNS, REWARDS, terminated_B=torch.tensor(terminated), trainable_B=torch.tensor(trainable))
+    terminated_B = torch.tensor(terminated)
+    return text_batch(
+        TURNS, REWARDS, terminated_B=terminated_B, has_final_B=~terminated_B, trainable_B=torch.tensor(trainable)
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,8 +40,8 @@ def batch(terminated: tuple[bool, bool] = (True, True), trainable: tuple[bool, b
     [
         ((True, True), True, (0.0, 0.0)),
         ((False, False), False, (0.0, 0.0)),
-        ((False, False), True, (0.6, 0.7)),  # V through the last turn each row has
-        ((True, False), True, (0.0, 0.7)),
+        ((False, False), True, (0.8, 0.9)),  # V after each row's final observation
+        ((True, False), True, (0.0, 0.9)),
     ],
 )
 def test_token_gae_without_discounts_is_what_is_still_to_come(terminated, bootstrap_truncated, extra):
@@ -56,7 +61,7 @@ def test_turn_gae_gives_every_token_of_a_turn_the_same(bootstrap_truncated):
         estimator="turn_gae", gamma_turn=0.5, lambda_turn=1.0, bootstrap_truncated=bootstrap_truncated
     )
     advantages_BT, _ = estimate(batch((False, True)), evaluations(), config)
-    end = 0.6 if bootstrap_truncated else 0.0
+    end = 0.8 if bootstrap_truncated else 0.0
     second = 2 + 0.5 * end - 0.4
     first = 1 + 0.5 * (2 + 0.5 * end) - 0.1
     expected = torch.tensor([[0, first, first, 0, second], [0, 4 - 0.5, 0, 0, 0]])
@@ -80,7 +85,7 @@ def test_bilevel_gae_bootstraps_truncated_rows_only(variant, bootstrap_truncated
         lambda_turn=0.8,
         gamma_token=1.0,
         lambda_token=0.7,
-        bootstrap_values_B=torch.tensor([0.6, 0.0]) if bootstrap_truncated else torch.zeros(2),
+        bootstrap_values_B=torch.tensor([0.8, 0.0]) if bootstrap_truncated else torch.zeros(2),
         variant=variant,
     )
     assert torch.allclose(ours[0], expected[0])
@@ -131,11 +136,22 @@ def test_whitening_runs_over_generated_tokens_only(estimator):
     assert not advantages_BT[torch.tensor(TURNS) < 0].any()
 
 
-def test_the_last_state_of_a_row_is_that_of_its_own_last_turn():
-    assert last_state_values(batch((False, False)), ENDS).tolist() == pytest.approx([0.6, 0.7])
-    assert last_state_values(batch((True, False)), ENDS).tolist() == pytest.approx([0.0, 0.7])
-    empty = text_batch([[-1, -1]], [[0.0]], terminated_B=torch.tensor([False]))
-    assert last_state_values(empty, torch.tensor([[5.0]])).tolist() == [0.0]
+@pytest.mark.parametrize(
+    ("bootstrap_truncated", "expected"),
+    # Row 0: 2 + 0.5 * after, then 1 + 0.5 * (0.2 * that + 0.8 * 0.6); row 1: 4. lambda 0.2 takes 0.8 of V at turn ends.
+    [(True, [[1.48, 2.4], [4.0, 0.0]]), (False, [[1.44, 2.0], [4.0, 0.0]])],
+)
+def test_the_ends_of_turns_learn_the_returns_of_the_turn_level(bootstrap_truncated, expected):
+    config = advantage_config(variant="paper", gamma_turn=0.5, lambda_turn=0.2, bootstrap_truncated=bootstrap_truncated)
+    targets_BK = turn_end_targets(batch((False, True)), evaluations(-0.01), config)
+    assert torch.allclose(targets_BK, torch.tensor(expected))
+    masked_BK = turn_end_targets(batch((True, True), trainable=(False, True)), evaluations(), config)
+    assert masked_BK.tolist() == [[0.0, 0.0], [4.0, 0.0]]
+
+
+@pytest.mark.parametrize("changes", [{"variant": "released"}, {"estimator": "token_gae"}, {"estimator": "turn_gae"}])
+def test_estimators_that_do_not_read_the_ends_of_turns_learn_nothing_there(changes):
+    assert turn_end_targets(batch(), evaluations(), advantage_config(**changes)) is None
 
 
 def test_groups_without_variance_are_left_out_of_losses():
@@ -147,3 +163,24 @@ def test_groups_without_variance_are_left_out_of_losses():
         trainable_B=torch.tensor([True, True, True, True, False]),
     )
     assert without_flat_groups(rows).trainable_B.tolist() == [False, False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("placement", "expected"),
+    [
+        ("turn", [0.0, 0.5 * 2.0, 1.0 + 0.5 * 2.0, 0.0, 2.0]),
+        ("trajectory", [0.0, 0.25 * 3.0, 0.5 * 3.0, 0.0, 3.0]),
+    ],
+)
+def test_rewards_are_paid_by_turns_or_on_the_last_token_of_the_row(placement, expected):
+    # A discount of 1/2 a token and V = 0. Source of "trajectory": VAGEN, Algorithm 1, line 16
+    silent = evaluations(
+        old_logprobs_BT=torch.zeros(1, 5),
+        values_BT=torch.zeros(1, 5),
+        turn_end_values_BK=torch.zeros(1, 2),
+        final_values_B=torch.zeros(1),
+        token_rewards_BT=torch.zeros(1, 5),
+    )
+    config = advantage_config(estimator="token_gae", reward_placement=placement, gamma_token=0.5)
+    advantages_BT, _ = estimate(text_batch(TURNS[:1], REWARDS[:1]), silent, config)
+    assert advantages_BT[0].tolist() == expected

@@ -8,14 +8,23 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.hf.sampler import SamplingConfig
+from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import played_batch, run_config, text_batch
 from training.config import AdvantageConfig, PPOConfig
+from training.errors import NonFiniteGradientError
 from training.estimate import estimate
 from training.learner import Learner, turn_returns
 
+SCALE = ("mean", "std", "is_calibrated")
+
 PPO = PPOConfig(
-    num_minibatches=1, learning_rate=1e-3, critic_learning_rate=1e-3, entropy_coef=0.01, kl_coef=0.001, value_clip=None
+    num_minibatches=1,
+    warmup_iterations=0,
+    learning_rate=1e-3,
+    critic_learning_rate=1e-3,
+    entropy_coef=0.01,
+    kl_coef=0.001,
+    value_clip=None,
 )
 
 
@@ -177,7 +186,61 @@ def test_a_gradient_that_is_not_finite_is_not_applied(played):
     advantages_BT, returns_BT = estimate(batch, evaluations, learner.config.advantage)
     metrics = learner.update(batch, evaluations, advantages_BT * torch.inf, returns_BT, iteration=0)
     assert metrics["grad_norm"] != metrics["grad_norm"], "NaN is in the log"
+    assert metrics["skipped_steps"] == 1
     assert same(learner.policy, policy)
+    assert learner.num_updates == 0, "a step that is left out is no update"
+    learner.update(batch, evaluations, advantages_BT, returns_BT, iteration=1)
+    assert learner.num_updates == 1
+
+
+@pytest.mark.parametrize(("part", "what"), [(0, "policy"), (1, "critic")])
+def test_gradients_that_stay_infinite_end_the_training(played, part, what):
+    model, encoder, batch = played
+    learner = learner_of(model, encoder, max_nonfinite_steps=2, num_epochs=2, critic_num_epochs=2)
+    policy, critic = weights(learner.policy), weights(learner.critic)
+    evaluations = learner.evaluate(batch)
+    credit = list(estimate(batch, evaluations, learner.config.advantage))
+    credit[part] = credit[part] * torch.inf
+    with pytest.raises(NonFiniteGradientError, match=f"those of the {what} had norm nan in 2 steps in a row"):
+        learner.update(batch, evaluations, *credit, iteration=0)
+    assert same(learner.policy, policy) == (what == "policy")
+    assert all(torch.isfinite(value).all() for value in learner.policy.state_dict().values())
+    assert same(learner.critic, critic | {name: learner.critic.state_dict()[name] for name in SCALE})
+
+
+def test_bfloat16_weights_learn_what_float32_ones_do(played):
+    model, encoder, batch = played
+    model = model.bfloat16()
+    start = weights(model)
+    moved = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        learner = learner_of(
+            model.to(dtype), encoder, num_epochs=10, critic_num_epochs=10, learning_rate=1e-5, critic_learning_rate=1e-5
+        )
+        updated(learner, batch)
+        for part in ("policy", "critic"):
+            after = {name: value.bfloat16() for name, value in getattr(learner, part).named_parameters()}
+            changed = [(value != start[name]).float().mean() for name, value in after.items() if name in start]
+            moved[part, dtype] = float(torch.stack(changed).mean())
+    for part in ("policy", "critic"):
+        assert moved[part, torch.float32] > 0.05
+        assert moved[part, torch.bfloat16] == pytest.approx(moved[part, torch.float32], rel=0.2)
+
+
+def test_a_bfloat16_run_goes_on_bit_by_bit(played):
+    model, encoder, batch = played
+    straight, stopped = (learner_of(model.bfloat16(), encoder, learning_rate=1e-6) for _ in range(2))
+    for learner in (straight, stopped):
+        updated(learner, batch, iteration=0)
+    resumed = learner_of(model, encoder, learning_rate=1e-6)
+    resumed.load_state_dict(copy.deepcopy(stopped.state_dict()))
+    for learner in (straight, resumed):
+        updated(learner, batch, iteration=1)
+    for part in ("policy_optimizer", "critic_optimizer"):
+        masters = [getattr(learner, part).state_dict()["masters"] for learner in (straight, resumed)]
+        assert masters[0][0].dtype == torch.float32
+        assert all(torch.equal(*pair) for pair in zip(*masters, strict=True))
+    assert same(straight.policy, resumed.policy.state_dict())
 
 
 def test_good_actions_become_likelier_and_bad_ones_less_likely(played):
@@ -218,3 +281,39 @@ def test_grpo_has_no_critic(tiny):
     metrics = updated(learner, batch)
     assert "value_loss" not in metrics
     assert metrics["grad_norm"] > 0
+
+
+@pytest.mark.parametrize("estimator", ["k2", "k3", None])
+def test_a_kl_loss_pulls_the_policy_back_to_the_reference(played, estimator):
+    model, encoder, batch = played
+    pulls = []
+    for coefficient in (1e-9, 100.0):
+        learner = learner_of(
+            model, encoder, kl_placement="loss", kl_estimator=estimator, kl_coef=coefficient, entropy_coef=0.0
+        )
+        with torch.no_grad():
+            for parameter in learner.policy.model.language_model.parameters():
+                parameter.mul_(1.02)
+        evaluations = learner.evaluate(batch)
+        assert not evaluations.token_rewards_BT.any(), "the reward is left alone"
+        assert evaluations.ref_kl is not None
+        zero_BT = torch.zeros_like(evaluations.old_logprobs_BT)
+        metrics = learner.update(batch, evaluations, zero_BT, None, iteration=0)
+        gap_BT = evaluations.old_logprobs_BT - evaluations.ref_logprobs_BT
+        mask_BT = batch.response_mask_BT
+        penalty_BT = 0.5 * gap_BT**2 if estimator == "k2" else torch.exp(-gap_BT) - 1 + gap_BT
+        expected = float((penalty_BT * mask_BT).sum() / mask_BT.sum())
+        assert metrics["kl_loss"] == pytest.approx(expected, rel=1e-3)
+        assert metrics["policy_loss"] == pytest.approx(coefficient * expected, rel=1e-3, abs=1e-8)
+        pulls.append(metrics["grad_norm"])
+    assert pulls[1] > 1e6 * pulls[0] > 0
+
+
+def test_the_policys_rate_rises_over_ten_iterations_by_default(played):
+    model, encoder, _ = played
+    learner = learner_of(model, encoder, warmup_iterations=PPOConfig().warmup_iterations)
+    rates = []
+    for iteration in (0, 4, 9, 10):
+        learner._set_learning_rates(iteration)
+        rates.append(learner.policy_optimizer._adamw.param_groups[0]["lr"] / 1e-3)
+    assert rates == pytest.approx([0.1, 0.5, 1.0, 1.0])

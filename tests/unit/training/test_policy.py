@@ -27,7 +27,7 @@ def critic(tiny):
 
 @torch.no_grad()
 def test_values_are_of_the_prefix_before_a_token_and_through_the_end_of_a_turn(batch, critic):
-    values_BT, ends_BK = token_values(critic, batch)
+    values_BT, ends_BK, _ = token_values(critic, batch)
     for row in range(batch.num_rows):
         through_T = critic.values(hidden_states(critic, batch.select([row])))[0]
         turn_T = batch.turn_index_BT[row].tolist()
@@ -93,8 +93,9 @@ def test_logprobs_are_those_of_a_plain_softmax_without_the_suppressed_tokens(tin
 def test_a_fresh_critic_says_zero_and_is_a_copy(tiny, batch):
     model, _ = tiny
     critic = ValueModel(model)
-    values_BT, ends_BK = token_values(critic, batch)
+    values_BT, ends_BK, final_B = token_values(critic, batch)
     assert not values_BT.any()
+    assert not final_B.any()
     assert not ends_BK.any()
     critic.model.language_model.embed_tokens.weight.zero_()
     assert model.model.language_model.embed_tokens.weight.any(), "the policy's weights are its own"

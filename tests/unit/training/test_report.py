@@ -5,15 +5,17 @@ import re
 import pytest
 
 from agents.oracle import OracleAgent
+from training.episode_record import TurnNotes
 from training.json_lines import MissingRunDataError
 from training.report import build_report
-from training.report.axes import short, smooth, ticks, y_range
+from training.report.axes import iteration_ticks, short, smooth, tick_labels, ticks, y_range
 from training.report.claims import compare, mark_differences
 from training.report.headline import comparisons, find, sentence, wall_time_s, written_p, written_time
+from training.report.mistakes import first_mistake
 from training.report.page import _csp_hash
 from training.report.panels import Curve, Panel, panel_groups
 from training.report.svg import draw, frames_of
-from training.run_data import RunReader, RunWriter
+from training.run_data import RunReader, RunWriter, training_label
 from vlm_envs.registration import make
 from vlm_envs.trajectory import Trajectory, Turn
 
@@ -28,7 +30,7 @@ def play(seed, *, mistake_rate=0.0, rewrite=str):
     observation, info = world.reset(seed=seed)
     start_hash, turns, over = info["state_hash"], [], False
     while not over:
-        response, state, seen = rewrite(agent.write(world)), info["state"], observation
+        response, before, seen = rewrite(agent.write(world)), info, observation
         observation, reward, terminated, truncated, info = world.step(response)
         over = terminated or truncated
         turns.append(
@@ -41,7 +43,9 @@ def play(seed, *, mistake_rate=0.0, rewrite=str):
                 terminated=terminated,
                 truncated=truncated,
                 info=info,
-                state=state,
+                state=before["state"],
+                state_text=before["state_text"],
+                optimal_actions_left=before["optimal_actions_left"],
             )
         )
     return Trajectory(
@@ -55,8 +59,10 @@ def play(seed, *, mistake_rate=0.0, rewrite=str):
 
 def write_evaluation(writer, label, iteration, episodes, **more):
     num_successes = sum(each.success for each in episodes)
-    shaping = [[{"grounding": 0.5, "worldmodeling": math.nan} for _ in each.turns] for each in episodes]
-    writer.trajectories(label, episodes, shaping)
+    notes = [
+        [TurnNotes(shaping={"grounding": 0.5, "worldmodeling": math.nan}) for _ in each.turns] for each in episodes
+    ]
+    writer.trajectories(label, episodes, notes)
     writer.evaluation(
         {
             "label": label,
@@ -73,7 +79,7 @@ def write_evaluation(writer, label, iteration, episodes, **more):
 
 def write_run(directory, *, num_episodes=4, num_iterations=5):
     writer = RunWriter(directory)
-    writer.config({"name": "demo", "git_commit": "0123456789abcdef", "model": None})
+    writer.config({"name": directory.name, "git_commit": "0123456789abcdef", "model": None})
     for iteration in range(num_iterations):
         writer.metrics(
             {"iteration": iteration, "phase": "rl", "success": 0.1 * iteration, "kl": 0.01, "elapsed_s": 9.0}
@@ -207,7 +213,7 @@ def test_every_metric_has_a_panel():
     assert groups == {
         "Success": ["Episodes solved"],
         "Reward": ["Step"],
-        "Judge scores": ["Grounding", "Late"],
+        "Judges' rewards": ["Grounding", "Late"],
         "Policy": ["KL from the start"],
         "Other": ["New"],
         "Timing": ["Update"],
@@ -275,3 +281,132 @@ def test_the_sentence_says_what_was_trained():
         "1,200 iterations of PPO with bi-level GAE."
     )
     assert find({"a": {"b": {"seed": 1}}, "c": {"seed": 2}}, "nothing", "seed") == 2
+
+
+def turn_record(**changes):
+    """A turn as it is recorded: two of four moves made, nothing wrong."""
+    return {
+        "response": "<answer>Up, Up</answer>",
+        "stop_reason": "stop",
+        "sections": {"observation": "{player_position: (0, 1)}"},
+        "state_text": "{player_position: (0, 1)}",
+        "scores": {},
+        "actions": ["Up", "Up"],
+        "action_effective": True,
+        "parse_error": None,
+        "worker_error": None,
+        "terminated": False,
+        "truncated": False,
+        "optimal_actions_before": 4,
+        "optimal_actions_left": 2,
+        **changes,
+    }
+
+
+def episode_of(*turns, success=False):
+    return {"success": success, "turns": list(turns)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"worker_error": "killed"}, "world failed"),
+        ({"stop_reason": "error"}, "no response"),
+        ({"stop_reason": "length", "parse_error": "no answer"}, "cut off"),
+        ({"parse_error": "no answer", "actions": []}, "out of format"),
+        ({"sections": {"observation": "{player_position: (0, 2)}"}, "terminated": True}, "saw wrongly"),
+        ({"scores": {"observation": 0.5}, "terminated": True}, "saw wrongly"),
+        ({"terminated": True, "optimal_actions_left": None}, "lost"),
+        ({"optimal_actions_left": None}, "became unsolvable"),
+        ({"action_effective": False, "optimal_actions_left": 4}, "no effect"),
+        ({"optimal_actions_left": 4}, "detour"),
+        ({"truncated": True}, "ran out of turns"),
+        ({"optimal_actions_before": None, "optimal_actions_left": None}, "not solved"),
+    ],
+)
+def test_a_failure_is_blamed_on_what_went_wrong_first(changes, kind):
+    assert first_mistake(episode_of(turn_record(**changes))).kind == kind
+
+
+def test_a_judges_score_counts_for_more_than_the_words():
+    other_words = {"sections": {"observation": "The player is in row 0."}, "scores": {"observation": 1.0}}
+    assert first_mistake(episode_of(turn_record(**other_words, terminated=True))).kind == "lost"
+
+
+def test_the_earlier_mistake_is_blamed_and_a_detour_only_where_nothing_else_is():
+    detour, lost = turn_record(optimal_actions_left=4), turn_record(terminated=True)
+    assert (first_mistake(episode_of(detour, lost)).kind, first_mistake(episode_of(detour, lost)).turn) == ("lost", 1)
+    cut = turn_record(stop_reason="length")
+    assert first_mistake(episode_of(turn_record(), cut, lost)).turn == 1
+    assert first_mistake(episode_of(detour, turn_record())).detail == "2 more actions than needed."
+    assert first_mistake(episode_of(lost, success=True)) is None
+
+
+def failing(seed):
+    """An episode that jumps at nothing: out of the format in every turn."""
+    return play(seed, rewrite=lambda _: "hm")
+
+
+def test_all_failures_are_shown_first_however_few_episodes_fit(tmp_path):
+    writer = RunWriter(tmp_path)
+    writer.config({})
+    write_evaluation(writer, "before", 0, [play(seed) if seed == 1 else failing(seed) for seed in range(6)])
+    write_evaluation(writer, "after", 5, [failing(seed) if seed in (2, 5) else play(seed) for seed in range(6)])
+    before, after = payload(build_report(tmp_path, max_episodes=3).read_text(encoding="utf-8"))["labels"]
+    assert [episode["seed"] for episode in after["episodes"]] == [2, 5, 0]
+    assert [episode["success"] for episode in after["episodes"]] == [False, False, True]
+    # What failed after comes first before, too, so that the two can lie beside each other
+    assert [episode["seed"] for episode in before["episodes"]] == [2, 5, 0]
+    assert (before["num_failed"], after["num_failed"], after["num_recorded"]) == (5, 2, 6)
+    assert after["episodes"][0]["mistake"]["kind"] == "out of format"
+
+
+def test_training_episodes_are_shown_with_their_credit_and_first_observations_with_a_verdict(tmp_path):
+    writer = write_run(tmp_path)
+    episode = play(3)
+    credit = {"advantage": -0.5, "value": 6.25}
+    writer.trajectories(training_label(10), [episode], [[TurnNotes(credit=credit) for _ in episode.turns]])
+    writer.trajectories(training_label(2), [episode])
+    labels = payload(build_report(tmp_path).read_text(encoding="utf-8"))["labels"]
+    assert [label["label"] for label in labels] == ["before", "after", "training 2", "training 10"]
+    turn = labels[-1]["episodes"][0]["turns"][0]
+    assert turn["credit"] == credit
+    assert turn["claims"]["observation"]["verdict"] == "same"
+    assert labels[-1]["beside"] == "before"
+
+
+def test_two_runs_lie_beside_each_other(tmp_path):
+    write_run(tmp_path / "one")
+    write_run(tmp_path / "two", num_iterations=3)
+    path = build_report(tmp_path / "one", beside=tmp_path / "two")
+    assert path == tmp_path / "one" / "report_beside_two.html"
+    html = path.read_text(encoding="utf-8")
+    labels = {label["label"]: label["beside"] for label in payload(html)["labels"]}
+    assert labels == {
+        "one · before": None,
+        "one · after": "one · before",
+        "two · before": "one · before",
+        **{"two · after": "one · after"},
+    }
+    curves = [len(panel["curves"]) for panel in payload(html)["panels"]]
+    assert curves and set(curves) == {2}
+    assert "Paired on 4 recorded levels: 0 solved only two, 0 only one, 4 both times" in html
+
+
+def test_a_live_page_reads_its_file_again_and_a_finished_one_does_not(tmp_path):
+    write_run(tmp_path)
+    live = build_report(tmp_path, reload_s=20).read_text(encoding="utf-8")
+    assert payload(live)["reload_s"] == 20 and "live: read again every 20 s" in live
+    assert payload(build_report(tmp_path).read_text(encoding="utf-8"))["reload_s"] is None
+
+
+def test_ticks_close_to_each_other_are_told_apart_and_iterations_are_whole():
+    assert tick_labels([0.9999, 1.0, 1.0001]) == ["0.9999", "1.0000", "1.0001"]
+    assert tick_labels([0.5, 1.0]) == ["0.5", "1"]
+    assert iteration_ticks(0, 3) == [0, 1, 2, 3]
+
+
+def test_success_stands_beside_the_label_where_a_phone_still_shows_it(tmp_path):
+    write_run(tmp_path)
+    header = re.search(r"<thead><tr>(.*?)</tr>", build_report(tmp_path).read_text(encoding="utf-8"))[1]
+    assert header.startswith("<th>label</th><th>success</th>")

@@ -12,15 +12,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
-from agents.hf.sampler import SamplingConfig
+from agents.hf.agent import load_checkpoint
+from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import SHORT
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main
 from training.checkpoint import load_checkpoint_state
 from training.config import PPOConfig, WorldSpec
 from training.console import RunConsole
+from training.estimate import estimate
 from training.learner import Learner
+from training.losses import aggregate
 from training.recipes import RECIPES
 from training.run import train
 from training.run_data import RunReader
@@ -154,9 +158,13 @@ def test_a_mix_of_worlds_runs(tiny_directory, tmp_path):
     assert [each["env_id"] for each in RunReader(directory).evaluations()] == [spec.env_id for spec in worlds] * 2
 
 
-def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path):
+BOOTSTRAPPING = ("--advantage.variant", "paper", "--advantage.bootstrap-truncated")
+
+
+@pytest.mark.parametrize("flags", [(), BOOTSTRAPPING], ids=["recipe", "bootstrapping"])
+def test_a_killed_run_goes_on_as_if_it_had_never_stopped(flags, arguments, tmp_path):
     more = ("--num-iterations", "4", "--judge.repetition-penalty", "0.1")
-    straight, killed = (arguments("frozenlake_tiny", name, *more) for name in ("straight", "killed"))
+    straight, killed = ([*arguments("frozenlake_tiny", name, *more), *flags] for name in ("straight", "killed"))
     assert main(straight) == 0
     child = subprocess.run(
         [sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, capture_output=True, text=True, timeout=120
@@ -177,6 +185,8 @@ def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path):
     for first, second in zip(*lines, strict=True):
         assert first["reward"] == second["reward"]
         assert first["value_loss"] == second["value_loss"]
+        assert ("turn_end_explained_variance" in first) == bool(flags), "learnt where it is read"
+        assert first.get("turn_end_explained_variance") == second.get("turn_end_explained_variance")
     labels = [line["label"] for line in RunReader(tmp_path / "killed").evaluations()]
     assert labels == ["before", "after"]
 
@@ -218,7 +228,8 @@ def test_a_run_is_never_overwritten(arguments, tmp_path, capsys):
     directory.mkdir()
     (directory / "metrics.jsonl").write_text("")
     assert main(arguments("frozenlake_tiny", "taken")) == 2
-    assert "already holds a run" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "taken already holds a run. Go on with it by adding --resume, or choose another --name." in said
 
 
 @pytest.mark.parametrize(
@@ -240,7 +251,7 @@ def test_mistakes_on_the_command_line_are_explained(words, said, tmp_path, capsy
 def test_settings_that_cannot_work_are_explained(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["frozenlake_tiny", "--num-groups", "0"])
-    assert "num_groups and group_size must be at least 1." in capsys.readouterr().err
+    assert "--num-groups and --group-size must be at least 1." in capsys.readouterr().err
 
 
 def test_help_lists_recipes_and_commands(capsys):
@@ -290,6 +301,19 @@ def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypa
     assert (directory / "model.safetensors").is_file()
 
 
+def test_a_cold_start_goes_on_from_a_checkpoint(tmp_path):
+    start = CHECKOUT / "training" / "recipes" / "checkpoints" / "frozenlake_tiny"
+    assert main(["cold_start", *short_cold_start(tmp_path), "--cold-start.start-from", str(start)]) == 0
+    before, after = (load_file(each / "model.safetensors") for each in (start, tmp_path / "x_cold_start"))
+    assert before.keys() == after.keys()
+    moved = max(float((after[name] - before[name]).abs().max()) for name in before)
+    assert 0 < moved < 0.01  # four small steps away, not new weights
+    assert (tmp_path / "x_cold_start" / "tokenizer.json").read_bytes() == (start / "tokenizer.json").read_bytes()
+    made_from = json.loads((tmp_path / "x_cold_start" / "provenance.json").read_text())
+    assert made_from["cold_start"]["start_from"] == str(start)
+    assert made_from["started_from"] == json.loads((start / "provenance.json").read_text())
+
+
 def test_a_run_stopped_before_its_first_iteration_keeps_its_cold_start(tmp_path, monkeypatch):
     command = [*short_cold_start(tmp_path), "--model", "None", "--num-eval-episodes", "2", "--num-iterations", "3"]
     command += ["--num-groups", "2", "--group-size", "2", "--ppo.num-minibatches", "1"]
@@ -312,6 +336,106 @@ def test_another_configuration_cannot_go_on_with_a_run(arguments, capsys):
     assert main(arguments("frozenlake_tiny", "run")) == 0
     resumed = [*arguments("frozenlake_tiny", "run", "--num-val-episodes", "3"), "--resume"]
     assert main(resumed) == 0, "how much is measured may change"
-    for setting, value in (("--ppo.learning-rate", "0.5"), ("--num-iterations", "9"), ("--group-size", "4")):
+    for setting, value, own in (("--ppo.learning-rate", "0.5", "0.0001"), ("--group-size", "4", "2")):
         assert main([*arguments("frozenlake_tiny", "run", setting, value), "--resume"]) == 2
-        assert "was started with another configuration" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "was started with another configuration" in said
+        assert f"{setting}: the run has {own}, asked for is {value}" in said
+    assert main([*arguments("frozenlake_tiny", "run"), "--worlds.0.kwargs.max-turns", "7", "--resume"]) == 2
+    assert "--worlds.0.kwargs.max-turns: the run has nothing, asked for is 7" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_with_its_own_options_and_none_need_be_repeated(arguments, tmp_path, capsys, monkeypatch):
+    command = [*arguments("frozenlake_tiny", "run", "--num-iterations", "2"), "--worlds.0.kwargs.max-turns", "2"]
+    update = Learner.update
+
+    def interrupted(self, *args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        return update(self, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Learner, "update", interrupted)
+        assert main(command) == 0
+    assert main(["frozenlake_tiny", "--resume", "--output", str(tmp_path), "--name", "run"]) == 0
+    assert [line["iteration"] for line in metrics_of(tmp_path / "run")] == [0, 1]
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["num_groups"], config["worlds"][0]["kwargs"]["max_turns"]) == (2, 2)
+    assert [each["at"] for each in config["resumed"]] == [1]
+
+
+def test_a_finished_run_can_be_extended(arguments, tmp_path, capsys):
+    """Learning rates that fall follow the longer run's line from there on; what was learnt stays."""
+    command = arguments("frozenlake_tiny", "run", "--num-iterations", "2")
+    assert main(command) == 0
+    first = metrics_of(tmp_path / "run")
+    resume = ["frozenlake_tiny", "--resume", "--output", str(tmp_path), "--name", "run"]
+    assert main(resume) == 0
+    assert "All 2 iterations are done; it is only evaluated again." in capsys.readouterr().out
+    assert main([*resume, "--num-iterations", "4"]) == 0
+    lines = metrics_of(tmp_path / "run")
+    assert [line["iteration"] for line in lines] == [0, 1, 2, 3]
+    assert [line["reward"] for line in lines[:2]] == [line["reward"] for line in first]
+    assert [each["label"] for each in RunReader(tmp_path / "run").evaluations()] == ["before", "after"]
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["num_iterations"] == 4
+    assert config["resumed"][-1]["changes"] == {"num_iterations": [2, 4]}
+    state = load_checkpoint_state(tmp_path / "run" / "latest")
+    # The last iteration's, of a line from 1e-4 to a tenth of it over four: 0.1 + 0.9 * (1 - 3/4)
+    adamw = state["learner"]["policy_optimizer"]["adamw"]
+    assert adamw["param_groups"][0]["lr"] == pytest.approx(1e-4 * (0.1 + 0.9 * 0.25))
+    assert main([*resume, "--num-iterations", "3"]) == 2
+    assert "--num-iterations 3: the run has done 4 already." in capsys.readouterr().err
+
+
+def test_gradients_that_stay_infinite_stop_a_run_with_finite_weights_on_disk(arguments, tmp_path, monkeypatch, capsys):
+    def exploding(*args):
+        advantages_BT, *rest = estimate(*args)
+        return torch.full_like(advantages_BT, torch.inf), *rest
+
+    monkeypatch.setattr("training.trainer.estimate", exploding)
+    more = ("--num-iterations", "9", "--checkpoint-every", "0", "--ppo.max-nonfinite-steps", "3")
+    assert main(arguments("frozenlake_tiny", "run", *more)) == 1
+    shown = capsys.readouterr().err
+    assert "those of the policy had norm nan in 3 steps in a row" in shown
+    assert "Lower the learning rate" in shown
+    model = tmp_path / "run" / "latest" / "model"
+    assert f"This was iteration 2; to train on with other settings, start a new run with --model {model}" in shown
+    assert load_checkpoint_state(tmp_path / "run" / "latest")["learner"]["num_updates"] == 0
+    lines = metrics_of(tmp_path / "run")
+    assert [(line["skipped_steps"], line["grad_norm"]) for line in lines] == [(1, None)] * 2
+    loaded, _ = load_checkpoint(model)
+    assert all(torch.isfinite(weight).all() for weight in loaded.parameters())
+    monkeypatch.undo()
+    assert main(arguments("frozenlake_tiny", "again", "--model", str(model))) == 0
+
+
+def test_gradients_that_stay_infinite_stop_a_cold_start_with_finite_weights_on_disk(tmp_path, monkeypatch, capsys):
+    losses = iter([1.0, torch.nan, 1.0, torch.nan, torch.nan])
+
+    def exploding(*args, **kwargs):
+        return next(losses) * aggregate(*args, **kwargs)
+
+    monkeypatch.setattr("training.supervised.aggregate", exploding)
+    more = ["--cold-start.max-nonfinite-steps", "2", "--cold-start.num-steps", "9"]
+    assert main(["cold_start", *short_cold_start(tmp_path), *more]) == 1
+    shown = capsys.readouterr().err
+    assert "those of the cold start had norm nan in 2 steps in a row" in shown
+    directory = tmp_path / "x_cold_start"
+    assert f"ended after 4 of 10 steps; what it had learnt is in {directory}" in shown
+    assert json.loads((directory / "provenance.json").read_text())["num_steps_done"] == 4
+    loaded, _ = load_checkpoint(directory)
+    assert all(torch.isfinite(weight).all() for weight in loaded.parameters())
+
+
+def test_a_run_goes_on_on_another_kind_of_device(arguments, tmp_path, capsys):
+    command = arguments("frozenlake_tiny", "moved")
+    assert main(command) == 0
+    path = tmp_path / "moved" / "latest" / "state.pt"
+    state = torch.load(path, weights_only=True)
+    assert state["sampler_rng"]["device"] == "cpu"
+    state["sampler_rng"] = {"device": "cuda", "state": torch.zeros(16, dtype=torch.uint8)}  # as CUDA's are
+    torch.save(state | {"iteration": 0}, path)
+    capsys.readouterr()
+    assert main([*command, "--resume"]) == 0
+    assert "The run was on cuda and goes on on cpu" in capsys.readouterr().out
+    assert [line["iteration"] for line in metrics_of(tmp_path / "moved")] == [0]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from training.episode_record import episode_keys
+from training.episode_record import TurnNotes, episode_keys
 from training.json_lines import BrokenRunDataError, MissingRunDataError, RunExistsError, to_json
-from training.run_data import RunReader, RunWriter, slug
+from training.run_data import RunReader, RunWriter, slug, training_label
 from vlm_envs.trajectory import Trajectory, Turn
 
 RED = np.full((4, 6, 3), (200, 30, 30), np.uint8)
@@ -26,6 +26,7 @@ def turn(text: str = "look", response: str = "<answer>Up</answer>", **changes: o
         "terminated": False,
         "truncated": False,
         "state": {"player_position": (0, 1)},
+        "state_text": "{player_position: (0, 1)}",
         "info": {
             "success": False,
             "state": {"player_position": (1, 1)},
@@ -69,26 +70,33 @@ def test_lines_come_back_in_order_and_numbers_that_are_not_finite_become_null(wr
 
 
 def test_an_episode_keeps_what_was_seen_said_and_true(writer):
-    writer.trajectories("Iteration 20", [trajectory()], [[{"grounding": 0.5}, {"grounding": 0.0}]])
+    writer.trajectories("Iteration 20", [trajectory()], [[TurnNotes(shaping={"grounding": 0.5}), TurnNotes()]])
     [episode] = RunReader(writer.directory).trajectories("Iteration 20")
     first, second = episode["turns"]
     assert (episode["seed"], episode["policy_version"], episode["success"]) == (7, 3, False)
     assert episode["total_reward"] == pytest.approx(0.8)
     assert first["state"] == {"player_position": [0, 1]}
-    # The world writes states as dictionaries, so the first state's words follow from the typed state
     assert first["state_text"] == "{player_position: (0, 1)}"
-    assert first["state_text_after"] == second["state_text"] == "{player_position: (1, 1)}"
+    assert first["state_text_after"] == "{player_position: (1, 1)}"
     assert first["shaping"] == {"grounding": 0.5}
     assert (first["actions"], first["optimal_actions_left"]) == (["Up"], 2)
     assert first["images"] == second["images"] != episode["final"]["images"]
 
 
-def test_the_first_state_text_is_left_open_when_the_world_uses_other_words(writer):
+def test_the_first_state_is_kept_in_the_words_of_every_representation(writer):
     info = {"success": False, "state": {"player_position": (1, 1)}, "state_text": "the goal is above"}
-    writer.trajectories("before", [trajectory(turn(info=info))])
+    writer.trajectories("before", [trajectory(turn(info=info, state_text="the goal is to the left"))])
     [episode] = RunReader(writer.directory).trajectories("before")
-    assert episode["turns"][0]["state_text"] is None
+    assert episode["turns"][0]["state_text"] == "the goal is to the left"
     assert episode["turns"][0]["state_text_after"] == "the goal is above"
+
+
+def test_episodes_of_training_iterations_are_dropped_from_where_a_run_goes_on(writer):
+    for iteration in (0, 2, 10):
+        writer.trajectories(training_label(iteration), [trajectory()])
+    assert RunReader(writer.directory).trajectory_labels() == ["training 0", "training 2", "training 10"]
+    RunWriter(writer.directory, resume_from_iteration=2)
+    assert RunReader(writer.directory).trajectory_labels() == ["training 0"]
 
 
 def test_a_picture_is_stored_once_under_the_hash_of_its_file(writer):
@@ -180,8 +188,8 @@ def test_misuse_says_what_to_do(writer, tmp_path):
         RunReader(writer.directory).trajectories("befor")
     with pytest.raises(BrokenRunDataError, match="64 hexadecimal"):
         RunReader(writer.directory).image("../../secret")
-    with pytest.raises(ValueError, match="one mapping for each of the 2 turns of episode 0; got 1"):
-        writer.trajectories("x", [trajectory()], [[{}]])
+    with pytest.raises(ValueError, match="one entry for each of the 2 turns of episode 0; got 1"):
+        writer.trajectories("x", [trajectory()], [[TurnNotes()]])
     with pytest.raises(TypeError, match="type object"):
         to_json({"a": object()})
 

@@ -47,8 +47,8 @@ def qualities(teacher, trajectories):
 
 
 def test_a_checkpoint_pays_for_reasoning(tiny_directory, trajectories):
-    plain = TurnScorer(argos(), {WORLD.env_id: "natural_language"}).score(trajectories)
-    scored = TurnScorer(argos(likelihood=tiny_directory), {WORLD.env_id: "natural_language"}).score(trajectories)
+    plain = TurnScorer(argos()).score(trajectories)
+    scored = TurnScorer(argos(likelihood=tiny_directory)).score(trajectories)
     expected = list(qualities(HFLikelihood.from_pretrained(tiny_directory), trajectories))
     assert all(0.0 < quality < 0.5 for quality in expected), "an untrained teacher is not convinced"
     for before, after, quality in zip(plain, scored, expected, strict=True):

@@ -6,6 +6,7 @@ It stands in a module of its own because process workers import it by name.
 from __future__ import annotations
 
 import os
+import signal
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -108,7 +109,7 @@ class CorridorTask(Task[CorridorState, int]):
 class CorridorWorld(World[CorridorState, int]):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(CorridorDynamics(), CorridorView(), CorridorTask(), **kwargs)
-        self._make_observation_space((CELL_PX, NUM_CELLS * CELL_PX, 3))
+        self.set_picture_shape((CELL_PX, NUM_CELLS * CELL_PX, 3))
 
 
 class FaultyWorld(CorridorWorld):
@@ -139,6 +140,21 @@ class FaultyWorld(CorridorWorld):
         observation, *rest, info = super().step(action)
         observation["text"] += f"\nheard: {action}"
         return observation, *rest, info
+
+
+class DeadlyWorld(CorridorWorld):
+    """Kills its process when it is reset with one of these seeds; only the first time if there is a file to note it."""
+
+    def __init__(self, *, deadly_seeds: tuple[int, ...] = (), noted_in: str = "", **kwargs: Any) -> None:
+        self.deadly_seeds, self.noted_in = deadly_seeds, noted_in
+        super().__init__(**kwargs)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        if seed in self.deadly_seeds and not (self.noted_in and os.path.exists(self.noted_in)):
+            if self.noted_in:
+                open(self.noted_in, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().reset(seed=seed, options=options)
 
 
 class Unmakable(CorridorWorld):

@@ -72,7 +72,7 @@ def test_equality_repr_and_copies() -> None:
 
 def test_no_array_form() -> None:
     space = FreeText()
-    assert space.shape is None
+    assert not space.shape and repr(space.shape) == "None"
     assert not space.is_np_flattenable
     assert batch_space(space, 3) == gym.spaces.Tuple([space] * 3)
 

@@ -122,7 +122,7 @@ def build(
     **kwargs: Any,
 ) -> World[CorridorState, int]:
     world = World(dynamics(), view(), task(), **kwargs)
-    world._make_observation_space((2, 80, 3))
+    world.set_picture_shape((2, 80, 3))
     return world
 
 

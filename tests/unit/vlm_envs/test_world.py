@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.vlm_envs.corridor import CorridorWorld
+from tests.unit.vlm_envs.corridor import CorridorDynamics, CorridorTask, CorridorView, CorridorWorld
 from vlm_envs import make
 from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
+from vlm_envs.formats import FORMATS
+from vlm_envs.world import World
 
 FAR = {"level": "10 16"}  # six cells to the right
 
@@ -20,6 +22,29 @@ def world(**kwargs: Any) -> CorridorWorld:
 
 def say(actions: str) -> str:
     return f"<answer>{actions}</answer>"
+
+
+class PlainTask(CorridorTask):
+    representations = ("structured",)
+    representation_help = {"structured": "Write a dictionary."}  # noqa: RUF012
+    formats = {"free_think": FORMATS["free_think"]}  # noqa: RUF012
+
+
+def test_a_world_with_one_representation_and_one_strategy_is_made_without_naming_them() -> None:
+    plain: World[Any, Any] = World(CorridorDynamics(), CorridorView(), PlainTask())
+    assert (plain.representation, plain.prompt_format) == ("structured", "free_think")
+    usual = CorridorWorld()
+    assert (usual.representation, usual.prompt_format) == ("natural_language", "grounding_worldmodeling")
+    with pytest.raises(ConfigError, match="representation must be one of 'structured'; got 'symbolic'"):
+        World(CorridorDynamics(), CorridorView(), PlainTask(), representation="symbolic")
+
+
+def test_judges_find_representation_and_strategy_in_every_info() -> None:
+    corridor = world(representation="symbolic")
+    _, info = corridor.reset(options=FAR)
+    *_, after = corridor.step("nonsense")
+    for each in (info, after):
+        assert (each["representation"], each["prompt_format"]) == ("symbolic", "no_think")
 
 
 # --- Actions and limits -----------------------------------------------------------------------------
@@ -73,6 +98,24 @@ def test_an_effective_action_is_told_from_a_blocked_one() -> None:
     corridor.reset(options={"level": "0 5"})
     *_, info = corridor.step(say("Left"))
     assert (info["action_effective"], info["format_correct"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("Right, Right", "Done: Right, Right."),
+        ("Left", "No effect: Left."),
+        ("Left, Left", "No effect: Left, Left."),
+        ("Left, Right, Left", "Done: Left (no effect), Right, Left."),
+        ("Right, Left, Left", "Done: Right, Left, Left (no effect)."),
+    ],
+)
+def test_what_had_no_effect_is_not_told_as_done(answer: str, told: str) -> None:
+    """VAGEN's Navigation tells whether an action was carried out successfully; here every action is told apart."""
+    corridor = world()
+    corridor.reset(options={"level": "0 5"})
+    observation, *_ = corridor.step(say(answer))
+    assert observation["text"] == f"{told}\nTurn 2 of 3."
     *_, info = corridor.step(say("Left, Right"))
     assert info["action_effective"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from vlm_envs.errors import require_choice
+from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.inquiries.datasets.gqa import gqa
 from vlm_envs.inquiries.datasets.hrbench import hrbench
 from vlm_envs.inquiries.datasets.sharing import shared
@@ -15,7 +15,7 @@ from vlm_envs.inquiries.datasets.treevgr import treevgr
 from vlm_envs.inquiries.datasets.vsr import vsr
 from vlm_envs.inquiries.datasets.vstar import vstar
 
-DATASETS: Mapping[str, Callable[[str | Path], DatasetSource]] = {
+DATASETS: Mapping[str, Callable[..., DatasetSource]] = {
     "vstar": vstar,
     "hrbench": hrbench,
     "vsr": vsr,
@@ -25,19 +25,31 @@ DATASETS: Mapping[str, Callable[[str | Path], DatasetSource]] = {
 }
 """Every data set by the name that ids of its samples begin with."""
 
+DIVIDED = ("vstar", "hrbench", "treevgr")
+"""Those whose files say nothing of splits: a benchmark is all `test`, others are divided by a hash."""
 
-def dataset_source(kind: str, folder: str | Path) -> DatasetSource:
+
+def dataset_source(kind: str, folder: str | Path, *, is_benchmark: bool | None = None) -> DatasetSource:
     """Returns the samples of a user's copy of a data set.
 
     Args:
         kind: A key of `DATASETS`.
         folder: Where the copy lies; its module says how it is laid out.
+        is_benchmark: Whether all of it is in the split `test`; False divides it by a hash of its images, so that one
+            can train on it. None for what it was published as: `vstar` and `hrbench` are benchmarks, `treevgr` is not.
 
     Raises:
-        ConfigError: If there is no such data set, the folder holds none, or a row of it is broken.
+        ConfigError: If there is no such data set, the folder holds none, or a row of it is broken; if `is_benchmark`
+            is given for one with splits of its own.
     """
     load = DATASETS[require_choice("data set", kind, DATASETS)]
-    return shared(kind, folder, lambda: load(folder))
+    if is_benchmark is None:
+        return shared(kind, folder, lambda: load(folder))
+    if kind not in DIVIDED:
+        raise ConfigError(
+            f"{kind!r} has splits of its own, by its files; got is_benchmark={is_benchmark}. Leave is_benchmark out."
+        )
+    return shared(kind, folder, lambda: load(folder, is_benchmark=is_benchmark), is_benchmark)
 
 
 __all__ = ["DATASETS", "DatasetSource", "dataset_source"]

@@ -5,7 +5,9 @@ Layout: files such as `train_balanced_questions.json`, `val_balanced_questions.j
 `answer`, `fullAnswer`, `types` (with `structural`) and `annotations` (from words to numbers of things);
 `train_sceneGraphs.json` and `val_sceneGraphs.json`, each an object from an image's number to its `objects` with `name`,
 `x`, `y`, `w`, `h`; a folder `images` with `<imageId>.jpg`. Scene graphs may be missing, then there is no evidence. A
-file's name tells its split: train, val, or test for `testdev`; files without answers are left out.
+file's name tells its split: train, val, or test for `testdev`; files without answers are left out. The download holds
+each split twice, balanced and whole (`val_all_questions.json`); where the balanced file is there, it is the split,
+since scores are given on it and the other holds its questions again.
 
 Its near million balanced training questions take about a minute and five gigabytes of memory, by a run on a tenth as
 many made up ones.
@@ -56,7 +58,7 @@ def gqa(folder: str | Path) -> DatasetSource:
     """
     root = folder_root(folder, _EXPECTED)
     found = root.names(".json")
-    names = [name for name in found if name.endswith(_QUESTIONS) and name.startswith(tuple(_SPLITS))]
+    names = [name for start in _SPLITS for name in _of_split(found, start)]
     if not names:
         raise ConfigError(f"{folder} holds no questions. Expected {_EXPECTED}.")
     graphs: dict[str, Any] = {}
@@ -64,6 +66,13 @@ def gqa(folder: str | Path) -> DatasetSource:
         if name in found:
             graphs.update(objects(read_json_file(root, name), name))
     return DatasetSource(NAME, (entry for name in names for entry in _entries(root, str(folder), name, graphs)))
+
+
+def _of_split(found: list[str], start: str) -> list[str]:
+    """Returns the files of questions of a split: the balanced one, or all there are."""
+    names = [name for name in found if name.startswith(start) and name.endswith(_QUESTIONS)]
+    balanced = f"{start}balanced{_QUESTIONS}"
+    return [balanced] if balanced in names else names
 
 
 def _entries(root: FileRoot, folder: str, name: str, graphs: Graphs) -> Iterator[Entry]:

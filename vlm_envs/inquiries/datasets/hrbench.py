@@ -2,7 +2,8 @@
 
 Layout: tables such as `hr_bench_4k.tsv`, tab-separated with a line of names: `index`, `question`, `answer` (a letter),
 `category` (`single` or `cross`), `A` to `D`, `cycle_category`, `image` (base64). A field that holds tabs, quotes or
-line breaks is quoted as in CSV. Splits are by a hash of the base64 text, so the four turns of a question stay together.
+line breaks is quoted as in CSV. All of it is one evaluation set, so it is all `test`; if it is told to be no benchmark,
+it is divided by a hash of the base64 text, and the four turns of a question stay together.
 Tables have gigabytes: they are read once from end to end, images stay where they are.
 
 Not run on the original data here.
@@ -21,7 +22,7 @@ from vlm_envs.answers import AnswerKey
 from vlm_envs.errors import ConfigError
 from vlm_envs.inquiries.datasets.images import StoredImage
 from vlm_envs.inquiries.datasets.rows import Row, broken, category
-from vlm_envs.inquiries.datasets.table import DatasetSource, Entry, content_split, folder_root
+from vlm_envs.inquiries.datasets.table import DatasetSource, Entry, benchmark_split, folder_root
 from vlm_envs.tools.files import MAX_FILE_BYTES, FileRoot
 
 NAME = "hrbench"
@@ -30,11 +31,12 @@ _NEEDED = ("index", "question", "answer", "category", *LETTERS, "image")
 _EXPECTED = "a folder with hr_bench_4k.tsv or hr_bench_8k.tsv"
 
 
-def hrbench(folder: str | Path) -> DatasetSource:
+def hrbench(folder: str | Path, *, is_benchmark: bool = True) -> DatasetSource:
     """Returns a user's copy of HR-Bench, all tables of a folder together.
 
     Args:
         folder: The one with the `.tsv` files.
+        is_benchmark: Whether all of it is `test`.
 
     Raises:
         ConfigError: If it is none, or a row of a table is broken.
@@ -43,10 +45,10 @@ def hrbench(folder: str | Path) -> DatasetSource:
     names = root.names(".tsv")
     if not names:
         raise ConfigError(f"{folder} holds no table. Expected {_EXPECTED}.")
-    return DatasetSource(NAME, (entry for name in names for entry in _entries(root, str(folder), name)))
+    return DatasetSource(NAME, (entry for name in names for entry in _entries(root, str(folder), name, is_benchmark)))
 
 
-def _entries(root: FileRoot, folder: str, name: str) -> Iterator[Entry]:
+def _entries(root: FileRoot, folder: str, name: str, is_benchmark: bool) -> Iterator[Entry]:
     """Yields the rows of a table. A row's image is its last column, and found by its place in the file."""
     columns: list[str] = []
     for number, start, record in _records(root, name):
@@ -63,7 +65,7 @@ def _entries(root: FileRoot, folder: str, name: str) -> Iterator[Entry]:
             folder=folder, name=name, start=start + len(head) + 1 + quotes, length=len(image) - 2 * quotes
         )
         key = f"{name.removesuffix('.tsv')}/{fields['index']}"
-        split = content_split(hashlib.blake2b(image.strip(b'"'), digest_size=16).hexdigest())
+        split = benchmark_split(is_benchmark, hashlib.blake2b(image.strip(b'"'), digest_size=16).hexdigest())
         yield Entry(key=key, split=split, build=partial(_row, fields, key, where, stored))
 
 

@@ -13,6 +13,7 @@ from vlm_envs.answers import AnswerKind
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
 from vlm_envs.inquiries.datasets.images import StoredExhibit, exhibit
 from vlm_envs.inquiries.datasets.rows import BrokenRowError, LabelledBox, Row
+from vlm_envs.inquiries.datasets.splitting import remedy_of
 from vlm_envs.inquiries.sample import Evidence, Sample
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.tools.coordinates import Box, OriginalPixels
@@ -79,6 +80,14 @@ class DatasetSource:
         """Returns the ids of a split, in the order of the files: for evaluations of all of it."""
         return tuple(f"{self._name}:{key}" for key in self._keys[require_choice("split", split, SPLITS)])
 
+    def sample_at(self, index: int, split: str) -> Sample:
+        """Returns a sample of a split by its place in the files, from 0.
+
+        Raises:
+            ConfigError: If its image is missing or broken.
+        """
+        return self._sample(self._entries[self._keys[require_choice("split", split, SPLITS)][index]])
+
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a sample of a split, each as likely as another.
 
@@ -89,7 +98,9 @@ class DatasetSource:
         keys = self._keys[require_choice("split", split, SPLITS)]
         if not keys:
             filled = ", ".join(f"{name} {len(found)}" for name, found in self._keys.items())
-            raise GenerationError(f"The {self._name} data set has no sample of split {split!r} ({filled}).")
+            raise GenerationError(
+                f"The {self._name} data set has no sample of split {split!r} ({filled}). " + remedy_of(self._name)
+            )
         return self._sample(self._entries[keys[int(rng.integers(len(keys)))]])
 
     def find(self, sample_id: str) -> Sample:
@@ -134,6 +145,11 @@ def folder_root(folder: str | Path, expected: str) -> FileRoot:
         return FileRoot(folder)
     except ConfigError as error:
         raise ConfigError(f"{error} Expected {expected}.") from error
+
+
+def benchmark_split(is_benchmark: bool, *parts: str) -> str:
+    """Returns `test` for an item of a benchmark, which is whole; the split by content where it is told to be none."""
+    return "test" if is_benchmark else content_split(*parts)
 
 
 def content_split(*parts: str) -> str:

@@ -14,16 +14,15 @@ Not run on the original data here.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from vlm_envs.answers import AnswerKey
-from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.errors import ConfigError
 from vlm_envs.inquiries.datasets.images import StoredImage
+from vlm_envs.inquiries.datasets.parquet import table_rows
 from vlm_envs.inquiries.datasets.rows import (
     Fields,
     LabelledBox,
@@ -35,8 +34,7 @@ from vlm_envs.inquiries.datasets.rows import (
     text,
     texts,
 )
-from vlm_envs.inquiries.datasets.table import DatasetSource, Entry, content_split, folder_root
-from vlm_envs.tools.errors import ToolError
+from vlm_envs.inquiries.datasets.table import DatasetSource, Entry, benchmark_split, folder_root
 from vlm_envs.tools.files import FileRoot
 
 NAME = "treevgr"
@@ -45,11 +43,12 @@ _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 _EXPECTED = "a folder with a .parquet or .jsonl table of problem, answer, images and target_instances"
 
 
-def treevgr(folder: str | Path) -> DatasetSource:
+def treevgr(folder: str | Path, *, is_benchmark: bool = False) -> DatasetSource:
     """Returns a user's copy of TreeVGR-RL.
 
     Args:
         folder: The one with the table; the images' paths begin here.
+        is_benchmark: Whether all of it is `test`.
 
     Raises:
         ConfigError: If it is none, or a row is broken.
@@ -59,10 +58,10 @@ def treevgr(folder: str | Path) -> DatasetSource:
     names = [*root.names(".jsonl"), *root.names(".parquet")]
     if not names:
         raise ConfigError(f"{folder} holds no table. Expected {_EXPECTED}.")
-    return DatasetSource(NAME, (entry for name in names for entry in _entries(root, str(folder), name)))
+    return DatasetSource(NAME, (entry for name in names for entry in _entries(root, str(folder), name, is_benchmark)))
 
 
-def _entries(root: FileRoot, folder: str, name: str) -> Iterator[Entry]:
+def _entries(root: FileRoot, folder: str, name: str, is_benchmark: bool) -> Iterator[Entry]:
     rows = _parquet_rows(root, name) if name.endswith(".parquet") else read_json_lines(root, name)
     for number, (where, fields) in enumerate(rows):
         images = texts(fields, "images", where)
@@ -70,23 +69,12 @@ def _entries(root: FileRoot, folder: str, name: str) -> Iterator[Entry]:
             raise broken(where, "one image", images)
         key = f"{name.rsplit('.', 1)[0]}/{number}"
         build = partial(_row, fields, key, where, StoredImage(folder=folder, name=images[0]))
-        yield Entry(key=key, split=content_split(images[0]), build=build)
+        yield Entry(key=key, split=benchmark_split(is_benchmark, images[0]), build=build)
 
 
 def _parquet_rows(root: FileRoot, name: str) -> Iterator[tuple[str, Fields]]:
-    try:
-        pyarrow, parquet = (importlib.import_module(name) for name in ("pyarrow", "pyarrow.parquet"))
-    except ImportError as error:
-        raise EngineUnavailableError(
-            f"Reading {name} needs pyarrow, which cannot be imported ({error}). Install it: "
-            "pip install 'vlm-envs[parquet]'; or write the table as JSON lines."
-        ) from error
-    try:
-        with root.opened(name) as file:
-            table: list[dict[str, Any]] = parquet.read_table(file).to_pylist()
-    except (pyarrow.ArrowInvalid, ToolError) as error:
-        raise ConfigError(f"{name} cannot be read: {error}") from error
-    yield from ((f"{name}, row {number}", fields) for number, fields in enumerate(table))
+    for number, (_, _, fields) in enumerate(table_rows(root, name)):
+        yield f"{name}, row {number}", fields
 
 
 def _row(fields: Fields, key: str, where: str, stored: StoredImage) -> Row:

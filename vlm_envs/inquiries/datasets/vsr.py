@@ -3,7 +3,7 @@
 Layout: `train.jsonl`, `dev.jsonl` and `test.jsonl`, each line with `image` (a file name), `caption`, `label` (0 or 1)
 and `relation`; the images in a folder `images` beside them, or in one of COCO's inside it. The files are the splits.
 
-Not run on the original data here.
+All published statements of both its divisions, random and zero-shot, were read here; the images were not at hand.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Layout: a folder for each kind of question, `direct_attributes` and `relative_position`; in each, for every image such
 as `sa_4690.jpg`, a file `sa_4690.json` with `question`, `options` (the first is the right one), `target_object` (names)
-and `bbox` (x, y, width, height for each name). All of it is one evaluation set; splits are by a hash of the image's
-bytes. The options are shuffled, for each question in its own fixed order.
+and `bbox` (x, y, width, height for each name). All of it is one evaluation set, so it is all `test`; told that it is no
+benchmark, it is divided by a hash of the image's bytes. The options are shuffled, for each question in its own fixed
+order.
 
 Not run on the original data here.
 """
@@ -29,7 +30,7 @@ from vlm_envs.inquiries.datasets.rows import (
     text,
     texts,
 )
-from vlm_envs.inquiries.datasets.table import DatasetSource, Entry, content_split, folder_root, shuffled
+from vlm_envs.inquiries.datasets.table import DatasetSource, Entry, benchmark_split, folder_root, shuffled
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot
 
@@ -39,11 +40,12 @@ _ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".webp")
 _EXPECTED = f"a copy of V*Bench with the folders {' and '.join(KINDS)}"
 
 
-def vstar(folder: str | Path) -> DatasetSource:
+def vstar(folder: str | Path, *, is_benchmark: bool = True) -> DatasetSource:
     """Returns a user's copy of V*Bench.
 
     Args:
         folder: The one with `direct_attributes` and `relative_position`.
+        is_benchmark: Whether all of it is `test`.
 
     Raises:
         ConfigError: If it is none, or a file of it is broken.
@@ -52,10 +54,10 @@ def vstar(folder: str | Path) -> DatasetSource:
     kinds = [kind for kind in KINDS if (Path(folder) / kind).is_dir()]
     if not kinds:
         raise ConfigError(f"{folder} holds no questions of V*Bench. Expected {_EXPECTED}.")
-    return DatasetSource(NAME, (entry for kind in kinds for entry in _entries(root, Path(folder), kind)))
+    return DatasetSource(NAME, (entry for kind in kinds for entry in _entries(root, Path(folder), kind, is_benchmark)))
 
 
-def _entries(root: FileRoot, folder: Path, kind: str) -> Iterator[Entry]:
+def _entries(root: FileRoot, folder: Path, kind: str, is_benchmark: bool) -> Iterator[Entry]:
     for name in FileRoot(folder / kind).names(".json"):
         path = f"{kind}/{name}"
         stem = path.removesuffix(".json")
@@ -64,13 +66,15 @@ def _entries(root: FileRoot, folder: Path, kind: str) -> Iterator[Entry]:
             raise broken(path, f"an image {stem}.jpg beside it", "none")
         stored = StoredImage(folder=str(folder), name=image)
         yield Entry(
-            key=stem, split=_split(stored, path), build=partial(_row, objects(read_json_file(root, path), path), stored)
+            key=stem,
+            split=_split(stored, path, is_benchmark),
+            build=partial(_row, objects(read_json_file(root, path), path), stored),
         )
 
 
-def _split(stored: StoredImage, where: str) -> str:
+def _split(stored: StoredImage, where: str, is_benchmark: bool) -> str:
     try:
-        return content_split(stored.read().hex())
+        return benchmark_split(is_benchmark, "" if is_benchmark else stored.read().hex())
     except ToolError as error:
         raise ConfigError(f"{where}: {error}") from error
 

@@ -1,35 +1,60 @@
-"""Judged responses from a user's local copy of public data; nothing is downloaded.
+"""Judged responses from a user's local copy of public data, or from pairs of one's own; nothing is downloaded.
 
 | kind | file in the folder | what a row has |
 |---|---|---|
-| `vl_rewardbench` | `vl_rewardbench.jsonl` | `id`, `query`, `response` (two), `image`, `human_ranking` |
-| `llava_critic` | `llava_critic.json` | `id`, `image`, `conversations` of a comparison and its verdict |
-| `mm_ifeval` | `mm_ifeval.jsonl` | `id`, `image`, `question`, `constraints`, and a model's `prediction` |
-| `armbench_vl` | `armbench_vl.jsonl` | `id`, `track`, `question`, `responses`, `answer`, `image` or `document` |
+| `vl_rewardbench` | `data/test-*.parquet`, `data.jsonl` | `id`, `query`, `response` (two), `human_ranking`, `image` |
+| `llava_critic` | `pairwise/train-*.parquet` | `id`, `image`, `conversations` of a comparison and its verdict |
+| `mm_ifeval` | | `id`, `image`, `question`, `constraints`, and a model's `prediction` |
+| `armbench_vl` | its three `.jsonl` files | `idx`, `rm_tag`, `question`, `preds`, `gt`, `images` or `doc_id` |
+| `pairs` | | `prompt`, `chosen`, `rejected`, `image` where there is one |
 
-Files end in `.jsonl` (a row a line) or `.json` (a list of rows). An `image` is a file of the folder or base64.
+A file `<kind>.jsonl` (a row a line), `<kind>.json` (a list of rows) or `<kind>.parquet` comes before the files that a
+data set is published in. An `image` is a file of the folder, base64, or in the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from vlm_envs.errors import require_choice
 from vlm_envs.inquiries.datasets.sharing import shared
-from vlm_envs.judging.datasets.armbench import armbench_rows
+from vlm_envs.judging.datasets.armbench import RELEASED, armbench_rows
 from vlm_envs.judging.datasets.constraints import mm_ifeval_rows
-from vlm_envs.judging.datasets.preferences import llava_critic_rows, vl_rewardbench_rows
+from vlm_envs.judging.datasets.preferences import llava_critic_rows, pair_rows, vl_rewardbench_rows
 from vlm_envs.judging.datasets.reading import DataFolder
 from vlm_envs.judging.datasets.rows import JudgedRow, JudgedRows
 
-_KINDS: dict[str, tuple[Callable[[DataFolder], tuple[JudgedRow, ...]], bool]] = {
-    "vl_rewardbench": (vl_rewardbench_rows, True),
-    "llava_critic": (llava_critic_rows, False),
-    "mm_ifeval": (mm_ifeval_rows, True),
-    "armbench_vl": (armbench_rows, True),
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """How a data set is read.
+
+    Attributes:
+        read: Reads its rows.
+        is_benchmark: Whether it was published to measure with, not to train on.
+        published: Patterns of the files it was published in.
+    """
+
+    read: Callable[[DataFolder], tuple[JudgedRow, ...]]
+    is_benchmark: bool
+    published: tuple[str, ...] = ()
+
+
+_KINDS = {
+    "vl_rewardbench": _Kind(
+        read=vl_rewardbench_rows,
+        is_benchmark=True,
+        published=("data/test-*.parquet", "test-*.parquet", "data.jsonl"),
+    ),
+    "llava_critic": _Kind(
+        read=llava_critic_rows, is_benchmark=False, published=("pairwise/train-*.parquet", "train-*.parquet")
+    ),
+    "mm_ifeval": _Kind(read=mm_ifeval_rows, is_benchmark=True),
+    "armbench_vl": _Kind(read=armbench_rows, is_benchmark=True, published=(RELEASED,)),
+    "pairs": _Kind(read=pair_rows, is_benchmark=False),
 }
-"""What reads the rows of each kind, and whether it is a benchmark."""
 
 DATASETS = tuple(_KINDS)
 
@@ -43,8 +68,9 @@ def judging_dataset(
         kind: One of `DATASETS`.
         folder: Where the copy is.
         reverse_order: Whether the candidates come in the opposite order.
-        is_benchmark: Whether all rows are in the split `test`, as is the default for all but `llava_critic`; other
-            rows are split by a hash of their picture, or of their text where they have none.
+        is_benchmark: Whether all rows are in the split `test`; False divides them by a hash of their picture, or of
+            their text where they have none, so that one can train on them. None for what the data set is: all but
+            `llava_critic` and `pairs` are benchmarks.
 
     Returns:
         A source of its rows.
@@ -52,15 +78,15 @@ def judging_dataset(
     Raises:
         ConfigError: If there is no such kind, folder or file, or a row is broken; it names file and row.
     """
-    read, is_one = _KINDS[require_choice("kind", kind, DATASETS)]
+    known = _KINDS[require_choice("kind", kind, DATASETS)]
 
     def load() -> JudgedRows:
-        data = DataFolder(folder, kind)
+        data = DataFolder(folder, kind, known.published)
         return JudgedRows(
             data=data,
-            rows=read(data),
+            rows=known.read(data),
             reverse_order=reverse_order,
-            is_benchmark=is_one if is_benchmark is None else is_benchmark,
+            is_benchmark=known.is_benchmark if is_benchmark is None else is_benchmark,
         )
 
     return shared(kind, folder, load, reverse_order, is_benchmark)

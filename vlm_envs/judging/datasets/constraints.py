@@ -6,17 +6,22 @@ import json
 from typing import Any
 
 from vlm_envs.errors import ConfigError
+from vlm_envs.judging.datasets.preferences import without_marks
 from vlm_envs.judging.datasets.reading import DataFolder, Row
 from vlm_envs.judging.datasets.rows import JudgedRow
 from vlm_envs.tools.arguments import BaseModel
 from vlm_envs.tools.instructions import MM_IFENGINE, Checker, Constraint, checker_named
 
+_IMAGES = ("image", "image_path")
+
 
 def mm_ifeval_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     """Returns the predictions on MM-IFEval that rules can judge, one response each.
 
-    Fields: `id`, `question`, `constraints`, `image`, and `prediction`, the response of the model that was run on it
-    (MM-IFEval itself has none; evaluation tools add that column). A constraint is `{"key", "value", "judge"}` with
+    Fields: `id`, `question` (the whole prompt, as in the table of VLMEvalKit) or `instruction` (as in MM-IFEngine's own
+    files, to which the constraints' texts are added as its evaluation adds them), `constraints` (a list, or a text that
+    is JSON of one), `image` or `image_path`, and `prediction`, the response of the model that was run on it (MM-IFEval
+    itself has none; evaluation tools add that column). A constraint is `{"key", "value", "judge"}` with
     `judge` such as `{"method": "rule_based", "verify_funcs": [{"func": …, "params": […]}]}`. Rows with a constraint
     that only a model can judge are left out, as are those of other `tag`s than `C-Level` and of other `infer_type`s
     than `main`. Right is what passes every check in the definition of MM-IFEngine. Not run on the original data here.
@@ -26,7 +31,7 @@ def mm_ifeval_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     """
     rows = tuple(found for row in data.rows() if (found := _checked_row(row)) is not None)
     if not rows:
-        raise ConfigError(f"{data.file} has no row whose constraints are all 'rule_based'.")
+        raise ConfigError(f"{data.files[0]} has no row whose constraints are all 'rule_based'.")
     return rows
 
 
@@ -41,18 +46,26 @@ def _checked_row(row: Row) -> JudgedRow | None:
             "the field 'prediction' is missing: run a model on MM-IFEval and add its response to each row."
         )
     constraints = [_constraint(row, call) for item in listed for call in item["judge"].get("verify_funcs", [])]
-    response = row.text("prediction")
+    response = row.get("prediction", str)
     failed = [item for item in constraints if not item.check(response, profile=MM_IFENGINE).passed]
     return JudgedRow(
         where=f"{row.file}, row {row.number}",
         row_id=str(row.get("id", (str, int))),
         track="instruction_following",
         category=f"mm_ifeval_{failed[0].checker if failed else 'right'}",
-        request=row.text("question"),
+        request=_request(row, listed),
         responses=(response,),
         right=None if failed else 0,
-        image=str(row.values.get("image") or ""),
+        image=row.image(*_IMAGES) if any(row.values.get(name) for name in _IMAGES) else "",
     )
+
+
+def _request(row: Row, constraints: list[dict[str, Any]]) -> str:
+    """Returns the whole prompt; where a row holds it in parts, the instruction and what each constraint says."""
+    if "question" in row.values or "instruction" not in row.values:
+        return without_marks(row.text("question"))
+    said = [item["value"] for item in constraints if isinstance(item.get("value"), str)]
+    return " ".join((without_marks(row.text("instruction")), *said))
 
 
 def _constraints(row: Row) -> list[dict[str, Any]]:

@@ -1,21 +1,27 @@
-"""Pairs of responses of which people, or a model, preferred one: VL-RewardBench and LLaVA-Critic.
+"""Pairs of responses of which people, or a model, preferred one: VL-RewardBench, LLaVA-Critic, and files of one's own.
 
-Neither was run on the original data here; the layouts are those their papers and releases describe.
+The layouts are those of the data cards and of released readers of them. VL-RewardBench's texts were read whole here
+(all 1,250 rows, as R1-Reward's repository holds them); its pictures and LLaVA-Critic's rows were not at hand.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import PurePosixPath
 
-from vlm_envs.judging.datasets.reading import DataFolder, Row
+from vlm_envs.judging.datasets.reading import DataFolder, Row, StoredPicture, is_file_name
 from vlm_envs.judging.datasets.rows import JudgedRow
 
 _GROUPS = {
-    "hallucination": ("povid", "rlhf-v", "rlaif-v", "rlhf_v", "rlaif_v"),
-    "reasoning": ("mathverse", "mmmu"),
+    "hallucination": ("povid", "hallucination", "rlhf", "rlaif"),
+    "reasoning": ("reasoning", "mathverse", "mmmu"),
     "general": ("wildvision", "vlfeedback"),
 }
-"""Groups of VL-RewardBench by what a row's origin, or else its id, contains."""
+"""Groups of VL-RewardBench by how its subsets, the folders of their pictures and the ids of their rows begin."""
+
+_REST = "general"
+"""Where rows belong whose id begins otherwise (`jailbreak-…`, `svit-…`): all are VLFeedback's, as the released `cal.py`
+has it."""
 
 _COMPARISON = re.compile(
     r"Question:\s*\[(?P<question>.*)\]\s*"
@@ -31,9 +37,11 @@ _SECOND = re.compile(_PREFERRED.format("second|2nd", 2), re.IGNORECASE)
 def vl_rewardbench_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     """Returns the rows of VL-RewardBench.
 
-    Fields: `id`, `query`, `response` (two texts), `human_ranking` (the rank of each, 0 for the better one), `image`
-    (a file or base64), and where there is one `query_source`, by which rows are grouped. Not run on the original data
-    here.
+    Fields: `id`, `query`, `response` (two texts), `human_ranking` (the rank of each, 0 for the better one), and `image`
+    (in the published table; a file or base64 in JSON) or `image_path` (a file). In place of `query`, `response` and
+    `human_ranking` there may be `prompt`, `chosen` and `rejected`, as R1-Reward's `data.jsonl` has them. All other
+    fields (`query_source`, `models`, `judge`, `rationale`, `ground_truth`) are ignored, but for `query_source` where
+    neither the picture's path nor the id tells a row's group.
 
     Raises:
         ConfigError: If a row is broken.
@@ -41,34 +49,83 @@ def vl_rewardbench_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     return tuple(_ranked_row(row) for row in data.rows())
 
 
+def pair_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
+    """Returns pairs of one's own, in the layout of preference data sets.
+
+    Fields: `prompt`, `chosen`, `rejected`, texts each; `image` (a file, base64, or in a table) where there is a
+    picture; `id`, by default the row's number.
+
+    Raises:
+        ConfigError: If a row is broken.
+    """
+    return tuple(_preferred_row(row, "pairs", _image(row) if _has_image(row) else "") for row in data.rows())
+
+
 def _ranked_row(row: Row) -> JudgedRow:
-    ranking = row.get("human_ranking", list)
+    if "chosen" in row.values:
+        image = _image(row)
+        return _preferred_row(row, f"vl_rewardbench_{_group(row, image)}", image)
+    query, responses, ranking = row.text("query"), row.responses("response", (2,)), row.get("human_ranking", list)
     if ranking not in ([0, 1], [1, 0]):
         raise row.broken(f"'human_ranking' must be [0, 1] or [1, 0], the better response having 0; got {ranking!r}.")
-    row_id = str(row.get("id", (str, int)))
+    image = _image(row)
     return JudgedRow(
         where=f"{row.file}, row {row.number}",
-        row_id=row_id,
+        row_id=str(row.get("id", (str, int))),
         track="fine_grained",
-        category=f"vl_rewardbench_{_group(str(row.values.get('query_source') or row_id))}",
-        request=row.text("query"),
-        responses=row.texts("response", (2,)),
+        category=f"vl_rewardbench_{_group(row, image)}",
+        request=without_marks(query),
+        responses=responses,
         right=ranking.index(0),
-        image=row.text("image"),
+        image=image,
     )
 
 
-def _group(origin: str) -> str:
-    folded = origin.lower()
-    return next((group for group, parts in _GROUPS.items() if any(part in folded for part in parts)), "other")
+def _preferred_row(row: Row, category: str, image: str | StoredPicture) -> JudgedRow:
+    """Returns a pair whose better response is told from the other by the name of its field."""
+    return JudgedRow(
+        where=f"{row.file}, row {row.number}",
+        row_id=str(row.values.get("id", row.number)),
+        track="fine_grained",
+        category=category,
+        request=without_marks(row.text("prompt")),
+        responses=row.distinct((row.text("chosen"), row.text("rejected"))),
+        right=0,
+        image=image,
+    )
+
+
+def _image(row: Row) -> str | StoredPicture:
+    return row.image("image", "image_path")
+
+
+def _has_image(row: Row) -> bool:
+    return any(row.values.get(name) is not None for name in ("image", "image_path"))
+
+
+def without_marks(request: str) -> str:
+    """Returns a request without the marks `<image>` that stand for its picture."""
+    return request.replace("<image>", "").strip()
+
+
+def _group(row: Row, image: str | StoredPicture) -> str:
+    """Returns what a row is about, by its picture's path, or its id, or else where its query is from."""
+    path = image if isinstance(image, str) and is_file_name(image) else ""
+    origins = (*PurePosixPath(path.lower()).parts, str(row.values.get("id", "")).lower())
+    told = str(row.values.get("query_source") or "").lower()
+    for group, names in _GROUPS.items():
+        if any(origin.startswith(names) for origin in origins):
+            return group
+    return next((group for group, names in _GROUPS.items() if any(name in told for name in names)), _REST)
 
 
 def llava_critic_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     """Returns the comparisons of LLaVA-Critic-113k that have a winner.
 
-    Fields: `id`, `image`, `conversations`: what a person says, with `Question: […]`, `The first response: […]` and
-    `The second response: […]`, and the model's verdict in free words. Rows of the other kind (one response, a score)
-    and verdicts that name no winner, or both, are left out. Not run on the original data here.
+    Fields: `id`, `image`, `conversations` (turns with `from` and `value`): what a person says, with `Question: […]`,
+    `The first response: […]` and `The second response: […]`, and the model's verdict in free words; `source` is
+    ignored. Rows of the other kind (one response, a score) and verdicts that name no winner, or both, are left out. Not
+    run on the original data here.
 
     Raises:
         ConfigError: If a row is broken.
@@ -86,21 +143,22 @@ def _compared_row(row: Row) -> JudgedRow | None:
     if match is None or right is None:
         return None
     responses = (match["first"].strip(), match["second"].strip())
-    if not all(responses):
+    if not all(responses) or responses[0] == responses[1]:
         return None
     return JudgedRow(
         where=f"{row.file}, row {row.number}",
         row_id=str(row.get("id", (str, int))),
         track="fine_grained",
         category="llava_critic",
-        request=match["question"].strip(),
+        request=without_marks(match["question"]),
         responses=responses,
         right=right,
-        image=row.text("image"),
+        image=row.image("image"),
     )
 
 
 def _winner(verdict: str) -> int | None:
     """Returns which response a verdict prefers; None when it names none, or both."""
-    first, second = _FIRST.search(verdict), _SECOND.search(verdict)
+    plain = verdict.replace("*", "")
+    first, second = _FIRST.search(plain), _SECOND.search(plain)
     return None if bool(first) == bool(second) else int(second is not None)

@@ -11,7 +11,7 @@ import numpy as np
 
 from vlm_envs.errors import GenerationError, LevelError, require_choice
 from vlm_envs.inquiries.sample import Sample
-from vlm_envs.judging.datasets.reading import DataFolder
+from vlm_envs.judging.datasets.reading import DataFolder, StoredPicture
 from vlm_envs.judging.samples import judging_key, judging_question, response_name
 from vlm_envs.splits import SPLITS, split_of
 
@@ -28,7 +28,7 @@ class JudgedRow:
         request: What the responses respond to.
         responses: 1, 2 or 4, in the file's order.
         right: Index of the right one, None for a single wrong one.
-        image: The picture: a file or base64; empty for none.
+        image: The picture: a file, base64, or in a table; empty for none.
         document: Name of the document; empty for none.
         pages: Pictures of its pages; empty for a PDF.
         evidence_pages: Pages that hold the answer, counted from 1.
@@ -41,7 +41,7 @@ class JudgedRow:
     request: str
     responses: tuple[str, ...]
     right: int | None
-    image: str = ""
+    image: str | StoredPicture = ""
     document: str = ""
     pages: tuple[str, ...] = ()
     evidence_pages: tuple[int, ...] = ()
@@ -49,13 +49,17 @@ class JudgedRow:
     @property
     def digest(self) -> str:
         """Hash of everything a row says."""
-        parts = (self.request, *sorted(self.responses), self.image, self.document, *self.pages)
+        parts = (self.request, *sorted(self.responses), self._image_name, self.document, *self.pages)
         return _hash(*parts)
+
+    @property
+    def _image_name(self) -> str:
+        return self.image.digest if isinstance(self.image, StoredPicture) else self.image
 
     @property
     def split(self) -> str:
         """The split that the row's picture or document belongs to; without one, the row itself."""
-        return split_of((self.image or self.document or self.digest).encode("utf-8", "surrogatepass"))
+        return split_of((self._image_name or self.document or self.digest).encode("utf-8", "surrogatepass"))
 
 
 class JudgedRows:
@@ -95,6 +99,18 @@ class JudgedRows:
         """Returns the ids of a split's samples, in the file's order; an evaluation goes through all."""
         return tuple(self._id(index) for index in self._of_split[require_choice("split", split, SPLITS)])
 
+    def num_samples(self, split: str) -> int:
+        """Returns how many samples a split has."""
+        return len(self._of_split[require_choice("split", split, SPLITS)])
+
+    def sample_at(self, index: int, split: str) -> Sample:
+        """Returns a sample of a split by its place in the file, from 0.
+
+        Raises:
+            ConfigError: If its picture or document cannot be read.
+        """
+        return self._sample(self._of_split[require_choice("split", split, SPLITS)][index], self._order)
+
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a sample of a split, each with the same chance.
 
@@ -105,7 +121,8 @@ class JudgedRows:
         indices = self._of_split[require_choice("split", split, SPLITS)]
         if not indices:
             raise GenerationError(
-                f"{self._data.file} has no row of split {split!r}. A benchmark is all 'test' unless is_benchmark=False."
+                f"{self._data.name} has no row of split {split!r}. A benchmark is all 'test': evaluate on "
+                "split='test', or give is_benchmark=False, which divides its rows by a hash."
             )
         return self._sample(indices[int(rng.integers(len(indices)))], self._order)
 
@@ -120,7 +137,8 @@ class JudgedRows:
         index = int(match[2]) - 1 if match else -1
         if not match or index >= len(self._rows) or self._rows[index].digest[:8] != match[3]:
             example = self._id(0) if self._rows else f"{self.name}:forward:1:0123abcd"
-            raise LevelError(f"{sample_id[:80]!r} is no row of {self._data.file}. An id is such as {example!r}.")
+            files = ", ".join(self._data.files[:3])
+            raise LevelError(f"{sample_id[:80]!r} is no row of {files}. An id is such as {example!r}.")
         return self._sample(index, match[1])
 
     def _id(self, index: int) -> str:

@@ -3,7 +3,8 @@
 *Lines*: white space is stripped from both ends of every line; lines end where `str.splitlines` says.
 *Paragraphs*: runs of lines that are not empty.
 *Sentences*: of one paragraph each, so a blank line always ends a sentence; a single line break is a space. Found by
-pysbd, which knows abbreviations, decimals, initials, quotations and numbered lists.
+pysbd, which knows abbreviations, decimals, initials and numbered lists. It would keep a quotation or a bracket whole
+whatever is in it; Punkt does not, so both are hidden from it and the sentences inside are counted one by one.
 *Words*: runs between white space (see `profiles.py` for what the two profiles strip first). Chinese, Japanese and
 Thai have no spaces between words, so a run of their characters is one word.
 
@@ -13,7 +14,8 @@ direction marks are not white space: they belong to the word they stand in. Noth
 Sources: ARM-Thinker appendix E (paragraphs by blank lines, sentences by NLTK) and the public code of ARM-Thinker and
 MM-IFEngine. Named deviations: pysbd in place of NLTK's Punkt, which needs a download; Punkt reads on over blank lines,
 so a heading and the sentence below it are one sentence there and two here; Punkt counts `"1."` of a numbered
-list and a lone emoji as sentences, here they belong to the sentence they stand beside.
+list and a lone emoji as sentences, here they belong to the sentence they stand beside. How often counts differ:
+`docs/instruction-checkers.md`.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ _SENTENCE_END = re.compile(
 )
 _PYSBD_OWN = re.compile(r"[∯∮ȸȹ☉☈☇☄♨☝ƪ♟♝☏♬♭⎋✂⌬ᓰᓱᓳᓴᓷᓸ]")
 """Characters pysbd uses as marks of its own; in a text they would be read as punctuation."""
+
+_ENCLOSING = re.compile('["“”„«»()]')
+"""Marks that pysbd never sees: what stands between two of them it would not divide, as Punkt does."""
 
 _LONG_REFERENCE = re.compile(r"(?<=\.)\[(?=[\d,\s\[\]-]{12})")
 """Start of a long run of bracketed numbers, on which pysbd's pattern for references takes exponential time."""
@@ -125,7 +130,7 @@ def _ends_by_pysbd(paragraph: str) -> Iterator[int]:
 
 def _ends_in_window(window: str) -> list[int]:
     """Returns where pysbd ends sentences inside a window; by the plain rule where pysbd loses track of the text."""
-    shadow = _PYSBD_OWN.sub("x", _LONG_REFERENCE.sub("(", re.sub(r"\s", " ", window)))
+    shadow = _PYSBD_OWN.sub("x", _LONG_REFERENCE.sub("<", _ENCLOSING.sub("", re.sub(r"\s", " ", window))))
     segmenter = _segmenter()
     try:
         # Not `segment`, which looks every sentence up in the text again and loses some of equal ones.
@@ -138,8 +143,14 @@ def _ends_in_window(window: str) -> list[int]:
 
 
 def _real_ends(window: str, lengths: list[int]) -> list[int]:
-    """Returns the ends of pieces of given visible lengths, those within a word (a URL, `a!b`) left out."""
-    visible = [position for position, character in enumerate(window) if not character.isspace()]
+    """Returns the ends of pieces of given lengths, those within a word (a URL, `a!b`) left out.
+
+    Args:
+        window: The text.
+        lengths: Characters of each piece, white space and what was hidden from pysbd left out.
+    """
+    hidden = {match.start() for match in _ENCLOSING.finditer(window)}
+    visible = [at for at, character in enumerate(window) if at not in hidden and not character.isspace()]
     ends: list[int] = []
     num_seen = 0
     for length in lengths[:-1]:

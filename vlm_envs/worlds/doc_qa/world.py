@@ -10,6 +10,7 @@ from vlm_envs.factories import made_by
 from vlm_envs.inquiries.datasets.documents import document_source
 from vlm_envs.inquiries.documents import DocumentDesk
 from vlm_envs.inquiries.sample import SampleSource
+from vlm_envs.inquiries.sources import check_dataset
 from vlm_envs.inquiries.strategies import strategies
 from vlm_envs.inquiries.world import InquiryWorld
 from vlm_envs.reports.composition import MAX_PAGES, MIN_PAGES
@@ -52,7 +53,8 @@ class DocQaWorld(InquiryWorld):
     ## Starting State
     A question of the split. Categories: `table_lookup`; `chart_reading`, whose values are in no text layer;
     `text_fact`; `comparison` of two to four pages; `cross_page`, a sum or difference over two; `page_label`, the
-    number printed on a page; `unanswerable`. Splits are disjoint by a hash of report and question.
+    number printed on a page; `unanswerable`. Splits are disjoint by a hash of report and question. Of a data set, val
+    and test are gone through in order: seed i of the split is item i.
 
     ## Episode End
     Terminated by an answer; truncated after `max_turns` turns. `success` is an answer that scores one half or more.
@@ -63,7 +65,8 @@ class DocQaWorld(InquiryWorld):
     ## Arguments
     `num_pages=(5, 60)`, or one number, and `categories`: of generated reports; `dataset=None` with `folder=None`: a
     local copy of `"mp_docvqa"` or `"mmlongbench_doc"`, or any PDF files with a file of questions (`"pdf_folder"`), in
-    place of them, see `vlm_envs.inquiries.datasets.documents`; `source=None`: `"module:factory"` or a `SampleSource`
+    place of them, see `vlm_envs.inquiries.datasets.documents`; `is_benchmark=None`: whether all of it is `test`, None
+    for what it was published as; `source=None`: `"module:factory"` or a `SampleSource`
     in place of both; `retriever=None` for BM25 over the text layer, `"module:factory"` or a
     `vlm_envs.tools.retrieval.Retriever`; `num_found=5` pages at most a query; `long_side_px=1120`;
     `max_pixels=4194304` a picture;
@@ -85,6 +88,7 @@ class DocQaWorld(InquiryWorld):
         source: str | SampleSource | None = None,
         dataset: str | None = None,
         folder: str | None = None,
+        is_benchmark: bool | None = None,
         retriever: str | Retriever | None = None,
         num_found: int = 5,
         long_side_px: int = PAGE_LONG_SIDE_PX,
@@ -92,14 +96,10 @@ class DocQaWorld(InquiryWorld):
         prompt_format: str = "arm",
         **world_kwargs: Any,
     ) -> None:
-        if (dataset is None) != (folder is None) or (dataset is not None and source is not None):
-            raise ConfigError(
-                f"dataset and folder go together, and without source; got dataset={dataset!r}, folder={folder!r}, "
-                f"source={source!r}."
-            )
+        check_dataset(dataset, folder, source=source, is_benchmark=is_benchmark)
         reports = ReportSource(num_pages, categories)
         if dataset is not None and folder is not None:
-            source = document_source(dataset, folder)
+            source = document_source(dataset, folder, is_benchmark=is_benchmark)
         retrieval = RetrievalSettings(
             retriever=_resolved("retriever", Bm25Retriever() if retriever is None else retriever, "search"),
             num_pages=num_found,

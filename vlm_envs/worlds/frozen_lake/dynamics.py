@@ -10,6 +10,7 @@ import numpy as np
 from vlm_envs.errors import ConfigError, LevelError, require_flag, require_positive
 from vlm_envs.grids.directions import Direction
 from vlm_envs.parts import Dynamics
+from vlm_envs.spaces import MAX_GRID
 from vlm_envs.worlds.frozen_lake import generator, solver
 from vlm_envs.worlds.frozen_lake.slipping import slipped_action
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, level_text, move, parse_level
@@ -21,7 +22,7 @@ class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
     """The rules of one FrozenLake configuration; holds no state of an episode.
 
     Args:
-        size: Rows, and columns, of every lake; a given `desc` sets it instead.
+        size: Rows, and columns, of every lake, 2 to 512; a given `desc` sets it instead.
         is_slippery: Whether a move may go astray to either perpendicular direction.
         desc: A fixed lake, as text or as rows, drawn with `_OGP` or with Gymnasium's `FHGS`. It is then the
             only lake, whatever the split, and the options for random lakes are not used.
@@ -47,7 +48,7 @@ class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
         max_solution_length: int,
     ) -> None:
         """Checks the configuration and reads `desc`."""
-        self.size = require_positive("size", size, minimum=2)
+        self.size = require_positive("size", size, minimum=2, maximum=MAX_GRID)
         self.is_slippery = require_flag("is_slippery", is_slippery)
         if not 0 < frozen_probability <= 1:
             raise ConfigError(f"frozen_probability must be in (0, 1]; got {frozen_probability!r}.")
@@ -59,7 +60,7 @@ class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
         self._fixed: FrozenLakeState | None = None
         if desc is not None:
             self._fixed = _checked(parse_level(desc))
-            self.size = self._fixed.size
+            self.size = require_positive("size", self._fixed.size, minimum=2, maximum=MAX_GRID)
 
     def generate(self, rng: np.random.Generator, split: str) -> FrozenLakeState:
         """Returns a random lake of a split, or the fixed one.

@@ -29,7 +29,7 @@ class FrozenLakeView(View[FrozenLakeState]):
     """Pictures and texts of lakes.
 
     Args:
-        cell_px: Side of one cell in pixels; at least 8.
+        cell_px: Side of one cell in pixels; 8 to 256.
     """
 
     def __init__(self, cell_px: int = 28) -> None:

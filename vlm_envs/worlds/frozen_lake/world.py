@@ -113,4 +113,4 @@ class FrozenLakeWorld(World[FrozenLakeState, int]):
             max_actions_per_turn=max_actions_per_turn,
             **world_kwargs,
         )
-        self._make_observation_space((dynamics.size * cell_px, dynamics.size * cell_px, 3))
+        self.set_picture_shape((dynamics.size * cell_px, dynamics.size * cell_px, 3))

@@ -10,6 +10,7 @@ from typing import Any
 from vlm_envs.errors import ConfigError, require_choice, require_flag, require_positive
 from vlm_envs.homes.home import LATTICE_CM
 from vlm_envs.parts import Dynamics, View
+from vlm_envs.spaces import MAX_RESOLUTION
 from vlm_envs.world import World
 from vlm_envs.worlds.navigation.actions import Action
 from vlm_envs.worlds.navigation.dynamics import HomeDynamics
@@ -68,7 +69,7 @@ class NavigationWorld(World[Any, Action]):
 
     ## Arguments
     `instruction_set="base"`: `base` asks by name, `common_sense` by use, `complex_instruction` by name among
-    distractions, `visual_appearance` by colour and shape, `long_horizon` by name and room. `resolution=255`;
+    distractions, `visual_appearance` by colour and shape, `long_horizon` by name and room. `resolution=255`, to 2048;
     `fov=100`; `step_length=0.25`, a multiple of 0.25; `success_threshold=1.0`; `require_visible=False`;
     `min_solution_length=5` (8 in `long_horizon`); `max_visible=5`; `engine="panda3d"`; and those of every world:
     `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=4`, `max_actions_per_turn=5`, `max_steps=None`,
@@ -110,7 +111,7 @@ class NavigationWorld(World[Any, Action]):
     ) -> None:
         require_choice("instruction_set", instruction_set, INSTRUCTION_SETS)
         require_choice("engine", engine, ENGINES)
-        self.resolution = require_positive("resolution", resolution, minimum=16)
+        self.resolution = require_positive("resolution", resolution, minimum=16, maximum=MAX_RESOLUTION)
         require_positive("max_visible", max_visible, minimum=0)
         rules = Rules(
             num_steps=_num_steps(step_length),
@@ -133,7 +134,7 @@ class NavigationWorld(World[Any, Action]):
         super().__init__(
             dynamics, view, task, max_turns=max_turns, max_actions_per_turn=max_actions_per_turn, **world_kwargs
         )
-        self._make_observation_space((resolution, resolution, 3))
+        self.set_picture_shape((resolution, resolution, 3))
 
 
 def _home_parts(

@@ -32,10 +32,9 @@ class Primitive:
     point: Millimetres
     end: Millimetres | None = None
 
-    @property
-    def is_in_workspace(self) -> bool:
-        """Whether all its points lie within the workspace limits."""
-        return is_in_workspace(self.point) and (self.end is None or is_in_workspace(self.end))
+    def is_within(self, task: str) -> bool:
+        """Tells whether all its points lie within the workspace limits of a task."""
+        return is_in_workspace(self.point, task) and (self.end is None or is_in_workspace(self.end, task))
 
     def __str__(self) -> str:
         """Returns the primitive as an agent writes it, such as `pick(62,-55,20)`."""

@@ -138,7 +138,7 @@ _MISSED = {Skill.PICK: "{} closed on nothing", Skill.PLACE: "{} changed nothing"
 
 def _refusal(state: PrimitiveSkillState, action: Primitive) -> str:
     """Returns why a primitive is not tried, or an empty string."""
-    if not action.is_in_workspace:
+    if not action.is_within(state.task):
         return f"{action} is outside the workspace limits"
     if action.skill is Skill.PLACE and state.held is None:
         return f"{action} found nothing in the gripper"

@@ -21,8 +21,9 @@ import numpy.typing as npt
 
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.worlds.primitive_skill.camera import Camera
-from vlm_envs.worlds.primitive_skill.geometry import CUBE_HALF_M, Quaternion, Vector
-from vlm_envs.worlds.primitive_skill.scene import BASE_X_M, FLOOR_M, PARKED_X_M, TIMESTEP_S, build
+from vlm_envs.worlds.primitive_skill.geometry import BASE_X_M, CUBE_HALF_M, FRAME_X_M, Quaternion, Vector
+from vlm_envs.worlds.primitive_skill.kinematics import NUM_ARM_JOINTS
+from vlm_envs.worlds.primitive_skill.scene import FLOOR_M, PARKED_X_M, TIMESTEP_S, build
 from vlm_envs.worlds.primitive_skill.state import HOME_QPOS, PrimitiveSkillState
 from vlm_envs.worlds.primitive_skill.vulkan import require_engine
 
@@ -30,7 +31,6 @@ T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
 
 TOOL = "panda_hand_tcp"
-NUM_ARM_JOINTS = 7
 _MAX_NUM_REMEMBERED = 512
 _ARM_MASK = np.array([1] * NUM_ARM_JOINTS + [0, 0])
 _IK_TOLERANCE = 1e-3
@@ -84,6 +84,7 @@ class Engine:
         self._limits = self._robot.get_qlimits()[:NUM_ARM_JOINTS]
         self._cameras: dict[int, Camera] = {}
         self._num_cubes = 0
+        self._frame_x_m = 0.0
         self._outcomes: OrderedDict[Hashable, Any] = OrderedDict()
         self.targets: Floats = np.array(HOME_QPOS)
 
@@ -120,11 +121,13 @@ class Engine:
     def show(self, state: PrimitiveSkillState) -> None:
         """Moves everything to where a state has it, at rest, and gives the cubes their colours."""
         self._num_cubes = len(state.cubes)
+        self._frame_x_m = FRAME_X_M[state.task]
         self._set_qpos(state.qpos)
         for index, material in enumerate(self._furniture.cube_materials):
             if index < self._num_cubes:
                 cube = state.cubes[index]
-                self._set_cube(index, cube.position, cube.rotation)
+                x, y, z = cube.position
+                self._set_cube(index, (x - self._frame_x_m, y, z), cube.rotation)
                 material.set_base_color(RGB[cube.colour])
             else:
                 self._set_cube(index, (PARKED_X_M, index * 0.2, FLOOR_M + CUBE_HALF_M), (1.0, 0.0, 0.0, 0.0))
@@ -154,17 +157,21 @@ class Engine:
         cabinet.set_qvel(np.zeros(1, np.float32))
 
     def take(self) -> Snapshot:
-        """Returns where everything is now."""
+        """Returns where everything is now, in the coordinates of the state's task."""
         cubes = []
         for cube in self._furniture.cubes[: self._num_cubes]:
             pose = cube.pose
             x, y, z = map(float, pose.p)
             w, a, b, c = map(float, pose.q)
-            cubes.append(((x, y, z), (w, a, b, c)))
+            cubes.append(((x + self._frame_x_m, y, z), (w, a, b, c)))
         qpos = tuple(map(float, self._robot.get_qpos()))
         return Snapshot(qpos=qpos, cubes=tuple(cubes), open_m=float(self._furniture.cabinet.get_qpos()[0]))
 
-    # --- motion
+    # --- motion, in ManiSkill's coordinates
+
+    def scene_point(self, point_mm: Sequence[int]) -> Floats:
+        """Returns a point of the state's task, in mm, as one of the scene, in m."""
+        return np.array(point_mm, np.float64) / 1000 - (self._frame_x_m, 0.0, 0.0)
 
     def advance(self, duration_s: float) -> None:
         """Lets time pass, in whole simulation steps."""

@@ -32,7 +32,7 @@ Span = tuple[int, int]
 Spot = tuple[int, int]
 
 TABLE_SPAN: tuple[Span, Span] = ((-80, 130), (-180, 180))
-BESIDE_DRAWER_SPAN: tuple[Span, Span] = ((-80, 130), (60, 180))
+BESIDE_DRAWER_SPAN: tuple[Span, Span] = ((-330, -120), (60, 180))
 TARGET_SPANS: tuple[tuple[Span, Span], ...] = (((30, 120), (-150, -70)), ((30, 120), (70, 150)))
 DRAWER_Y_SPAN: Span = (-100, -70)
 ALIGN_SPAN: tuple[Span, Span] = ((-80, 110), (-180, 180))

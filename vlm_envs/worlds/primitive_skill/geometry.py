@@ -1,13 +1,15 @@
 """Sizes, limits and frames: metres and radians inside, whole millimetres wherever an agent reads or writes.
 
-The frame is ManiSkill's: x towards the camera, y to the right of the picture, z up, the table's top at z = 0. The arm
-stands at the far side of the table.
+Axes are ManiSkill's: x towards the camera, y to the right of the picture, z up, the table's top at z = 0. The arm
+stands at the far side of the table. Coordinates count from ManiSkill's origin, but in the drawer task from a point
+`FRAME_X_M` nearer to the camera, so that what it is about lies within the paper's limits. States, actions and texts use
+the coordinates of their task; the simulator alone uses ManiSkill's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
@@ -17,8 +19,26 @@ Millimetres = tuple[int, int, int]
 CUBE_HALF_M = 0.02
 TARGET_RADIUS_M = 0.035
 
-WORKSPACE_MM: tuple[tuple[int, int], ...] = ((-100, 150), (-200, 200), (10, 200))
-"""Lowest and highest x, y and z of an action. Source: VAGEN, Appendix B, prompt of the align task."""
+BASE_X_M = -0.615
+"""x of the arm's base, from ManiSkill's origin."""
+GRASP_RADIUS_M = 0.03
+"""How far from the middle between the fingers the centre of a cube may be that they grasp or hold."""
+HELD_GAP_M = 0.01
+"""How far the fingers are apart at least when there is something between them."""
+
+Workspace = tuple[tuple[int, int], ...]
+_TABLE: Workspace = ((-100, 150), (-200, 200), (10, 200))
+WORKSPACES_MM: Mapping[str, Workspace] = {
+    "place": _TABLE,
+    "stack": _TABLE,
+    "drawer": ((-500, -100), (-600, 200), (10, 650)),
+    "align": _TABLE,
+}
+"""Lowest and highest x, y and z of an action, by task. Source: VAGEN, Appendix B, prompts of the align and of the
+drawer task; it prints none for the other two, whose examples lie within align's."""
+
+FRAME_X_M: Mapping[str, float] = {"place": 0.0, "stack": 0.0, "drawer": -0.25, "align": 0.0}
+"""x of ManiSkill's origin in the coordinates of a task."""
 
 DRAWER_TRAVEL_M = 0.13
 DRAWER_FLOOR_M = 0.006
@@ -26,10 +46,11 @@ DRAWER_FLOOR_M = 0.006
 DRAWER_HALF_SIZE_M = (0.065, 0.07)
 """Half of the inside of the drawer, along x and y."""
 DRAWER_CENTRE_X_M = -0.165
-"""x of the middle of the shut drawer."""
+"""x of the middle of the shut drawer, from ManiSkill's origin."""
 HANDLE_X_M = -0.01
 HANDLE_Z_M = 0.04
-"""The middle of the handle of a shut drawer. It is as thick along x as a cube, so a push treats both alike."""
+"""The middle of the handle of a shut drawer, from ManiSkill's origin. It is as thick along x as a cube, so that a push
+treats both alike."""
 
 
 def to_mm(metres: Sequence[float]) -> tuple[int, ...]:
@@ -43,9 +64,9 @@ def point_mm(position_m: Vector) -> Millimetres:
     return x, y, z
 
 
-def is_in_workspace(point: Sequence[int]) -> bool:
-    """Tells whether a point in mm lies within `WORKSPACE_MM`, borders included."""
-    return all(low <= value <= high for value, (low, high) in zip(point, WORKSPACE_MM, strict=True))
+def is_in_workspace(point: Sequence[int], task: str) -> bool:
+    """Tells whether a point in mm lies within the limits of a task, borders included."""
+    return all(low <= value <= high for value, (low, high) in zip(point, WORKSPACES_MM[task], strict=True))
 
 
 def yaw_quaternion(yaw_rad: float) -> Quaternion:

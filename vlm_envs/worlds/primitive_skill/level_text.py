@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vlm_envs.errors import LevelError
-from vlm_envs.worlds.primitive_skill.geometry import DRAWER_TRAVEL_M
+from vlm_envs.worlds.primitive_skill.geometry import BASE_X_M, DRAWER_TRAVEL_M, FRAME_X_M, GRASP_RADIUS_M, HELD_GAP_M
+from vlm_envs.worlds.primitive_skill.kinematics import NUM_ARM_JOINTS, tool_position
 from vlm_envs.worlds.primitive_skill.phrases import num_phrasings
 from vlm_envs.worlds.primitive_skill.stages import STAGES
 from vlm_envs.worlds.primitive_skill.state import (
@@ -178,6 +179,14 @@ def _has_room(state: PrimitiveSkillState) -> bool:
     return all(math.dist(*pair) >= _LEAST_CENTRES_M for pair in pairs)
 
 
+def _holds_what_it_holds(state: PrimitiveSkillState) -> bool:
+    if state.held is None:
+        return True
+    hand = tool_position(state.qpos, BASE_X_M + FRAME_X_M[state.task])
+    is_near = math.dist(hand, state.cubes[state.held].position) < GRASP_RADIUS_M
+    return is_near and sum(state.qpos[NUM_ARM_JOINTS:]) >= HELD_GAP_M
+
+
 def _has_sides(state: PrimitiveSkillState) -> bool:
     return not state.targets or state.targets[0].position_mm[1] < state.targets[1].position_mm[1]
 
@@ -241,6 +250,11 @@ _REQUIREMENTS: tuple[tuple[str, Callable[[PrimitiveSkillState], bool]], ...] = (
         lambda state: len(state.outcome) <= _MAX_OUTCOME_CHARS and state.outcome.isprintable(),
     ),
     (f"joints within {_MAX_JOINT:.2f}", lambda state: max(map(abs, state.qpos)) <= _MAX_JOINT),
+    (
+        f"a held cube between the fingers, as a pick leaves it: within {1000 * GRASP_RADIUS_M:g} mm of the hand that "
+        f"its qpos gives, the fingers {1000 * HELD_GAP_M:g} mm apart or more",
+        _holds_what_it_holds,
+    ),
     ("a highest stage that exists", lambda state: -1 <= state.highest_stage <= max(STAGES[state.task])),
 )
 """What a level needs, in words, and whether a state has it; each may rely on those before."""

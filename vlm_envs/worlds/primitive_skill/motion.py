@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from vlm_envs.worlds.primitive_skill.actions import Primitive, Skill
-from vlm_envs.worlds.primitive_skill.engine import NUM_ARM_JOINTS, Engine, Floats
-from vlm_envs.worlds.primitive_skill.geometry import CUBE_HALF_M, face_yaw, tool_down
+from vlm_envs.worlds.primitive_skill.engine import Engine, Floats
+from vlm_envs.worlds.primitive_skill.geometry import CUBE_HALF_M, GRASP_RADIUS_M, HELD_GAP_M, face_yaw, tool_down
+from vlm_envs.worlds.primitive_skill.kinematics import NUM_ARM_JOINTS
 from vlm_envs.worlds.primitive_skill.state import HOME_QPOS
 
 CONTROL_PERIOD_S = 0.05
@@ -32,8 +33,6 @@ FINGER_HALF_WIDTH_M = 0.008
 PUSH_CLEARANCE_M = 0.015
 FINGER_REACH_M, FINGER_ROOM_M = 0.048, 0.04
 """How far out the middle of an open finger is, and how far a cube's centre must be from it to be no obstacle."""
-GRASP_RADIUS_M = 0.03
-HELD_GAP_M = 0.01
 
 
 class UnreachableError(Exception):
@@ -56,18 +55,14 @@ def carry_out(engine: Engine, primitive: Primitive, held: int | None) -> int | N
     """
     arm = _Arm(engine, held)
     if primitive.skill is Skill.PICK:
-        arm.pick(_metres(primitive.point))
+        arm.pick(engine.scene_point(primitive.point))
     elif primitive.skill is Skill.PLACE:
-        arm.place(_metres(primitive.point))
+        arm.place(engine.scene_point(primitive.point))
     else:
         assert primitive.end is not None, "the grammar gives every push an end"
-        arm.push(_metres(primitive.point), _metres(primitive.end))
+        arm.push(engine.scene_point(primitive.point), engine.scene_point(primitive.end))
     arm.rest()
     return arm.held
-
-
-def _metres(point: Sequence[int]) -> Floats:
-    return np.array(point, np.float64) / 1000
 
 
 class _Arm:
@@ -90,7 +85,11 @@ class _Arm:
             self._set_fingers(FINGERS_OPEN)
 
     def place(self, point: Floats) -> None:
-        """Lowers what is held over a point until it stands on something, and lets go."""
+        """Lowers what is held over a point until it stands on something, and lets go.
+
+        It starts no higher than the arm travels, so a point far above the table is as good as any.
+        """
+        point = np.minimum(point, [np.inf, np.inf, HIGHEST_CLEAR_M])
         self._go_above(point, 0.0, FINGERS_CLOSED)
         self._line_to([point[0], point[1], max(point[2], CUBE_HALF_M)], LOWER_M_PER_S, until_touch=True)
         self._line_to([point[0], point[1], CUBE_HALF_M], FEEL_M_PER_S, until_touch=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vlm_envs.worlds.primitive_skill.geometry import WORKSPACE_MM
+from vlm_envs.worlds.primitive_skill.geometry import WORKSPACES_MM
 from vlm_envs.worlds.primitive_skill.stages import ALIGNED_MM
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
 
@@ -55,7 +55,7 @@ def request(state: PrimitiveSkillState) -> str:
 
 def instruction(state: PrimitiveSkillState) -> str:
     """Returns what a level asks for, and the workspace limits."""
-    limits = ", ".join(f"{axis} {span}" for axis, span in zip("xyz", WORKSPACE_MM, strict=True))
+    limits = ", ".join(f"{axis} {span}" for axis, span in zip("xyz", WORKSPACES_MM[state.task], strict=True))
     lines = [f"Instruction: {request(state)}", f"Workspace limits: {limits}.", _NOTES.get(state.task, "")]
     return "\n".join(filter(None, lines))
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vlm_envs.worlds.primitive_skill.actions import Primitive, Skill
 from vlm_envs.worlds.primitive_skill.geometry import (
     CUBE_HALF_M,
     DRAWER_TRAVEL_M,
+    FRAME_X_M,
     Millimetres,
     is_in_workspace,
     point_mm,
@@ -35,7 +36,7 @@ _HALF_MM = _CUBE_MM // 2
 _DROP_MM = 20
 """How much above its resting height a cube is let go."""
 _SIDE_SPANS = (range(-60, 121, 30), range(-170, 171, 20))
-"""Where something may be put aside."""
+"""Where something may be put aside, from ManiSkill's origin."""
 _LANE_HALF_MM, _LANE_BEHIND_MM, _LANE_AHEAD_MM = 50, 80, 45
 """The lane that a push along x needs for itself."""
 _ON_TOP_MM, _TAKEN_MM = 30, 60
@@ -63,6 +64,7 @@ def plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
         taken=[point_mm(target.point) for target in state.targets],
         held=state.held,
         steps=[],
+        task=state.task,
     )
     try:
         if state.task == "drawer":
@@ -71,7 +73,7 @@ def plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
             _plan_table(state, paper)
     except _NoPlanError:
         return None
-    return tuple(paper.steps) if all(step.is_in_workspace for step in paper.steps) else None
+    return tuple(paper.steps) if all(step.is_within(state.task) for step in paper.steps) else None
 
 
 @dataclass
@@ -82,10 +84,14 @@ class _Paper:
     taken: list[Millimetres]
     held: int | None
     steps: list[Primitive]
+    task: str
+
+    def require_reach(self, place: Millimetres) -> None:
+        if not is_in_workspace(place, self.task):
+            raise _NoPlanError
 
     def pick(self, cube: int) -> None:
-        if not is_in_workspace(self.places[cube]):
-            raise _NoPlanError
+        self.require_reach(self.places[cube])
         self.steps.append(Primitive(Skill.PICK, self.places[cube]))
         self.held = cube
 
@@ -99,7 +105,8 @@ class _Paper:
     def put_aside(self) -> None:
         """Lets go of the held cube where nothing else is or will be."""
         others = [place for cube, place in enumerate(self.places) if cube != self.held] + self.taken
-        spots = itertools.product(*_SIDE_SPANS)
+        x_mm = round(1000 * FRAME_X_M[self.task])
+        spots = itertools.product((x + x_mm for x in _SIDE_SPANS[0]), _SIDE_SPANS[1])
         x, y = max(spots, key=lambda spot: min((math.dist(spot, other[:2]) for other in others), default=0.0))
         self.place(x, y, _HALF_MM)
 
@@ -146,7 +153,7 @@ def _can_finish(goal: Goal, paper: _Paper) -> bool:
     if goal.kind is GoalKind.ON_TARGET:
         return not paper.near(paper.taken[goal.where], goal.cube)
     before = len(paper.steps)
-    trial = _Paper(places=list(paper.places), taken=paper.taken, held=paper.held, steps=list(paper.steps))
+    trial = replace(paper, places=list(paper.places), steps=list(paper.steps))
     trial.uncover(goal.where)
     return len(trial.steps) == before
 
@@ -162,8 +169,7 @@ def _bring(goal: Goal, paper: _Paper) -> None:
         paper.pick(goal.cube)
     if goal.kind is GoalKind.ON_CUBE:
         x, y, z = paper.places[goal.where]
-        if not is_in_workspace((x, y, z)):
-            raise _NoPlanError
+        paper.require_reach((x, y, z))
         paper.place(x, y, z + _CUBE_MM)
     else:
         x, y, _ = paper.taken[goal.where]
@@ -176,8 +182,7 @@ def _align(goal: Goal, paper: _Paper) -> None:
         paper.uncover(goal.cube)
         x, y, z = paper.places[goal.cube]
         if z <= _HALF_MM + _DROP_MM // 2 and not _is_blocked(goal, paper):
-            if not is_in_workspace((x, y, z)):
-                raise _NoPlanError
+            paper.require_reach((x, y, z))
             paper.steps.append(Primitive(Skill.PUSH, (x, y, z), (goal.where, y, z)))
             paper.places[goal.cube] = (goal.where, y, z)
             return

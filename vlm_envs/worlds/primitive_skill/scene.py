@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vlm_envs.worlds.primitive_skill.cabinet import add_cabinet
-from vlm_envs.worlds.primitive_skill.geometry import CUBE_HALF_M, TARGET_RADIUS_M, Vector
+from vlm_envs.worlds.primitive_skill.geometry import BASE_X_M, CUBE_HALF_M, TARGET_RADIUS_M, Vector
 from vlm_envs.worlds.primitive_skill.state import HOME_QPOS, MAX_NUM_CUBES
 from vlm_envs.worlds.primitive_skill.vulkan import mani_skill_assets
 
@@ -15,7 +15,6 @@ Rgba = tuple[float, float, float, float]
 
 SHADERS = Path(__file__).parent / "shaders"
 TIMESTEP_S = 0.01
-BASE_X_M = -0.615
 ARM_STIFFNESS, ARM_DAMPING, FORCE_LIMIT = 1e3, 1e2, 100.0
 """Gains of all joints, Nm/rad and N/m. Source: ManiSkill 3.0.1, `Panda`."""
 

@@ -15,6 +15,7 @@ from vlm_envs.worlds.primitive_skill.geometry import (
     DRAWER_CENTRE_X_M,
     DRAWER_FLOOR_M,
     DRAWER_HALF_SIZE_M,
+    FRAME_X_M,
     HANDLE_X_M,
     HANDLE_Z_M,
     Quaternion,
@@ -86,12 +87,13 @@ class Drawer:
     @property
     def handle(self) -> Vector:
         """The middle of its handle in m."""
-        return HANDLE_X_M + self.open_m, self.y_mm / 1000, HANDLE_Z_M
+        return FRAME_X_M["drawer"] + HANDLE_X_M + self.open_m, self.y_mm / 1000, HANDLE_Z_M
 
     @property
     def inside(self) -> Vector:
         """Where the centre of a cube in its middle is, in m."""
-        return DRAWER_CENTRE_X_M + self.open_m, self.y_mm / 1000, DRAWER_FLOOR_M + CUBE_HALF_M
+        x = FRAME_X_M["drawer"] + DRAWER_CENTRE_X_M + self.open_m
+        return x, self.y_mm / 1000, DRAWER_FLOOR_M + CUBE_HALF_M
 
     def holds(self, point: Vector) -> bool:
         """Tells whether a cube with this centre (in m) lies in it."""

@@ -11,7 +11,7 @@ from vlm_envs.errors import require_flag
 from vlm_envs.parts import Task
 from vlm_envs.worlds.primitive_skill import phrases, state_text
 from vlm_envs.worlds.primitive_skill.actions import GRAMMAR, Primitive, Skill
-from vlm_envs.worlds.primitive_skill.geometry import WORKSPACE_MM, Millimetres
+from vlm_envs.worlds.primitive_skill.geometry import WORKSPACES_MM, Millimetres
 from vlm_envs.worlds.primitive_skill.stages import STAGES
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
 
@@ -66,7 +66,7 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
 
     def hint(self, state: PrimitiveSkillState) -> str:
         """Returns the unnamed positions, unless they are hidden, and why the last primitive did nothing, if so."""
-        failed = f"Without effect: {state.outcome}." if state.outcome else ""
+        failed = f"Reason: {state.outcome}." if state.outcome else ""
         told = state_text.hint(state) if self.show_positions else ""
         return "\n".join(filter(None, (failed, told)))
 
@@ -99,7 +99,7 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
         return Primitive(skill, self._point(state, rng), self._point(state, rng) if skill is Skill.PUSH else None)
 
     def _point(self, state: PrimitiveSkillState, rng: np.random.Generator) -> Millimetres:
-        low, high = np.transpose(WORKSPACE_MM)
+        low, high = np.transpose(WORKSPACES_MM[self.task])
         places = list(state_text.positions(state).values())
         point = rng.integers(low, high + 1)
         if rng.random() < _ABOUT_THINGS:

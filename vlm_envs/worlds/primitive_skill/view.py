@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from vlm_envs.errors import require_positive
 from vlm_envs.parts import View
+from vlm_envs.spaces import MAX_RESOLUTION
 from vlm_envs.worlds.primitive_skill import state_text
 from vlm_envs.worlds.primitive_skill.engine import EngineHandle
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
@@ -17,14 +18,14 @@ class PrimitiveSkillView(View[PrimitiveSkillState]):
 
     Args:
         engine: The claim on the simulator.
-        resolution: Side of the pictures in pixels, at least 32.
+        resolution: Side of the pictures in pixels, 32 to 2048.
 
     Raises:
-        ConfigError: If the resolution is too small.
+        ConfigError: If the resolution is out of range.
     """
 
     def __init__(self, *, engine: EngineHandle, resolution: int = 256) -> None:
-        self.resolution = require_positive("resolution", resolution, minimum=32)
+        self.resolution = require_positive("resolution", resolution, minimum=32, maximum=MAX_RESOLUTION)
         self._engine = engine
 
     def image(self, state: PrimitiveSkillState) -> NDArray[np.uint8]:

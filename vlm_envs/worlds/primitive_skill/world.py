@@ -14,7 +14,7 @@ from vlm_envs.worlds.primitive_skill.view import PrimitiveSkillView
 
 
 class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
-    """PrimitiveSkill: command a robot arm with pick, place and push, seen from the front of its table.
+    """PrimitiveSkill: command a robot arm with pick, place and push; `task`, `place` by default, is one of four.
 
     ## Description
     A Panda arm stands at the far side of a table with coloured cubes of 40 mm. There are four tasks:
@@ -33,8 +33,10 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format. The answer holds `pick(x,y,z)`, `place(x,y,z)` and
     `push(x1,y1,z1,x2,y2,z2)` in whole millimetres, separated by `|`; those beyond `max_actions_per_turn` are cut.
-    A primitive that cannot be done (a point outside the limits x -100 to 150, y -200 to 200, z 10 to 200; nothing to
-    place; a full gripper) is carried out without effect, and the next observation says why.
+    A primitive that cannot be done (a point outside the workspace limits or out of reach; nothing to place; a full
+    gripper) is carried out without effect, and the next observation says why. The limits are the paper's: x -100 to
+    150, y -200 to 200, z 10 to 200 in mm, and in `drawer` x -500 to -100, y -600 to 200, z 10 to 650, where coordinates
+    count from another point: the same picture, the same arm, x less by 250.
 
     ## Observation Space
     `Dict(text=FreeText, image=Box(uint8[resolution, resolution, 3]))`; without `image` in text mode. Each text lists
@@ -54,7 +56,7 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
     Terminated when the task is solved. Truncated after `max_turns` turns.
 
     ## Arguments
-    `task="place"`; `resolution=256`, side of the picture; `show_positions=True`; and those of every world:
+    `task="place"`; `resolution=256`, side of the picture, 32 to 2048; `show_positions=True`; and those of every world:
     `prompt_format`, `representation` (natural_language or structured), `obs_mode`, `split`, `max_turns=3`,
     `max_actions_per_turn=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`, `render_mode`.
     Defaults: VAGEN Table 13. `reset(options={"level": text})` takes the JSON that `dynamics.dump(state)` writes.
@@ -87,4 +89,4 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
             max_actions_per_turn=max_actions_per_turn,
             **world_kwargs,
         )
-        self._make_observation_space((resolution, resolution, 3))
+        self.set_picture_shape((resolution, resolution, 3))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlm_envs.errors import ConfigError, require_flag
+from vlm_envs.errors import require_flag
 from vlm_envs.inquiries.desk import PictureDesk
 from vlm_envs.inquiries.sample import SampleSource
-from vlm_envs.inquiries.sources import resolve_source
+from vlm_envs.inquiries.sources import check_dataset, resolve_source
 from vlm_envs.inquiries.strategies import strategies
 from vlm_envs.inquiries.world import InquiryWorld
 from vlm_envs.judging.cases import TRACKS
@@ -33,7 +33,8 @@ class RewardJudgingWorld(InquiryWorld):
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format. `arm`: a thought, then one call of a tool,
     `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, or the answer. `direct`: a thought and the answer. The
-    answer is the number of the right response, or `True` or `False` where there is one.
+    answer is the number of the right response, or `True` or `False` where there is one; the paper's sentences (`Overall
+    Judgment: Answer 1 is better.`) say the same.
 
     ## Observation Space
     `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. The first observation shows the picture
@@ -45,7 +46,8 @@ class RewardJudgingWorld(InquiryWorld):
     for calls and format are added by the trainer (`judges.arm`), not here.
 
     ## Starting State
-    A case of the split, of each track with the same chance.
+    A case of the split, of each track with the same chance. Of a data set, val and test are gone through in order: seed
+    i of the split is row i.
 
     ## Episode End
     Terminated by an answer; truncated after `max_turns` turns (5 for `arm`, 1 for `direct`). `success` is the right
@@ -57,7 +59,8 @@ class RewardJudgingWorld(InquiryWorld):
     runs; `profile="arm"` or `"mm_ifengine"`, what the checks count; `tools=True`: False leaves only `direct`;
     `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of pictures and of things in them; `num_pages=(5, 60)` of
     reports; `dataset=None` with `folder=None`: a local copy of `vl_rewardbench`, `llava_critic`, `mm_ifeval` or
-    `armbench_vl` in place of generated cases, see `vlm_envs.judging.datasets`; `source=None`: `"module:factory"` or a
+    `armbench_vl` in place of generated cases, see `vlm_envs.judging.datasets`; `is_benchmark=None`: whether all
+    of it is `test`, None for what it was published as; `source=None`: `"module:factory"` or a
     `SampleSource` in place of both; `max_pixels=1048576`, budget of a picture as shown (pages of documents have
     4194304); `answer_reward=1.0`; `max_turns=None` for the strategy's own number; and those of every world:
     `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_steps=None`,
@@ -81,16 +84,13 @@ class RewardJudgingWorld(InquiryWorld):
         num_pages: tuple[int, int] | int = (5, 60),
         dataset: str | None = None,
         folder: str | None = None,
+        is_benchmark: bool | None = None,
         max_pixels: int = 1_048_576,
         prompt_format: str | None = None,
         source: str | SampleSource | None = None,
         **world_kwargs: Any,
     ) -> None:
-        if (dataset is None) != (folder is None) or (dataset is not None and source is not None):
-            raise ConfigError(
-                f"dataset and folder go together, and without source; got dataset={dataset!r}, folder={folder!r}, "
-                f"source={source!r}."
-            )
+        check_dataset(dataset, folder, source=source, is_benchmark=is_benchmark)
         cases = JudgingSource(
             tracks=(tracks,) if isinstance(tracks, str) else tuple(tracks),
             num_candidates=num_candidates,
@@ -101,7 +101,7 @@ class RewardJudgingWorld(InquiryWorld):
         )
         chosen = cases if source is None else resolve_source(source)
         if dataset is not None and folder is not None:
-            chosen = judging_dataset(dataset, folder, reverse_order=reverse_order)
+            chosen = judging_dataset(dataset, folder, reverse_order=reverse_order, is_benchmark=is_benchmark)
         desk = JudgingDesk(
             pictures=PictureDesk(max_pixels=max_pixels),
             source=cases if chosen is cases else None,

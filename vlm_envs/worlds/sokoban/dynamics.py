@@ -9,6 +9,7 @@ import numpy as np
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, require_positive
 from vlm_envs.grids.directions import Direction
 from vlm_envs.parts import Dynamics
+from vlm_envs.spaces import MAX_GRID
 from vlm_envs.worlds.sokoban import generator, solver
 from vlm_envs.worlds.sokoban.state import SokobanState, level_text, move, parse_level
 
@@ -19,7 +20,7 @@ class SokobanDynamics(Dynamics[SokobanState, int]):
     """The rules of one Sokoban configuration; holds no state of an episode.
 
     Args:
-        dim_room: (rows, columns) of every room, walls included; at least 3 each.
+        dim_room: (rows, columns) of every room, walls included; 3 to 512 each.
         num_boxes: Boxes (and targets) of generated rooms.
         min_solution_length: Fewest moves a generated room's shortest solution may take.
         max_solution_length: Most moves it may take.
@@ -42,8 +43,8 @@ class SokobanDynamics(Dynamics[SokobanState, int]):
         if len(dim_room) != 2:
             raise ConfigError(f"dim_room must be (rows, columns), e.g. (6, 6); got {dim_room!r}.")
         self.dim_room = (
-            require_positive("dim_room[0]", dim_room[0], minimum=3),
-            require_positive("dim_room[1]", dim_room[1], minimum=3),
+            require_positive("dim_room[0]", dim_room[0], minimum=3, maximum=MAX_GRID),
+            require_positive("dim_room[1]", dim_room[1], minimum=3, maximum=MAX_GRID),
         )
         self.num_boxes = require_positive("num_boxes", num_boxes)
         self.min_solution_length = require_positive("min_solution_length", min_solution_length)

@@ -30,7 +30,7 @@ class SokobanView(View[SokobanState]):
     """Pictures and texts of rooms.
 
     Args:
-        cell_px: Side of one cell in pixels; at least 8.
+        cell_px: Side of one cell in pixels; 8 to 256.
     """
 
     def __init__(self, cell_px: int = 28) -> None:

@@ -114,4 +114,4 @@ class SokobanWorld(World[SokobanState, int]):
             max_actions_per_turn=max_actions_per_turn,
             **world_kwargs,
         )
-        self._make_observation_space((dim_room[0] * cell_px, dim_room[1] * cell_px, 3))
+        self.set_picture_shape((dim_room[0] * cell_px, dim_room[1] * cell_px, 3))

@@ -37,7 +37,7 @@ def color_name(written: str) -> str:
     """Returns the name of a colour.
 
     Args:
-        written: A CSS colour: a name, `#rgb`, `#rrggbb`, `rgb(...)` or `hsl(...)`.
+        written: A CSS colour: a name, `#rgb`, `#rrggbb` or `rgb(...)`. `hsl(...)` is black, as the renderer draws it.
 
     Returns:
         The name itself if it is one, else that of the nearest well-known colour; `"patterned"` for gradients,
@@ -48,6 +48,8 @@ def color_name(written: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _name(written: str) -> str:
+    if written.lower().startswith(("hsl", "hsv", "hsb")):
+        return "black"
     try:
         wanted = ImageColor.getrgb(written)[:3]
     except ValueError:

@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vlm_envs.worlds.svg.viewports import Viewport
+
 Matrix: TypeAlias = NDArray[np.float64]
 Points: TypeAlias = list[tuple[float, float]]
 
@@ -26,12 +28,6 @@ _NUM_ARGUMENTS = {"M": 2, "L": 2, "H": 1, "V": 1, "C": 6, "S": 4, "Q": 4, "T": 2
 def numbers(text: str) -> list[float]:
     """Returns the numbers in a text, whatever stands between them; those beyond a thousand million are cut there."""
     return [min(max(float(found), -_MOST), _MOST) for found in _NUMBERS.findall(text)]
-
-
-def attribute(element: ET.Element, name: str) -> float:
-    """Returns a length of an element; 0 if it is missing or no number."""
-    found = numbers(element.get(name, ""))
-    return found[0] if found else 0.0
 
 
 def transform_of(text: str) -> Matrix:
@@ -53,23 +49,23 @@ def _step(name: str, values: list[float]) -> Matrix:
     """Returns the matrix of one step of a transform."""
     match name, values:
         case "translate", [x, *rest]:
-            return _matrix(1, 0, 0, 1, x, rest[0] if rest else 0)
+            return matrix_of(1, 0, 0, 1, x, rest[0] if rest else 0)
         case "scale", [x, *rest]:
-            return _matrix(x, 0, 0, rest[0] if rest else x, 0, 0)
+            return matrix_of(x, 0, 0, rest[0] if rest else x, 0, 0)
         case "rotate", [degrees, *rest]:
             x, y = rest if len(rest) == 2 else (0.0, 0.0)
             cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-            return _matrix(1, 0, 0, 1, x, y) @ _matrix(cos, sin, -sin, cos, 0, 0) @ _matrix(1, 0, 0, 1, -x, -y)
+            return matrix_of(1, 0, 0, 1, x, y) @ matrix_of(cos, sin, -sin, cos, 0, 0) @ matrix_of(1, 0, 0, 1, -x, -y)
         case "skewX", [degrees]:
-            return _matrix(1, 0, math.tan(math.radians(degrees)), 1, 0, 0)
+            return matrix_of(1, 0, math.tan(math.radians(degrees)), 1, 0, 0)
         case "skewY", [degrees]:
-            return _matrix(1, math.tan(math.radians(degrees)), 0, 1, 0, 0)
+            return matrix_of(1, math.tan(math.radians(degrees)), 0, 1, 0, 0)
         case "matrix", [a, b, c, d, e, f]:
-            return _matrix(a, b, c, d, e, f)
+            return matrix_of(a, b, c, d, e, f)
     return IDENTITY
 
 
-def _matrix(a: float, b: float, c: float, d: float, e: float, f: float) -> Matrix:
+def matrix_of(a: float, b: float, c: float, d: float, e: float, f: float) -> Matrix:
     """Returns the matrix that SVG calls matrix(a b c d e f)."""
     return np.array([[a, c, e], [b, d, f], [0, 0, 1]], dtype=np.float64)
 
@@ -81,30 +77,38 @@ def moved(points: Points, matrix: Matrix) -> Points:
     return [(float(x), float(y)) for x, y, _ in flat]
 
 
-def outline(element: ET.Element) -> Points:
-    """Returns points whose hull holds a shape, in the shape's own units; none for what is no shape.
+def outline(element: ET.Element, viewport: Viewport) -> Points:
+    """Returns points whose hull holds a shape, in the shape's own units; none for what is no shape, or has no size.
 
     Curves of paths are given by their control points, so their box may be somewhat too large; text has one point.
+
+    Args:
+        element: The shape's element.
+        viewport: What its lengths in per cent are of.
     """
-    get = attribute
+
+    def get(name: str) -> float:
+        return viewport.length(element, name)
+
     match element.tag:
         case "circle":
-            return _oval(get(element, "cx"), get(element, "cy"), get(element, "r"), get(element, "r"))
+            return _oval(get("cx"), get("cy"), get("r"), get("r"))
         case "ellipse":
-            return _oval(get(element, "cx"), get(element, "cy"), get(element, "rx"), get(element, "ry"))
+            return _oval(get("cx"), get("cy"), get("rx"), get("ry"))
         case "rect":
-            x, y = get(element, "x"), get(element, "y")
-            right, bottom = x + get(element, "width"), y + get(element, "height")
-            return [(x, y), (right, y), (right, bottom), (x, bottom)]
+            (x, y), (width, height) = (get("x"), get("y")), (get("width"), get("height"))
+            if width <= 0 or height <= 0:
+                return []
+            return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
         case "line":
-            return [(get(element, "x1"), get(element, "y1")), (get(element, "x2"), get(element, "y2"))]
+            return [(get("x1"), get("y1")), (get("x2"), get("y2"))]
         case "polyline" | "polygon":
             found = numbers(element.get("points", ""))
             return list(zip(found[::2], found[1::2], strict=False))
         case "path":
             return path_points(element.get("d", ""))
         case "text":
-            return [(get(element, "x"), get(element, "y"))]
+            return [(get("x"), get("y"))]
     return []
 
 

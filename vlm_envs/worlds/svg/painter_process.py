@@ -58,6 +58,11 @@ class PainterProcess:
             raise PaintingError(content.decode(errors="replace"))
         return content
 
+    def start(self) -> None:
+        """Starts the drawing process unless it runs; raises `EngineUnavailableError` if it cannot."""
+        with self._lock:
+            self._running()
+
     @property
     def pid(self) -> int | None:
         """Process id of the drawing process, or None while there is none."""
@@ -165,6 +170,12 @@ def _read(child: subprocess.Popen[bytes], num_bytes: int, deadline: float) -> by
 
 SHARED = PainterProcess()
 """The drawing process that all worlds of this process share."""
+
+
+def require_painter() -> None:
+    """Raises `EngineUnavailableError`, with the remedy, unless drawings can be made here."""
+    SHARED.start()
+
 
 atexit.register(SHARED.close)
 os.register_at_fork(after_in_child=SHARED.forget)

@@ -11,6 +11,8 @@ import re
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 
+from vlm_envs.worlds.svg.selectors import why_too_costly
+
 MAX_EXPANDED_ELEMENTS = 5_000
 """Most elements with every reference followed."""
 
@@ -44,6 +46,7 @@ class _Expansion:
 
     def __init__(self, root: ET.Element, error: type[Exception]) -> None:
         self._by_id = {name: element for element in reversed(list(root.iter())) if (name := element.get("id"))}
+        self._num_elements = sum(1 for _ in root.iter())
         self._known: dict[ET.Element, _Extent] = {}
         self._open: set[ET.Element] = set()
         self._error = error
@@ -75,6 +78,8 @@ class _Expansion:
             texts.append("".join(element.itertext()))
             if "@" in texts[-1]:
                 raise self._error("style sheets may not contain @ rules")
+            if reason := why_too_costly(texts[-1], self._num_elements):
+                raise self._error(reason)
         if any("\\" in text for text in texts):  # CSS may spell url( with escapes
             raise self._error("backslashes are not allowed")
         links = [link for text in texts for link in _URL.findall(text)]

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.spaces import MAX_RESOLUTION
 from vlm_envs.worlds.svg import painter_process
 from vlm_envs.worlds.svg.markup import MarkupError, read_markup
 from vlm_envs.worlds.svg.painter_process import PaintingError
 
-MAX_SIZE_PX = 2_048
 _NUM_KEPT_PIXELS = 16 * 1024 * 1024
 _WHITE = 255
 
@@ -54,9 +54,7 @@ class Renderer:
     """
 
     def __init__(self, *, size_px: int = 224, timeout_s: float = 2.0) -> None:
-        self.size_px = require_positive("resolution", size_px, minimum=16)
-        if size_px > MAX_SIZE_PX:
-            raise ConfigError(f"resolution must be at most {MAX_SIZE_PX}; got {size_px}.")
+        self.size_px = require_positive("resolution", size_px, minimum=16, maximum=MAX_RESOLUTION)
         if not 0 < timeout_s < float("inf"):
             raise ConfigError(f"render_timeout_s must be a number of seconds above 0; got {timeout_s!r}.")
         self.timeout_s = float(timeout_s)

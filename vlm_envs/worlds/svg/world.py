@@ -107,4 +107,4 @@ class SvgWorld(World[SvgState, str]):
             max_actions_per_turn=max_actions_per_turn,
             **world_kwargs,
         )
-        self._make_observation_space((resolution, 2 * resolution, 3))
+        self.set_picture_shape((resolution, 2 * resolution, 3))

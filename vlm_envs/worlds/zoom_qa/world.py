@@ -10,8 +10,8 @@ from vlm_envs.factories import made_by
 from vlm_envs.inquiries.datasets import dataset_source
 from vlm_envs.inquiries.desk import PictureDesk
 from vlm_envs.inquiries.sample import SampleSource
-from vlm_envs.inquiries.second_looks import VIEWS, Views, ViewsStrategy
-from vlm_envs.inquiries.sources import resolve_source
+from vlm_envs.inquiries.second_looks import VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
+from vlm_envs.inquiries.sources import check_dataset, resolve_source
 from vlm_envs.inquiries.strategies import STRATEGIES
 from vlm_envs.inquiries.world import InquiryWorld
 from vlm_envs.scenes.questions import CATEGORIES
@@ -25,7 +25,7 @@ UPSCALERS: dict[str, Upscaler] = {"lanczos": LanczosUpscaler(), "bicubic": Bicub
 
 
 class ZoomQAWorld(InquiryWorld):
-    """ZoomQA: answer a question about a small thing in a large picture, with a closer look where the strategy has one.
+    """ZoomQA: answer a question about a small thing in a large picture; `prompt_format`, by default `arm`, is the way.
 
     ## Description
     Generated scenes of 2,000 to 8,000 pixels a side (streets, shelves, desks, charts) hold dozens of things; questions
@@ -39,7 +39,7 @@ class ZoomQAWorld(InquiryWorld):
     * `arm` (ARM-Thinker): `<think>`, then `<tool_call>` of `image_zoom_in_tool` with a box in thousandths, or
       `<answer>`; text after `</tool_call>` is cut. What is wrong with a call, the next observation says.
     * `mags` (Mags-RL): round 1 is one `<think>` with `<zoom>[[x1, y1, x2, y2], ...]</zoom>` in it, in pixels of the
-      picture as shown; text after `</think>` is cut. The regions come back enlarged. Round 2: `<rethink>`, `<answer>`.
+      picture as shown; text after `</think>` is cut. All regions come back enlarged. Round 2: `<rethink>`, `<answer>`.
     * `ivgr_grounded`, `ivgr_textual` (iVGR): one `<think>` with boxes in it, or with none, and `<answer>`.
     * `ivgr_views` (iVGR at test time): round 1 is one `<think>` with boxes in it; text after `</think>` is cut. The
       boxed regions come back enlarged, and the region around all of them. Round 2: `<think>` in words, `<answer>`.
@@ -57,6 +57,7 @@ class ZoomQAWorld(InquiryWorld):
 
     ## Starting State
     A scene and a question of the split: `existence`, `attribute`, `relation`, `count` (0 included) or `comparison`.
+    Of a data set, val and test are gone through in order: seed i of the split is item i.
 
     ## Episode End
     Terminated by an answer, right (`success`) or wrong; truncated after `max_turns`.
@@ -64,9 +65,11 @@ class ZoomQAWorld(InquiryWorld):
     ## Arguments
     `side_px=(2000, 8000)`, `target_px=(8, 40)`, `max_objects=40`, `categories`, `answer_kinds` (`choice`, `exact`,
     `number`), `settings`: of generated scenes; `dataset=None` with `folder=None`: a local copy of a data set instead,
-    see `vlm_envs.inquiries.datasets`; `source=None`: `"module:factory"` or a `SampleSource` in place of both;
+    see `vlm_envs.inquiries.datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was published
+    as; `source=None`: `"module:factory"` or a `SampleSource` in place of both;
     `max_pixels=1048576`, budget of every picture as shown; `blank_crops=False`, the control that shows whether what is
     in a crop matters; `views="both"`, `"crops"`, `"union"` or `"none"`, what `ivgr_views` shows in round 2;
+    `mags_stage=None`, the stage of the curriculum whose prompt `mags` shows, 1 or 2, None for 2;
     `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`), `"bicubic"`, `"module:factory"` or
     an object, such as `agents.upscalers.SMFANetUpscaler`; `answer_reward=1.0`; `max_turns=None` for the strategy's own
     (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation`
@@ -91,23 +94,26 @@ class ZoomQAWorld(InquiryWorld):
         source: str | SampleSource | None = None,
         dataset: str | None = None,
         folder: str | None = None,
+        is_benchmark: bool | None = None,
         max_pixels: int = 1_048_576,
         blank_crops: bool = False,
         views: str = "both",
+        mags_stage: int | None = None,
         upscaler: str | Upscaler = "lanczos",
         **world_kwargs: Any,
     ) -> None:
-        if (dataset is None) != (folder is None) or (dataset is not None and source is not None):
-            raise ConfigError(
-                f"dataset and folder go together, and without source; got dataset={dataset!r}, folder={folder!r}, "
-                f"source={source!r}."
-            )
+        check_dataset(dataset, folder, source=source, is_benchmark=is_benchmark)
         if dataset is not None and folder is not None:
-            source = dataset_source(dataset, folder)
+            source = dataset_source(dataset, folder, is_benchmark=is_benchmark)
         require_choice("views", views, VIEWS)
         require_flag("blank_crops", blank_crops)
         if views != "both" and prompt_format != "ivgr_views":
             raise ConfigError(f"views is of prompt_format 'ivgr_views'; got {views!r} with {prompt_format!r}.")
+        if mags_stage is not None:
+            if mags_stage not in (1, 2):
+                raise ConfigError(f"mags_stage must be 1 or 2, or None for 2; got {mags_stage!r}.")
+            if prompt_format != "mags":
+                raise ConfigError(f"mags_stage is of prompt_format 'mags'; got {mags_stage} with {prompt_format!r}.")
         scenes = SceneSource(
             side_px=side_px,
             target_px=target_px,
@@ -121,7 +127,11 @@ class ZoomQAWorld(InquiryWorld):
             goal="Answer a question about a picture that is larger than it is shown.",
             source=scenes if source is None else resolve_source(source),
             desk=PictureDesk(max_pixels=max_pixels, zoom=ZoomSettings(blank=blank_crops)),
-            strategies=STRATEGIES | {"ivgr_views": ViewsStrategy(views=cast("Views", views))},
+            strategies=STRATEGIES
+            | {
+                "ivgr_views": ViewsStrategy(views=cast("Views", views)),
+                "mags": ZoomStrategy(stage=cast("MagsStage", mags_stage or 2)),
+            },
             prompt_format=prompt_format,
             crops=ZoomSettings(upscaler=resolve_upscaler(upscaler), blank=blank_crops),
             **world_kwargs,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'")
@@ -93,3 +95,21 @@ def test_its_verdict_rewards_an_episode_of_any_world():
     assert not down.available
     with pytest.raises(ConfigError, match="needs a judge"):
         episode_judge("agentic")
+
+
+def test_rows_of_a_data_set_are_measured_once_each_and_only_single_ones(tmp_path):
+    judge = {"method": "rule_based", "verify_funcs": [{"func": "check_whether_has_no_arabic_number_in_response"}]}
+    judge["verify_funcs"][0]["params"] = []
+    row = {"id": "c", "question": "Describe.", "constraints": [{"key": "k", "value": "No digits.", "judge": judge}]}
+    rows = [row | {"prediction": f"A cat{' 7' * (number % 2)}, case {number * 'x'}."} for number in range(5)]
+    (tmp_path / "mm_ifeval.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"prompt": "q", "chosen": "a", "rejected": "b"}))
+    given = {"dataset": "mm_ifeval", "folder": str(tmp_path)}
+    found = measure_verdicts(says("Overall Judgment: True"), ENV_ID, num_cases=40, **given)
+    assert (found.num_judged, found.accuracy) == (5, 0.6)
+    assert measure_verdicts(says("True"), ENV_ID, num_cases=40, seed=3, **given).num_judged == 2
+    with pytest.raises(ConfigError, match="has 5 rows to measure on; got seed=5"):
+        measure_verdicts(says("True"), ENV_ID, num_cases=40, seed=5, **given)
+    two = {"dataset": "pairs", "folder": str(tmp_path), "is_benchmark": True}
+    with pytest.raises(ConfigError, match="single responses"):
+        measure_verdicts(says("True"), ENV_ID, num_cases=1, **two)

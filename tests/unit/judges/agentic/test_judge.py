@@ -190,6 +190,15 @@ def test_of_several_responses_one_is_chosen():
         ("", 2, None),
         (None, 2, None),
         ("1", 1, None),
+        ("Overall Judgment: Answer 2 is better.", 2, 1),
+        ("**Overall Judgment:** Answer 4 is better.", 4, 3),
+        ("Answer 3 is better.", 2, None),
+        ("Answer 1 is better. Answer 2 is better.", 2, None),
+        ("Overall Judgment: True", 1, True),
+        ("overall judgement: FALSE.", 1, False),
+        ("Overall Judgment: True (or False)", 1, None),
+        ("True", 2, None),
+        ("Overall Judgment: Answer 1 is better.", 1, None),
     ],
 )
 def test_verdicts_are_read_strictly(answer, count, verdict):

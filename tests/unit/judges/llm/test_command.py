@@ -1,8 +1,14 @@
-"""`python -m judges calibrate --judge llm` against the fake endpoint."""
+"""`python -m judges calibrate` against endpoints that answer and that do not, and `python -m judges score`."""
 
 import json
+import math
+import socket
+
+import pytest
 
 from judges.__main__ import main
+from judges.calibration import Agreement, report
+from tests.unit.judges.llm.endpoint import YES, status
 
 
 def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsys):
@@ -24,8 +30,95 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
     assert "12 questions (12 cached, 0 outages), 0 requests" in capsys.readouterr().out
 
 
-def test_outages_are_reported_and_not_raised(endpoint, capsys):
+def test_outages_are_reported_beside_the_verdicts_there_are(endpoint, capsys):
+    said = iter(["no verdict", "no verdict"])  # The first question is asked twice; every other one has its answer.
+    endpoint.answer = lambda messages: next(said, YES)
+    command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--num-states", "4", "--model", "shy"]
+    assert main([*command, "--base-url", endpoint.base_url, "--api-key-variable", ""]) == 0
+    printed = capsys.readouterr().out
+    assert "outages      1\n" in printed
+    assert "nan" not in printed
+
+
+def test_kinds_of_text_without_a_verdict_have_no_score_and_no_nan():
+    shares = {"own": 0.5, "other": math.nan, "perturbed": math.nan}
+    texts = {"own": 2, "other": 2, "perturbed": 0}
+    found = Agreement(
+        num_true_yes=2,
+        num_false_no=0,
+        num_false_yes=0,
+        num_true_no=0,
+        num_outages=2,
+        mean_scores=shares,
+        num_texts=texts,
+    )
+    printed = report(found, "title", "none")
+    assert "own 0.500 (n=2), other undefined (n=2), perturbed undefined (n=0)" in printed
+    assert "kappa        undefined" in printed
+    assert "nan" not in printed
+
+
+def test_a_model_without_one_verdict_leaves_nothing_to_report(endpoint, capsys):
     endpoint.answer = lambda messages: "no verdict"
     command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--num-states", "4", "--model", "mute"]
-    assert main([*command, "--base-url", endpoint.base_url, "--api-key-variable", ""]) == 0
-    assert "outages      12" in capsys.readouterr().out
+    assert main([*command, "--base-url", endpoint.base_url, "--api-key-variable", ""]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"mute at {endpoint.base_url} gave no verdict on any of 12 texts" in printed.err
+
+
+@pytest.fixture
+def nobody():
+    """The address of a port on loopback that is kept free: whoever calls is refused at once."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))  # Bound and not listening
+        yield f"http://127.0.0.1:{kept.getsockname()[1]}/v1"
+
+
+JUDGES = {
+    "direct": ["VLM/FrozenLake-v0", "--judge", "llm"],
+    "extraction": ["VLM/FrozenLake-v0", "--judge", "llm", "--method", "extraction"],
+    "agentic": ["VLM/RewardJudging-v0", "--judge", "agentic"],
+}
+
+
+@pytest.mark.parametrize("kind", JUDGES)
+def test_an_endpoint_that_is_not_there_is_one_error_after_one_question(kind, nobody, capsys, caplog):
+    if kind == "agentic":
+        pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'")
+    limits = ["--max-attempts", "1", "--timeout-s", "5", "--api-key-variable", ""]
+    assert main(["calibrate", *JUDGES[kind], "--model", "m", "--base-url", nobody, *limits]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert f"judges: Nothing came from m at {nobody} in 1 attempt" in printed.err
+    assert "no connection" in printed.err and "Is the endpoint up" in printed.err
+    assert "nan" not in printed.err.lower()
+    assert caplog.text.count("had no verdict") == 1
+
+
+def test_a_key_that_is_refused_is_one_error_too(endpoint, capsys):
+    endpoint.script.append(status(401, "no such key"))
+    command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--model", "m", "--api-key-variable", "JUDGE_KEY"]
+    assert main([*command, "--base-url", endpoint.base_url]) == 2
+    assert "no such key" in capsys.readouterr().err
+    assert len(endpoint.requests) == 1
+
+
+def test_the_exact_judge_asks_no_endpoint(nobody, capsys):
+    command = ["calibrate", "VLM/FrozenLake-v0", "--num-states", "2", "--model", "m", "--base-url", nobody]
+    assert main(command) == 0
+    assert "exact judge" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("state", ["oops", "3", "[1]", "null", '"text"'])
+def test_a_state_that_is_none_is_told_what_was_expected(state, capsys):
+    assert main(["score", "VLM/Sokoban-v0", "The box is above.", "--state", state]) == 2
+    printed = capsys.readouterr().err
+    assert "--state takes a world's whole state as a JSON object" in printed
+    assert "player_position" in printed and f"got {state!r}" in printed
+
+
+def test_a_state_of_another_world_is_told_so(capsys):
+    assert main(["score", "VLM/Sokoban-v0", "The box is above.", "--state", '{"player_position": [1, 2]}']) == 2
+    assert "another world's state" in capsys.readouterr().err

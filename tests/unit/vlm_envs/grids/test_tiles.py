@@ -51,5 +51,5 @@ def test_tiles_are_drawn_once_per_size() -> None:
 
 @pytest.mark.parametrize("cell_px", [0, 7, -28, 28.0, True])
 def test_a_size_too_small_to_read_is_refused(cell_px: object) -> None:
-    with pytest.raises(ConfigError, match="cell_px must be an integer of at least 8"):
+    with pytest.raises(ConfigError, match="cell_px must be an integer from 8 to 256"):
         tile_set("sokoban", cell_px)  # type: ignore[arg-type]

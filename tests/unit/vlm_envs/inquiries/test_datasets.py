@@ -84,14 +84,17 @@ def test_options_of_vstar_are_shuffled_each_question_its_own_way(tmp_path):
     assert min(list(letters.values()).count(letter) for letter in "ABCD") >= 3
 
 
-def hrbench(folder, rows=None, header="index\tquestion\tanswer\tcategory\tA\tB\tC\tD\tcycle_category\timage"):
+HEADER = "index\tquestion\tanswer\tcategory\tA\tB\tC\tD\tcycle_category\timage"
+
+
+def hrbench(folder, rows=None, header=HEADER, is_benchmark=None):
     picture = base64.b64encode(image_bytes(BLUE)).decode()
     rows = rows or [
         f"0\tWhat number?\tB\tsingle\t1\t2\t3\t4\t0\t{picture}",
         f'1\t"A ""tab"" here:\tand a\nline?"\tA\tcross\tyes\tno\tboth\tnone\t1\t{picture}',
     ]
     write(folder / "hr_bench_4k.tsv", "\n".join([header, *rows]) + "\n")
-    return dataset_source("hrbench", folder)
+    return dataset_source("hrbench", folder, is_benchmark=is_benchmark)
 
 
 def test_hrbench(tmp_path):
@@ -109,7 +112,7 @@ def test_hrbench(tmp_path):
 def test_turns_of_a_question_stay_in_one_split(tmp_path):
     pictures = [base64.b64encode(image_bytes((number, 9, 9))).decode() for number in range(12)]
     rows = [f"{n}\tQ?\tA\tsingle\t1\t2\t3\t4\t{n % 4}\t{pictures[n // 4]}" for n in range(48)]
-    source = hrbench(tmp_path, rows)
+    source = hrbench(tmp_path, rows, is_benchmark=False)
     split_of_image = {}
     for split in ("train", "val", "test"):
         for name in source.ids(split):

@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 
+from vlm_envs.answers import score_answer
 from vlm_envs.errors import ConfigError
 from vlm_envs.judging.cases import Candidate, Case, Flaw, is_length_matched
 from vlm_envs.judging.samples import category_of, judging_sample, track_of
@@ -45,7 +46,8 @@ def test_lengths_match_below_a_tenth():
 
 def test_a_pair_asks_for_a_number():
     sample = judging_sample(case(WRONG, RIGHT), "id")
-    assert sample.key.answers == ("2", "resp_2", "resp 2", "response 2")
+    assert sample.key.answers == ("2",)
+    assert all(score_answer(said, sample.key) == 1.0 for said in ("2", "resp_2", "resp 2", "response 2"))
     assert sample.texts == (("resp_1", WRONG.text), ("resp_2", RIGHT.text))
     assert "resp_1 and resp_2" in sample.question
     assert "How many mugs are there?" in sample.question

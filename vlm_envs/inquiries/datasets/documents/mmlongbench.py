@@ -20,14 +20,18 @@ from vlm_envs.tools.files import FileRoot
 NAME = "mmlongbench_doc"
 FILE, DOCUMENTS = "samples.json", "documents"
 FORMATS = ("Int", "Float", "Str", "List", "None")
+_NO_ITEMS = ("[]", "empty list", "an empty list", "none")
+"""What says that a list has no items."""
 
 
-def load_mmlongbench_doc(folder: str | Path, split: str | None = None) -> DocumentQuestions:
+def load_mmlongbench_doc(folder: str | Path, split: str | None = "test") -> DocumentQuestions:
     """Returns the questions of a local copy of MMLongBench-Doc.
 
-    Not run on the original data here; the layout is that of the `data` folder of its repository: `samples.json`, a
-    list of `doc_id` (a file name), `question`, `answer`, `answer_format` and `evidence_pages` (a Python literal in a
-    text), `evidence_sources` (the same), and the PDF files in `documents/`.
+    The layout is that of the `data` folder of its repository: `samples.json`, a list of `doc_id` (a file name),
+    `question`, `answer`, `answer_format` and `evidence_pages` (a Python literal in a text), `evidence_sources` (the
+    same), and the PDF files in `documents/`; `doc_type` is ignored. All 1,082 published rows were read here, their PDF
+    files were not at hand. Among them are a list without items as the right answer, lists of one item without
+    brackets, and evidence on page 0: pages that a document does not have are left out.
 
     The paper has a model shorten answers and compares by rules of its own. Deviations: whole numbers must be equal,
     written in either of the usual ways; other numbers may be 5 % off, texts and lists are compared by ANLS (a list as
@@ -35,7 +39,8 @@ def load_mmlongbench_doc(folder: str | Path, split: str | None = None) -> Docume
 
     Args:
         folder: Where `samples.json` is.
-        split: The split of all questions; None divides them by a hash of the document's name.
+        split: The split of all questions, `test` since it is a benchmark; None divides them by a hash of the
+            document's name.
 
     Raises:
         ConfigError: If a file is missing or a row is broken; it names file and row.
@@ -59,8 +64,16 @@ def _questions(root: FileRoot, documents: str, split: str | None) -> Iterator[Qu
             key=_key(fields, where),
             category=_category(fields, where),
             document=PdfFile(documents, name),
-            pages=pages(literal(fields, "evidence_pages", where), "evidence_pages", where),
+            pages=_pages(fields, where),
+            has_exact_pages=False,
         )
+
+
+def _pages(fields: Fields, where: str) -> tuple[int, ...]:
+    """Returns the pages with evidence, from 1; page 0, which three published rows name, is none."""
+    value = literal(fields, "evidence_pages", where)
+    named = [page for page in value if type(page) is not int or page != 0] if isinstance(value, list) else value
+    return pages(named, "evidence_pages", where)
 
 
 def _key(fields: Fields, where: str) -> AnswerKey:
@@ -68,6 +81,8 @@ def _key(fields: Fields, where: str) -> AnswerKey:
     answer_format = text(fields, "answer_format", where)
     if answer_format not in FORMATS:
         raise broken(where, f"one of {', '.join(FORMATS)} as 'answer_format'", answer_format)
+    if answer_format == "List" and _items(fields, where) == []:
+        return AnswerKey(kind="exact", answers=_NO_ITEMS)
     answer = _answer_text(fields, answer_format, where)
     if answer_format == "None":
         return AnswerKey(kind="exact", answers=(NOT_ANSWERABLE, "Unanswerable", "Cannot be answered"))
@@ -84,10 +99,18 @@ def _answer_text(fields: Fields, answer_format: str, where: str) -> str:
         return str(value)
     if answer_format != "List":
         return text(fields, "answer", where)
-    items: Any = value if isinstance(value, list) else literal(fields, "answer", where)
-    if not isinstance(items, list) or not items:
-        raise broken(where, "a list of at least one item as 'answer'", items)
-    return ", ".join(map(str, items))
+    return ", ".join(map(str, _items(fields, where)))
+
+
+def _items(fields: Fields, where: str) -> list[Any]:
+    """Returns the items of a list; a number without brackets is one item."""
+    value = fields.get("answer")
+    items: Any = value if isinstance(value, list | int | float) else literal(fields, "answer", where)
+    if isinstance(items, int | float) and not isinstance(items, bool):
+        return [items]
+    if not isinstance(items, list):
+        raise broken(where, "a list as 'answer'", items)
+    return items
 
 
 def _category(fields: Fields, where: str) -> str:

@@ -14,16 +14,18 @@ from vlm_envs.splits import SPLITS
 from vlm_envs.tools.files import FileRoot
 
 NAME = "mp_docvqa"
+_QUESTIONS = "question_answers"
+"""Folder of the download that holds the files of questions."""
 
 
 def load_mp_docvqa(folder: str | Path) -> DocumentQuestions:
     """Returns the questions of a local copy of MP-DocVQA.
 
     Not run on the original data here; the layout is that of its download: `train.json` and `val.json` (one of them
-    may be missing), each an object whose `data` is a list of `questionId`, `question`, `doc_id`, `page_ids`,
-    `answers`, `answer_page_idx`; pictures `images/<page id>.jpg`. `test.json` is read if its rows have answers; the
-    published ones have none and are left out. Text is searched if there is OCR (`ocr/<page id>.json`, Textract).
-    Splits are the data set's own. Answers are compared by ANLS.
+    may be missing), in the folder or in its folder `question_answers`, each an object whose `data` is a list of
+    `questionId`, `question`, `doc_id`, `page_ids`, `answers`, `answer_page_idx`; pictures `images/<page id>.jpg`.
+    `test.json` is read if its rows have answers; the published ones have none and are left out. Text is searched if
+    there is OCR (`ocr/<page id>.json`, Textract). Splits are the data set's own. Answers are compared by ANLS.
 
     Args:
         folder: Where the files are.
@@ -32,7 +34,11 @@ def load_mp_docvqa(folder: str | Path) -> DocumentQuestions:
         ConfigError: If there is no such file, or a row is broken; it names file and row.
     """
     root = FileRoot(folder)
+    below = Path(folder) / _QUESTIONS
     files = [name for name in root.names(".json") if name.removesuffix(".json") in SPLITS]
+    if not files and below.is_dir():
+        found = FileRoot(below).names(".json")
+        files = [f"{_QUESTIONS}/{name}" for name in found if name.removesuffix(".json") in SPLITS]
     if not files:
         raise ConfigError(
             f"{folder} holds none of {', '.join(f'{split}.json' for split in SPLITS)}, as MP-DocVQA does."
@@ -42,9 +48,9 @@ def load_mp_docvqa(folder: str | Path) -> DocumentQuestions:
 
 def _questions(root: FileRoot, folder: str, files: list[str]) -> Iterator[Question]:
     for file in files:
-        split = file.removesuffix(".json")
+        split = file.rpartition("/")[2].removesuffix(".json")
         for where, fields in read_rows(root, file, under="data"):
-            if split != "test" or "answers" in fields:
+            if split != "test" or fields.get("answers"):
                 yield _question(fields, where, folder, split)
 
 

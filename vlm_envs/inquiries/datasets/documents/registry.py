@@ -30,7 +30,9 @@ def document_source(kind: str, folder: str | Path, **options: Any) -> DocumentQu
     Args:
         kind: `"mp_docvqa"`, `"mmlongbench_doc"`, or `"pdf_folder"` for any PDF files with a file of questions.
         folder: Where the copy is.
-        **options: Of the loader: `split` for kinds whose data have no splits of their own.
+        **options: Of the loader: `split` for kinds whose data have no splits of their own; `is_benchmark=True` stands
+            for `split="test"`, `is_benchmark=False` for `split=None`, which divides them by a hash of the document's
+            name. Without either, `mmlongbench_doc` is all `test` and `pdf_folder` is divided.
 
     Returns:
         A source for `VLM/DocQA-v0`.
@@ -40,6 +42,14 @@ def document_source(kind: str, folder: str | Path, **options: Any) -> DocumentQu
     """
     loader = DOCUMENT_KINDS[require_choice("kind", kind, DOCUMENT_KINDS)]
     known = set(loader.__annotations__) - {"folder", "return"}
+    is_benchmark = options.pop("is_benchmark", None)
+    if is_benchmark is not None:
+        if "split" not in known:
+            raise ConfigError(
+                f"{kind!r} has splits of its own, by its files; got is_benchmark={is_benchmark}. "
+                "Leave is_benchmark out."
+            )
+        options.setdefault("split", "test" if is_benchmark else None)
     if unknown := sorted(set(options) - known):
         raise ConfigError(f"The kind {kind!r} has the options {sorted(known) or 'none'}; got {unknown}.")
     return shared(kind, folder, lambda: loader(folder, **options), *sorted(options.items()))

@@ -12,6 +12,7 @@ import numpy as np
 from vlm_envs.answers import AnswerKey
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
 from vlm_envs.inquiries.datasets.rows import BrokenRowError, broken
+from vlm_envs.inquiries.datasets.splitting import remedy_of
 from vlm_envs.inquiries.sample import Sample
 from vlm_envs.splits import SPLITS
 from vlm_envs.tools.documents import Document
@@ -31,6 +32,8 @@ class Question:
         category: Kind of question.
         document: What it is about.
         pages: Pages that hold the answer, from 1; none where nobody annotated them, or nothing is there.
+        has_exact_pages: Whether a page that the document does not have is the row's fault; otherwise it is left out,
+            as in published data that nobody can correct.
     """
 
     where: str
@@ -41,6 +44,7 @@ class Question:
     category: str
     document: Document
     pages: tuple[int, ...] = ()
+    has_exact_pages: bool = True
 
 
 class DocumentQuestions:
@@ -85,6 +89,14 @@ class DocumentQuestions:
         questions = self._by_split[require_choice("split", split, SPLITS)]
         return tuple(f"{self._name}:{question.number}" for question in questions)
 
+    def sample_at(self, index: int, split: str) -> Sample:
+        """Returns a question of a split by its place in the files, from 0.
+
+        Raises:
+            ConfigError: If its document cannot be read; it names file and row.
+        """
+        return self._sample(self._by_split[require_choice("split", split, SPLITS)][index])
+
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a question of a split, each as likely.
 
@@ -99,7 +111,10 @@ class DocumentQuestions:
         questions = self._by_split[require_choice("split", split, SPLITS)]
         if not questions:
             counts = ", ".join(f"{len(rows)} of {name}" for name, rows in self._by_split.items())
-            raise GenerationError(f"The data for {self._name} hold no question of the split {split!r}, but {counts}.")
+            raise GenerationError(
+                f"The data for {self._name} hold no question of the split {split!r}, but {counts}. "
+                + remedy_of(self._name)
+            )
         return self._sample(questions[int(rng.integers(len(questions)))])
 
     def find(self, sample_id: str) -> Sample:
@@ -123,7 +138,8 @@ class DocumentQuestions:
             num_pages, digest = row.document.num_pages, row.document.digest
         except ToolError as error:
             raise BrokenRowError(f"{row.where}: {error.message}") from error
-        if any(not 1 <= page <= num_pages for page in row.pages):
+        pages = tuple(page for page in row.pages if 1 <= page <= num_pages)
+        if row.has_exact_pages and pages != row.pages:
             raise broken(row.where, f"pages from 1 to the document's {num_pages}", list(row.pages))
         content = "\n".join((digest, row.question, *row.key.answers))
         return Sample(
@@ -133,6 +149,6 @@ class DocumentQuestions:
             category=row.category,
             digest=hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
             document=row.document,
-            evidence_pages=row.pages,
-            facts=f"The document says: {row.key.answers[0]}." if row.pages else "",
+            evidence_pages=pages,
+            facts=f"The document says: {row.key.answers[0]}." if pages else "",
         )

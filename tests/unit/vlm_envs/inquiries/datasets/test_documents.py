@@ -182,6 +182,8 @@ def test_mmlongbench_doc(long_folder):
         ({"answer": "45%", "answer_format": "Float"}, "45", "60"),
         ({"answer": "Pew Research", "answer_format": "Str"}, "pew research", "Gallup"),
         ({"answer": "['north', 'south']", "answer_format": "List"}, "north, south", "east"),
+        ({"answer": "[]", "answer_format": "List"}, "An empty list.", "red"),
+        ({"answer": "92", "answer_format": "List"}, "92", "17"),
         ({"answer": "Not answerable", "answer_format": "None"}, "Not answerable.", "4"),
     ],
 )
@@ -211,11 +213,11 @@ def test_categories_are_where_the_evidence_is(long_folder):
             "row 1: expected a Python literal .* as 'evidence_pages'",
         ),
         ({"evidence_pages": "[" * 5_000}, "row 1: expected a Python literal .* as 'evidence_pages'"),
-        ({"evidence_pages": "[0]"}, "row 1: expected a list of page numbers from 1 as 'evidence_pages'"),
+        ({"evidence_pages": "[-1]"}, "row 1: expected a list of page numbers from 1 as 'evidence_pages'"),
         ({"evidence_pages": "[True]"}, "row 1: expected a list of page numbers from 1 as 'evidence_pages'"),
         ({"evidence_pages": "'2'"}, "row 1: expected a list of page numbers from 1 as 'evidence_pages'"),
         ({"answer": "[x for x in y]", "answer_format": "List"}, "row 1: expected a Python literal .* as 'answer'"),
-        ({"answer": "[]", "answer_format": "List"}, "row 1: expected a list of at least one item as 'answer'"),
+        ({"answer": "{}", "answer_format": "List"}, "row 1: expected a list as 'answer'"),
         ({"answer_format": "Date"}, "row 1: expected one of Int, Float, Str, List, None as 'answer_format'"),
         ({"doc_id": "../samples.json"}, "row 1: expected as 'doc_id' a file inside"),
         ({"doc_id": "/etc/passwd"}, "row 1: expected as 'doc_id' a file inside"),
@@ -230,12 +232,25 @@ def test_broken_rows_of_mmlongbench_are_named(long_folder, tmp_path, monkeypatch
 
 
 def test_documents_that_are_missing_or_too_short_are_named(long_folder):
-    folder = long_folder(long_row(doc_id="gone.pdf"), long_row(evidence_pages="[4]"))
-    source = document_source("mmlongbench_doc", folder)
+    source = document_source("mmlongbench_doc", long_folder(long_row(doc_id="gone.pdf")))
     with pytest.raises(ConfigError, match=r"samples.json, row 1: There is no file 'gone.pdf'"):
         source.find("mmlongbench_doc:1")
-    with pytest.raises(ConfigError, match=r"samples.json, row 2: expected pages from 1 to the document's 3"):
-        source.find("mmlongbench_doc:2")
+
+
+def test_pages_that_a_published_document_does_not_have_are_left_out(long_folder):
+    """Three published rows have their evidence on page 0."""
+    source = document_source(
+        "mmlongbench_doc", long_folder(long_row(evidence_pages="[0]"), long_row(evidence_pages="[2, 4]"))
+    )
+    assert [source.find(f"mmlongbench_doc:{number}").evidence_pages for number in (1, 2)] == [(), (2,)]
+
+
+def test_pages_that_a_document_of_ones_own_does_not_have_are_the_rows_fault(pdf_folder):
+    source = document_source(
+        "pdf_folder", pdf_folder('{"document": "a.pdf", "question": "q", "answer": "1", "pages": [3]}')
+    )
+    with pytest.raises(ConfigError, match=r"questions.jsonl, line 1: expected pages from 1 to the document's 2"):
+        source.find("pdf_folder:1")
 
 
 # --- Any PDF files -----------------------------------------------------------------------------------------------

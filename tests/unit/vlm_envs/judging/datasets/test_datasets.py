@@ -87,6 +87,27 @@ def test_vl_rewardbench(tmp_path):
     assert "How many cats are there?" in first.question
 
 
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("vl_rewardbench", preference(response=["There are two cats.", " There are two cats.\n"])),
+        ("armbench_vl", bench(responses=["w", "x", "y", "x"])),
+        ("vl_rewardbench", {"id": 1, "prompt": "q", "chosen": "Two.", "rejected": "Two. ", "image": "images/a.png"}),
+        ("pairs", {"prompt": "q", "chosen": "Two.", "rejected": "Two."}),
+    ],
+)
+def test_equal_candidates_are_refused_since_none_of_them_can_be_the_right_one(tmp_path, kind, row):
+    with pytest.raises(ConfigError, match=rf"{kind}\.jsonl, row 1: .* are equal"):
+        judging_dataset(kind, write(tmp_path, f"{kind}.jsonl", [row]))
+
+
+def test_a_comparison_of_equal_responses_has_no_winner(tmp_path):
+    row = comparison("The first response is better.")
+    row["conversations"][0]["value"] = row["conversations"][0]["value"].replace("A car,\nred.", "A boat. ")
+    rows = [row, comparison("The first response is better.", id="c2")]
+    assert len(judging_dataset("llava_critic", write(tmp_path, "llava_critic.jsonl", rows))) == 1
+
+
 def test_reversed_order_turns_the_answer(tmp_path):
     folder = write(tmp_path, "vl_rewardbench.jsonl", [preference(query=f"Question {n}") for n in range(12)])
     forward, backward = (judging_dataset("vl_rewardbench", folder, reverse_order=turned) for turned in (False, True))
@@ -244,7 +265,7 @@ def test_pictures_stay_in_the_folder(tmp_path, image):
 
 
 def test_missing_files_and_kinds_are_explained(tmp_path):
-    with pytest.raises(ConfigError, match=r"no vl_rewardbench.jsonl or vl_rewardbench.json; it has nothing"):
+    with pytest.raises(ConfigError, match=r"no vl_rewardbench\.jsonl, .* or data\.jsonl; it has nothing"):
         judging_dataset("vl_rewardbench", tmp_path)
     with pytest.raises(ConfigError, match="Did you mean 'vl_rewardbench'"):
         judging_dataset("vl_reward_bench", tmp_path)

@@ -197,7 +197,7 @@ def test_an_impossible_band_says_so() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"size": 1}, "size must be an integer of at least 2; got 1"),
+        ({"size": 1}, "size must be an integer from 2 to 512; got 1"),
         ({"frozen_probability": 0.0}, r"frozen_probability must be in \(0, 1\]; got 0.0"),
         ({"frozen_probability": 1.5}, "got 1.5"),
         ({"min_solution_length": 0}, "min_solution_length must be an integer of at least 1"),

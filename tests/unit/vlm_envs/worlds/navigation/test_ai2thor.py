@@ -253,7 +253,7 @@ def test_a_world_plays_on_it() -> None:
         step_length_m=0.25, success_threshold_m=1.0, require_visible=False
     )
     world = World(rules, SceneView(rules.thor, max_visible=5), task, max_turns=4, max_actions_per_turn=5)
-    world._make_observation_space((64, 64, 3))
+    world.set_picture_shape((64, 64, 3))
     observation, info = world.reset(seed=4)
     assert observation in world.observation_space and "Instruction: " in observation["text"]
     twin = pickle.loads(pickle.dumps(world))

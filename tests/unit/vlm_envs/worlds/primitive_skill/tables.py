@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from vlm_envs.worlds.primitive_skill.geometry import yaw_quaternion
-from vlm_envs.worlds.primitive_skill.state import Cube, Drawer, Goal, GoalKind, PrimitiveSkillState, Target
+from dataclasses import replace
+
+from vlm_envs.worlds.primitive_skill.geometry import FRAME_X_M, yaw_quaternion
+from vlm_envs.worlds.primitive_skill.state import HOME_QPOS, Cube, Drawer, Goal, GoalKind, PrimitiveSkillState, Target
 
 TARGETS = (Target(side="left", position_mm=(80, -100)), Target(side="right", position_mm=(80, 100)))
 
@@ -29,7 +31,7 @@ STACK = PrimitiveSkillState(
 
 DRAWER = PrimitiveSkillState(
     task="drawer",
-    cubes=(cube("blue", 75, 80), cube("purple", -40, 150)),
+    cubes=(cube("blue", -175, 80), cube("purple", -290, 150)),
     drawer=Drawer(y_mm=-90, open_m=0.0),
     goals=(Goal(kind=GoalKind.IN_DRAWER, cube=0),),
 )
@@ -39,5 +41,18 @@ ALIGN = PrimitiveSkillState(
     cubes=(cube("red", 90, -120), cube("green", -60, 0), cube("yellow", 70, 130)),
     goals=tuple(Goal(kind=GoalKind.ALIGNED, cube=index, where=0) for index in range(3)),
 )
+
+TOOL_AT_HOME_MM = (-220, 0, 240)
+"""Where the point between the fingers is when the arm is drawn back, from ManiSkill's origin; measured in SAPIEN."""
+HOLDING_QPOS = (*HOME_QPOS[:7], 0.018, 0.018)
+
+
+def holding(state: PrimitiveSkillState, index: int) -> PrimitiveSkillState:
+    """Returns a table with a cube in the gripper, as the simulator leaves it after a pick."""
+    x, y, z = TOOL_AT_HOME_MM
+    cubes = list(state.cubes)
+    cubes[index] = cube(cubes[index].colour, x + round(1000 * FRAME_X_M[state.task]), y, z)
+    return replace(state, cubes=tuple(cubes), held=index, qpos=HOLDING_QPOS)
+
 
 TABLES = {"place": PLACE, "stack": STACK, "drawer": DRAWER, "align": ALIGN}

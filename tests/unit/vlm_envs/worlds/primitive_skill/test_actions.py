@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.vlm_envs.worlds.primitive_skill.tables import TABLES
 from vlm_envs.worlds.primitive_skill.actions import GRAMMAR, Primitive, Skill, parse_primitive
+from vlm_envs.worlds.primitive_skill.geometry import WORKSPACES_MM
+from vlm_envs.worlds.primitive_skill.phrases import instruction
 
 POINTS = st.tuples(*[st.integers(-999_999, 999_999)] * 3)
 
@@ -54,10 +57,46 @@ def test_an_answer_is_split_at_bars() -> None:
     assert GRAMMAR.split("pick(62,-55,20)|place(75,33,50)") == ["pick(62,-55,20)", "place(75,33,50)"]
 
 
+# The limits that VAGEN prints in Appendix B: for the align task, and for the drawer
+TABLE = ((-100, 150), (-200, 200), (10, 200))
+DRAWER = ((-500, -100), (-600, 200), (10, 650))
+
+
+@pytest.mark.parametrize(("task", "limits"), [("place", TABLE), ("stack", TABLE), ("align", TABLE), ("drawer", DRAWER)])
+def test_each_task_has_the_papers_workspace_and_its_borders(task: str, limits: tuple[tuple[int, int], ...]) -> None:
+    assert WORKSPACES_MM[task] == limits
+    low, high = zip(*limits, strict=True)
+    for axis in range(3):
+        for border, step in ((low, -1), (high, 1)):
+            inside = [*map(int, border)]
+            outside = [*inside]
+            outside[axis] += step
+            assert Primitive(Skill.PUSH, (*low,), (*inside,)).is_within(task)
+            assert not Primitive(Skill.PUSH, (*low,), (*outside,)).is_within(task)
+            assert not Primitive(Skill.PICK, (*outside,)).is_within(task)
+
+
 @pytest.mark.parametrize(
-    ("text", "is_inside"),
-    [("pick(-100,200,10)", True), ("pick(151,0,20)", False), ("pick(0,0,9)", False), ("push(0,0,20,0,201,20)", False)],
+    ("task", "text"),
+    [
+        # What the paper prints: the examples of its prompts, and the answer to the drawer's
+        ("stack", "pick(62,-55,20)"),
+        ("stack", "place(75,33,50)"),
+        ("stack", "pick(-44,100,20)"),
+        ("stack", "place(100,-43,50)"),
+        ("align", "pick(129,-119,20)"),
+        ("drawer", "pick(-127,192,36)"),
+        ("drawer", "place(-500,-537,500)"),
+        ("drawer", "push(-500,-537,500,-500,-537,650)"),
+    ],
 )
-def test_the_workspace_includes_its_borders(text: str, is_inside: bool) -> None:
+def test_the_papers_own_answers_are_within_its_limits(task: str, text: str) -> None:
     primitive = parse_primitive(text)
-    assert primitive is not None and primitive.is_in_workspace is is_inside
+    assert primitive is not None and primitive.is_within(task)
+
+
+@pytest.mark.parametrize("task", WORKSPACES_MM)
+def test_the_prompt_tells_the_limits_of_its_task(task: str) -> None:
+    told = instruction(TABLES[task])
+    limits = ", ".join(f"{axis} {span}" for axis, span in zip("xyz", WORKSPACES_MM[task], strict=True))
+    assert f"Workspace limits: {limits}." in told

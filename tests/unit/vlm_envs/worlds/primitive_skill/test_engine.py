@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLACE, TABLES, cube
+from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLACE, TABLES, cube, holding
 from vlm_envs import make
 from vlm_envs.vector import world_vector
 from vlm_envs.worlds.primitive_skill import dynamics as dynamics_module
 from vlm_envs.worlds.primitive_skill.actions import parse_primitive
 from vlm_envs.worlds.primitive_skill.dynamics import PrimitiveSkillDynamics
 from vlm_envs.worlds.primitive_skill.engine import EngineHandle
-from vlm_envs.worlds.primitive_skill.geometry import point_mm
+from vlm_envs.worlds.primitive_skill.geometry import BASE_X_M, point_mm
+from vlm_envs.worlds.primitive_skill.kinematics import tool_position
+from vlm_envs.worlds.primitive_skill.level_text import level_text, parse_level
 from vlm_envs.worlds.primitive_skill.motion import carry_out
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
 from vlm_envs.worlds.primitive_skill.view import PrimitiveSkillView
@@ -52,17 +54,31 @@ def test_pick_and_place() -> None:
     )
 
 
+@pytest.mark.parametrize("task", ["place", "drawer"])
+def test_the_hand_is_where_its_joints_say(task: str) -> None:
+    state = after(holding(TABLES[task], 0))
+    with EngineHandle().use() as engine:
+        for qpos in (state.qpos, (0.3, 0.2, -0.4, -2.0, 0.5, 1.9, -0.6, 0.04, 0.04)):
+            engine.put(replace(state, qpos=qpos))
+            assert tool_position(qpos, BASE_X_M) == pytest.approx(engine.tool_position.tolist(), abs=1e-5)
+
+
+def test_what_a_pick_leaves_is_a_level() -> None:
+    held = after(PLACE, "pick(-60,-120,20)")
+    assert parse_level(level_text(held)) == held
+
+
 def test_a_pushed_cube_ends_where_it_was_pushed_to() -> None:
     pushed = after(ALIGN, "push(90,-120,20,0,-120,20)", "push(-60,0,20,0,0,20)")
     assert [abs(point_mm(each.position)[0]) <= 3 for each in pushed.cubes] == [True, True, False]
 
 
 def test_the_drawer_opens_takes_a_cube_and_shuts() -> None:
-    opened = after(DRAWER, "push(-10,-90,40,120,-90,40)")
+    opened = after(DRAWER, "push(-260,-90,40,-130,-90,40)")
     assert opened.drawer is not None and opened.drawer.open_m > 0.12
-    full = after(opened, "pick(75,80,20)", "place(-35,-90,100)")
+    full = after(opened, "pick(-175,80,20)", "place(-285,-90,500)")
     assert full.highest_stage == 2
-    shut = after(full, "push(120,-90,40,-10,-90,40)")
+    shut = after(full, "push(-130,-90,40,-260,-90,40)")
     assert shut.drawer is not None and shut.drawer.open_m < 0.005
     assert PrimitiveSkillDynamics(task="drawer", engine=EngineHandle()).is_success(shut)
 

@@ -25,10 +25,10 @@ def test_tables_are_in_their_split_apart_and_solvable_within_the_budget(task: st
         assert split_of(level_key(state)) == split
         assert parse_level(level_text(state)) == state
         places = [point_mm(cube.position) for cube in state.cubes]
-        assert all(map(is_in_workspace, places))
+        assert all(is_in_workspace(place, task) for place in places)
         assert all(math.dist(a, b) >= APART_MM for a, b in itertools.combinations(places, 2))
         steps = plan(state)
-        assert steps and all(step.is_in_workspace for step in steps)
+        assert steps and all(step.is_within(task) for step in steps)
         num_actions.add(len(steps))
     assert num_actions == {3 if task == "align" else 4}
 

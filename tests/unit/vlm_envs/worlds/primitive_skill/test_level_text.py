@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import PLACE, TABLES
+from tests.unit.vlm_envs.worlds.primitive_skill.tables import PLACE, TABLES, holding
+from vlm_envs import make
 from vlm_envs.errors import LevelError
 from vlm_envs.worlds.primitive_skill.dynamics import PrimitiveSkillDynamics
 from vlm_envs.worlds.primitive_skill.engine import EngineHandle
@@ -16,9 +17,28 @@ from vlm_envs.worlds.primitive_skill.level_text import level_key, level_text, pa
 
 @pytest.mark.parametrize("task", TABLES)
 def test_levels_round_trip(task: str) -> None:
-    state = replace(TABLES[task], held=0, highest_stage=1, outcome="pick(0,0,20) closed on nothing", qpos=(0.1,) * 9)
+    state = replace(holding(TABLES[task], 0), highest_stage=1, outcome="pick(0,0,20) closed on nothing")
     assert parse_level(level_text(state)) == state
     assert parse_level(level_text(TABLES[task])) == TABLES[task]
+
+
+@pytest.mark.parametrize("task", TABLES)
+def test_what_is_held_is_between_the_fingers(task: str) -> None:
+    held = holding(TABLES[task], 1)
+    assert parse_level(level_text(held)) == held
+    on_the_table = replace(TABLES[task], held=1)
+    open_fingers_shut = replace(held, qpos=(*held.qpos[:7], 0.0, 0.0))
+    turned_away = replace(held, qpos=(1.0, *held.qpos[1:]))
+    for wrong in (on_the_table, open_fingers_shut, turned_away):
+        with pytest.raises(LevelError, match="a held cube between the fingers"):
+            parse_level(level_text(wrong))
+
+
+def test_a_level_that_claims_to_hold_what_lies_on_the_table_is_refused_by_the_world() -> None:
+    env = make("VLM/PrimitiveSkill-v0", obs_mode="text")
+    with pytest.raises(LevelError, match="a held cube between the fingers"):
+        env.reset(options={"level": level_text(replace(PLACE, held=0))})
+    env.reset(options={"level": level_text(holding(PLACE, 0))})
 
 
 def test_the_wording_is_no_content() -> None:

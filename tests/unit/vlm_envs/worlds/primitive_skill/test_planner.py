@@ -26,13 +26,13 @@ def test_stack_leaves_the_tower_for_last() -> None:
 
 def test_the_drawer_is_opened_filled_and_shut() -> None:
     assert written(DRAWER) == [
-        "push(-10,-90,40,120,-90,40)",
-        "pick(75,80,20)",
-        "place(-35,-90,46)",
-        "push(120,-90,40,-10,-90,40)",
+        "push(-260,-90,40,-130,-90,40)",
+        "pick(-175,80,20)",
+        "place(-285,-90,46)",
+        "push(-130,-90,40,-260,-90,40)",
     ]
-    filled = replace(DRAWER, drawer=Drawer(y_mm=-90, open_m=0.05), cubes=(cube("blue", -115, -90, 26), DRAWER.cubes[1]))
-    assert written(filled) == ["push(40,-90,40,-10,-90,40)"]
+    filled = replace(DRAWER, drawer=Drawer(y_mm=-90, open_m=0.05), cubes=(cube("blue", -365, -90, 26), DRAWER.cubes[1]))
+    assert written(filled) == ["push(-210,-90,40,-260,-90,40)"]
 
 
 def test_align_pushes() -> None:

@@ -13,7 +13,7 @@ from vlm_envs.worlds.primitive_skill.task import PrimitiveSkillTask
 
 RED_PLACED = replace(PLACE, cubes=(cube("red", 83, -102), PLACE.cubes[1]))
 OPEN = replace(DRAWER, drawer=Drawer(y_mm=-90, open_m=0.13))
-INSIDE = replace(OPEN, cubes=(cube("blue", -35, -90, 26), DRAWER.cubes[1]))
+INSIDE = replace(OPEN, cubes=(cube("blue", -285, -90, 26), DRAWER.cubes[1]))
 TOWER = replace(STACK, cubes=(cube("red", -20, 150, 60), *STACK.cubes[1:]))
 
 
@@ -46,7 +46,7 @@ def test_stages(state: PrimitiveSkillState, stage: int) -> None:
     [
         replace(RED_PLACED, cubes=(RED_PLACED.cubes[0], cube("green", 80, 119))),
         replace(TOWER, cubes=(*TOWER.cubes[:2], cube("yellow", 80, -100))),
-        replace(DRAWER, cubes=(cube("blue", -165, -90, 26), DRAWER.cubes[1])),
+        replace(DRAWER, cubes=(cube("blue", -415, -90, 26), DRAWER.cubes[1])),
         replace(ALIGN, cubes=(cube("red", 10, -120), cube("green", -10, 0), cube("yellow", 0, 130))),
     ],
 )

@@ -28,8 +28,8 @@ def test_structured_data_is_that_of_the_paper() -> None:
 def test_texts_name_what_is_held_and_how_far_the_drawer_is_open() -> None:
     state = replace(DRAWER, held=0, drawer=Drawer(y_mm=-90, open_m=0.1))
     assert state_text.describe(state, "natural_language") == (
-        "the blue cube is at (75, 80, 20). the purple cube is at (-40, 150, 20). "
-        "the drawer handle is at (90, -90, 40). the drawer inside is at (-65, -90, 26). "
+        "the blue cube is at (-175, 80, 20). the purple cube is at (-290, 150, 20). "
+        "the drawer handle is at (-160, -90, 40). the drawer inside is at (-315, -90, 26). "
         "the drawer is open by 100 mm. the gripper holds the blue cube."
     )
     assert state_text.describe(state, "structured").endswith("held_cube: blue_cube, drawer_open_mm: 100}")
@@ -57,7 +57,7 @@ def test_there_is_no_symbolic_representation() -> None:
         (PLACE, ("pick(0,0,20)",), "pick(0,0,20): nothing is there"),
         # The held cube is nearest to where it is put, and is not what it is put on
         (replace(STACK, held=0), ("place(-10,60,60)",), "place(-10,60,60): put the red cube at the green cube"),
-        (DRAWER, ("push(-10,-90,40,120,-90,40)",), "push(-10,-90,40,120,-90,40): push the drawer handle"),
+        (DRAWER, ("push(-260,-90,40,-130,-90,40)",), "push(-260,-90,40,-130,-90,40): push the drawer handle"),
     ],
 )
 def test_a_teachers_reasons_are_what_it_means_to_do(state, actions, reasons) -> None:

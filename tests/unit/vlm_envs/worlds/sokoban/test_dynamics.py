@@ -124,7 +124,7 @@ def test_an_impossible_band_says_so() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"dim_room": (2, 6)}, r"dim_room\[0\] must be an integer of at least 3; got 2"),
+        ({"dim_room": (2, 6)}, r"dim_room\[0\] must be an integer from 3 to 512; got 2"),
         ({"dim_room": (4, 3)}, r"need 3 cells inside the walls; dim_room=\(4, 3\) has 2"),
         ({"dim_room": (6,)}, r"dim_room must be \(rows, columns\)"),
         ({"num_boxes": 0}, "num_boxes must be an integer of at least 1; got 0"),

@@ -1,0 +1,154 @@
+"""Writes what the documentation takes from elsewhere: pages of worlds from docstrings, examples, pictures.
+
+`make pages` writes it; a test says when it is out of date. The pages are files of the checkout, so that they read the
+same wherever its Markdown is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from vlm_envs.cli.gallery import GAP_PX, PAPER, file_name, stack, strip_of
+from vlm_envs.cli.list_worlds import describe, docstring
+from vlm_envs.registration import NEEDS, VARIANTS, WORLDS
+
+CHECKOUT = Path(__file__).parent.parent
+DOCS = CHECKOUT / "docs"
+PICTURES = DOCS / "images" / "worlds"
+ALL_WORLDS = DOCS / "images" / "worlds.png"
+
+SEEDS = {
+    "VLM/Sokoban-v0": 3,
+    "VLM/FrozenLake-v0": 3,
+    "VLM/Navigation-v0": 11,
+    "VLM/PrimitiveSkill-v0": 0,
+    "VLM/PrimitiveSkillStack-v0": 0,
+    "VLM/PrimitiveSkillDrawer-v0": 3,
+    "VLM/PrimitiveSkillAlign-v0": 0,
+    "VLM/SVG-v0": 6,
+    "VLM/ZoomQA-v0": 2,
+    "VLM/DocQA-v0": 0,
+    "VLM/RewardJudging-v0": 1,
+}
+"""Id to the seed of the episode that is shown."""
+
+OVERVIEW = (
+    ("VLM/Sokoban-v0", "VLM/FrozenLake-v0"),
+    ("VLM/Navigation-v0", "VLM/PrimitiveSkillDrawer-v0"),
+    ("VLM/ZoomQA-v0", "VLM/SVG-v0"),
+    ("VLM/DocQA-v0", "VLM/RewardJudging-v0"),
+)
+"""Which pictures stand side by side in the picture of all worlds."""
+
+EXAMPLE = re.compile(r"(`(?P<path>examples/\w+\.py)`:\n\n```python\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+"""A whole example in a page, after its name."""
+
+
+def pages() -> dict[Path, str]:
+    """Returns every file of text that this module writes, with what it should hold."""
+    examples = {path: with_examples(path.read_text(encoding="utf-8")) for path in DOCS.glob("*.md")}
+    worlds = {DOCS / "worlds" / page_name(env_id): world_page(env_id) for env_id in WORLDS}
+    return examples | worlds | {DOCS / "worlds" / "index.md": index_page()}
+
+
+def with_examples(markdown: str) -> str:
+    """Returns a page with each example as it stands in its file."""
+    return EXAMPLE.sub(lambda match: match[1] + (CHECKOUT / match["path"]).read_text(encoding="utf-8"), markdown)
+
+
+def page_name(env_id: str) -> str:
+    """Returns a world's page, e.g. `"sokoban-v0.md"`."""
+    return file_name(env_id).replace(".png", ".md")
+
+
+def world_page(env_id: str) -> str:
+    """Returns a world's page: picture, how to make it, its variants, and its docstring."""
+    summary, _, rest = docstring(env_id).partition("\n")
+    parts = [
+        f"# {env_id}",
+        summary,
+        _picture(env_id),
+        f'```python\nimport gymnasium as gym\nimport vlm_envs\n\nenv = gym.make("{env_id}")\n```',
+        f"Play it yourself: `python -m vlm_envs play {env_id}`",
+        *_variants(env_id),
+        rest.strip(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def index_page() -> str:
+    """Returns the page that lists every world."""
+    entries = (
+        f"[{env_id}]({page_name(env_id)}){_needed(env_id)}. {describe(env_id)}\n\n{_picture(env_id)}\n"
+        for env_id in WORLDS
+    )
+    opening = (
+        "# All worlds\n\nThe pictures are what an agent sees in an episode that the world's own planner solves; "
+        "what is asked and what is right stand beside them.\n"
+    )
+    return "\n".join((opening, *entries))
+
+
+def _needed(env_id: str) -> str:
+    need = NEEDS.get(env_id)
+    return f" (`vlm-envs[{need.extra}]`)" if need else ""
+
+
+def _picture(env_id: str) -> str:
+    return f"![A solved episode of {env_id}](../images/worlds/{file_name(env_id)})"
+
+
+def _variants(env_id: str) -> Iterator[str]:
+    """Yields the table of a world's variants, and their pictures where they look different."""
+    variants = {name: variant for name, variant in VARIANTS.items() if variant.base_id == env_id}
+    if not variants:
+        return
+    yield "These ids are the same world with a setting:"
+    rows = [f"| `{name}` | {_setting(variant.kwargs)} |" for name, variant in variants.items()]
+    yield "\n".join(["| id | setting |", "|---|---|", *rows])
+    yield from (_picture(name) for name in variants if name in SEEDS)
+
+
+def _setting(kwargs: Mapping[str, Any]) -> str:
+    return ", ".join(f'`{name}="{value}"`' for name, value in kwargs.items())
+
+
+def side_by_side(images: Sequence[Image.Image]) -> Image.Image:
+    """Returns pictures in one row, as high as the highest."""
+    width = sum(image.width for image in images) + GAP_PX * (len(images) - 1)
+    row = Image.new("RGB", (width, max(image.height for image in images)), PAPER)
+    left = 0
+    for image in images:
+        row.paste(image, (left, 0))
+        left += image.width + GAP_PX
+    return row
+
+
+def overview() -> Image.Image:
+    """Returns the picture of all worlds, put together from the pictures of each."""
+    rows = [[Image.open(PICTURES / file_name(env_id)) for env_id in row] for row in OVERVIEW]
+    return stack([side_by_side(row) for row in rows])
+
+
+def main() -> None:
+    """Writes the pages, and the pictures if asked to."""
+    parser = argparse.ArgumentParser(description="Write the parts of docs/ that are taken from elsewhere.")
+    parser.add_argument("--pictures", action="store_true", help="draw the pictures too; takes every world's engine")
+    if parser.parse_args().pictures:
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        for env_id, seed in SEEDS.items():
+            strip_of(env_id, seed).image.save(PICTURES / file_name(env_id), optimize=True)
+        overview().save(ALL_WORLDS, optimize=True)
+    (DOCS / "worlds").mkdir(exist_ok=True)
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

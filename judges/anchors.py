@@ -1,0 +1,265 @@
+"""Reads when something is said to be: the frames and times that a sentence of an Argos response names.
+
+    In frame 24 at 18.71 seconds …                       one frame, with its time
+    [F17 @ t=19.21s]   at 4.47 seconds                   the same, otherwise written
+    from frame 28 at 21.15 seconds to frame 30 at 23.59 seconds      a stretch
+    from 21.15 seconds (frame 28) to 23.59 seconds (frame 30)   between frame 2 and frame 5   likewise
+    frames 25 to 27   [F1-F6 @ t=0.00-4.47s]   from 4.47 to 16.11 seconds   frame 25 onwards
+    [F1 @ t=0.00s, F2 @ t=1.66s]   frame 2, frame 3 and frame 4      a list: the stretch that it covers
+
+Which mention a point goes with is `own_moment`'s to say: that of its sentence, else of the clause before it, and never
+one that stands with another point.
+
+Source: Argos, appendix C.2: the prompt that has a language model extract the three lists, and Figures 17 and 18.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+_INT = r"[0-9]{1,9}"
+_ITEM = re.compile(
+    rf"\b(?P<word>frames?)\s{{1,2}}(?P<frame>{_INT})\b(?!\.[0-9])"
+    rf"|\[F(?P<short>{_INT})\b|\bF(?P<item>{_INT})(?=\s?(?:@|[-–—]\s?F?[0-9]))|(?<=[-–—])\s?F(?P<last>{_INT})\b"
+    rf"|(?P<clock>\bt\s?=\s?)?(?<![\w.])(?P<number>{_INT}(?:\.[0-9]{{1,9}})?)(?!\.?[0-9])"
+    r"(?P<unit>\s{0,2}(?:seconds?|secs?|s)\b)?",
+    re.IGNORECASE,
+)
+_TO = re.compile(
+    r"[\s)]{0,3}(?:-|–|—|,?\s{0,2}(?:up\s)?(?:to|through|until|till))\s{0,2}(?:(?:about|around|roughly|the)\s)?",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(
+    r"(?P<from>\bbetween\s(?:[\s()@=,\[\]]|\b(?:about|around|the|frames?|at|t|seconds?|secs?|s)\b"
+    r"|\bF?[0-9]{1,9}(?:\.[0-9]{1,9})?s?\b){1,40}?)and"
+    r"(?P<to>\s{1,2}(?:(?:about|around|the)\s)?(?:frames?\s|t\s?=|\[?F?[0-9]))",
+    re.IGNORECASE,
+)
+_WITH = re.compile(r"[\s,]{0,2}[(@]?\s{0,2}(?:(?:at|around|about)\s{1,2})?", re.IGNORECASE)
+_IN_FRAME = re.compile(r"\s{0,2}(?:[(\[]\s?|,?\s{1,2}(?:in|at|of)\s{1,2}(?:the\s)?)", re.IGNORECASE)
+_ALSO = re.compile(r"[\s)]{0,2}(?:,\s{0,2}(?:and\s{1,2})?|and\s{1,2}|&\s{0,2})", re.IGNORECASE)
+_ONWARDS = re.compile(r"\s{1,2}onwards?\b", re.IGNORECASE)
+_BREAK = re.compile(r"[,;:()]|\b(?:and|but|while|whereas|where|than|then)\b", re.IGNORECASE)
+_ATTACHED = re.compile(r"\s{0,3}\(?(?:(?:in|at|from|of|@)\s{1,2})?", re.IGNORECASE)
+_TRAILING = re.compile(r"(?:[\s,;:(]|\b(?:and|but|while|whereas|where|than|then)\b){1,20}\Z", re.IGNORECASE)
+_MOVES_ON = re.compile(
+    r"\W{0,9}(?:later|then|after|afterwards|before|earlier|next|finally|subsequently|previously)\b", re.IGNORECASE
+)
+
+MAX_MENTIONS = 256
+"""Frames and times read from one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A frame, a time or a stretch that a sentence names.
+
+    Attributes:
+        start: Where it begins in the sentence.
+        end: Where it ends.
+        frame: Its frame, the first one of a stretch; None when not named.
+        time_s: Its time, likewise.
+        last_frame: Last frame of a stretch; None when not named.
+        last_s: Last time of a stretch; None when not named.
+        is_span: Whether it is a stretch; one without an end is open.
+        is_list: Whether it is a stretch only because it covers a list of frames.
+    """
+
+    start: int
+    end: int
+    frame: int | None = None
+    time_s: float | None = None
+    last_frame: int | None = None
+    last_s: float | None = None
+    is_span: bool = False
+    is_list: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """What one sentence says of time.
+
+    Attributes:
+        text: The sentence; tags in it are blanked, and "between … and" reads "between … to".
+        singles: Single frames and times, those of lists too, in order.
+        parts: These and the stretches, in order.
+        mentions: Single ones, and stretches, in order; a list is one stretch.
+    """
+
+    text: str
+    singles: tuple[Mention, ...]
+    parts: tuple[Mention, ...]
+    mentions: tuple[Mention, ...]
+
+
+def read_anchors(sentence: str) -> Anchors:
+    """Reads the frames and times of a sentence; no text raises."""
+    sentence = _BETWEEN.sub(r"\g<from>to \g<to>", sentence)
+    found = _joined(_items(sentence), sentence, _TO, _same_kind)
+    found = _joined(found, sentence, _WITH, _frame_with_time)
+    found = _joined(found, sentence, _IN_FRAME, _time_with_frame)
+    found = _joined(found, sentence, _TO, _stretch)
+    found = [replace(each, is_span=each.is_span or bool(_ONWARDS.match(sentence, each.end))) for each in found]
+    singles = tuple(each for each in found if not each.is_span)
+    return Anchors(sentence, singles, tuple(found), tuple(_joined(found, sentence, _ALSO, _list)))
+
+
+def own_moment(
+    anchors: Anchors, before: Anchors | None, places: Sequence[tuple[int, int]], index: int
+) -> tuple[int | None, float | None]:
+    """Returns the frame and the time that a point is said to be at; None for what is not said.
+
+    Looked for in this order: a mention right behind the point ("… in frame 1"), one in its own clause, the nearest one
+    before it in the sentence, one behind the sentence's last point, and the nearest one of the last clause of the
+    sentence before, unless the point's sentence moves on ("Later …"). A stretch found so is no frame and no time.
+
+    Args:
+        anchors: Of the point's sentence.
+        before: Of the sentence before it; None for the first.
+        places: Start and end of every point in the sentence, in order.
+        index: Which of them is asked about.
+    """
+    text, (start, end) = anchors.text, places[index]
+    next_start = places[index + 1][0] if index + 1 < len(places) else len(text)
+    clause_start = max((match.end() for match in _BREAK.finditer(text, max(0, start - 400), start)), default=0)
+    clause_end = next((match.start() for match in _BREAK.finditer(text, end)), len(text))
+    earlier = [each for each in anchors.parts if each.end <= start]
+    behind = [each for each in anchors.parts if end <= each.start < next_start]
+    attached = [each for each in behind[:1] if _ATTACHED.fullmatch(text, end, each.start)]
+    in_clause = [each for each in earlier[::-1] if each.start >= clause_start]
+    in_clause += [each for each in behind if each.end <= clause_end]
+    after = [each for each in anchors.parts if each.start >= places[-1][1]]
+    candidates = (*attached, *in_clause, *earlier[-1:], *after[:1], *_inherited(text, before))
+    if not candidates or candidates[0].is_span:
+        return None, None
+    near = [each for each in (*attached, *in_clause) if not each.is_span]
+    return _completed(candidates[0], near, [end for each in anchors.parts for end in _ends(each)])
+
+
+def pieces(anchors: Anchors) -> list[tuple[Mention, int, int]]:
+    """Returns each mention with start and end of what is said of it: the sentence, or its part of the sentence."""
+    cuts = [0, *(_cut(anchors.text, one.end, other.start) for one, other in pairwise(anchors.mentions))]
+    starts: list[int] = []
+    for cut in cuts[: len(anchors.mentions)]:
+        starts.append(cut if cut is not None else starts[-1])
+    found = []
+    for number, (mention, start) in enumerate(zip(anchors.mentions, starts, strict=True)):
+        end = next((other for other in starts[number + 1 :] if other > start), None)
+        if end is not None and (trailing := _TRAILING.search(anchors.text, start, end)):
+            end = trailing.start()
+        found.append((mention, start, len(anchors.text) if end is None else end))
+    return found
+
+
+def _cut(text: str, start: int, end: int) -> int | None:
+    """Where one part of a sentence ends and the next begins, by preference at a word; None where nothing parts them."""
+    breaks = list(_BREAK.finditer(text, start, end))
+    words = [match for match in breaks if match.group().isalpha() or match.group() == ";"]
+    return (words or breaks)[-1].end() if breaks else None
+
+
+def _inherited(text: str, before: Anchors | None) -> tuple[Mention, ...]:
+    """The nearest mention of the last clause of the sentence before; empty where the text moves on from it."""
+    if before is None or _MOVES_ON.match(text):
+        return ()
+    clause_start = max((match.end() for match in _BREAK.finditer(before.text)), default=0)
+    return tuple(each for each in before.parts if each.start >= clause_start)[-1:]
+
+
+def _ends(mention: Mention) -> tuple[Mention, ...]:
+    """A single mention itself, a stretch as its first and its last."""
+    if not mention.is_span:
+        return (mention,)
+    last = replace(mention, frame=mention.last_frame, time_s=mention.last_s, is_span=False)
+    return replace(mention, is_span=False), last
+
+
+def _completed(chosen: Mention, near: Sequence[Mention], singles: Sequence[Mention]) -> tuple[int | None, float | None]:
+    """A mention's frame and time; what it lacks is taken from its clause, or from where its frame is named again."""
+    frame, time_s = chosen.frame, chosen.time_s
+    if time_s is None:
+        same = [each.time_s for each in singles if each.frame == frame and each.time_s is not None]
+        alone = [each.time_s for each in near if each.frame is None]
+        time_s = next(iter((*same, *alone)), None)
+    if frame is None:
+        frame = next((each.frame for each in near if each.frame is not None and each.time_s in (None, time_s)), None)
+    return frame, time_s
+
+
+Combine = Callable[[Mention, Mention], Mention | None]
+
+
+def _joined(found: Sequence[Mention], text: str, gap: re.Pattern[str], combine: Combine) -> list[Mention]:
+    """Mentions with neighbours combined, from left to right, where nothing but a gap is between them."""
+    joined: list[Mention] = []
+    for each in found:
+        fits = bool(joined) and gap.fullmatch(text, joined[-1].end, each.start) is not None
+        both = combine(joined[-1], each) if fits else None
+        if both is not None:
+            joined[-1] = replace(both, start=joined[-1].start, end=each.end)
+        else:
+            joined.append(each)
+    return joined
+
+
+def _same_kind(one: Mention, other: Mention) -> Mention | None:
+    """`frames 25 to 27`, `4.47 to 16.11 seconds`."""
+    if one.is_span or (one.frame is None) != (other.frame is None):
+        return None
+    return replace(one, last_frame=other.frame, last_s=other.time_s, is_span=True)
+
+
+def _frame_with_time(one: Mention, other: Mention) -> Mention | None:
+    """`frame 24 at 18.71 seconds`; behind a stretch of frames a single time is that of its end."""
+    if one.frame is None or one.time_s is not None or other.frame is not None or (other.is_span and not one.is_span):
+        return None
+    if one.is_span and not other.is_span:
+        return replace(one, last_s=other.time_s)
+    return replace(one, time_s=other.time_s, last_s=other.last_s)
+
+
+def _time_with_frame(one: Mention, other: Mention) -> Mention | None:
+    """`21.15 seconds (frame 28)`, and a stretch of times with one of frames."""
+    if one.frame is not None or other.frame is None or other.time_s is not None or one.is_span != other.is_span:
+        return None
+    return replace(one, frame=other.frame, last_frame=other.last_frame)
+
+
+def _stretch(one: Mention, other: Mention) -> Mention | None:
+    """`frame 28 at 21.15 seconds to frame 30 at 23.59 seconds`."""
+    return None if other.is_span else _same_kind(one, other)
+
+
+def _list(one: Mention, other: Mention) -> Mention | None:
+    """`frame 2, frame 3 and frame 4`."""
+    if (one.is_span and not one.is_list) or other.is_span or (one.frame is None) != (other.frame is None):
+        return None
+    return replace(one, last_frame=other.frame, last_s=other.time_s, is_span=True, is_list=True)
+
+
+def _items(sentence: str) -> list[Mention]:
+    """Every single frame and time; a bare number is what its neighbour in `frames 25 to 27` or `4 to 16 s` is."""
+    matches = [match for _, match in zip(range(MAX_MENTIONS), _ITEM.finditer(sentence), strict=False)]
+    items: list[Mention] = []
+    plural = False
+    for number, match in enumerate(matches):
+        frame = match["frame"] or match["short"] or match["item"] or match["last"]
+        value, is_time = match["number"], bool(match["clock"] or match["unit"])
+        if frame is not None:
+            plural = (match["word"] or "").casefold() == "frames"
+        elif not is_time:
+            is_next = bool(items) and items[-1].end == matches[number - 1].end() and items[-1].frame is not None
+            gap = sentence[items[-1].end : match.start()] if is_next else ""
+            if is_next and value.isdecimal() and (_TO.fullmatch(gap) or (plural and _ALSO.fullmatch(gap))):
+                frame = value
+            else:
+                after = matches[number + 1] if number + 1 < len(matches) else None
+                is_time = bool(after and after["unit"] and _TO.fullmatch(sentence, match.end(), after.start()))
+        if frame is not None:
+            items.append(Mention(match.start(), match.end(), frame=int(frame)))
+        elif is_time:
+            items.append(Mention(match.start(), match.end(), time_s=float(value)))
+    return items

@@ -1,0 +1,129 @@
+"""Asks judges all their questions at once, although the rewards ask one after the other.
+
+    rehearse   rewards ── ask ──> each new question is noted and stays open
+    ask        all that were noted, together: many requests under way, many rows in a forward pass
+    perform    rewards ── ask ──> the answers
+
+A reward is a function of episodes and of what its judges say, so it may be worked out again once they have spoken. This
+goes on until nothing is open: an answer may lead to the next question. What is asked, and what a judge's memory
+holds in the end, are what they would be one by one.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from judges.reward import Reward
+
+_Item = TypeVar("_Item")
+_Answer = TypeVar("_Answer")
+
+
+class Map(Protocol):
+    """Calls a function on many items, several at a time; `judges.llm.ChatClient.map` is one."""
+
+    def __call__(self, function: Callable[[_Item], _Answer], items: Iterable[_Item], /) -> list[_Answer]:
+        """The results in the items' order."""
+        ...
+
+
+def one_by_one(function: Callable[[_Item], _Answer], items: Iterable[_Item], /) -> list[_Answer]:
+    """Call a function on many items, one after the other."""
+    return [function(item) for item in items]
+
+
+class Noted:
+    """Stands in for a judge: says what the judge said, or notes the question and leaves it open."""
+
+    def __init__(
+        self,
+        ask_all: Callable[[list[tuple[Any, ...]]], Sequence[Any]],
+        unanswered: Any,
+        *,
+        key_of: Callable[[tuple[Any, ...]], Hashable] = lambda question: question,
+        is_sampled: bool = False,
+    ) -> None:
+        """Choose the judge.
+
+        Args:
+            ask_all: takes the arguments of many questions and gives an answer to each, in order.
+            unanswered: what is said of an open question; it must be what an outage is to the reward.
+            key_of: tells questions apart, if their arguments cannot be hashed.
+            is_sampled: whether asking the same again may be answered otherwise, so that it has to be asked again.
+        """
+        self._ask_all, self._unanswered, self._key_of, self._is_sampled = ask_all, unanswered, key_of, is_sampled
+        self._answers: dict[Hashable, Any] = {}
+        self._questions: dict[Hashable, tuple[Any, ...]] = {}
+        self._times_asked: Counter[Hashable] = Counter()
+        self.num_open = 0
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """The answer, or the placeholder."""
+        question = (*arguments, *named.values())
+        key = self._key_of(question)
+        if self._is_sampled:
+            self._times_asked[key] += 1
+            key = key, self._times_asked[key]
+        if key in self._answers:
+            return self._answers[key]
+        self.num_open += 1
+        self._questions[key] = question
+        return self._unanswered
+
+    def begin(self) -> None:
+        """Count repetitions of a sampled question from the first again."""
+        self._times_asked.clear()
+
+    def ask(self) -> bool:
+        """Ask all that was noted; return whether that is anything."""
+        noted, self._questions = self._questions, {}
+        if noted:
+            self._answers |= dict(zip(noted, self._ask_all(list(noted.values())), strict=True))
+        return bool(noted)
+
+    def drop(self) -> None:
+        """Forget what was noted: an answer of another judge may change what is asked."""
+        self._questions = {}
+
+    def forget(self) -> None:
+        """Start anew: the next batch asks for itself."""
+        self._answers, self._questions, self.num_open = {}, {}, 0
+        self.begin()
+
+
+def rewards_at_once(
+    rewards_of: Callable[[list[Any]], list[Reward]],
+    units: Sequence[list[Any]],
+    noted: Sequence[Noted],
+    restore: Callable[[], None] = lambda: None,
+) -> list[Reward]:
+    """Work rewards out, asking together what they ask.
+
+    Args:
+        rewards_of: rewards the episodes of one unit, by asking `noted`.
+        units: episodes that are rewarded together; one that leaves nothing open is not worked out again.
+        noted: the judges; the questions of the first that has any are asked, before those that may hang on them.
+        restore: puts back what `rewards_of` remembers, before it is called again.
+
+    Returns:
+        The rewards of all episodes, in order.
+    """
+    done: dict[int, list[Reward]] = {}
+    while len(done) < len(units):
+        restore()
+        for judge in noted:
+            judge.begin()
+        for index, unit in enumerate(units):
+            if index not in done:
+                before = sum(judge.num_open for judge in noted)
+                rewards = rewards_of(unit)
+                if sum(judge.num_open for judge in noted) == before:
+                    done[index] = rewards
+        has_asked = False
+        for judge in noted:
+            if has_asked:
+                judge.drop()
+            has_asked = has_asked or judge.ask()
+    for judge in noted:
+        judge.forget()
+    return [reward for index in range(len(units)) for reward in done[index]]

@@ -1,0 +1,179 @@
+"""What one judge after the other was asked before is asked at once now, and every reward is as it was."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from agents.oracle import OracleAgent
+from agents.rollout import rollout
+from agents.teachers.likelihood import HFLikelihood
+from judges.episodes import IvgrJudge, episode_judge
+from judges.exact import JudgeScore
+from judges.ivgr import MEAN_OF_FOUR
+from judges.llm import EndpointConfig
+from tests.unit.judges.llm.endpoint import FakeEndpoint, reply
+from training.config import WorldSpec
+from training.judge_config import JudgeConfig, VerifierConfig
+from training.score import TurnScorer, judged_episode
+from training.verifier import verifier_models
+
+SMALL = {"side_px": 400, "target_px": (16, 40)}
+NUM_PARALLEL = 8
+
+
+def episodes_of(name: str, num: int = 4, **kwargs):
+    spec = WorldSpec(env_id=f"VLM/{name}-v0", kwargs={**SMALL, **kwargs})
+    with spec.make_vector(num, split="train") as worlds:
+        played = rollout(OracleAgent(), worlds, list(range(num)), env_ids=[spec.env_id] * num)
+    return [judged_episode(each) for each in played]
+
+
+def open_questions(num: int):
+    """Episodes whose answers only a model can compare, each another."""
+    (first,) = episodes_of("ZoomQA", 1, prompt_format="points")
+    return [
+        replace(
+            first,
+            responses=(f"<think>So.</think><answer>a thing like number {index}</answer>",),
+            state={**first.state, "answer_kind": "semantic", "options": (), "answer": f"a thing like number {index}"},
+        )
+        for index in range(num)
+    ]
+
+
+class Waiting(FakeEndpoint):
+    """Answers when `NUM_PARALLEL` requests are under way, or after a while; the waits count, not the clock."""
+
+    def __init__(self):
+        super().__init__()
+        self.together = threading.Barrier(NUM_PARALLEL)
+
+    def next_action(self, request, key):
+        action = super().next_action(request, key)
+
+        def answer(handler):
+            try:
+                self.together.wait(20.0)
+            except threading.BrokenBarrierError:
+                return reply("<think>Alone.</think><answer>NO</answer>")(handler)
+            return action(handler)
+
+        return answer
+
+
+@pytest.mark.parametrize("method", ["argos", "agentic"])
+def test_an_iterations_questions_are_under_way_together(method):
+    episodes = open_questions(64)
+    with Waiting() as server:
+        if method == "agentic":
+            server.answer = lambda messages: "<think>I see.</think><answer>True</answer>"
+        config = EndpointConfig(
+            model="judge", base_url=server.base_url, api_key_variable="", max_parallel=NUM_PARALLEL, max_attempts=1
+        )
+        scorer = TurnScorer(
+            JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode=method, endpoint=config)
+        )
+        rewards = scorer._episode_judge(episodes)
+        assert len(server.requests) == 64, "once each"
+        assert server.max_at_once == NUM_PARALLEL, "64 requests in 8 rounds of 8"
+        assert not server.together.broken, "every one of them found its seven neighbours"
+        assert scorer.metrics()["llm_judge/questions"] == 64
+        scorer.close()
+    assert all(reward.available and reward.total > 0 for reward in rewards)
+
+
+def test_observations_and_predictions_are_under_way_together():
+    spec = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language"})
+    with spec.make_vector(4, split="train") as worlds:
+        trajectories = rollout(OracleAgent(), worlds, [0, 1, 2, 3], env_ids=[spec.env_id] * 4)
+    short = [replace(each, turns=each.turns[:1]) for each in trajectories]
+    with Waiting() as server:
+        config = EndpointConfig(model="judge", base_url=server.base_url, api_key_variable="", max_attempts=1)
+        scorer = TurnScorer(JudgeConfig(method="direct", endpoint=config))
+        scored = scorer.score(short)
+        assert server.max_at_once == len(server.requests) == NUM_PARALLEL, "4 observations and 4 predictions"
+        scorer.close()
+    assert [sum(each.shaped[0].rewards.values()) for each in scored] == [1.0] * 4
+
+
+class Counting:
+    """Notes what it is asked, and how often it is asked several things together."""
+
+    def __init__(self, answer):
+        self.answer, self.asked, self.sizes = answer, [], []
+
+    def __call__(self, *question):
+        self.asked.append(question)
+        return self.answer(*question)
+
+    def map(self, function, items):
+        items = list(items)
+        self.sizes.append(len(items))
+        return [function(item) for item in items]
+
+
+def test_the_same_is_asked_and_paid_at_once_and_one_by_one():
+    episodes = open_questions(6)
+    results = []
+    for _ in range(2):
+        judge = Counting(lambda question, truth, answer: JudgeScore(f1=float(answer.endswith(("1", "3")))))
+        results.append([episode_judge("argos", answer_judge=judge, at_once=judge.map)(episodes), judge])
+    rewards, judge = results[0]
+    alone = [episode_judge("argos", answer_judge=judge.answer)([episode])[0] for episode in episodes]
+    assert rewards == alone == results[1][0]
+    assert judge.sizes == [6]
+    assert len(judge.asked) == 6
+
+
+def test_an_outage_of_a_judge_is_an_outage_of_its_episode_only():
+    def out_for_two(question, truth, answer):
+        return JudgeScore.outage("down") if answer.endswith("2") else JudgeScore(f1=1.0)
+
+    rewards = episode_judge("argos", answer_judge=out_for_two)(open_questions(4))
+    assert [reward.available for reward in rewards] == [True, True, False, True]
+    assert rewards[2].reason == "down", "and not that it was not asked yet"
+
+
+def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
+    episodes = episodes_of("ZoomQA", 5, prompt_format="points", answer_kinds=("choice", "number"))
+    sizes = []
+    log_probs = HFLikelihood.log_probs
+
+    def counted(self, queries):
+        sizes.append(len(queries))
+        return log_probs(self, queries)
+
+    monkeypatch.setattr(HFLikelihood, "log_probs", counted)
+    models = verifier_models(VerifierConfig(likelihood=str(tiny_directory)), "cpu")
+    rewards = episode_judge("argos", **models)(episodes)
+    assert sizes == [5]
+    teacher = HFLikelihood.from_pretrained(tiny_directory)
+    alone = episode_judge("argos", likelihood_of=lambda episode: teacher.of(episode.images))(episodes)
+    assert [each.total for each in rewards] == pytest.approx([each.total for each in alone], abs=1e-4)
+
+
+def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not():
+    grounded, textual = (episodes_of(f"ZoomQA{name}") for name in ("Grounded", "Textual"))
+    judge = Counting(lambda *question: JudgeScore(f1=0.7))
+    at_once = IvgrJudge(judge, at_once=judge.map)
+    rewards = at_once([*grounded, *textual])
+    asked = len(judge.asked)
+    assert judge.sizes == [len(set(judge.asked))]
+    one_by_one = IvgrJudge(lambda *question: JudgeScore(f1=0.7))
+    expected = {}
+    for first, second in zip(grounded, textual, strict=True):
+        expected[id(first)], expected[id(second)] = one_by_one([first, second])
+    assert rewards == [expected[id(episode)] for episode in (*grounded, *textual)]
+    assert at_once.state_dict() == one_by_one.state_dict(), "lookups are counted once"
+    assert asked == sum(bool(episode.true_boxes) for episode in textual)
+
+
+def test_a_sampled_judge_is_asked_as_often_as_it_would_be():
+    grounded, textual = (episodes_of(f"ZoomQA{name}", 1) for name in ("Grounded", "Textual"))
+    grades = iter([0.0, 0.3, 0.7, 1.0] * 2)
+    judge = IvgrJudge(lambda *question: JudgeScore(f1=next(grades)), config=MEAN_OF_FOUR)
+    rewards = judge([*grounded, *textual, *[replace(each) for each in textual]])
+    assert [reward.terms.get("consistency") for reward in rewards[1:]] == [0.5, 0.5]

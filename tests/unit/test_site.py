@@ -1,0 +1,251 @@
+"""The documentation: it builds, and reads the same on the site as where a checkout's Markdown is looked at."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from docs import pages
+from vlm_envs.cli.gallery import GAP_PX, PICTURE_HEIGHT_PX, file_name
+from vlm_envs.cli.lookup import make_world
+from vlm_envs.registration import VARIANTS, WORLDS
+
+CHECKOUT = Path(__file__).parents[2]
+DOCS = CHECKOUT / "docs"
+PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{page}" for page in PAGES)]
+VOID_TAGS = {"br", "hr", "img", "input", "link", "meta"}
+
+
+class Reading(HTMLParser):
+    """What a reader sees of a page: its words, its links, its code and its headings.
+
+    Args:
+        article_only: Whether only what stands in `<div role="main">` counts.
+    """
+
+    def __init__(self, *, article_only: bool) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.links: list[tuple[str, str]] = []
+        self.codes: list[str] = []
+        self.images: list[str] = []
+        self.table_rows: list[list[str]] = []
+        self._open: list[tuple[str, dict[str, str | None]]] = []
+        self._article_only = article_only
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        if tag not in VOID_TAGS:
+            self._open.append((tag, attributes))
+        if not self._is_read():
+            return
+        if tag == "a" and "href" in attributes:
+            self.links.append((attributes["href"] or "", ""))
+        elif tag == "img":
+            self.images.append(attributes.get("src") or "")
+        elif tag == "code":
+            self.codes.append("")
+        elif tag == "tr":
+            self.table_rows.append([])
+        elif tag in ("td", "th"):
+            self.table_rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in (name for name, _ in self._open):
+            while self._open.pop()[0] != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        if not self._is_read():
+            return
+        self.words += data.split()
+        tags = [tag for tag, _ in self._open]
+        if "a" in tags:
+            href, text = self.links[-1]
+            self.links[-1] = href, text + data
+        if "code" in tags:
+            self.codes[-1] += data
+        if {"td", "th"} & set(tags):
+            self.table_rows[-1][-1] += data
+
+    def _is_read(self) -> bool:
+        """Whether the place is in the article, and no permalink, script or style."""
+        if any(tag in ("script", "style", "head") or "headerlink" in (a.get("class") or "") for tag, a in self._open):
+            return False
+        return not self._article_only or any(a.get("itemprop") == "articleBody" for _, a in self._open)
+
+
+def read_html(html: str, *, article_only: bool) -> Reading:
+    reading = Reading(article_only=article_only)
+    reading.feed(html)
+    return reading
+
+
+def in_the_checkout(document: str) -> Reading:
+    """Returns how a web host of repositories shows a Markdown file: CommonMark with tables."""
+    markdown_it = pytest.importorskip("markdown_it", reason="needs markdown-it-py: pip install '.[dev]'")
+    parser = markdown_it.MarkdownIt("commonmark").enable("table")
+    return read_html(parser.render(text_of(document)), article_only=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the folder of the site, built as `make docs` builds it."""
+    pytest.importorskip("mkdocs", reason="needs mkdocs: pip install '.[dev]'")
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    build(load_config(str(CHECKOUT / "mkdocs.yml"), site_dir=str(folder), strict=True))
+    return folder
+
+
+def text_of(document: str) -> str:
+    return (CHECKOUT / document).read_text(encoding="utf-8")
+
+
+def html_of(site: Path, page: str) -> str:
+    name = page.removesuffix(".md").removesuffix("index").removesuffix("/")
+    return (site / name / "index.html").read_text(encoding="utf-8")
+
+
+def on_the_site(site: Path, page: str) -> Reading:
+    return read_html(html_of(site, page), article_only=True)
+
+
+def slugs_of(document: str) -> set[str]:
+    """Returns the anchors that a web host gives the headings of a Markdown file."""
+    text = re.sub(r"```.*?```", "", text_of(document), flags=re.DOTALL)
+    slugs: Counter[str] = Counter()
+    found = set()
+    for heading in re.findall(r"^#{1,6} (.+)$", text, flags=re.MULTILINE):
+        shown = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        slug = re.sub(r"[^\w\- ]", "", shown.strip().lower()).replace(" ", "-")
+        found.add(f"{slug}-{slugs[slug]}" if slugs[slug] else slug)
+        slugs[slug] += 1
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_reads_the_same_on_the_site_and_in_the_checkout(site, page):
+    there, here = on_the_site(site, page), in_the_checkout(f"docs/{page}")
+    assert there.words == here.words
+    assert [text.split() for _, text in there.links] == [text.split() for _, text in here.links]
+    assert [code.split() for code in there.codes] == [code.split() for code in here.codes]
+    assert len(there.images) == len(here.images)
+    assert [len(row) for row in there.table_rows] == [len(row) for row in here.table_rows]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_of_the_site_leads_to_a_page_and_an_anchor_that_are_there(site, page):
+    folder = site / page.removesuffix(".md").removesuffix("index").removesuffix("/")
+    lost = []
+    for href, _ in on_the_site(site, page).links:
+        path, _, anchor = href.partition("#")
+        if "://" in path:
+            continue
+        target = (folder / path).resolve() if path else folder
+        target = target / "index.html" if target.is_dir() else target
+        if not target.is_file() or (anchor and f'id="{anchor}"' not in target.read_text(encoding="utf-8")):
+            lost.append(href)
+    assert lost == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_of_the_checkout_leads_to_a_file_and_an_anchor_that_are_there(document):
+    reading = in_the_checkout(document)
+    lost = []
+    for href in [*(href for href, _ in reading.links), *reading.images]:
+        path, _, anchor = href.partition("#")
+        if "://" in path:
+            continue
+        target = (CHECKOUT / document).parent / path if path else CHECKOUT / document
+        known = not anchor or (
+            target.suffix == ".md" and anchor in slugs_of(target.resolve().relative_to(CHECKOUT).as_posix())
+        )
+        if not target.exists() or not known:
+            lost.append(href)
+    assert lost == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_no_macro_is_left_for_readers_of_the_checkout(document):
+    prose = re.sub(r"`[^`\n]*`", "", text_of(document))
+    assert "{{" not in prose and "{%" not in prose
+
+
+def test_formulas_are_whole_and_no_part_of_one_is_a_link(site):
+    reading = on_the_site(site, "rewards.md")
+    formulas = [
+        row[0] for row in reading.table_rows if len(row) == 3 and row[1].startswith(("Argos", "Mags", "ARM", "iVGR"))
+    ]
+    assert len(formulas) > 30
+    for formula in formulas:
+        for opening, closing in ("()", "[]", "{}"):
+            # A half-open interval has one of each.
+            intervals = len(re.findall(r"\[[^][()]*\)|\([^][()]*\]", formula)) if opening == "[" else 0
+            assert abs(formula.count(opening) - formula.count(closing)) <= intervals, formula
+    assert "[zoom ok][N ≥ 5](0.1[d < 0.4] + [d ≥ 0.4](0.5 + 0.5 min(1, ln(N + 1) / ln 20)))" in " ".join(formulas)
+    assert all("≥" not in href and " " not in href for href, _ in reading.links)
+
+
+@pytest.mark.parametrize("page", ["index.md", "worlds/index.md", "worlds/sokoban-v0.md", "training.md"])
+def test_the_sidebar_lists_each_world_once(site, page):
+    sidebar = html_of(site, page).partition('<nav data-toggle="wy-nav-shift"')[2].partition("</nav>")[0]
+    assert Counter(re.findall(r">(VLM/[\w-]+)<", sidebar)) == dict.fromkeys(WORLDS, 1)
+
+
+def test_every_id_stands_on_one_worlds_page():
+    pages_of_worlds = [(DOCS / page).read_text(encoding="utf-8") for page in PAGES if page.startswith("worlds/")]
+    titles = [text.partition("\n")[0].removeprefix("# ") for text in pages_of_worlds]
+    assert sorted(titles) == sorted([*WORLDS, "All worlds"])
+    for env_id, variant in VARIANTS.items():
+        (page,) = (text for text in pages_of_worlds if text.startswith(f"# {variant.base_id}\n"))
+        assert f"| `{env_id}` |" in page
+
+
+def test_what_is_taken_from_elsewhere_is_up_to_date():
+    """Docstrings of worlds and whole examples; `make pages` writes them anew."""
+    stale = [
+        path.relative_to(CHECKOUT).as_posix()
+        for path, text in pages.pages().items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
+    assert stale == [], "run make pages"
+    shown = {
+        name for page in PAGES for name in re.findall(r"`(examples/\w+\.py)`:\n\n```python", text_of(f"docs/{page}"))
+    }
+    assert shown == {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "examples").glob("*.py")}
+
+
+# --- Pictures -------------------------------------------------------------------------------------
+
+
+def test_the_picture_of_all_worlds_is_made_of_the_pictures_of_each():
+    with Image.open(pages.ALL_WORLDS) as image:
+        assert image.mode == "RGB", "a palette for all of them has no place for the colours of each"
+        assert np.array_equal(np.asarray(image), np.asarray(pages.overview()))
+    assert {path.name for path in pages.PICTURES.iterdir()} == {file_name(env_id) for env_id in pages.SEEDS}
+
+
+@pytest.mark.parametrize("env_id", ["VLM/Sokoban-v0", "VLM/FrozenLake-v0"])
+def test_pictures_have_the_colours_of_the_worlds(env_id):
+    """The letters around them depend on the machine's font renderer, the pictures on nothing."""
+    world = make_world(env_id)
+    world.reset(seed=pages.SEEDS[env_id])
+    side_px = PICTURE_HEIGHT_PX
+    seen = Image.fromarray(world.view.image(world.state)).resize((side_px, side_px), Image.Resampling.LANCZOS)
+    with Image.open(pages.PICTURES / file_name(env_id)) as image:
+        shown = np.asarray(image)
+    differences = [
+        np.abs(np.subtract(shown[top : top + side_px, GAP_PX : GAP_PX + side_px], seen, dtype=np.int16)).max()
+        for top in range(shown.shape[0] - side_px)
+    ]
+    assert min(differences) <= 2, "but for rounding, the same red hat"

@@ -1,0 +1,81 @@
+"""Data sets in training and evaluation: own pairs can be trained on, and no item of a benchmark is played twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
+pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
+
+from agents.oracle import OracleAgent
+from training.config import RunConfig, WorldSpec
+from training.evaluation import evaluate, require_levels
+from training.judge_config import JudgeConfig
+from vlm_envs.errors import ConfigError
+from vlm_envs.splits import SPLIT_SEEDS
+
+ENV_ID = "VLM/RewardJudging-v0"
+NO_TURN_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
+
+
+def pairs(folder: Path, num_rows: int) -> dict[str, Any]:
+    rows = [{"prompt": f"What is {n} and 1?", "chosen": f"{n + 1}.", "rejected": f"{n}."} for n in range(num_rows)]
+    (folder / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return {"dataset": "pairs", "folder": str(folder), "prompt_format": "direct", "obs_mode": "text"}
+
+
+def test_pairs_of_ones_own_are_collected_from(tmp_path):
+    spec = WorldSpec(env_id=ENV_ID, kwargs=pairs(tmp_path, 60))
+    assert spec.num_levels("train") is None
+    with spec.make_vector(4, split="train") as worlds:
+        worlds.reset(seed=[0, 1, 2, 3])
+        response = "<think>I looked.</think><answer>Overall Judgment: Answer 1 is better.</answer>"
+        _, rewards, terminated, _, _ = worlds.step([response] * 4)
+    assert set(rewards) <= {0.0, 1.0} and all(terminated)
+
+
+def test_a_benchmark_is_played_whole_and_once_and_the_line_says_so(tmp_path, capsys):
+    spec = WorldSpec(env_id=ENV_ID, kwargs=pairs(tmp_path, 9) | {"is_benchmark": True})
+    found = evaluate(OracleAgent(), spec, split="test", num_episodes=256)
+    assert [trajectory.seed for trajectory in found.trajectories] == list(SPLIT_SEEDS["test"][:9])
+    assert len({trajectory.turns[0].observation["text"] for trajectory in found.trajectories}) == 9
+    assert found.record()["num_episodes"] == 9 and found.success == 1.0
+    assert "9 levels, each is played once; 256 episodes were asked for" in capsys.readouterr().out
+    assert len(evaluate(OracleAgent(), spec, split="test", num_episodes=4).trajectories) == 4
+    assert "plays the first 4 of 9." in capsys.readouterr().out
+
+
+def test_a_split_without_a_level_is_refused(tmp_path):
+    spec = WorldSpec(env_id=ENV_ID, kwargs=pairs(tmp_path, 9) | {"is_benchmark": True})
+    with pytest.raises(ConfigError, match="val has no level to be evaluated on"):
+        evaluate(OracleAgent(), spec, split="val", num_episodes=4)
+
+
+def test_worlds_that_draw_their_levels_are_played_as_long_as_asked():
+    spec = WorldSpec(env_id="VLM/FrozenLake-v0")
+    assert len(evaluate(OracleAgent(), spec, split="test", num_episodes=5).trajectories) == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "split"),
+    [
+        ({"is_benchmark": True}, "train"),
+        ({}, None),
+        ({"num_rows": 1}, "(train|val|test)"),
+    ],
+)
+def test_a_run_on_data_without_a_level_that_it_needs_is_refused_before_it_starts(tmp_path, changes, split):
+    given = dict(changes)
+    kwargs = pairs(tmp_path, given.pop("num_rows", 200)) | given
+    config = RunConfig(
+        name="run", worlds=(WorldSpec(env_id=ENV_ID, kwargs=kwargs),), judge=NO_TURN_JUDGE, num_eval_episodes=8
+    )
+    if split is None:
+        require_levels(config)
+    else:
+        with pytest.raises(ConfigError, match=f"no level of split '{split}'.*is_benchmark=False"):
+            require_levels(config)

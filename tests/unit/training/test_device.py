@@ -1,0 +1,101 @@
+"""The whole update on a device that is not the CPU: every estimator, with everything that can be switched on."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, get_args
+
+import pytest
+import torch
+
+from tests.unit.second_device import DeviceTensor, second_device
+from tests.unit.training.batches import WORLD, played_batch, run_config
+from training.config import AdvantageConfig, ColdStartConfig, Estimator, PPOConfig
+from training.estimate import estimate, turn_end_targets
+from training.learner import Learner
+from training.supervised import cold_start
+
+EVERYTHING: dict[str, Any] = {
+    "num_minibatches": 1,
+    "critic_num_minibatches": 2,
+    "micro_batch_size": 3,
+    "learning_rate": 1e-5,
+    "critic_learning_rate": 1e-4,
+    "kl_coef": 0.01,
+    "entropy_coef": 0.01,
+    "old_logprobs": "trainer",
+    "importance_cap": 2.0,
+    "value_clip": 0.5,
+}
+
+
+def learner_of(model: Any, encoder: Any, estimator: str, **ppo: Any) -> Learner:
+    variant = {"variant": "paper"} if estimator == "bilevel_gae" else {}  # reads V wherever any of them does
+    advantage = AdvantageConfig(estimator=estimator, **variant)
+    config = run_config(num_groups=2, advantage=advantage, ppo=PPOConfig(**(EVERYTHING | ppo)))
+    return Learner(model, encoder.suppressed_ids(), config)
+
+
+def updated_twice(learner: Learner, batch: Any) -> dict[str, float]:
+    """Returns the metrics of a second iteration, in which policy and reference, values and returns have parted."""
+    for iteration in range(2):
+        evaluations = learner.evaluate(batch)
+        advantages_BT, returns_BT = estimate(batch, evaluations, learner.config.advantage)
+        ends_BK = turn_end_targets(batch, evaluations, learner.config.advantage)
+        metrics = learner.update(batch, evaluations, advantages_BT, returns_BT, ends_BK, iteration=iteration)
+    return metrics
+
+
+OTHERWISE = {"old_logprobs": "sampler", "importance_cap": None, "value_clip": None, "aggregation": "constant"}
+
+
+@pytest.mark.parametrize("estimator", get_args(Estimator))
+def test_an_update_is_the_same_on_another_device(tiny, estimator):
+    model, encoder = tiny
+    batch = played_batch(model, encoder, num_rows=4)
+    ppo = OTHERWISE if estimator == "turn_gae" else {}
+    expected = updated_twice(learner_of(copy.deepcopy(model), encoder, estimator, **ppo), batch)
+    with second_device() as device:
+        learner = learner_of(copy.deepcopy(model).to(device), encoder, estimator, **ppo)
+        metrics = updated_twice(learner, batch)
+        assert all(isinstance(parameter, DeviceTensor) for parameter in learner.policy.parameters())
+    assert metrics.keys() == expected.keys()
+    for name, value in metrics.items():
+        assert math.isfinite(value), name
+        # Adam divides rounding errors of tiny gradients by as tiny ones, so the second update starts from other weights
+        assert value == pytest.approx(expected[name], rel=3e-2, abs=1e-5), name
+
+
+def test_the_second_device_refuses_tensors_of_the_first():
+    with second_device() as device:
+        there = torch.ones(2, device=device)
+        assert float((there * torch.tensor(3.0)).sum()) == 6.0, "a number without dimensions may come from anywhere"
+        assert torch.equal(there.cpu(), torch.ones(2))
+        with pytest.raises(RuntimeError, match="two devices"):
+            there + torch.ones(2)
+        with pytest.raises(RuntimeError, match="two devices"):
+            torch.where(torch.ones(2, dtype=torch.bool), there, 0.0)
+
+
+def test_rollouts_are_the_same_on_another_device(tiny, monkeypatch):
+    model, encoder = tiny
+    batch = played_batch(copy.deepcopy(model), encoder, num_rows=2)
+    make = torch.Generator
+    with second_device() as device:
+        # torch makes generators for devices of its own only; the numbers of this one are the CPU's
+        monkeypatch.setattr(torch, "Generator", lambda device=None: make())
+        there = played_batch(model.to(device), encoder, num_rows=2)
+    assert torch.equal(there.input_ids_BT, batch.input_ids_BT)
+    assert torch.allclose(there.sampler_logprobs_BT, batch.sampler_logprobs_BT, atol=1e-4)
+
+
+def test_a_cold_start_is_the_same_on_another_device(tiny):
+    model, encoder = tiny
+    losses: list[list[float]] = []
+    lesson = ColdStartConfig(num_steps=2, num_first_turn_steps=1, batch_size=2, warmup_steps=1)
+    with second_device() as device:
+        for each in (copy.deepcopy(model), model.to(device)):
+            losses.append([])
+            cold_start(each, encoder, (WORLD,), lesson, on_step=lambda _, shown: losses[-1].append(shown["loss"]))
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)

@@ -1,0 +1,181 @@
+"""Workers that are killed, whenever it is, cost the episodes they served and no run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from functools import partial
+
+import pytest
+
+from agents.agent import Response
+from agents.oracle import OracleAgent
+from agents.rollout import try_rollout
+from tests.unit.training.batches import run_config
+from tests.unit.vlm_envs.corridor import CorridorWorld, DeadlyWorld, FaultyWorld
+from training.collect import Collector
+from training.config import WorldSpec
+from training.demonstrations import _despite_losses
+from training.evaluation import evaluate
+from vlm_envs.errors import LevelError, WorkerError
+from vlm_envs.vector import VectorWorld
+
+NO_THINK = {"prompt_format": "no_think", "max_turns": 2}
+SPEC = WorldSpec(env_id="VLM/FrozenLake-v0")
+
+
+class Idle:
+    """Says nothing that does anything; kills every worker before its second answer if it is told to."""
+
+    policy_version = 0
+
+    def __init__(self, *, kills: bool = False):
+        self.kills, self.num_answers = kills, 0
+
+    def start(self, worlds):
+        self.num_answers = 0
+
+    def respond(self, rows, observations):
+        self.num_answers += 1
+        if self.kills and self.num_answers == 2:
+            kill_workers()
+        return [Response(text="idle") for _ in rows]
+
+
+def kill_workers():
+    workers = multiprocessing.active_children()
+    assert workers
+    for worker in workers:
+        os.kill(worker.pid, signal.SIGKILL)
+
+
+def vector(world=CorridorWorld, *, num=4, num_workers=2, **kwargs) -> VectorWorld:
+    makers = [partial(world, **NO_THINK, **kwargs)] * num
+    return VectorWorld(makers, workers="process", num_workers=num_workers, start_method="fork")
+
+
+@pytest.fixture
+def played_in(monkeypatch):
+    """Lets every world of a run be played in these worlds, whatever it is called."""
+
+    def use(world, **kwargs):
+        monkeypatch.setattr(WorldSpec, "make_vector", lambda self, num, split: vector(world, num=num, **kwargs))
+
+    return use
+
+
+def collector(num_groups=4) -> Collector:
+    return Collector(run_config(worlds=(SPEC,), num_groups=num_groups, group_size=2))
+
+
+def hashes(groups):
+    return [[each.start_state_hash for each in group.trajectories] for group in groups]
+
+
+def seeds_of(collector, iteration=0):
+    return [group.trajectories[0].seed for group in collector.collect(Idle(), iteration)]
+
+
+def test_workers_killed_between_iterations_are_started_anew(played_in):
+    played_in(CorridorWorld)
+    chosen = collector()
+    before = hashes(chosen.collect(Idle(), 0))
+    kill_workers()
+    assert hashes(chosen.collect(Idle(), 0)) == before
+    assert chosen.metrics() == {"lost_episodes": 0.0, "dropped_groups": 0.0}
+    chosen.close()
+
+
+def test_a_group_whose_world_kills_its_worker_at_every_reset_is_dropped_and_counted(played_in):
+    played_in(CorridorWorld)
+    whole = collector()
+    seeds = seeds_of(whole)
+    expected = hashes(whole.collect(Idle(), 0))
+    whole.close()
+    played_in(DeadlyWorld, deadly_seeds=(seeds[1],))
+    chosen = collector()
+    groups = chosen.collect(Idle(), 0)
+    assert hashes(groups) == [expected[0], *expected[2:]], "neighbours in the same worker are played all the same"
+    assert all(len(group.trajectories) == 2 for group in groups)
+    assert chosen.metrics() == {"lost_episodes": 2.0, "dropped_groups": 1.0}
+    assert len(chosen.collect(Idle(), 1)) == 4, "the next iteration has other levels"
+    assert chosen.metrics()["dropped_groups"] == 0.0
+    chosen.close()
+
+
+def test_a_worker_killed_once_in_reset_costs_nothing(played_in, tmp_path):
+    played_in(CorridorWorld)
+    whole = collector()
+    seeds = seeds_of(whole)
+    whole.close()
+    played_in(DeadlyWorld, deadly_seeds=(seeds[2],), noted_in=str(tmp_path / "noted"))
+    chosen = collector()
+    assert len(chosen.collect(Idle(), 0)) == 4
+    assert (tmp_path / "noted").exists()
+    assert chosen.metrics()["lost_episodes"] == 0.0
+    chosen.close()
+
+
+def test_episodes_whose_workers_are_killed_in_step_are_counted(played_in):
+    played_in(CorridorWorld, num_workers=1)
+    chosen = collector()
+    with pytest.raises(WorkerError, match="Nothing is left of iteration 0: the workers of 8 of 8"):
+        chosen.collect(Idle(kills=True), 0)
+    assert len(chosen.collect(Idle(), 0)) == 4, "it can go on"
+    chosen.close()
+
+
+def test_if_no_world_can_be_started_the_message_says_what_to_do(played_in):
+    played_in(FaultyWorld, reset_fault="raise")
+    chosen = collector()
+    with pytest.raises(WorkerError, match=r"go on with --resume"):
+        chosen.collect(Idle(), 0)
+    chosen.close()
+
+
+@pytest.mark.parametrize("num_lost", [0, 1])
+def test_an_evaluation_plays_lost_episodes_once_more_and_then_leaves_them_out(played_in, tmp_path, num_lost):
+    played_in(CorridorWorld)
+    seeds = [each.seed for each in evaluate(Idle(), SPEC, split="val", num_episodes=3).trajectories]
+    noted_in = "" if num_lost else str(tmp_path / "noted")
+    played_in(DeadlyWorld, deadly_seeds=(seeds[1],), noted_in=noted_in)
+    evaluation = evaluate(Idle(), SPEC, split="val", num_episodes=3)
+    assert [each.seed for each in evaluation.trajectories] == [s for s in seeds if s != seeds[1] or not num_lost]
+    record = evaluation.record()
+    assert (record["num_episodes"], record["num_lost"]) == (3 - num_lost, num_lost)
+
+
+def test_an_evaluation_of_nothing_is_an_error(played_in):
+    played_in(CorridorWorld, num_workers=1)
+    with pytest.raises(WorkerError, match="All 2 episodes of the evaluation of VLM/FrozenLake-v0 were lost"):
+        evaluate(Idle(kills=True), SPEC, split="val", num_episodes=2)
+
+
+def test_rows_that_cannot_be_started_are_none_and_their_agents_are_not_asked(played_in):
+    worlds = vector(DeadlyWorld, num=3, num_workers=1, deadly_seeds=(6,))
+    played = try_rollout(Idle(), worlds, [5, 6, 7], env_ids=["x"] * 3)
+    assert [None if each is None else each.seed for each in played] == [5, None, 7]
+    again = try_rollout(Idle(), worlds, [5, 8, 7], env_ids=["x"] * 3)
+    assert [each.seed for each in again] == [5, 8, 7], "another level starts where one did not"
+    worlds.close()
+
+
+def test_a_level_that_does_not_exist_is_still_a_mistake_of_the_caller():
+    with vector(num=2) as worlds, pytest.raises(LevelError, match="two cell numbers"):
+        worlds.try_reset(options={"level": "nonsense"})
+
+
+def test_a_teacher_whose_workers_are_killed_plays_its_lesson_again():
+    num_played = []
+
+    def play(teacher, worlds, seeds, *, env_ids):
+        num_played.append(len(seeds))
+        if len(num_played) == 1:
+            kill_workers()
+        return try_rollout(teacher, worlds, seeds, env_ids=env_ids)
+
+    with vector(num=2) as worlds:
+        worlds.reset(seed=[1, 2])
+        played = _despite_losses(play, OracleAgent(), worlds, [1, 2], env_ids=["x"] * 2)
+    assert [each.seed for each in played] == [1, 2]

@@ -1,0 +1,96 @@
+"""Mags-RL: every crop is super-resolved, so that its ablations are ablations, and each stage has its own prompt."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import vlm_envs
+from agents.oracle import OracleAgent
+from vlm_envs.errors import ConfigError
+from vlm_envs.tools.pictures import Picture, resized
+
+
+class Nearest:
+    """Enlarges by repeating pixels: what a trained super-resolution network is not."""
+
+    factor = 2
+
+    def upscale(self, picture: Picture) -> Picture:
+        return resized(picture, picture.width * 2, picture.height * 2, Image.Resampling.NEAREST)
+
+
+def crops(side: int, **kwargs: Any) -> list[np.ndarray]:
+    """Returns a square crop under each of the ablations."""
+    controls: list[dict[str, Any]] = [
+        {"upscaler": Nearest()},
+        {"upscaler": "lanczos"},
+        {"upscaler": "bicubic"},
+        {"blank_crops": True},
+    ]
+    shown = []
+    for control in controls:
+        world = vlm_envs.make(
+            "VLM/ZoomQA-v0", prompt_format="mags", side_px=800, target_px=(16, 40), **kwargs, **control
+        ).unwrapped
+        world.reset(seed=0)
+        observation, *_ = world.step(f"<think>There <zoom>[[10, 10, {10 + side}, {10 + side}]]</zoom></think>")
+        (crop,) = observation["images"]
+        shown.append(crop)
+    return shown
+
+
+@pytest.mark.parametrize("side", [40, 223, 224, 300, 500])
+def test_super_resolution_interpolation_and_blank_differ_for_every_crop(side):
+    # Mags-RL, section 3.2: each crop is magnified, not only the small ones; 500 squared is just under 40 % of 800.
+    shown = crops(side)
+    assert [each.shape for each in shown] == [(2 * side, 2 * side, 3)] * 4
+    assert not any(np.array_equal(one, other) for one, other in combinations(shown, 2))
+
+
+def test_so_do_crops_larger_than_what_is_shown():
+    # The picture of 800 is shown at 200: a region of 100 as shown is 400 wide, beyond the budget of 200 x 200.
+    shown = crops(100, max_pixels=200 * 200)
+    assert [each.shape for each in shown] == [(200, 200, 3)] * 4
+    assert not any(np.array_equal(one, other) for one, other in combinations(shown, 2))
+
+
+def prompt(stage: int | None) -> str:
+    kwargs = {} if stage is None else {"mags_stage": stage}
+    world = vlm_envs.make("VLM/ZoomQA-v0", prompt_format="mags", side_px=400, target_px=(16, 40), **kwargs)
+    observation, _ = world.reset(seed=0)
+    return str(observation["text"])
+
+
+def test_each_stage_has_its_own_prompt_and_the_second_is_for_evaluation():
+    # Mags-RL, appendix A.1: stage 1 zooms where something is unclear, into one box; stage 2 always, into every target.
+    first, second = prompt(1), prompt(2)
+    assert first != second == prompt(None)
+    assert "<zoom>[[x1, y1, x2, y2]]</zoom>" in first and "too small or unclear" in first
+    assert "<zoom>[[x1, y1, x2, y2], [x3, y3, x4, y4], ...]</zoom>" in second and "count" in second
+    for tag in ("<think>", "<zoom>", "<rethink>", "<answer>", "40 %"):
+        assert tag in first and tag in second
+
+
+def test_the_oracle_is_right_in_both_stages():
+    for stage in (1, 2):
+        world: Any = vlm_envs.make(
+            "VLM/ZoomQA-v0", prompt_format="mags", mags_stage=stage, side_px=400, target_px=(16, 40)
+        ).unwrapped
+        world.reset(seed=1)
+        world.step(OracleAgent().write(world))
+        *_, info = world.step(OracleAgent().write(world))
+        assert info["success"]
+
+
+@pytest.mark.parametrize(
+    ("prompt_format", "stage", "message"),
+    [("arm", 1, "mags_stage is of prompt_format 'mags'"), ("mags", 3, "mags_stage")],
+)
+def test_a_stage_that_does_nothing_or_is_none_is_refused(prompt_format, stage, message):
+    with pytest.raises(ConfigError, match=message):
+        vlm_envs.make("VLM/ZoomQA-v0", prompt_format=prompt_format, mags_stage=stage)

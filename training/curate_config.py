@@ -1,0 +1,62 @@
+"""How a data set is curated, apart from doing it, so that a command line can be read without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agents.hf.sampling import SamplingConfig
+from judges.episodes import EpisodeMethod, require_strategy
+from training.config import WorldSpec
+from training.judge_config import JudgeConfig, VerifierConfig
+from vlm_envs.cli.settings import parse_settings
+from vlm_envs.errors import require_positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurateConfig:
+    """How a data set is made.
+
+    Attributes:
+        name: Name of the data set; it goes to `<output>/<name>`, which must not exist.
+        env_id: The world the teacher plays.
+        settings: Its arguments, as `name=value`, such as `side_px=600`.
+        method: Whose reward verifies.
+        verifier: Models that Argos verifies with.
+        teacher: `"oracle"`, or a checkpoint directory.
+        mistake_rate: How often the oracle acts at random, so that there is something to filter.
+        sampling: How a checkpoint's responses are drawn.
+        num_samples: Questions.
+        num_rollouts: Rollouts a question.
+        threshold: Least reward of a rollout that is kept.
+        drop_trivial: Whether questions that every rollout answers right are dropped.
+        needs_tools: Whether a rollout of strategy `arm` is kept only with a call that worked.
+        output: Directory of all data sets.
+        seed: Seed of the questions and of the teacher.
+    """
+
+    name: str = "curated"
+    env_id: str = "VLM/ZoomQA-v0"
+    settings: tuple[str, ...] = ("prompt_format=points",)
+    method: EpisodeMethod = "argos"
+    verifier: VerifierConfig = field(default_factory=VerifierConfig)
+    teacher: str = "oracle"
+    mistake_rate: float = 0.5
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    num_samples: int = 64
+    num_rollouts: int = 4
+    threshold: float = 0.7
+    drop_trivial: bool = False
+    needs_tools: bool = True
+    output: str = "runs"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive("num_samples", self.num_samples)
+        require_positive("num_rollouts", self.num_rollouts)
+        require_strategy(self.method, self.spec.prompt_format, mags_stage=self.spec.kwargs.get("mags_stage"))
+        JudgeConfig(episode=self.method, verifier=self.verifier)  # It says which methods ask these models.
+
+    @property
+    def spec(self) -> WorldSpec:
+        """The world."""
+        return WorldSpec(env_id=self.env_id, kwargs=parse_settings(self.settings))

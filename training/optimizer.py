@@ -1,0 +1,150 @@
+"""AdamW with the two things that weights in few bits and long runs need: float32 masters, and no step on nonsense."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from training.errors import NonFiniteGradientError
+
+
+class Optimizer:
+    """AdamW over a model's weights, or over float32 copies of them (*masters*) where they have fewer bits.
+
+    bfloat16 keeps 8 bits of a weight: at a learning rate of 1e-6 nearly every step is smaller than the gap to the next
+    number and is rounded away. So gradients are added up and steps are taken in float32, and the weights are the
+    masters, rounded. The masters are part of the state: rounded weights do not say where they came from.
+
+    Args:
+        model: What learns, in place.
+        learning_rate: AdamW's.
+        weight_decay: AdamW's.
+        max_grad_norm: Gradient norm that is clipped to.
+        max_nonfinite_steps: Gradients in a row that may be infinite or NaN. Each is left out; the last ends the run.
+        what: Whose gradients they are, for the message.
+
+    Source: Micikevicius et al., "Mixed Precision Training" (2018), section 3.1, for the masters.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        learning_rate: float,
+        weight_decay: float,
+        max_grad_norm: float,
+        max_nonfinite_steps: int,
+        what: str,
+    ) -> None:
+        self._weights: list[Tensor] = [weight for weight in model.parameters() if weight.requires_grad]
+        self._masters: list[Tensor | None] = [_master(weight) for weight in self._weights]
+        stepped = [
+            weight if master is None else master for weight, master in zip(self._weights, self._masters, strict=True)
+        ]
+        self._stepped = stepped
+        self._adamw = torch.optim.AdamW(stepped, lr=learning_rate, betas=(0.9, 0.95), weight_decay=weight_decay)
+        self._max_grad_norm, self._max_nonfinite_steps, self._what = max_grad_norm, max_nonfinite_steps, what
+        self.num_nonfinite_in_a_row = 0
+
+    def zero_grad(self) -> None:
+        """Forgets all gradients."""
+        for weight in (*self._weights, *self._stepped):
+            weight.grad = None
+
+    def backward(self, loss: Tensor) -> None:
+        """Adds a loss's gradient to what the next step is taken by.
+
+        Args:
+            loss: A scalar with a graph.
+        """
+        loss.backward()
+        for weight, master in self._with_masters():
+            if weight.grad is None:
+                continue
+            gradient = weight.grad.float()
+            master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+            weight.grad = None
+
+    def step(self) -> tuple[float, bool]:
+        """Clips the gradient and takes a step, unless it is not finite.
+
+        Returns:
+            (gradient norm before clipping, whether the step was taken).
+
+        Raises:
+            NonFiniteGradientError: At the last of `max_nonfinite_steps` such gradients in a row.
+        """
+        norm = float(torch.nn.utils.clip_grad_norm_(self._stepped, self._max_grad_norm))
+        if not math.isfinite(norm):
+            self._leave_out(norm)
+            return norm, False
+        self.num_nonfinite_in_a_row = 0
+        self._adamw.step()
+        self._round()
+        return norm, True
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Sets the rate of the steps to come."""
+        for group in self._adamw.param_groups:
+            group["lr"] = learning_rate
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns AdamW's state, the masters (None for weights that are their own) and the count of bad gradients."""
+        return {
+            "adamw": self._adamw.state_dict(),
+            "masters": [None if master is None else master.detach() for master in self._masters],
+            "num_nonfinite_in_a_row": self.num_nonfinite_in_a_row,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from what `state_dict` returned; the weights become the masters, rounded.
+
+        Raises:
+            ValueError: If the state is of weights of another type, with masters where there are none here or without.
+        """
+        saved = state["masters"]
+        if [master is None for master in saved] != [master is None for master in self._masters]:
+            raise ValueError(
+                f"The checkpoint's {self._what} has weights of another type than {self._weights[0].dtype}. Resume with "
+                "the --dtype the run was started with."
+            )
+        for master, value in zip(self._masters, saved, strict=True):
+            if master is not None:
+                master.data.copy_(value)
+        self._adamw.load_state_dict(state["adamw"])
+        self.num_nonfinite_in_a_row = state["num_nonfinite_in_a_row"]
+        self._round()
+
+    def _with_masters(self) -> Iterable[tuple[Tensor, Tensor]]:
+        for weight, master in zip(self._weights, self._masters, strict=True):
+            if master is not None:
+                yield weight, master
+
+    @torch.no_grad()
+    def _round(self) -> None:
+        """Makes the weights what their masters are, in their own type."""
+        for weight, master in self._with_masters():
+            weight.copy_(master)
+
+    def _leave_out(self, norm: float) -> None:
+        """Counts a gradient that is not stepped on, and ends the run at the last one allowed."""
+        self.num_nonfinite_in_a_row += 1
+        if self.num_nonfinite_in_a_row >= self._max_nonfinite_steps:
+            raise NonFiniteGradientError(
+                f"Expected finite gradients; those of the {self._what} had norm {norm} in "
+                f"{self.num_nonfinite_in_a_row} steps in a row. None was taken: the weights are finite, "
+                "those of the last good step. "
+                "Lower the learning rate or lengthen its warm-up, look for rewards that are infinite or NaN in "
+                "metrics.jsonl, and use --dtype float32 if it was another."
+            )
+
+
+def _master(weight: Tensor) -> Tensor | None:
+    """Returns a float32 copy of a weight of fewer bits; None where the weight needs none."""
+    if torch.finfo(weight.dtype).bits >= torch.finfo(torch.float32).bits:
+        return None
+    return weight.detach().float().requires_grad_(True)

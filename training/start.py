@@ -1,0 +1,166 @@
+"""What is found out before a run leaves anything behind: whether its worlds, its device and its judges are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agents.oracle import has_careless_planner, has_planner
+from judges.llm import ChatClient
+from judges.rules import has_rules
+from training.checkpoint import LATEST, has_checkpoint
+from training.config import RunConfig, WorldSpec, world_names
+from training.json_lines import RunExistsError
+from training.judge_config import JudgeConfig
+from training.run_data import holds_run
+from vlm_envs.errors import ConfigError
+from vlm_envs.splits import split_seeds
+from vlm_envs.world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldFacts:
+    """What is known of a world once it has started.
+
+    Attributes:
+        has_planner: Whether somebody wrote how its levels are solved, so that there is something to imitate.
+        has_careless_planner: Whether there is a plan that overlooks what makes it hard.
+    """
+
+    has_planner: bool
+    has_careless_planner: bool
+
+
+def _facts(world: World[Any, Any]) -> WorldFacts:
+    return WorldFacts(has_planner=has_planner(world), has_careless_planner=has_careless_planner(world))
+
+
+def facts_of(spec: WorldSpec) -> WorldFacts:
+    """Starts one world, where its workers are, and returns what is known of it then.
+
+    Args:
+        spec: The world.
+
+    Raises:
+        ConfigError: If it cannot be made with its arguments, or is no world of `vlm_envs`.
+        EngineUnavailableError: If its engine is not there.
+    """
+    with spec.make_vector(1, split="train") as worlds:
+        worlds.reset(seed=list(split_seeds("train", 1)))
+        facts: WorldFacts = worlds.apply({0: _facts})[0]
+        return facts
+
+
+def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
+    """Returns a configuration with which a run can start, after trying what it needs.
+
+    Args:
+        config: What was asked for.
+        imitates: Whether a cold start is to be made.
+
+    Returns:
+        The configuration, without what its worlds have no use for; and a line for each thing that was left out.
+
+    Raises:
+        ConfigError: If a world, the device or a judge's model cannot be had, or there is nobody to imitate.
+        EngineUnavailableError: If a world's engine is not there.
+    """
+    check_device(config.device)
+    _check_judges(config.judge)
+    facts = [facts_of(spec) for spec in config.worlds]
+    config, told = without_judges(config)
+    if imitates:
+        _require_teacher(config, facts)
+        if config.cold_start.num_careless_steps and not any(each.has_careless_planner for each in facts):
+            cold_start = replace(config.cold_start, num_careless_steps=0, careless_rate=0.0)
+            config = replace(config, cold_start=cold_start)
+            told.append(
+                "Left out: --cold-start.num-careless-steps and --cold-start.careless-rate, for no world here has a "
+                "careless_plan."
+            )
+    return config, told
+
+
+def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
+    """Returns a configuration without the turn judges where no world has rules to judge by, and what is left out.
+
+    A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out.
+    """
+    unjudged = [
+        name for spec, name in zip(config.worlds, world_names(config.worlds), strict=True) if not has_rules(spec.env_id)
+    ]
+    names = ("grounding_weight", "worldmodeling_weight", "repetition_penalty")
+    in_use = [name for name in names if getattr(config.judge, name) > 0]
+    if not unjudged or not in_use:
+        return config, []
+    flags = ", ".join(f"--judge.{name.replace('_', '-')}" for name in in_use)
+    told = [f"Left out: {flags}, for there are no rules to judge {', '.join(unjudged)} by; their own rewards count."]
+    if len(unjudged) < len(config.worlds):
+        return config, told
+    judge = replace(config.judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
+    return replace(config, judge=judge), told
+
+
+def check_device(device: str) -> None:
+    """Refuses a device that is not there.
+
+    Args:
+        device: `"auto"`, or a name that torch knows.
+
+    Raises:
+        ConfigError: If nothing can be put there.
+    """
+    if device == "auto":
+        return
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(
+            f"--device {device}: torch {torch.__version__} sees no CUDA GPU here. Use --device cpu, or --device auto, "
+            "which takes a GPU where there is one."
+        )
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"--device {device} cannot be used: {reason} Use --device cpu, cuda or auto.") from error
+
+
+def _check_judges(judge: JudgeConfig) -> None:
+    """Refuses judges whose model is not there: a cold start should not be the price of finding out."""
+    for name in ("likelihood", "detector", "segmenter"):
+        directory = getattr(judge.verifier, name)
+        if directory is not None and not Path(directory).is_dir():
+            raise ConfigError(f"--judge.verifier.{name} {directory}: no such directory.")
+    if judge.endpoint is not None:
+        ChatClient(judge.endpoint).close()
+
+
+def _require_teacher(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
+    if config.cold_start.data is not None or not config.cold_start.num_steps:
+        return
+    for name, known in zip(world_names(config.worlds), facts, strict=True):
+        if not known.has_planner:
+            raise ConfigError(
+                f"{name} has no planner, so there is nobody to imitate in a cold start. Write its Dynamics.plan; or "
+                "start from a checkpoint that can play (--model DIR); or imitate recorded episodes (--cold-start.data "
+                "DIR); or start reinforcement learning without imitation (--cold-start.num-steps 0)."
+            )
+
+
+def require_unused(directory: Path) -> None:
+    """Refuses to write a new run over another one.
+
+    Args:
+        directory: Where the run would go.
+
+    Raises:
+        RunExistsError: If there is a run; one that never reached a checkpoint has nothing to lose and starts over.
+    """
+    starts_over = (directory / "config.json").is_file() and not has_checkpoint(directory / LATEST)
+    if holds_run(directory) and not starts_over:
+        raise RunExistsError(
+            f"{directory} already holds a run. Go on with it by adding --resume, or choose another --name."
+        )
