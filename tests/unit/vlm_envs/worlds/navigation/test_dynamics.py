@@ -207,7 +207,7 @@ def test_an_impossible_band_says_so() -> None:
         ({"fov": 190}, "fov must be a number from 20 to 150; got 190"),
         ({"fov": float("nan")}, "got nan"),
         ({"success_threshold": "1"}, "success_threshold must be a number"),
-        ({"resolution": 8}, "resolution must be an integer of at least 16"),
+        ({"resolution": 8}, r"resolution must be an integer from 16 to 2048; got 8\."),
         ({"min_solution_length": 21}, "min_solution_length=21 does not fit into .* = 20 actions"),
         ({"max_visible": -1}, "max_visible"),
         ({"scenes": ["FloorPlan1"]}, "scenes belongs to engine='ai2thor'"),
