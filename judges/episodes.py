@@ -8,12 +8,9 @@ tools said is in none of these.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
-
-import numpy as np
-import numpy.typing as npt
 
 from judges.answers import AnswerJudge, match_answer
 from judges.archive import RolloutArchive
@@ -23,15 +20,13 @@ from judges.at_once import Map, Noted, one_by_one, rewards_at_once
 from judges.consistency import word_consistency
 from judges.exact import JudgeScore
 from judges.ivgr import ConsistencyConfig, ConsistencyJudge, Query, score_query
+from judges.judged_episode import JudgedEpisode
 from judges.mags import MagsRollout, Stage, mags_reward
 from judges.reward import Reward
-from vlm_envs.answers import AnswerKey, read_number
 from vlm_envs.errors import ConfigError, require_choice
-from vlm_envs.formats import INQUIRY_FORMATS
 from vlm_envs.scenes.labels import scene_masks
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.registry import CallRecord
-from vlm_envs.tools.written_boxes import WrittenBox
 
 if TYPE_CHECKING:
     from judges.agentic import AgenticJudge
@@ -68,77 +63,11 @@ def answer_scale(method: str) -> "AnswerScale":
     return "graded" if method.startswith("mags") else "binary"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedEpisode:
-    """What the judges see of one episode.
-
-    Attributes:
-        responses: what the model wrote, one text per turn.
-        formats_correct: whether each was in the format.
-        state: the final state dict of the world, as `InquiryView.structured` gives it.
-        images: the pictures that were shown with the question, each uint8[height, width, 3]; for teachers that look.
-        prompt: the text that was shown with them.
-    """
-
-    responses: tuple[str, ...]
-    formats_correct: tuple[bool, ...]
-    state: Mapping[str, Any]
-    images: tuple[npt.NDArray[np.uint8], ...] = field(default=(), repr=False, compare=False)
-    prompt: str = field(default="", repr=False, compare=False)
-
-    @property
-    def strategy(self) -> str:
-        """The strategy it was played with."""
-        return str(self.state["strategy"])
-
-    @property
-    def own_pieces(self) -> tuple[str, ...]:
-        """The responses, each cut where it counts as over."""
-        response_format = INQUIRY_FORMATS[self.strategy]
-        return tuple(response_format.at(turn).cut(text) for turn, text in enumerate(self.responses))
-
-    @property
-    def last_words(self) -> str:
-        """The last response; in a world that asks, as far as it counts."""
-        return self.own_pieces[-1] if self.state.get("strategy") in INQUIRY_FORMATS else self.responses[-1]
-
-    @property
-    def query_id(self) -> str:
-        """Names the question among all data sets of a run: its sample's id, and the digest of what is shown and asked.
-
-        Ids alone are the same for tables of one name in two folders.
-        """
-        return f"{self.state['sample_id']} {self.state.get('sample_digest', '')}".strip()
-
-    @property
-    def num_objects(self) -> int | None:
-        """The true count, where the question asks for one."""
-        if self.key.kind != "number" or not str(self.state["category"]).startswith("count"):
-            return None
-        count = read_number(self.key.answers[0])
-        return int(count) if count is not None and count >= 0 and count.is_integer() else None
-
-    @property
-    def key(self) -> AnswerKey:
-        """The truth; an answer compared by similarity is compared so."""
-        return AnswerKey(
-            kind=self.state["answer_kind"],
-            answers=tuple(self.state["answers"]),
-            options=tuple(self.state["options"]),
-            question=self.state["question"],
-        )
-
-    @property
-    def true_boxes(self) -> tuple[WrittenBox, ...]:
-        """Boxes of what the answer rests on, in the strategy's space."""
-        return tuple(WrittenBox(*each["box"]) for each in self.state["evidence"])
-
-
 class EpisodeJudge(Protocol):
     """Rewards a batch of episodes."""
 
     def __call__(self, episodes: Sequence[JudgedEpisode]) -> list[Reward]:
-        """The reward of each episode, in order."""
+        """The reward of each episode, in order; where anything raises, nothing of the batch is remembered."""
         ...
 
     def state_dict(self) -> dict[str, Any]:

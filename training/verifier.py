@@ -6,7 +6,8 @@ from typing import Any
 
 from agents.teachers.likelihood import HFLikelihood, LikelihoodQuery
 from judges.argos import MaskTeacher
-from judges.episodes import JudgedEpisode, LikelihoodsOf, MasksOf, exact_masks
+from judges.episodes import LikelihoodsOf, MasksOf, exact_masks
+from judges.judged_episode import JudgedEpisode
 from training.judge_config import VerifierConfig
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -60,6 +62,19 @@ class Sample:
     evidence: tuple[Evidence, ...] = ()
     evidence_pages: tuple[int, ...] = ()
     facts: str = ""
+
+    @property
+    def truth_digest(self) -> str:
+        """Hash of what is right: how answers are compared and with which, and the evidence.
+
+        Two data sets may show and ask the same and differ in nothing but this. Boxes count in pixels of the original,
+        so that a sample is the same whatever size a world shows it in.
+        """
+        boxes = [
+            (each.label, each.box.x1, each.box.y1, each.box.x2, each.box.y2, each.exhibit) for each in self.evidence
+        ]
+        truth = (self.key.kind, self.key.answers, self.key.options, boxes, self.evidence_pages)
+        return hashlib.blake2b(json.dumps(truth, default=float).encode("ascii"), digest_size=16).hexdigest()
 
 
 class SampleSource(Protocol):

@@ -62,7 +62,8 @@ class InquiryView(View[Inquiry]):
     def structured(self, state: Inquiry) -> Mapping[str, Any]:
         """Returns question, key, evidence in the strategy's space, calls and answer, in JSON types.
 
-        `sample_digest` is of what is shown and asked: ids alone do not tell two folders of one data set apart.
+        `sample_digest` is of what is shown and asked, `truth_digest` of what is right: ids alone do not tell two
+        folders of one data set apart.
         """
         sample, key = state.sample, state.sample.key
         shown_as = self.desk.shown_pixels(sample)
@@ -70,6 +71,7 @@ class InquiryView(View[Inquiry]):
         return {
             "sample_id": sample.sample_id,
             "sample_digest": sample.digest,
+            "truth_digest": sample.truth_digest,
             "category": sample.category,
             "strategy": self.strategy.name,
             "question": sample.question,

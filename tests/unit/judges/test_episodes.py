@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import vlm_envs
 from agents.oracle import OracleAgent
 from judges.argos import ArgosConfig
 from judges.consistency import content_words, word_consistency
-from judges.episodes import EPISODE_METHODS, IvgrJudge, JudgedEpisode, episode_judge, require_strategy
+from judges.episodes import EPISODE_METHODS, IvgrJudge, episode_judge, require_strategy
 from judges.exact import JudgeScore
+from judges.judged_episode import JudgedEpisode
 from vlm_envs.errors import ConfigError
 from vlm_envs.inquiries.datasets import dataset_source
 
@@ -253,7 +255,14 @@ def test_the_archive_survives_a_checkpoint_and_serves_later_batches():
         episode_judge("argos").load_state_dict(first.state_dict())
 
 
-def asked_about(folder: Path, colour: tuple[int, int, int], answer: str, said: str) -> list[JudgedEpisode]:
+def asked_about(
+    folder: Path,
+    colour: tuple[int, int, int],
+    answer: str,
+    said: str,
+    box: Sequence[int] = (10, 5, 18, 11),
+    max_pixels: Sequence[int] = (2000, 2000),
+) -> list[JudgedEpisode]:
     """Plays both streams in worlds over a user's folder; both tables have the same name and rows of the same number."""
     folder.mkdir()
     Image.new("RGB", (40, 30), colour).save(folder / "image.png")
@@ -261,15 +270,15 @@ def asked_about(folder: Path, colour: tuple[int, int, int], answer: str, said: s
         "problem": "<image>What is written there?",
         "answer": answer,
         "images": ["image.png"],
-        "target_instances": [{"name": "sign", "bbox": [10, 5, 18, 11]}],
+        "target_instances": [{"name": "sign", "bbox": list(box)}],
     }
     (folder / "table.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
     split = next(name for name in ("train", "val", "test") if dataset_source("treevgr", folder).ids(name))
     episodes = []
-    for stream, thought in (("ivgr_grounded", "The sign [10, 5, 18, 11] says it."), ("ivgr_textual", "The sign.")):
-        world = vlm_envs.make(
-            "VLM/ZoomQA-v0", prompt_format=stream, dataset="treevgr", folder=str(folder), split=split
-        ).unwrapped
+    thoughts = ("The sign [10, 5, 18, 11] says it.", "The sign.")
+    for stream, thought, budget in zip(("ivgr_grounded", "ivgr_textual"), thoughts, max_pixels, strict=True):
+        settings = {"dataset": "treevgr", "folder": str(folder), "split": split, "max_pixels": budget}
+        world = vlm_envs.make("VLM/ZoomQA-v0", prompt_format=stream, **settings).unwrapped
         world.reset(seed=0)
         response = f"<think>{thought}</think><answer>{said}</answer>"
         *_, info = world.step(response)
@@ -290,6 +299,30 @@ def test_tables_of_one_name_in_two_folders_are_two_data_sets(tmp_path):
     moved = asked_about(tmp_path / "copy", (250, 0, 0), "red", "red")
     judge(moved)
     assert len(judge.archive) == 2
+
+
+def test_rows_that_differ_in_the_true_answer_only_are_two_queries(tmp_path):
+    red = asked_about(tmp_path / "one", (250, 0, 0), "red", "red")
+    number = asked_about(tmp_path / "other", (250, 0, 0), "42", "42")
+    assert red[0].state["sample_digest"] == number[0].state["sample_digest"], "the same is shown and asked"
+    judge = IvgrJudge()
+    rewards = judge([*red, *number])
+    assert [reward.raw["accuracy"] for reward in rewards] == [1.0, 1.0, 1.0, 1.0]
+    assert len(judge.archive) == 2
+
+
+def test_rows_that_differ_in_the_true_boxes_only_are_two_queries(tmp_path):
+    here = asked_about(tmp_path / "one", (250, 0, 0), "red", "red")
+    there = asked_about(tmp_path / "other", (250, 0, 0), "red", "red", box=(20, 20, 38, 28))
+    rewards = IvgrJudge()([*here, *there])
+    assert [reward.raw["box"] for reward in rewards[::2]] == [1.0, 0.0]
+    assert [reward.raw["consistency"] for reward in rewards[1::2]] == [0.7, 0.0], "no rollout has found the other sign"
+
+
+def test_a_query_is_the_same_in_both_streams_however_large_they_show_its_picture(tmp_path):
+    grounded, textual = asked_about(tmp_path / "one", (250, 0, 0), "red", "red", max_pixels=(2000, 300))
+    assert grounded.state["shown_size"] != textual.state["shown_size"]
+    assert grounded.query_id == textual.query_id
 
 
 @pytest.mark.parametrize("method", [method for method in EPISODE_METHODS if method != "agentic"])

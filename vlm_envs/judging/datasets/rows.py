@@ -47,8 +47,11 @@ class JudgedRow:
     evidence_pages: tuple[int, ...] = ()
 
     @property
-    def digest(self) -> str:
-        """Hash of everything a row says."""
+    def key(self) -> str:
+        """Hash of everything a row says, pictures and documents by their names: an id tells by it whose it is.
+
+        No file is read for it, so that a large data set can be listed.
+        """
         parts = (self.request, *sorted(self.responses), self._image_name, self.document, *self.pages)
         return _hash(*parts)
 
@@ -59,7 +62,7 @@ class JudgedRow:
     @property
     def split(self) -> str:
         """The split that the row's picture or document belongs to; without one, the row itself."""
-        return split_of((self._image_name or self.document or self.digest).encode("utf-8", "surrogatepass"))
+        return split_of((self._image_name or self.document or self.key).encode("utf-8", "surrogatepass"))
 
 
 class JudgedRows:
@@ -135,29 +138,31 @@ class JudgedRows:
         """
         match = re.fullmatch(rf"{self.name}:(forward|reverse):([1-9][0-9]{{0,8}}):([0-9a-f]{{8}})", sample_id)
         index = int(match[2]) - 1 if match else -1
-        if not match or index >= len(self._rows) or self._rows[index].digest[:8] != match[3]:
+        if not match or index >= len(self._rows) or self._rows[index].key[:8] != match[3]:
             example = self._id(0) if self._rows else f"{self.name}:forward:1:0123abcd"
             files = ", ".join(self._data.files[:3])
             raise LevelError(f"{sample_id[:80]!r} is no row of {files}. An id is such as {example!r}.")
         return self._sample(index, match[1])
 
     def _id(self, index: int) -> str:
-        return f"{self.name}:{self._order}:{index + 1}:{self._rows[index].digest[:8]}"
+        return f"{self.name}:{self._order}:{index + 1}:{self._rows[index].key[:8]}"
 
     def _sample(self, index: int, order: str) -> Sample:
         row = self._rows[index]
-        shown = sorted(range(len(row.responses)), key=lambda place: _hash(row.digest, str(place)))
+        exhibits = (self._data.picture(row.image, row.where),) if row.image else ()
+        document = self._data.document(row.document, row.pages, row.where) if row.document else None
+        about = [each.digest for each in (*exhibits, document) if each is not None]
+        digest = _hash(row.request, *sorted(row.responses), *about)
+        shown = sorted(range(len(row.responses)), key=lambda place: _hash(digest, str(place)))
         if order == "reverse":
             shown.reverse()
         question = judging_question(row.track, row.request, len(shown))
-        exhibits = (self._data.picture(row.image, row.where),) if row.image else ()
-        document = self._data.document(row.document, row.pages, row.where) if row.document else None
         return Sample(
-            sample_id=f"{self.name}:{order}:{index + 1}:{row.digest[:8]}",
+            sample_id=f"{self.name}:{order}:{index + 1}:{row.key[:8]}",
             question=question,
             key=judging_key(question, None if row.right is None else shown.index(row.right), len(shown)),
             category=row.category,
-            digest=row.digest,
+            digest=digest,
             exhibits=exhibits,
             document=document,
             texts=tuple((response_name(place), row.responses[which]) for place, which in enumerate(shown)),

@@ -11,7 +11,8 @@ pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'
 from judges.__main__ import main
 from judges.agentic import AgenticJudge, Unavailable, measure_verdicts, submission_of
 from judges.calibration import report
-from judges.episodes import JudgedEpisode, episode_judge
+from judges.episodes import episode_judge
+from judges.judged_episode import JudgedEpisode
 from tests.unit.judges.llm.endpoint import FakeEndpoint
 from vlm_envs import make
 from vlm_envs.errors import ConfigError

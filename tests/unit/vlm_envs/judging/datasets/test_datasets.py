@@ -121,6 +121,38 @@ def test_reversed_order_turns_the_answer(tmp_path):
     assert len(set(answers)) == 2  # In the file the second response is always the better one.
 
 
+def sample_of(folder: Path, shade: int = 200, **changes: Any):
+    """The one row of a folder whose picture is named in the row and painted here."""
+    folder.mkdir()
+    row = preference(**changes)
+    write(folder, "vl_rewardbench.jsonl", [row])
+    if "." in row["image"]:
+        (folder / row["image"]).write_bytes(png(shade))
+    source = judging_dataset("vl_rewardbench", folder)
+    return source.find(source.ids("test")[0])
+
+
+def test_the_same_words_about_other_pictures_are_another_sample(tmp_path):
+    red, black = sample_of(tmp_path / "one", 200), sample_of(tmp_path / "other", 0)
+    assert red.question == black.question and red.sample_id == black.sample_id
+    assert red.digest != black.digest
+
+
+def test_a_picture_is_the_same_under_another_name_and_written_into_the_row(tmp_path):
+    one = sample_of(tmp_path / "one")
+    renamed = sample_of(tmp_path / "other", image="images/b.png")
+    encoded = sample_of(tmp_path / "third", image=base64.b64encode(png(200)).decode())
+    assert one.digest == renamed.digest == encoded.digest
+    assert one.texts == renamed.texts == encoded.texts, "and the responses stand in the same order"
+    assert one.truth_digest == renamed.truth_digest == encoded.truth_digest
+
+
+def test_rows_that_differ_in_which_response_is_right_only_differ_in_their_truth(tmp_path):
+    one, other = sample_of(tmp_path / "one"), sample_of(tmp_path / "other", human_ranking=[0, 1])
+    assert one.digest == other.digest
+    assert one.truth_digest != other.truth_digest
+
+
 def test_llava_critic(tmp_path):
     rows = [
         comparison("The second response is clearly better: it names the colour."),
