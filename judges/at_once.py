@@ -103,11 +103,29 @@ def rewards_at_once(
         rewards_of: rewards the episodes of one unit, by asking `noted`.
         units: episodes that are rewarded together; one that leaves nothing open is not worked out again.
         noted: the judges; the questions of the first that has any are asked, before those that may hang on them.
-        restore: puts back what `rewards_of` remembers, before it is called again.
+        restore: puts back what `rewards_of` remembers, before it is called again. Where anything raises, a judge or an
+            interrupt, it is called once more and no question is kept, so that the batch may be rewarded anew.
 
     Returns:
         The rewards of all episodes, in order.
     """
+    try:
+        return _rewards_at_once(rewards_of, units, noted, restore)
+    except BaseException:
+        restore()
+        raise
+    finally:
+        for judge in noted:
+            judge.forget()
+
+
+def _rewards_at_once(
+    rewards_of: Callable[[list[Any]], list[Reward]],
+    units: Sequence[list[Any]],
+    noted: Sequence[Noted],
+    restore: Callable[[], None],
+) -> list[Reward]:
+    """Rehearses and asks until nothing is open; see `rewards_at_once`."""
     done: dict[int, list[Reward]] = {}
     while len(done) < len(units):
         restore()
@@ -124,6 +142,4 @@ def rewards_at_once(
             if has_asked:
                 judge.drop()
             has_asked = has_asked or judge.ask()
-    for judge in noted:
-        judge.forget()
     return [reward for index in range(len(units)) for reward in done[index]]

@@ -8,7 +8,8 @@ from typing import Any
 
 from agents.hf.chat import observation_images
 from judges.agentic import AgenticJudge, chat_generate
-from judges.episodes import NEED_ANSWER_JUDGE, EpisodeJudge, JudgedEpisode, answer_scale, episode_judge
+from judges.episodes import NEED_ANSWER_JUDGE, EpisodeJudge, answer_scale, episode_judge
+from judges.judged_episode import JudgedEpisode
 from judges.llm import AnswerJudge, ChatClient, ConsistencyJudge, LLMJudges
 from judges.repetition import RepetitionConfig
 from judges.reward import Reward
@@ -141,8 +142,17 @@ class TurnScorer:
             trajectories: What was played.
 
         Returns:
-            One scored trajectory each, in order.
+            One scored trajectory each, in order. Where a judge raises, or Ctrl-C does, nothing of the batch is
+            remembered, so that it may be scored anew.
         """
+        before = self._terms_state()
+        try:
+            return self._score(trajectories)
+        except BaseException:
+            self._load_terms_state(before)  # An episode judge that raises puts back its own.
+            raise
+
+    def _score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
         turns = [
             JudgedTurn(
                 env_id=trajectory.env_id,
@@ -193,16 +203,22 @@ class TurnScorer:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the terms remember from turn to turn, by their names."""
-        terms = {term.name: term.state_dict() for term in self.terms if hasattr(term, "state_dict")}
+        terms = self._terms_state()
         return terms if self._episode_judge is None else terms | {EPISODE: self._episode_judge.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over what `state_dict` returned."""
+        self._load_terms_state(state)
+        if self._episode_judge is not None:
+            self._episode_judge.load_state_dict(state[EPISODE])
+
+    def _terms_state(self) -> dict[str, Any]:
+        return {term.name: term.state_dict() for term in self.terms if hasattr(term, "state_dict")}
+
+    def _load_terms_state(self, state: Mapping[str, Any]) -> None:
         for term in self.terms:
             if hasattr(term, "load_state_dict"):
                 term.load_state_dict(state[term.name])
-        if self._episode_judge is not None:
-            self._episode_judge.load_state_dict(state[EPISODE])
 
     def close(self) -> None:
         """Lets go of the connection to the judge model."""

@@ -177,3 +177,67 @@ def test_a_sampled_judge_is_asked_as_often_as_it_would_be():
     judge = IvgrJudge(lambda *question: JudgeScore(f1=next(grades)), config=MEAN_OF_FOUR)
     rewards = judge([*grounded, *textual, *[replace(each) for each in textual]])
     assert [reward.terms.get("consistency") for reward in rewards[1:]] == [0.5, 0.5]
+
+
+class Failing:
+    """Gives answers, and raises at the question of this number."""
+
+    def __init__(self, answer, fails_at):
+        self.answer, self.fails_at, self.num_asked = answer, fails_at, 0
+
+    def __call__(self, *question):
+        self.num_asked += 1
+        if self.num_asked == self.fails_at:
+            raise KeyboardInterrupt
+        return self.answer(*question)
+
+
+def test_a_judge_that_raises_in_the_middle_leaves_the_archive_as_it_was():
+    grounded, textual = (episodes_of(f"ZoomQA{name}") for name in ("Grounded", "Textual"))
+
+    def grade(*question):
+        return JudgeScore(f1=0.7)
+
+    whole, judge = IvgrJudge(grade), IvgrJudge(Failing(grade, fails_at=1))
+    with pytest.raises(KeyboardInterrupt):
+        judge([*grounded, *textual])
+    assert judge.state_dict() == whole.state_dict() == IvgrJudge().state_dict(), "nothing was looked up or archived"
+    assert judge([*grounded, *textual]) == whole([*grounded, *textual])
+    assert judge.state_dict() == whole.state_dict()
+
+
+def test_a_teacher_that_raises_after_the_judge_of_answers_leaves_no_answers_behind():
+    episodes = open_questions(2)
+    asked = []
+
+    def grades(question, truth, answer):
+        asked.append(answer)
+        return JudgeScore(f1=1.0)
+
+    def raises(queries):
+        raise KeyboardInterrupt
+
+    judge = episode_judge("argos", answer_judge=grades, likelihoods=raises)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            judge(episodes)
+    assert len(asked) == 4, "both batches ask for themselves"
+
+
+def test_a_scorer_whose_episode_judge_raises_has_its_history_from_before():
+    spec = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language"})
+    with spec.make_vector(2, split="train") as worlds:
+        trajectories = rollout(OracleAgent(), worlds, [0, 1], env_ids=[spec.env_id] * 2)
+    scorer = TurnScorer(JudgeConfig(repetition_penalty=0.1))
+    scorer.score(trajectories)
+    before = scorer.state_dict()
+    assert any(before["repetition"].values())
+
+    def raises(episodes):
+        raise KeyboardInterrupt
+
+    scorer._episode_judge = raises
+    with pytest.raises(KeyboardInterrupt):
+        scorer.score(trajectories)
+    scorer._episode_judge = None
+    assert scorer.state_dict() == before
