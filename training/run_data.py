@@ -267,6 +267,11 @@ def training_label(iteration: int) -> str:
     return f"training {iteration}"
 
 
+def is_training_label(label: str) -> bool:
+    """Returns whether a label is one that `training_label` gives."""
+    return _trained_iteration(slug(label)) >= 0
+
+
 def _trained_iteration(name: str) -> int:
     """Returns the iteration of a slug of `training_label`; -1 for another label's."""
     found = re.fullmatch(r"training-(\d+)", name)

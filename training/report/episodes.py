@@ -12,7 +12,7 @@ from training.episode_record import episode_keys
 from training.json_lines import MissingRunDataError
 from training.report.claims import compare
 from training.report.mistakes import first_mistake
-from training.run_data import RunReader
+from training.run_data import RunReader, is_training_label
 
 Record = Mapping[str, Any]
 
@@ -25,16 +25,28 @@ class _Recorded:
     """Episodes under one label of one run.
 
     Attributes:
-        label: What the page calls them.
-        beside: The label they are compared with; None for none.
+        name: What the run calls them.
+        run: What the page calls the run; `""` for a run alone.
+        beside: What they are compared with, as the page calls it; None for nothing.
         reader: Whose pictures they have.
         episodes: By key, in the order in which they were recorded.
     """
 
-    label: str
+    name: str
+    run: str
     beside: str | None
     reader: RunReader
     episodes: dict[str, Record]
+
+    @property
+    def label(self) -> str:
+        """What the page calls them."""
+        return f"{self.run} · {self.name}" if self.run else self.name
+
+    @property
+    def is_training(self) -> bool:
+        """Whether they are of a training iteration."""
+        return is_training_label(self.name)
 
 
 def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_bytes: int) -> dict[str, Any]:
@@ -50,9 +62,15 @@ def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_byt
         max_bytes: Most bytes for all of it as JSON. One episode for each label is kept in any case.
 
     Returns:
-        `labels` (name, how many were recorded and failed, episodes) and `images` (data URI by name), ready for JSON.
+        `labels` (name, run, what it is compared with, how many were recorded and failed, episodes) and `images` (data
+        URI by name), ready for JSON.
     """
-    recorded = [each for name in readers for each in _recorded(readers, name, _MAX_LABELS // len(readers))]
+    recorded: list[_Recorded] = []
+    for run, reader in readers.items():
+        for name in _spread(reader.trajectory_labels(), _MAX_LABELS // len(readers)):
+            episodes = _by_key(reader, name)
+            beside = _beside(run, name, episodes, recorded)
+            recorded.append(_Recorded(name=name, run=run, beside=beside, reader=reader, episodes=episodes))
     while True:
         browser = _browser(recorded, max_episodes)
         if max_episodes <= 1 or len(json.dumps(browser)) <= max_bytes:
@@ -60,24 +78,15 @@ def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_byt
         max_episodes //= 2
 
 
-def _recorded(readers: Mapping[str, RunReader], name: str, num_labels: int) -> list[_Recorded]:
-    """Returns what one run recorded; its first label is what its others are compared with, or the first run's own."""
-    first = next(iter(readers))
-    labels = _spread(readers[name].trajectory_labels(), num_labels)
-    other = set(readers[first].trajectory_labels()) if name != first else set()
-    return [
-        _Recorded(
-            label=_named(name, label),
-            beside=_named(first, label) if label in other else _named(name, labels[0]) if label != labels[0] else None,
-            reader=readers[name],
-            episodes=_by_key(readers[name], label),
-        )
-        for label in labels
-    ]
+def _beside(run: str, name: str, episodes: Mapping[str, Record], recorded: Sequence[_Recorded]) -> str | None:
+    """Returns what episodes are compared with: the same levels under the same name in another run, or else earlier.
 
-
-def _named(run: str, label: str) -> str:
-    return f"{run} · {label}" if run else label
+    Episodes of training are compared with another run's only: their levels are not those of an evaluation, and what was
+    solved in one iteration and not in the next says nothing.
+    """
+    others = [each for each in recorded if each.run != run and each.name == name]
+    earlier = [each for each in recorded if each.run == run and not is_training_label(name)]
+    return next((each.label for each in (*others, *earlier) if each.episodes.keys() & episodes.keys()), None)
 
 
 def _by_key(reader: RunReader, label: str) -> dict[str, Record]:
@@ -100,6 +109,8 @@ def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]
         labels.append(
             {
                 "label": each.label,
+                "run": each.run,
+                "is_training": each.is_training,
                 "beside": each.beside,
                 "num_recorded": len(each.episodes),
                 "num_failed": sum(not episode["success"] for episode in each.episodes.values()),

@@ -67,13 +67,13 @@ def first_mistake(episode: Record) -> Mistake | None:
 def _of_response(turn: Record, index: int) -> Mistake | None:
     """Returns what is wrong with a response before anybody reads what it says."""
     if turn.get("worker_error"):
-        return Mistake(kind="world failed", turn=index, detail=str(turn["worker_error"]))
+        return Mistake(kind="world failed", turn=index, detail=_sentence(str(turn["worker_error"])))
     if turn.get("stop_reason") == "error":
         return Mistake(kind="no response", turn=index)
     if turn.get("stop_reason") == "length":
         return Mistake(kind="cut off", turn=index, detail="The response hit the token limit.")
     if turn.get("parse_error"):
-        return Mistake(kind="out of format", turn=index, detail=str(turn["parse_error"]))
+        return Mistake(kind="out of format", turn=index, detail=_sentence(str(turn["parse_error"])))
     return None
 
 
@@ -108,3 +108,9 @@ def _of_acting(turn: Record, index: int) -> Mistake | None:
         wasted = num_actions + left - before
         return Mistake(kind="detour", turn=index, detail=f"{wasted} more action{'s' * (wasted > 1)} than needed.")
     return None
+
+
+def _sentence(error: str) -> str:
+    """Returns an error, which is written to stand behind a colon, as a sentence of its own."""
+    error = error.strip()
+    return error[:1].upper() + error[1:] + ("" if error.endswith((".", "!", "?")) else ".")

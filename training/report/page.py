@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from training.json_lines import replace_file
-from training.report.axes import shared_x_range, short, smooth
+from training.report.axes import SMOOTH_FROM_NUM_POINTS, shared_x_range, short, smooth
 from training.report.episodes import episode_browser
 from training.report.headline import (
     compare_runs,
@@ -85,7 +85,7 @@ def _page(
     first = next(iter(readers.values()))
     compared = compare_runs(readers) if len(readers) > 1 else comparisons(first)
     placed, drawn = _placed_panels(groups)
-    script = (_HERE / "report.js").read_text(encoding="utf-8")
+    script = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("browsing.js", "report.js"))
     evaluations = [
         {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
         for run, reader in readers.items()
@@ -129,7 +129,9 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(short=short, p_value=written_p, percent=lambda value: short(value, "rate"), cell=_cell)
+    environment.filters.update(
+        short=short, p_value=written_p, percent=lambda value: short(value, "rate"), cell=_cell, heading=_heading
+    )
     return environment.get_template("template.html.j2")
 
 
@@ -152,20 +154,21 @@ def _placed_panels(groups: Sequence[PanelGroup]) -> tuple[list[dict[str, Any]], 
         for panel in group.panels:
             # Safe: the drawing escapes its texts itself
             drawings = [Markup(draw(panel, frame)) for frame in frames_of(panel, span)]
-            figures.append({"index": len(readable), "panel": panel, "drawings": drawings, "last": _last_value(panel)})
+            figures.append({"index": len(readable), "panel": panel, "drawings": drawings, "ends": _ends(panel)})
             curves = [{"xs": curve.xs, "ys": curve.ys} for curve in panel.curves]
             readable.append({"group": group.title, "scale": panel.scale, "curves": curves, "x_span": span})
         placed.append({"title": group.title, "figures": figures})
     return placed, readable
 
 
-def _last_value(panel: Panel) -> str:
-    """Returns where a curve ends: the end of its running mean, as drawn, would be one noisy value."""
+def _ends(panel: Panel) -> list[str]:
+    """Returns where each curve ends as it is drawn: a long one, whose single values are noisy, by its running mean."""
+    ends = []
     for curve in panel.curves:
-        known = [y for y in curve.ys if y is not None]
-        if known:
-            return short(known[-1] if len(known) < 2 else smooth(known)[-1] or 0.0, panel.scale)
-    return ""
+        drawn = curve.ys if len(curve.ys) < SMOOTH_FROM_NUM_POINTS else smooth(curve.ys)
+        known = [y for y in drawn if y is not None]
+        ends.append(short(known[-1], panel.scale) if known else "–")
+    return ends
 
 
 def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -176,6 +179,12 @@ def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
     return [key for key in known if key in present and key not in folded] + [
         key for key in present if key not in {*known, *folded}
     ]
+
+
+def _heading(column: str) -> str:
+    """Returns what a column is called: `"num_episodes"` is "episodes", `"score/observation"` "observation score"."""
+    kind, slash, name = column.rpartition("/")
+    return f"{name} {kind}".replace("_", " ") if slash else column.removeprefix("num_").replace("_", " ")
 
 
 def _cell(line: Mapping[str, Any], column: str) -> str:

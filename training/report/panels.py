@@ -112,6 +112,9 @@ _KNOWN: dict[str, _Known] = {
     "policy_loss": _Known(group="Optimisation", title="Policy loss"),
     "value_loss": _Known(group="Optimisation", title="Value loss"),
     "explained_variance": _Known(group="Optimisation", title="Explained variance", hint="1 is best"),
+    "turn_end_explained_variance": _Known(
+        group="Optimisation", title="Explained variance at turn ends", hint="1 is best"
+    ),
     "grad_norm": _Known(group="Optimisation", title="Gradient norm", hint="before clipping"),
     "critic_grad_norm": _Known(group="Optimisation", title="Critic's gradient norm", hint="before clipping"),
     "value_clip_fraction": _Known(group="Optimisation", title="Clipped values", hint="share of tokens"),
@@ -119,7 +122,13 @@ _KNOWN: dict[str, _Known] = {
         group="Optimisation", title="Groups without signal", hint="siblings equal", scale="rate"
     ),
     "unavailable_turns": _Known(group="Optimisation", title="Turns no judge scored", hint="share", scale="rate"),
-    "untrainable_rows": _Known(group="Optimisation", title="Episodes lost", hint="share", scale="rate"),
+    "untrainable_rows": _Known(group="Optimisation", title="Episodes not trained on", hint="share", scale="rate"),
+    "unavailable_episodes": _Known(
+        group="Optimisation", title="Episodes with an unscored turn", hint="share", scale="rate"
+    ),
+    "lost_episodes": _Known(group="Optimisation", title="Episodes of lost workers", hint="number"),
+    "dropped_groups": _Known(group="Optimisation", title="Groups dropped", hint="number"),
+    "skipped_steps": _Known(group="Optimisation", title="Steps skipped", hint="gradient not finite"),
     "nonfinite_rewards": _Known(group="Optimisation", title="Episodes with infinite rewards", hint="number"),
     "tokens_per_s": _Known(group="Speed", title="Tokens per second"),
     "turns_per_s": _Known(group="Speed", title="Turns per second"),

@@ -53,13 +53,15 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None
 
 def _draw(axes: Any, title: str, panel: Panel, x_span: tuple[float, float]) -> None:
     for curve in panel.curves:
+        marks = [index for index, y in enumerate(curve.ys) if y is not None and _is_alone(curve.ys, index)]
+        axes.plot([curve.xs[i] for i in marks], [curve.ys[i] for i in marks], "o", color=_ACCENT, markersize=4)
         ys = [float("nan") if y is None else y for y in curve.ys]
         if len(ys) < SMOOTH_FROM_NUM_POINTS:
-            axes.plot(curve.xs, ys, color=_ACCENT, linewidth=1.6)
+            axes.plot(curve.xs, ys, color=_ACCENT, linewidth=1.6, label=_plain(curve.name))
         else:
             means = [float("nan") if y is None else y for y in smooth(curve.ys)]
             axes.plot(curve.xs, ys, color=_ACCENT, linewidth=0.8, alpha=0.35)
-            axes.plot(curve.xs, means, color=_ACCENT, linewidth=1.6)
+            axes.plot(curve.xs, means, color=_ACCENT, linewidth=1.6, label=_plain(curve.name))
     for index, measured in enumerate(panel.estimates):
         below = [y - low for y, low in zip(measured.ys, measured.lows, strict=True)]
         above = [high - y for y, high in zip(measured.ys, measured.highs, strict=True)]
@@ -79,6 +81,11 @@ def _draw(axes: Any, title: str, panel: Panel, x_span: tuple[float, float]) -> N
     axes.set_ylabel(_plain(panel.hint if not panel.is_wide else "share of episodes"), fontsize=7, color=_MUTED)
     axes.grid(axis="y", color=_RULE, linewidth=0.7)
     axes.spines[:].set_visible(False)
+
+
+def _is_alone(ys: Sequence[float | None], index: int) -> bool:
+    """Returns whether no line leads to a value, so that only a mark shows it."""
+    return not any(0 <= beside < len(ys) and ys[beside] is not None for beside in (index - 1, index + 1))
 
 
 def _plain(text: str) -> str:

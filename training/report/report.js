@@ -1,4 +1,3 @@
-"use strict";
 // Everything that a model or a world wrote reaches the page through textContent only.
 const run = JSON.parse(document.getElementById("run").textContent);
 
@@ -7,24 +6,6 @@ function make(tag, className, text) {
   if (className) element.className = className;
   if (text !== undefined && text !== null) element.textContent = String(text);
   return element;
-}
-
-// ---- Numbers -------------------------------------------------------------------------------------------
-
-function short(value, scale) {
-  if (value === null || value === undefined) return "–";
-  let text;
-  if (scale === "rate") text = (100 * value).toFixed(1).replace(/\.0$/, "") + "%";
-  else if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3)) text = value.toExponential(1);
-  else text = String(Number(value.toPrecision(3)));
-  return text.replace("-", "−");
-}
-
-function signed(value) {
-  if (value === null || value === undefined) return "–";
-  if (value === 0) return "0";
-  const text = Math.abs(value) >= 100 ? value.toFixed(0) : value.toFixed(2).replace(/0$/, "");
-  return (value > 0 ? "+" : "") + text.replace("-", "−");
 }
 
 // ---- Curves: one cursor for all graphs that share an axis ------------------------------------------------------
@@ -40,24 +21,28 @@ function frameOf(svg) {
 }
 
 function readAt(figure, panel, iteration) {
-  const curve = panel.curves[0];
-  if (!curve || !curve.xs.length) return;
-  const index = nearest(curve.xs, iteration);
+  const known = panel.curves.flatMap((curve) => curve.xs);
+  if (!known.length) return;
+  const at = known[nearest(known, iteration)];
   const [low, high] = panel.x_span;
   for (const svg of figure.querySelectorAll("svg")) {
     const { width, left, right } = frameOf(svg);
-    const x = left + ((curve.xs[index] - low) / (high - low)) * (width - left - right);
+    const x = left + ((at - low) / (high - low)) * (width - left - right);
     const cursor = svg.querySelector(".cursor");
     cursor.setAttribute("x1", x);
     cursor.setAttribute("x2", x);
     cursor.style.opacity = 0.35;
   }
-  figure.querySelector("output").textContent = short(curve.ys[index], panel.scale) + " at " + curve.xs[index];
+  figure.querySelectorAll("output span").forEach((number, place) => {
+    const { xs, ys } = panel.curves[place];
+    number.textContent = short(ys[xs.indexOf(at)], panel.scale);
+  });
+  figure.querySelector("output small").textContent = " at " + at;
 }
 
 function rest(figure) {
-  const output = figure.querySelector("output");
-  output.textContent = output.dataset.last;
+  for (const number of figure.querySelectorAll("output span")) number.textContent = number.dataset.last;
+  figure.querySelector("output small").textContent = "";
   for (const cursor of figure.querySelectorAll(".cursor")) cursor.style.opacity = 0;
 }
 
@@ -80,67 +65,7 @@ for (const figure of figures) {
 
 // ---- Trajectories --------------------------------------------------------------------------------------
 
-const labels = run.labels.filter((each) => each.episodes.length);
-const byKey = new Map(labels.map((each) => [each, new Map(each.episodes.map((episode) => [episode.key, episode]))]));
-// Evaluations come first in the list, episodes of training iterations after them.
-const isTraining = (each) => /(^| · )training \d+$/.test(each.label);
-const lastEvaluation = Math.max(0, labels.findLastIndex((each) => !isTraining(each)));
-const view = {
-  label: lastEvaluation,
-  filter: "all",
-  mistake: "",
-  query: "",
-  sideBySide: labels.length > 1 && window.innerWidth > 900,
-  index: 0,
-};
-
-const FILTERS = [
-  ["all", "All", () => true],
-  ["solved", "Solved", (episode) => episode.success],
-  ["failed", "Failed", (episode) => !episode.success],
-  ["gained", "Newly solved", (episode, earlier) => earlier && episode.success && !earlier.success],
-  ["lost", "Newly failed", (episode, earlier) => earlier && !episode.success && earlier.success],
-];
-
-// What a label is compared with: a run's first evaluation, or the other run's evaluation of the same name.
-const besideOf = (index) => labels.find((each) => each.label === labels[index].beside);
-const earlierOf = (episode) => (besideOf(view.label) ? byKey.get(besideOf(view.label)).get(episode.key) : undefined);
-const filtersInUse = () => (besideOf(view.label) ? FILTERS : FILTERS.slice(0, 3));
-
-// What a search looks through: everything a model wrote, and what names an episode.
-const searched = new Map();
-function haystack(episode) {
-  if (!searched.has(episode)) {
-    const said = episode.turns.map((turn) => [turn.response, turn.parse_error, (turn.actions || []).join(", ")].join("\n"));
-    const blamed = episode.mistake ? episode.mistake.kind + " " + episode.mistake.detail : "solved";
-    searched.set(episode, [episode.key, "seed " + episode.seed, blamed, ...said].join("\n").toLowerCase());
-  }
-  return searched.get(episode);
-}
-
-function chosen(filter, mistake = view.mistake) {
-  const accepts = FILTERS.find(([name]) => name === filter)[2];
-  const query = view.query.trim().toLowerCase();
-  return labels[view.label].episodes.filter(
-    (episode) =>
-      accepts(episode, earlierOf(episode)) &&
-      (!mistake || episode.mistake?.kind === mistake) &&
-      (!query || haystack(episode).includes(query))
-  );
-}
-
-function mistakesInUse() {
-  const counts = new Map();
-  for (const { mistake } of chosen(view.filter, "")) if (mistake) counts.set(mistake.kind, (counts.get(mistake.kind) || 0) + 1);
-  return [...counts].sort((one, other) => other[1] - one[1]);
-}
-
-// Open on what training changed, where there is such an episode and something to compare it with.
-function firstToShow() {
-  if (!besideOf(view.label)) return 0;
-  const gained = FILTERS.find(([name]) => name === "gained")[2];
-  return Math.max(0, chosen("all").findIndex((episode) => gained(episode, earlierOf(episode))));
-}
+const browsing = new Browsing(run.labels, window.innerWidth <= 900);
 
 function choice(options, current, onChoose) {
   const group = make("div", "choice");
@@ -157,15 +82,7 @@ function choice(options, current, onChoose) {
 }
 
 function set(changes) {
-  const seen = chosen(view.filter)[view.index];
-  Object.assign(view, changes);
-  if (!filtersInUse().some(([name]) => name === view.filter)) view.filter = "all";
-  if (view.mistake && !mistakesInUse().some(([kind]) => kind === view.mistake)) view.mistake = "";
-  if (!("index" in changes)) {
-    // Stay on the same level when the evaluation or the filter changes.
-    const index = seen ? chosen(view.filter).findIndex((episode) => episode.key === seen.key) : 0;
-    view.index = Math.max(0, index);
-  }
+  browsing.change(changes);
   show();
 }
 
@@ -173,20 +90,19 @@ function showControls() {
   const controls = document.getElementById("controls");
   const focused = controls.contains(document.activeElement) ? document.activeElement.dataset.value : undefined;
   controls.replaceChildren();
-  if (labels.length > 1) {
-    const names = labels.map((each, index) => [index, each.label]);
-    controls.append(choice(names, view.label, (label) => set({ label })));
+  if (browsing.labels.length > 1) {
+    const names = browsing.labels.map((each, index) => [index, each.label]);
+    controls.append(choice(names, browsing.label, (label) => set({ label })));
   }
-  const filters = filtersInUse().map(([name, text]) => [name, text, chosen(name).length]);
-  controls.append(choice(filters, view.filter, (filter) => set({ filter })));
-  const mistakes = mistakesInUse();
+  controls.append(choice(browsing.filters(), browsing.filter, (filter) => set({ filter })));
+  const mistakes = browsing.mistakes();
   if (mistakes.length) {
     const kinds = [["", "Whatever went wrong"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
-    controls.append(choice(kinds, view.mistake, (mistake) => set({ mistake })));
+    controls.append(choice(kinds, browsing.mistake, (mistake) => set({ mistake })));
   }
-  if (besideOf(view.label)) {
-    const layouts = [[false, "Alone"], [true, "Beside “" + besideOf(view.label).label + "”"]];
-    controls.append(choice(layouts, view.sideBySide, (sideBySide) => set({ sideBySide })));
+  if (browsing.beside()) {
+    const layouts = [[true, "Alone"], [false, "Beside “" + browsing.beside().label + "”"]];
+    controls.append(choice(layouts, browsing.isAlone, (isAlone) => set({ isAlone })));
   }
   // Controls are made anew each time; the keyboard user's place must not be lost.
   if (focused !== undefined) {
@@ -202,66 +118,37 @@ function showStrip(episodes) {
     button.type = "button";
     button.title = "Seed " + episode.seed + (episode.success ? ", solved" : ", failed: " + (episode.mistake?.kind ?? ""));
     button.setAttribute("aria-label", button.title);
-    if (index === view.index) button.setAttribute("aria-current", "true");
+    if (index === browsing.index) button.setAttribute("aria-current", "true");
     button.addEventListener("click", () => set({ index }));
     strip.append(button);
   });
 }
 
 function show() {
-  const { label, num_recorded, num_failed, episodes: shown } = labels[view.label];
-  const episodes = chosen(view.filter);
-  const episode = episodes[view.index];
+  const episodes = browsing.chosen();
+  const episode = browsing.episode();
   showControls();
   showStrip(episodes);
-  document.getElementById("previous").disabled = view.index <= 0;
-  document.getElementById("next").disabled = view.index >= episodes.length - 1;
-  const numFailedShown = shown.filter((each) => !each.success).length;
-  const rest =
-    num_recorded > shown.length
-      ? "; here are " + shown.length + " of " + num_recorded + " recorded, " + numFailedShown + " of " + num_failed + " failures among them"
-      : "";
-  document.getElementById("position").textContent =
-    (episodes.length ? "Episode " + (view.index + 1) + " of " + episodes.length : "No such episode") + rest;
+  document.getElementById("previous").disabled = browsing.index <= 0;
+  document.getElementById("next").disabled = browsing.index >= episodes.length - 1;
+  document.getElementById("position").textContent = browsing.position();
   const stage = make("div", "columns");
   stage.id = "stage";
+  if (browsing.missing) stage.append(make("p", "error", browsing.missing));
   if (episode) {
-    const earlier = view.sideBySide ? earlierOf(episode) : undefined;
-    stage.classList.toggle("two", Boolean(earlier));
-    if (earlier) stage.append(episodeView(earlier, besideOf(view.label).label));
-    stage.append(episodeView(episode, label));
+    const other = browsing.isAlone ? undefined : browsing.other(episode);
+    stage.classList.toggle("two", Boolean(other));
+    if (other) stage.append(episodeView(other, browsing.beside().label));
+    stage.append(episodeView(episode, browsing.here().label));
   }
   document.getElementById("stage").replaceWith(stage);
-  remember(episode);
+  history.replaceState(null, "", browsing.toAddress());
 }
 
-// ---- One episode has one address, which also survives the reloads of a live page -----------------------------------
-
-function remember(episode) {
-  if (!episode) return;
-  const place = new URLSearchParams({ label: labels[view.label].label, episode: episode.key });
-  if (view.filter !== "all") place.set("filter", view.filter);
-  if (view.mistake) place.set("mistake", view.mistake);
-  if (view.query) place.set("search", view.query);
-  history.replaceState(null, "", "#" + place);
-}
-
-function recall() {
-  const place = new URLSearchParams(location.hash.slice(1));
-  if (!place.has("episode")) return false;
-  const label = labels.findIndex((each) => each.label === place.get("label"));
-  if (label < 0) return false;
-  Object.assign(view, { label, mistake: place.get("mistake") ?? "", query: place.get("search") ?? "" });
-  const filter = place.get("filter") ?? "all";
-  view.filter = filtersInUse().some(([name]) => name === filter) ? filter : "all";
-  let index = chosen(view.filter).findIndex((episode) => episode.key === place.get("episode"));
-  if (index < 0) {
-    Object.assign(view, { filter: "all", mistake: "", query: "" });
-    index = chosen("all").findIndex((episode) => episode.key === place.get("episode"));
-  }
-  view.index = Math.max(0, index);
-  document.getElementById("search").value = view.query;
-  return index >= 0;
+function follow() {
+  const isOurs = browsing.follow(location.hash);
+  document.getElementById("search").value = browsing.query;
+  return isOurs;
 }
 
 function episodeView(episode, label) {
@@ -274,9 +161,8 @@ function episodeView(episode, label) {
     make("span", "note", (episode.world || episode.env_id) + ", seed " + episode.seed + ", " + turns + ", reward " + short(episode.total_reward))
   );
   if (episode.mistake) {
-    const { kind, turn, detail } = episode.mistake;
-    const mistake = make("p", "mistake", "Went wrong first: " + kind + (turn === null ? "" : " in turn " + (turn + 1)) + " ");
-    mistake.append(make("small", "", detail));
+    const mistake = make("p", "mistake", blame(episode.mistake) + " ");
+    mistake.append(make("small", "", episode.mistake.detail));
     header.append(mistake);
   }
   article.append(header);
@@ -381,7 +267,7 @@ function resultView(turn) {
   for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "term"));
   for (const [name, value] of Object.entries(turn.shaping || {})) result.append(chip(name, value, "shaping"));
   const credit = turn.credit || {};
-  for (const [name, title] of [["advantage", "advantage"], ["value", "value before"], ["logprob", "log-probability a token"]]) {
+  for (const [name, title] of [["advantage", "advantage"], ["value", "value before"], ["logprob", "log-probability per token"]]) {
     if (credit[name] !== undefined && credit[name] !== null) result.append(chip(title, credit[name], "credit", short));
   }
   return result;
@@ -395,12 +281,13 @@ function finalView(final) {
   return card;
 }
 
-function go(step) {
-  const index = view.index + step;
-  if (index >= 0 && index < chosen(view.filter).length) set({ index });
-}
+let typedAt = 0;
 
-if (labels.length) {
+if (browsing.labels.length) {
+  const go = (step) => {
+    browsing.go(step);
+    show();
+  };
   document.getElementById("previous").addEventListener("click", () => go(-1));
   document.getElementById("next").addEventListener("click", () => go(1));
   document.addEventListener("keydown", (event) => {
@@ -410,10 +297,19 @@ if (labels.length) {
     event.preventDefault();
     go(step);
   });
-  document.getElementById("search").addEventListener("input", (event) => set({ query: event.target.value }));
-  window.addEventListener("hashchange", () => recall() && show());
-  if (!recall()) view.index = firstToShow();
+  document.getElementById("search").addEventListener("input", (event) => {
+    typedAt = Date.now();
+    set({ query: event.target.value });
+  });
+  window.addEventListener("hashchange", () => follow() && show());
+  follow();
   show();
 }
 
-if (run.reload_s) setTimeout(() => location.reload(), 1000 * run.reload_s);
+function reload() {
+  // Whoever is typing would lose the cursor
+  if (Date.now() - typedAt < 5000) setTimeout(reload, 1000);
+  else location.reload();
+}
+
+if (run.reload_s) setTimeout(reload, 1000 * run.reload_s);

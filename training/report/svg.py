@@ -112,8 +112,11 @@ def _strokes(kind: str, xs: Sequence[float], ys: Sequence[float | None], frame: 
         else:
             pieces[-1].append(f"{frame.x(x)} {frame.y(y)}")
     for piece in filter(None, pieces):
-        path = piece * 2 if len(piece) == 1 else piece
-        yield f'<path class="{kind}" d="M{"L".join(path)}"/>'
+        if len(piece) > 1:
+            yield f'<path class="{kind}" d="M{"L".join(piece)}"/>'
+        elif kind == "curve":
+            across, down = piece[0].split()
+            yield f'<circle class="dot" cx="{across}" cy="{down}" r="3"/>'
 
 
 def _intervals(estimates: Estimates, frame: Frame, index: int) -> Iterable[str]:

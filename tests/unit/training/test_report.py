@@ -11,8 +11,7 @@ from training.report import build_report
 from training.report.axes import iteration_ticks, short, smooth, tick_labels, ticks, y_range
 from training.report.claims import compare, mark_differences
 from training.report.headline import comparisons, find, sentence, wall_time_s, written_p, written_time
-from training.report.mistakes import first_mistake
-from training.report.page import _csp_hash
+from training.report.page import _csp_hash, _ends
 from training.report.panels import Curve, Panel, panel_groups
 from training.report.svg import draw, frames_of
 from training.run_data import RunReader, RunWriter, training_label
@@ -233,7 +232,8 @@ def test_missing_values_interrupt_a_line():
     curve = Curve(name="kl", xs=(0.0, 1.0, 2.0, 3.0), ys=(1.0, 2.0, None, 2.0))
     panel = Panel(title="a < b", hint="", scale="number", curves=(curve,))
     drawing = draw(panel, *frames_of(panel, (0.0, 3.0)))
-    assert drawing.count('class="curve"') == 2
+    assert drawing.count('class="curve"') == 1
+    assert drawing.count('<circle class="dot"') == 1  # one value between gaps has no line to be on
     assert 'aria-label="a &lt; b"' in drawing
 
 
@@ -283,65 +283,6 @@ def test_the_sentence_says_what_was_trained():
     assert find({"a": {"b": {"seed": 1}}, "c": {"seed": 2}}, "nothing", "seed") == 2
 
 
-def turn_record(**changes):
-    """A turn as it is recorded: two of four moves made, nothing wrong."""
-    return {
-        "response": "<answer>Up, Up</answer>",
-        "stop_reason": "stop",
-        "sections": {"observation": "{player_position: (0, 1)}"},
-        "state_text": "{player_position: (0, 1)}",
-        "scores": {},
-        "actions": ["Up", "Up"],
-        "action_effective": True,
-        "parse_error": None,
-        "worker_error": None,
-        "terminated": False,
-        "truncated": False,
-        "optimal_actions_before": 4,
-        "optimal_actions_left": 2,
-        **changes,
-    }
-
-
-def episode_of(*turns, success=False):
-    return {"success": success, "turns": list(turns)}
-
-
-@pytest.mark.parametrize(
-    ("changes", "kind"),
-    [
-        ({"worker_error": "killed"}, "world failed"),
-        ({"stop_reason": "error"}, "no response"),
-        ({"stop_reason": "length", "parse_error": "no answer"}, "cut off"),
-        ({"parse_error": "no answer", "actions": []}, "out of format"),
-        ({"sections": {"observation": "{player_position: (0, 2)}"}, "terminated": True}, "saw wrongly"),
-        ({"scores": {"observation": 0.5}, "terminated": True}, "saw wrongly"),
-        ({"terminated": True, "optimal_actions_left": None}, "lost"),
-        ({"optimal_actions_left": None}, "became unsolvable"),
-        ({"action_effective": False, "optimal_actions_left": 4}, "no effect"),
-        ({"optimal_actions_left": 4}, "detour"),
-        ({"truncated": True}, "ran out of turns"),
-        ({"optimal_actions_before": None, "optimal_actions_left": None}, "not solved"),
-    ],
-)
-def test_a_failure_is_blamed_on_what_went_wrong_first(changes, kind):
-    assert first_mistake(episode_of(turn_record(**changes))).kind == kind
-
-
-def test_a_judges_score_counts_for_more_than_the_words():
-    other_words = {"sections": {"observation": "The player is in row 0."}, "scores": {"observation": 1.0}}
-    assert first_mistake(episode_of(turn_record(**other_words, terminated=True))).kind == "lost"
-
-
-def test_the_earlier_mistake_is_blamed_and_a_detour_only_where_nothing_else_is():
-    detour, lost = turn_record(optimal_actions_left=4), turn_record(terminated=True)
-    assert (first_mistake(episode_of(detour, lost)).kind, first_mistake(episode_of(detour, lost)).turn) == ("lost", 1)
-    cut = turn_record(stop_reason="length")
-    assert first_mistake(episode_of(turn_record(), cut, lost)).turn == 1
-    assert first_mistake(episode_of(detour, turn_record())).detail == "2 more actions than needed."
-    assert first_mistake(episode_of(lost, success=True)) is None
-
-
 def failing(seed):
     """An episode that jumps at nothing: out of the format in every turn."""
     return play(seed, rewrite=lambda _: "hm")
@@ -372,7 +313,33 @@ def test_training_episodes_are_shown_with_their_credit_and_first_observations_wi
     turn = labels[-1]["episodes"][0]["turns"][0]
     assert turn["credit"] == credit
     assert turn["claims"]["observation"]["verdict"] == "same"
-    assert labels[-1]["beside"] == "before"
+    assert [label["is_training"] for label in labels] == [False, False, True, True]
+
+
+def test_only_the_same_levels_are_compared(tmp_path):
+    for name in ("one", "two"):
+        writer = write_run(tmp_path / name, num_episodes=2)
+        write_evaluation(writer, "validation 5", 5, [play(seed) for seed in (70, 71)])
+        write_evaluation(writer, "validation 10", 10, [play(seed) for seed in (71, 72)])
+        writer.trajectories(training_label(0), [play(0)])
+        writer.trajectories(training_label(1), [play(0 if name == "one" else 1)])
+    labels = payload(build_report(tmp_path / "one").read_text(encoding="utf-8"))["labels"]
+    assert {label["label"]: label["beside"] for label in labels} == {
+        "before": None,
+        "after": "before",
+        "validation 5": None,
+        "validation 10": "validation 5",
+        "training 0": None,
+        "training 1": None,
+    }
+    html = build_report(tmp_path / "one", beside=tmp_path / "two").read_text(encoding="utf-8")
+    labels = {label["label"]: label["beside"] for label in payload(html)["labels"] if label["is_training"]}
+    assert labels == {
+        "one · training 0": None,
+        "one · training 1": None,
+        "two · training 0": "one · training 0",
+        "two · training 1": None,
+    }
 
 
 def test_two_runs_lie_beside_each_other(tmp_path):
@@ -390,7 +357,7 @@ def test_two_runs_lie_beside_each_other(tmp_path):
     }
     curves = [len(panel["curves"]) for panel in payload(html)["panels"]]
     assert curves and set(curves) == {2}
-    assert "Paired on 4 recorded levels: 0 solved only two, 0 only one, 4 both times" in html
+    assert "Paired on 4 recorded levels: 0 solved only by two, 0 only by one, 4 by both" in html
 
 
 def test_a_live_page_reads_its_file_again_and_a_finished_one_does_not(tmp_path):
@@ -410,3 +377,17 @@ def test_success_stands_beside_the_label_where_a_phone_still_shows_it(tmp_path):
     write_run(tmp_path)
     header = re.search(r"<thead><tr>(.*?)</tr>", build_report(tmp_path).read_text(encoding="utf-8"))[1]
     assert header.startswith("<th>label</th><th>success</th>")
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '<td data-name="label" class="label">before</td>' in html  # what the phone's layout goes by
+    assert re.search(r'<td data-name="success" class="success">100%</td>', html)
+
+
+def test_the_number_in_the_corner_is_where_the_curve_ends_as_drawn():
+    def ends(*curves):
+        return _ends(Panel(title="", hint="", scale="number", curves=curves))
+
+    def curve(*ys):
+        return Curve(name="", xs=tuple(map(float, range(len(ys)))), ys=ys)
+
+    assert ends(curve(5.0, 8.0), curve(1.0, None), curve()) == ["8", "1", "–"]
+    assert ends(curve(*[0.0] * 79, 3.0)) == ["1"]  # the running mean of the last 3 values
