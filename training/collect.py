@@ -7,7 +7,7 @@ from dataclasses import replace
 from agents.agent import Agent
 from agents.rollout import is_lost, try_rollout
 from training.config import RunConfig
-from training.shares import MixedWorlds
+from training.mix import MixedWorlds
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import TrajectoryGroup
@@ -36,8 +36,8 @@ class Collector:
             iteration: Number of the iteration.
 
         Returns:
-            `num_groups` groups of `group_size` siblings, in the order of their worlds; one more or fewer where an odd
-            number is shared with iVGR's partners, and fewer where a world could not be started, not even in a worker
+            `num_groups` groups of `group_size` siblings, in the order of their worlds; at times one more or fewer where
+            that is odd and iVGR's partners share it, and fewer where a world could not be started, not even in a worker
             started anew. Such a group is dropped whole, and `metrics` counts it.
 
         Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,7 @@ from judges.episodes import require_strategy
 from judges.rules import has_rules
 from training.inert import refuse_inert
 from training.judge_config import JudgeConfig
+from training.shares import require_room_for_partners
 from vlm_envs.errors import require
 from vlm_envs.registration import make, registered_name
 from vlm_envs.vector import VectorWorld, world_vector
@@ -30,7 +32,8 @@ class WorldSpec:
     Attributes:
         env_id: Registered id, with or without the module that registers it in front: `my_module:My/World-v0`.
         kwargs: Arguments of the world; `split` is set by the trainer.
-        weight: Share of the mix, relative to the others: what an iteration rounds off, later ones make up.
+        weight: Share of the mix, relative to the others. After every iteration a world has played its share of all
+            groups so far, within 1 (2 beside iVGR's partners): what one rounds off, the next ones make up.
         name: What logs, evaluations and reports call it. None for its id; where the id occurs more than once, with the
             arguments in which it differs from the others.
         workers: Where worlds are stepped: `"serial"`, `"thread"` or `"process"`. The grid worlds step in microseconds,
@@ -45,7 +48,7 @@ class WorldSpec:
 
     def __post_init__(self) -> None:
         registered_name(self.env_id)
-        require(self.weight > 0, f"weight of {self.env_id} must be positive; got {self.weight}.")
+        require(0 < self.weight < math.inf, f"weight of {self.env_id} must be positive and finite; got {self.weight}.")
         require("split" not in self.kwargs, "Leave `split` out of a WorldSpec's kwargs; the trainer sets it.")
 
     @property
@@ -349,7 +352,7 @@ class RunConfig:
         worlds: The mix of worlds.
         tokenizer_worlds: Worlds whose texts the tiny VLM's tokenizer is trained on; empty for the run's own.
         num_iterations: PPO iterations.
-        num_groups: Start states per iteration; one more or fewer at times, where iVGR's partners share an odd number.
+        num_groups: Start states per iteration; at times one more or fewer, where iVGR's partners share an odd number.
         group_size: Siblings per start state.
         sampling: How responses are drawn, in training and in evaluation.
         judge: Turn-level judge rewards.
@@ -410,6 +413,7 @@ class RunConfig:
         for spec in self.worlds:
             self._check_judge(spec)
         refuse_inert(self)
+        require_room_for_partners(self)
         require(
             self.advantage.estimator == "grpo" or self.ppo.critic_num_minibatches <= self.num_groups * self.group_size,
             f"--ppo.critic-num-minibatches {self.ppo.critic_num_minibatches} is more than the rows of an iteration, "

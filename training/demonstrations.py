@@ -13,7 +13,7 @@ from agents.hf.chat import ChatEncoder
 from agents.oracle import OracleAgent
 from agents.rollout import is_lost, rollout
 from training.config import WorldSpec
-from training.shares import MixedWorlds
+from training.mix import MixedWorlds
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, Turn
@@ -45,7 +45,8 @@ def demonstrations(
         num_first_turn_batches: How many batches, at the start, are of first turns only.
 
     Yields:
-        Lists of `batch_size` trajectories with token ids, ready for `make_batch`.
+        Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.shares` for an odd
+        number that iVGR's partners share.
     """
     mixed = MixedWorlds(specs, batch_size)
     teacher = OracleAgent(mistake_rate=mistake_rate, careless_rate=careless_rate, seed=start)

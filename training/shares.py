@@ -1,140 +1,177 @@
-"""A mix of worlds, each in its share: exact in the long run, whole in every iteration.
+"""How many groups of an iteration each world of a mix plays: whole numbers that keep to its share at every iteration.
 
     weights 45, 45, 10 of 32 groups ──> 14, 14, 4; then 15, 15, 2; … after five iterations 72, 72, 16 of 160
 
-A grounded world of iVGR and its textual partner, the world of the same weight and arguments, always get the same number
-of groups, so that every grounded group has a textual one with the same question. Beside other worlds, an odd group that
-only partners are owed is played with the next iteration's: one group fewer now, one more then. Partners without
-other worlds keep to the number asked for, and an odd group is the textual one's.
+A grounded world of iVGR and its textual partner, the same world with the same weight and arguments, always get the same
+number of groups, so that every grounded group has a textual one with the same question. Two steps keep that exact:
+
+1. all pairs of partners together get the whole number nearest to what they are due, the other worlds what is left;
+2. either kind's groups are dealt out one by one, so that no world is ever a group ahead or behind (`_Dealer`).
+
+An odd number of groups cannot always be kept to: partners that are due 2.25 pairs of 5 groups must play three at times.
+Such an iteration has one group more, a later one one fewer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
-from training.config import WorldSpec, world_names
+import gymnasium as gym
+
 from vlm_envs.errors import ConfigError
-from vlm_envs.vector import VectorWorld
+from vlm_envs.registration import registered_name
+
+if TYPE_CHECKING:
+    from training.config import RunConfig, WorldSpec
 
 _GROUNDED, _TEXTUAL = "ivgr_grounded", "ivgr_textual"
-_MAX_PERIOD = 1_000
-"""Iterations after which the count starts anew at the latest, which bounds the time."""
 
 
-def counts(specs: Sequence[WorldSpec], total: int, iteration: int) -> list[int]:
-    """Returns how many of an iteration's groups each world gets.
+class Shares:
+    """How many groups each world plays in each iteration.
 
-    Each world is owed its share of all iterations so far; the one that is owed most is served first.
+    After every iteration, what a world has played in all is within 2 groups of its exact share: within 1 where nobody
+    has a partner, and within 1.5 for partners. Together the worlds have played the number asked for or, with partners
+    and an odd number, one group more.
 
     Args:
         specs: Worlds with their weights.
         total: Groups an iteration, at least 1; at least 2 where there are partners.
-        iteration: Number of the iteration, from 0; the counts depend on nothing else.
-
-    Returns:
-        One count per world. They sum to `total`; with partners and other worlds to one more or less in an iteration,
-        and never to more than one group less over all iterations so far (anew every `_MAX_PERIOD`).
-
-    Raises:
-        ConfigError: If one group is asked for, and partners need two.
     """
-    units = _units(specs)
-    if total < 2 and any(len(unit) > 1 for unit in units):
-        raise ConfigError(
-            f"A grounded world and its textual partner play each question together; got num_groups={total}. "
-            "Take at least 2."
-        )
-    weights = [Fraction(str(spec.weight)) for spec in specs]
-    owed_each = [weights[unit[0]] / sum(weights) * total for unit in units]
-    owed = [Fraction(0)] * len(units)
-    given, left = [0] * len(specs), 0
-    for number in range(iteration % _MAX_PERIOD + 1):
-        if number and not any(owed):
-            return counts(specs, total, iteration % _MAX_PERIOD % number)  # All is paid: it begins anew.
-        owed = [before + share for before, share in zip(owed, owed_each, strict=True)]
-        given, left = _served(units, owed, left + total, len(specs))
-    return given
+
+    def __init__(self, specs: Sequence[WorldSpec], total: int) -> None:
+        units = _units(specs)
+        assert total >= (2 if any(len(unit) > 1 for unit in units) else 1), "see `require_room_for_partners`"
+        self._total, self._num_worlds = total, len(specs)
+        self._pairs, self._singles = ([unit for unit in units if len(unit) == size] for size in (2, 1))
+        weights = [Fraction(str(spec.weight)) for spec in specs]
+        of_pairs, of_singles = ([weights[unit[0]] for unit in kind] for kind in (self._pairs, self._singles))
+        self._due_pairs = total * sum(of_pairs, Fraction(0)) / sum(weights)
+        self._pair_dealer, self._single_dealer = _Dealer(of_pairs), _Dealer(of_singles)
+        self._counts: list[tuple[int, ...]] = []
+        # Iterations after which everybody has exactly their share, so that it begins anew
+        self._period = math.lcm(*((total * weight / sum(weights)).denominator for weight in weights))
+
+    def of(self, iteration: int) -> tuple[int, ...]:
+        """Returns how many groups of an iteration each world plays; they depend on nothing else.
+
+        Args:
+            iteration: Its number, from 0.
+
+        Returns:
+            One count per world. They sum to the number asked for; with partners, if it is odd, at times to one more
+            or one fewer.
+        """
+        place = iteration % self._period
+        while len(self._counts) <= place:
+            self._counts.append(self._next())
+        return self._counts[place]
+
+    def _next(self) -> tuple[int, ...]:
+        num_iterations = len(self._counts) + 1
+        num_pairs = math.floor(num_iterations * self._due_pairs + Fraction(1, 2))
+        num_left = num_iterations * self._total - 2 * num_pairs
+        counts = [0] * self._num_worlds
+        for kind, dealer, num in (
+            (self._pairs, self._pair_dealer, num_pairs - self._pair_dealer.num_dealt),
+            # It may fall by one, where pairs were rounded up; what was played stays played
+            (self._singles, self._single_dealer, max(0, num_left - self._single_dealer.num_dealt)),
+        ):
+            for unit, count in zip(kind, dealer.deal(num), strict=True):
+                for index in unit:
+                    counts[index] = count
+        return tuple(counts)
 
 
-def _served(units: Sequence[tuple[int, ...]], owed: list[Fraction], left: int, num: int) -> tuple[list[int], int]:
-    """Gives an iteration's groups away; takes them off what is owed. Returns them and how many are left over."""
-    given = [0] * num
-    while left:
-        most = max(range(len(units)), key=lambda number: owed[number])
-        if len(units[most]) > left:
-            singles = [number for number, unit in enumerate(units) if len(unit) == 1]
-            if not singles:
-                given[units[0][-1]] += 1
-                return given, 0
-            most = max(singles, key=lambda number: owed[number])
-            if owed[most] <= -1:
-                break
-        owed[most] -= 1
-        left -= len(units[most])
-        for index in units[most]:
-            given[index] += 1
-    return given, left
-
-
-class MixedWorlds:
-    """The worlds of a mix in as many copies as an iteration plays.
+class _Dealer:
+    """Deals out groups one by one, so that after each everybody has their share within 1 - 1 / (2n - 2).
 
     Args:
-        specs: Worlds with their weights.
-        total: Groups an iteration.
-        copies: Episodes a group.
-        split: Split of their levels.
+        weights: What each of n is due, relative to the others.
+
+    Source: Tijdeman, "The chairman assignment problem" (1980): among those who have 1 / (2n - 2) coming to them, the
+    one whose bound would be passed first.
     """
 
-    def __init__(self, specs: Sequence[WorldSpec], total: int, *, copies: int = 1, split: str = "train") -> None:
-        self._specs, self._total, self._copies, self._split = tuple(specs), total, copies, split
-        self._names = world_names(specs)
-        self._vectors: dict[tuple[int, int], VectorWorld] = {}
-        self.of(0)  # What a world lacks is to be known before anything is learnt.
+    def __init__(self, weights: Sequence[Fraction]) -> None:
+        self._weights, self._sum = weights, sum(weights, Fraction(0))
+        self._dealt = [0] * len(weights)
+        self._parts = max(1, 2 * len(weights) - 2)
 
-    def of(self, iteration: int) -> list[tuple[WorldSpec, str, VectorWorld, int]]:
-        """Returns spec, name, `count * copies` worlds and count of each world that an iteration plays.
+    @property
+    def num_dealt(self) -> int:
+        """Groups dealt so far."""
+        return sum(self._dealt)
 
-        A world whose share is no whole number is kept in each of the sizes it is played in.
-        """
-        played = enumerate(counts(self._specs, self._total, iteration))
-        return [
-            (self._specs[index], self._names[index], self._vector(index, count), count)
-            for index, count in played
-            if count
-        ]
+    def deal(self, num: int) -> list[int]:
+        """Returns how many of the next `num` groups each gets."""
+        before = list(self._dealt)
+        for number in range(self.num_dealt + 1, self.num_dealt + num + 1):
+            self._dealt[self._chosen(number)] += 1
+        return [after - earlier for after, earlier in zip(self._dealt, before, strict=True)]
 
-    def _vector(self, index: int, count: int) -> VectorWorld:
-        if (index, count) not in self._vectors:
-            made = self._specs[index].make_vector(count * self._copies, split=self._split)
-            self._vectors[index, count] = made
-        return self._vectors[index, count]
+    def _chosen(self, number: int) -> int:
+        """Returns who gets the group of this number, from 1."""
+        waiting = (
+            index
+            for index, weight in enumerate(self._weights)
+            if (number * weight - self._dealt[index] * self._sum) * self._parts >= self._sum
+        )
+        return min(waiting, key=lambda index: ((self._dealt[index] + 1) * self._parts - 1) / self._weights[index])
 
-    def close(self) -> None:
-        """Ends the worlds' workers."""
-        for worlds in self._vectors.values():
-            worlds.close()
+
+def require_room_for_partners(config: RunConfig) -> None:
+    """Refuses iterations and batches of one group where partners play each question together.
+
+    Args:
+        config: The run.
+
+    Raises:
+        ConfigError: If partners do not fit; the message names the option.
+    """
+    imitates = config.model is None and config.cold_start.data is None and config.cold_start.num_steps > 0
+    too_small = [
+        (flag, number)
+        for flag, number, is_played in (
+            ("--num-groups", config.num_groups, True),
+            ("--cold-start.batch-size", config.cold_start.batch_size, imitates),
+        )
+        if is_played and number < 2
+    ]
+    if not too_small:
+        return
+    pair = next((unit for unit in _units(config.worlds) if len(unit) > 1), None)
+    if pair is not None:
+        flag, number = too_small[0]
+        grounded, textual = (f"--worlds.{index} ({config.worlds[index].env_id})" for index in pair)
+        raise ConfigError(
+            f"{grounded} and its textual partner {textual} play each question together, and {flag} {number} has room "
+            f"for one of them. Use {flag} 2 or more."
+        )
 
 
 def _units(specs: Sequence[WorldSpec]) -> list[tuple[int, ...]]:
     """Returns the worlds' places, those of partners together: grounded, then textual."""
+    formats = [spec.prompt_format for spec in specs]
     partner: dict[int, int] = {}
     for index, spec in enumerate(specs):
-        if spec.prompt_format == _GROUNDED:
-            textual = (
-                other
-                for other, each in enumerate(specs)
-                if each.prompt_format == _TEXTUAL and other not in partner.values() and _asks(each) == _asks(spec)
-            )
-            if (found := next(textual, None)) is not None:
-                partner[index] = found
+        if formats[index] != _GROUNDED:
+            continue
+        for other, each in enumerate(specs):
+            if formats[other] == _TEXTUAL and other not in partner.values() and _asks(each) == _asks(spec):
+                partner[index] = other
+                break
     taken = set(partner.values())
     return [
         (index, partner[index]) if index in partner else (index,) for index in range(len(specs)) if index not in taken
     ]
 
 
-def _asks(spec: WorldSpec) -> tuple[float, dict[str, object]]:
-    """What partners have in common."""
-    return spec.weight, {name: value for name, value in spec.kwargs.items() if name != "prompt_format"}
+def _asks(spec: WorldSpec) -> tuple[float, Any, dict[str, Any]]:
+    """What partners have in common: weight, world and all of its arguments but the strategy."""
+    registered = gym.spec(registered_name(spec.env_id))
+    arguments = {**registered.kwargs, **spec.kwargs}
+    return spec.weight, registered.entry_point, {k: v for k, v in arguments.items() if k != "prompt_format"}
