@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -45,10 +46,15 @@ class Evaluation:
         return float(np.mean([trajectory.success for trajectory in self.trajectories]))
 
     def record(self, **more: Any) -> dict[str, Any]:
-        """Returns the numbers that are logged, with a 95 % Wilson interval of the success rate."""
+        """Returns the numbers that are logged, with a 95 % Wilson interval of the success rate.
+
+        Episodes with an infinite or NaN reward are in no mean of rewards, as in training, and `nonfinite_rewards`
+        counts them; the mean is NaN where there are no others.
+        """
         num_successes = sum(trajectory.success for trajectory in self.trajectories)
         interval = wilson_interval(num_successes, len(self.trajectories))
         turns = [turn for trajectory in self.trajectories for turn in trajectory.turns]
+        rewards = [trajectory.total_reward for trajectory in self.trajectories if _has_finite_rewards(trajectory)]
         return {
             **more,
             "env_id": self.env_id,
@@ -60,7 +66,8 @@ class Evaluation:
             "success": self.success,
             "success_low": interval.low,
             "success_high": interval.high,
-            "reward": float(np.mean([trajectory.total_reward for trajectory in self.trajectories])),
+            "reward": float(np.mean(rewards)) if rewards else math.nan,
+            "nonfinite_rewards": len(self.trajectories) - len(rewards),
             "format_rate": float(np.mean([bool(turn.info.get("format_correct")) for turn in turns])),
             "num_turns": len(turns) / len(self.trajectories),
             **mean_metrics(self.trajectories),
@@ -74,13 +81,25 @@ def mean_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         trajectories: Finished episodes.
 
     Returns:
-        `metric/<name>` to its mean.
+        `metric/<name>` to its mean over finite values, NaN where there are none; and `nonfinite_metrics`, the number of
+        episodes with an infinite or NaN one, where there are any.
     """
     values: defaultdict[str, list[float]] = defaultdict(list)
+    num_nonfinite = 0
     for trajectory in trajectories:
-        for name, value in trajectory.turns[-1].info.get("metrics", {}).items():
-            values[f"metric/{name}"].append(float(value))
-    return {name: float(np.mean(each)) for name, each in sorted(values.items())}
+        measured = {name: float(value) for name, value in trajectory.turns[-1].info.get("metrics", {}).items()}
+        num_nonfinite += not all(map(math.isfinite, measured.values()))
+        for name, value in measured.items():
+            values[f"metric/{name}"] += [value] if math.isfinite(value) else []
+    means = {name: float(np.mean(each)) if each else math.nan for name, each in sorted(values.items())}
+    return means | ({"nonfinite_metrics": float(num_nonfinite)} if num_nonfinite else {})
+
+
+def _has_finite_rewards(trajectory: Trajectory) -> bool:
+    """Whether rewards are finite, and so is every sum of them, in the float32 that training has."""
+    with np.errstate(over="ignore"):
+        rewards = np.array([turn.reward for turn in trajectory.turns]).astype(np.float32)
+        return bool(np.isfinite(np.abs(rewards).sum()))
 
 
 def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, name: str = "") -> Evaluation:

@@ -130,6 +130,7 @@ _KNOWN: dict[str, _Known] = {
     "dropped_groups": _Known(group="Optimisation", title="Groups dropped", hint="number"),
     "skipped_steps": _Known(group="Optimisation", title="Steps skipped", hint="gradient not finite"),
     "nonfinite_rewards": _Known(group="Optimisation", title="Episodes with infinite rewards", hint="number"),
+    "nonfinite_metrics": _Known(group="Optimisation", title="Episodes with infinite measures", hint="number"),
     "tokens_per_s": _Known(group="Speed", title="Tokens per second"),
     "turns_per_s": _Known(group="Speed", title="Turns per second"),
     "rollout_s": _Known(group="Speed", title="Rollout", hint="seconds"),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from agents.oracle import RandomAgent
 from judges.shaping import ShapedTurn
 from tests.unit.training.batches import advantage_config, play, played_batch, run_config, text_batch
 from training.batch import make_batch
 from training.estimate import Evaluations, estimate, turn_end_targets, without_flat_groups
+from training.evaluation import Evaluation, mean_metrics
 from training.learner import Learner
 from training.measure import rollout_metrics
 from training.policy import ValueModel
@@ -107,3 +110,34 @@ def test_it_is_counted_and_is_in_no_mean_of_rewards(tiny):
     assert metrics["nonfinite_rewards"] == 1.0 and metrics["untrainable_rows"] == pytest.approx(1 / 3)
     assert metrics["unavailable_episodes"] == 0.0 and metrics["judge/judge"] == 1.0
     assert np.isfinite(metrics["reward"]) and np.isfinite(metrics["return"])
+
+
+def evaluation_of(rewards, measures):
+    """Returns an evaluation of episodes of one turn with these rewards and a measure of their final states."""
+    played = play(RandomAgent(), range(len(rewards)), max_turns=(1,))
+    episodes = []
+    for each, reward, measure in zip(played, rewards, measures, strict=True):
+        turn = replace(each.turns[-1], reward=reward, info={**each.turns[-1].info, "metrics": {"light": measure}})
+        episodes.append(replace(each, turns=(turn,)))
+    return Evaluation(env_id="Mine/World-v0", world="mine", split="test", trajectories=tuple(episodes))
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan"), 1e39])
+def test_an_evaluation_leaves_it_out_of_its_mean_and_counts_it(value):
+    record = evaluation_of([1.0, value, 2.0], [0.5, 1.0, 0.0]).record()
+    assert (record["reward"], record["nonfinite_rewards"], record["num_episodes"]) == (1.5, 1, 3)
+    assert record["metric/light"] == 0.5 and "nonfinite_metrics" not in record
+
+
+def test_an_evaluation_of_nothing_else_has_no_mean():
+    record = evaluation_of([float("inf")] * 2, [0.0, 0.0]).record()
+    assert math.isnan(record["reward"]) and record["nonfinite_rewards"] == 2, "NaN is written as null"
+
+
+def test_measures_of_final_states_that_are_not_finite_are_left_out_and_counted():
+    evaluation = evaluation_of([1.0, 1.0, 1.0], [0.5, float("inf"), float("nan")])
+    expected = {"metric/light": 0.5, "nonfinite_metrics": 2.0}
+    assert mean_metrics(evaluation.trajectories) == expected
+    assert evaluation.record().items() >= expected.items()
+    (left,) = mean_metrics(evaluation.trajectories[1:2]).items() - {("nonfinite_metrics", 1.0)}
+    assert left[0] == "metric/light" and math.isnan(left[1])
