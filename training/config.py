@@ -37,7 +37,7 @@ class WorldSpec:
         name: What logs, evaluations and reports call it. None for its id; where the id occurs more than once, with the
             arguments in which it differs from the others.
         workers: Where worlds are stepped: `"serial"`, `"thread"` or `"process"`. The grid worlds step in microseconds,
-            less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong into processes.
+            less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong in processes.
     """
 
     env_id: str

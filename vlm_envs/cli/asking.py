@@ -155,7 +155,7 @@ class AskingSession(Session):
         pages = " and ".join(f"page {page}" for page in sample.evidence_pages)
         boxes = [evidence.box for evidence in sample.evidence if evidence.exhibit == 0]
         seen = [pages] if pages else [_zoom_on(box) for box in regions(boxes, 1)] if boxes else []
-        where = f"Seen with: {seen[0]}" if seen else ""
+        where = f"Seen with: {seen[0]}." if seen else ""
         return " ".join(filter(None, (super().what_was_right(), sample.facts, where)))
 
 

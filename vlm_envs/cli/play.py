@@ -25,6 +25,7 @@ from vlm_envs.cli.terminal import (
     colors_of,
     half_blocks,
     ruled,
+    wrapped,
 )
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.world import OBS_MODES
@@ -99,10 +100,29 @@ def serve(session: Session, commands: Iterable[Command], show: Callable[[], None
         show()
 
 
-def frame(session: Session, colors: Colors, help_line: str, *, told: Sequence[str], with_ruler: bool) -> list[str]:
-    """Returns everything to show: picture, state in words if the mode has it, status, help."""
+def frame(
+    session: Session,
+    colors: Colors,
+    help_line: str,
+    *,
+    told: Sequence[str],
+    with_ruler: bool,
+    columns: int | None = None,
+) -> list[str]:
+    """Returns everything to show: picture, state in words if the mode has it, status, help.
+
+    Args:
+        session: What is played.
+        colors: Colours of the terminal.
+        help_line: What can be typed.
+        told: What is said of the level.
+        with_ruler: Whether percents stand beside the picture.
+        columns: Width of the terminal that words are broken for; None to leave lines whole, for a file or a pipe.
+    """
     state_text = str(session.info["state_text"]).splitlines() if "text" in session.world.obs_mode else []
     below = [*state_text, *told, *session.status(), help_line]
+    if columns is not None:
+        below = wrapped(below, columns)
     if "image" not in session.world.obs_mode:
         return below
     return [*_picture(session, colors, below=below, with_ruler=with_ruler), *below]
@@ -140,7 +160,9 @@ class _Printer:
         told = session.reminder() if level == self._level else session.told()
         self._level = level
         help_line = " | ".join(filter(None, (session.help(), session.key_help() if self.has_keys else "")))
-        lines = frame(session, self.colors, help_line, told=told, with_ruler=session.world.shows_several)
+        columns = shutil.get_terminal_size().columns if self.has_keys else None
+        with_ruler = session.world.shows_several
+        lines = frame(session, self.colors, help_line, told=told, with_ruler=with_ruler, columns=columns)
         print("\n".join(lines), flush=True)
 
 
@@ -149,7 +171,8 @@ def _play_with_keys(session: Session, colors: Colors) -> None:
 
     def show() -> None:
         # Clearing to each line's end instead of the whole screen first avoids flicker.
-        lines = frame(session, colors, KEYS_HELP[session.keys()["Up"]], told=session.told(), with_ruler=False)
+        columns, help_line = shutil.get_terminal_size().columns, KEYS_HELP[session.keys()["Up"]]
+        lines = frame(session, colors, help_line, told=session.told(), with_ruler=False, columns=columns)
         text = "".join(f"{line}\x1b[K\r\n" for line in lines)
         print(f"\x1b[H{text}\x1b[J", end="", flush=True)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TextIO
 
 import numpy as np
@@ -61,6 +62,15 @@ def half_blocks(image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: in
     small = Image.fromarray(image).resize((num_columns, 2 * num_rows), Image.Resampling.BOX)
     pixels = np.asarray(small, np.uint8)
     return [_line(pixels[2 * row], pixels[2 * row + 1], colors) for row in range(num_rows)]
+
+
+def wrapped(lines: Iterable[str], columns: int) -> list[str]:
+    """Returns lines no longer than a terminal is wide, broken between words; a terminal breaks inside of them."""
+    rows: list[str] = []
+    for line in lines:
+        # Only what is too long: the white space of a map has to stay as it is
+        rows += textwrap.wrap(line, columns, break_on_hyphens=False) if len(line) > columns else [line]
+    return rows
 
 
 def ruled(lines: Sequence[str]) -> list[str]:

@@ -98,6 +98,8 @@ def read_typed(typed: str, place: Place) -> Act | Show:
     """
     word, _, rest = typed.strip().partition(" ")
     rest = rest.strip()
+    if word.lower() in ("help", "?") and not rest:
+        raise Problem(f"What can be typed stands below. To answer with this very word: answer {word}")
     reader = _READERS.get(word.lower())
     if typed.lstrip().startswith("{"):
         return _checked(CallTool(typed.strip()), place)

@@ -16,7 +16,7 @@ pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'"
 
 from vlm_envs.cli.keys import Ask, Command, from_editor
 from vlm_envs.cli.session import Session, session_of
-from vlm_envs.cli.terminal import RULER_COLUMNS, half_blocks, ruled
+from vlm_envs.cli.terminal import RULER_COLUMNS, half_blocks, ruled, wrapped
 from vlm_envs.cli.window import Window, fitted
 
 CHECKOUT = Path(__file__).parents[3]
@@ -167,6 +167,8 @@ def test_a_slip_is_explained_and_costs_no_turn(prompt_format, typed, said):
         ("pge 3", "Did you mean 'page'?"),
         ("find", "find takes the words"),
         ("find qqqxyzzy", "No page"),
+        ("help", "What can be typed stands below. To answer with this very word: answer help"),
+        ("?", "What can be typed stands below."),
     ],
 )
 def test_slips_about_documents_are_explained_and_cost_no_turn(typed, said):
@@ -270,6 +272,8 @@ def test_where_the_answer_stands_is_shown_and_can_be_gone_to():
     sample = session.place.state.sample
     session.act(next(letter for letter in "ABCD" if letter not in map(str.upper, sample.key.answers)))
     *_, zoom = session.status()[2].partition("Seen with: ")
+    assert zoom.endswith(".")
+    zoom = zoom.removesuffix(".")
     session.restart()
     session.act(zoom)
     x1, y1, x2, y2 = (float(side) * 6 for side in zoom.split()[1:])
@@ -333,6 +337,11 @@ def test_a_ruler_says_percents():
     assert ruled([]) == []
 
 
+def test_words_are_not_broken_and_maps_stay_as_they_are():
+    rows = wrapped(["a  b", "Stored as observation_1; tools can be called.", ""], 20)
+    assert rows == ["a  b", "Stored as", "observation_1; tools", "can be called.", ""]
+
+
 def read_until(descriptor: int, wanted: str, timeout_s: float = 60.0) -> str:
     """Returns what a terminal shows up to and including `wanted`."""
     shown, end = "", time.monotonic() + timeout_s
@@ -349,7 +358,7 @@ def test_a_question_is_answered_in_a_terminal():
     environ = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
     environ.pop("NO_COLOR", None)
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT, env=environ) as child:
-        assert "\x1b[38;2;" in read_until(ours, "r again, n next question")
+        assert "\x1b[38;2;" in read_until(ours, "q quit")
         os.write(ours, b"zoom 40 40 60 60\r")
         read_until(ours, "turn 1")
         os.write(ours, b"\x1b[C")
