@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,10 +128,11 @@ class _FirstAlone:
         return self._judge.score(text, state)
 
     def score_many(self, claims: Sequence[Claim]) -> list[JudgeScore]:
-        """Score the first claim and, if there was an answer, the others."""
-        scores = self._judge.score_many(claims[:1])
-        _require_somebody(self._client, scores[0].reason, self._options)
-        return [*scores, *self._judge.score_many(claims[1:])]
+        """Score the first claim and, if there was an answer, the others; of no claims there are no scores."""
+        first = self._judge.score_many(claims[:1])
+        for score in first:
+            _require_somebody(self._client, score.reason, self._options)
+        return [*first, *self._judge.score_many(claims[1:])]
 
 
 def _require_somebody(client: "ChatClient", reason: str, options: argparse.Namespace) -> None:
@@ -141,7 +142,7 @@ def _require_somebody(client: "ChatClient", reason: str, options: argparse.Names
         ConfigError: the endpoint is not there, or refuses.
     """
     usage = client.usage
-    if usage.num_outages == usage.num_questions and usage.num_unreadable == 0:
+    if usage.num_outages == usage.num_questions > 0 and usage.num_unreadable == 0:
         raise ConfigError(
             f"Nothing came from {options.model} at {options.base_url} in {usage.num_requests} attempts ({reason}). Is "
             "the endpoint up, and are --model, --base-url and --api-key-variable right?"
@@ -199,8 +200,14 @@ def _print_agentic_calibration(options: argparse.Namespace) -> None:
                 _require_somebody(client, reply.reason, options)
             return reply
 
+        def first_alone(function: Callable[[Any], Any], items: Iterable[Any], /) -> list[Any]:
+            first, *others = items
+            return [function(first), *client.map(function, others)]
+
         judge = AgenticJudge(generate_if_somebody_is_there)
-        measured = measure_verdicts(judge, options.env_id, num_cases=options.num_states, seed=options.seed)
+        measured = measure_verdicts(
+            judge, options.env_id, num_cases=options.num_states, seed=options.seed, at_once=first_alone
+        )
         _require_verdicts(measured, options)
         title = f"{options.env_id}, {options.num_states} single responses, {options.model} with tools"
         print(report(measured, title, str(client.usage)))

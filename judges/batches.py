@@ -1,6 +1,7 @@
 """Judging many texts at once: judges that can do it together do, for others it is a loop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol, runtime_checkable
 
 from judges.exact import Judge, JudgeScore
@@ -33,13 +34,23 @@ def score_many(judge: Judge, claims: Sequence[Claim]) -> list[JudgeScore]:
     return [judge.score(text, state) for text, state in claims]
 
 
+class AskingClient(Protocol):
+    """A model that can be asked several things at a time; `judges.llm.ChatClient` is one."""
+
+    def under_way(
+        self, function: Callable[[Any], Any], items: Iterable[Any], /
+    ) -> AbstractContextManager[Iterator[Any]]:
+        """Begin to call a function on many items, as many at a time as the model may be asked; the results in order."""
+        ...
+
+
 @runtime_checkable
 class AskingJudge(Judge, Protocol):
     """A judge that reads its scores off a model's answers; several may put their questions to that model together."""
 
     @property
-    def client(self) -> Any:
-        """The model; its `map` keeps as many questions under way as it may."""
+    def client(self) -> AskingClient:
+        """The model."""
         ...
 
     def questions(self, claims: Sequence[Claim]) -> Mapping[str, Any]:
@@ -55,31 +66,74 @@ class AskingJudge(Judge, Protocol):
         ...
 
 
-def score_together(jobs: Sequence[tuple[Judge, Sequence[Claim]]]) -> list[list[JudgeScore]]:
-    """Score many texts with several judges; those of one model ask all their questions at once.
+@runtime_checkable
+class CombiningJudge(Judge, Protocol):
+    """A judge that makes its score of those of other judges, which are asked together."""
+
+    @property
+    def members(self) -> Sequence[Judge]:
+        """The others."""
+        ...
+
+    def combine(self, columns: Sequence[Sequence[JudgeScore]]) -> list[JudgeScore]:
+        """The claims' scores, from each member's scores of all claims."""
+        ...
+
+
+Job = tuple[Judge, Sequence[Claim]]
+"""A judge and what it is to score."""
+
+
+def score_together(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
+    """Score many texts with several judges; those of one model, and those of different ones, ask all at once.
 
     Args:
-        jobs: judges, each with its claims.
+        jobs: judges, each with its claims. The members of a judge that combines others count as judges of their own.
 
     Returns:
         For each job its scores, in order.
     """
+    if any(isinstance(judge, CombiningJudge) for judge, _ in jobs):
+        return _combined(jobs)
     scores: dict[int, list[JudgeScore]] = {}
-    by_client: dict[int, list[tuple[int, AskingJudge]]] = {}
+    asking: dict[int, AskingJudge] = {}
     for place, (judge, claims) in enumerate(jobs):
         if isinstance(judge, AskingJudge):
-            by_client.setdefault(id(judge.client), []).append((place, judge))
+            asking[place] = judge
         else:
             scores[place] = score_many(judge, claims)
-    for members in by_client.values():
-        asked = [
-            (place, judge, key, question)
-            for place, judge in members
-            for key, question in judge.questions(jobs[place][1]).items()
-        ]
-        answers = members[0][1].client.map(lambda one: one[1].ask(one[3]), asked)
-        told: dict[int, dict[str, Any]] = {place: {} for place, _ in members}
-        for (place, _, key, _), answer in zip(asked, answers, strict=True):
-            told[place][key] = answer
-        scores |= {place: judge.read(jobs[place][1], told[place]) for place, judge in members}
+    told = _answers({place: (judge, jobs[place][1]) for place, judge in asking.items()})
+    scores |= {place: judge.read(jobs[place][1], told[place]) for place, judge in asking.items()}
     return [scores[place] for place in range(len(jobs))]
+
+
+def _combined(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
+    """Scores with the members of combining judges beside the other judges, and combines what they say."""
+    members = [tuple(judge.members) if isinstance(judge, CombiningJudge) else (judge,) for judge, _ in jobs]
+    flat = [(member, claims) for (_, claims), each in zip(jobs, members, strict=True) for member in each]
+    columns = iter(score_together(flat))
+    scores: list[list[JudgeScore]] = []
+    for (judge, _), each in zip(jobs, members, strict=True):
+        own = [next(columns) for _ in each]
+        scores.append(judge.combine(own) if isinstance(judge, CombiningJudge) else own[0])
+    return scores
+
+
+def _answers(jobs: Mapping[int, tuple[AskingJudge, Sequence[Claim]]]) -> dict[int, dict[str, Any]]:
+    """Asks every job's questions, all models at once; returns each job's answers by their questions' keys."""
+    clients: dict[int, AskingClient] = {}
+    asked: dict[int, list[tuple[int, AskingJudge, str, Any]]] = {}
+    for place, (judge, claims) in jobs.items():
+        clients[id(judge.client)] = judge.client
+        questions = [(place, judge, key, question) for key, question in judge.questions(claims).items()]
+        asked.setdefault(id(judge.client), []).extend(questions)
+    told: dict[int, dict[str, Any]] = {place: {} for place in jobs}
+    with ExitStack() as stack:
+        results = [
+            (each, stack.enter_context(clients[name].under_way(lambda one: one[1].ask(one[3]), each)))
+            for name, each in asked.items()
+        ]
+        for each, answers in results:
+            for (place, _, key, _), answer in zip(each, answers, strict=True):
+                told[place][key] = answer
+    return told

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import vlm_envs
 from judges.agentic.judge import AgenticJudge, Submission
+from judges.at_once import Map, one_by_one
 from judges.calibration import Agreement
 from vlm_envs.errors import ConfigError
 from vlm_envs.inquiries.sample import Sample
@@ -13,7 +15,9 @@ from vlm_envs.judging.samples import TRUE, request_of
 from vlm_envs.splits import split_seeds
 
 
-def measure_verdicts(judge: AgenticJudge, env_id: str, *, num_cases: int, seed: int = 0, **kwargs: Any) -> Agreement:
+def measure_verdicts(
+    judge: AgenticJudge, env_id: str, *, num_cases: int, seed: int = 0, at_once: Map = one_by_one, **kwargs: Any
+) -> Agreement:
     """Let a judge decide on single responses, some right and some with one flaw.
 
     Args:
@@ -21,44 +25,58 @@ def measure_verdicts(judge: AgenticJudge, env_id: str, *, num_cases: int, seed: 
         env_id: the world the cases come from; `VLM/RewardJudging-v0`.
         num_cases: responses to judge, at least 1.
         seed: index of the first test seed.
+        at_once: how many cases are judged together; `ChatClient.map` for a model behind an endpoint.
         **kwargs: arguments of the world, such as `tracks` or `dataset` with `folder`.
 
     Returns:
         The agreement; cases without a verdict are outages.
 
     Raises:
-        ConfigError: there are no cases, or the world is another one.
+        ConfigError: there are no cases, the world is another one, or a case has several responses; found before the
+            first question.
     """
     if num_cases < 1:
         raise ConfigError(f"Calibration needs at least 1 case, got {num_cases}.")
     if not env_id.removeprefix("vlm_envs:").startswith("VLM/RewardJudging"):
         raise ConfigError(f"A judge that looks is measured on VLM/RewardJudging-v0; got {env_id!r}.")
     world: Any = vlm_envs.make(env_id, num_candidates=1, split="test", obs_mode="text", **kwargs).unwrapped
-    verdicts: list[tuple[bool, bool]] = []
-    num_outages = 0
-    for case_seed in split_seeds("test", _within(num_cases, world.num_levels, seed), start=seed):
-        world.reset(seed=case_seed)
-        sample = world.state.sample
-        if len(sample.texts) != 1:
-            raise ConfigError(
-                f"A judge that looks is measured on single responses; {sample.sample_id} has {len(sample.texts)}. "
-                "Take mm_ifeval, single rows of armbench_vl, or no dataset."
-            )
-        found = judge.examine(submission_of(sample))
-        if found.verdict is None:
-            num_outages += 1
-        else:
-            verdicts.append((sample.key.answers[0] == TRUE, bool(found.verdict)))
+    seeds = list(split_seeds("test", _within(num_cases, world.num_levels, seed), start=seed))
+    if world.num_levels is not None:  # A user's rows have as many responses as they have; generated cases have one.
+        for case_seed in seeds:
+            _require_single(_case(world, case_seed))
+    turn = threading.Lock()  # There is one world. Cases are not kept: their pictures may be large, and many.
+
+    def judged(case_seed: int) -> tuple[bool, bool | int | None]:
+        with turn:
+            case = _case(world, case_seed)
+        return case.key.answers[0] == TRUE, judge.examine(submission_of(case)).verdict
+
+    found = at_once(judged, seeds)
     world.close()
+    verdicts = [(is_right, bool(verdict)) for is_right, verdict in found if verdict is not None]
     return Agreement(
         num_true_yes=verdicts.count((True, True)),
         num_false_no=verdicts.count((True, False)),
         num_false_yes=verdicts.count((False, True)),
         num_true_no=verdicts.count((False, False)),
-        num_outages=num_outages,
+        num_outages=len(found) - len(verdicts),
         mean_scores={},
         num_texts={},
     )
+
+
+def _case(world: Any, seed: int) -> Sample:
+    world.reset(seed=seed)
+    case: Sample = world.state.sample
+    return case
+
+
+def _require_single(case: Sample) -> None:
+    if len(case.texts) != 1:
+        raise ConfigError(
+            f"A judge that looks is measured on single responses; {case.sample_id} has {len(case.texts)}. Take "
+            "mm_ifeval, single rows of armbench_vl, or no dataset."
+        )
 
 
 def _within(num_cases: int, num_levels: int | None, start: int) -> int:

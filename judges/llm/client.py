@@ -7,8 +7,9 @@ question ── cache ──> limits ── endpoint ──> reply ── read �
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -122,9 +123,24 @@ class ChatClient:
         Returns:
             The results in the items' order.
         """
+        with self.under_way(function, items) as results:
+            return list(results)
+
+    @contextmanager
+    def under_way(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> Iterator[Iterator[_Verdict]]:
+        """Begin what `map` does and go on meanwhile, with another client's questions above all.
+
+        Args:
+            function: as of `map`.
+            items: its arguments.
+
+        Yields:
+            The results in the items' order, each as soon as it is there. Where the context is left by an exception,
+            what has not begun yet never does.
+        """
         pool = ThreadPoolExecutor(self.config.max_parallel, thread_name_prefix="judge")
         try:
-            return list(pool.map(function, items))
+            yield pool.map(function, items)
         except BaseException:
             # Ctrl-C must not wait for every question of a batch to exhaust its attempts.
             self._stopping.set()

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from judges.batches import Claim, score_many
+from judges.batches import Claim, score_together
 from judges.exact import Judge, JudgeScore
 from vlm_envs.errors import ConfigError, require_choice
 
@@ -28,15 +28,18 @@ class Ensemble:
         require_choice("combination", combination, ("majority", "mean"))
         if not judges:
             raise ConfigError("An ensemble needs at least one judge, got none.")
-        self._judges, self._combination = tuple(judges), combination
+        self.members, self._combination = tuple(judges), combination
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
         """Score a text against a state; an outage only if every member is out."""
         return self.score_many([(text, state)])[0]
 
     def score_many(self, claims: Sequence[Claim]) -> list[JudgeScore]:
-        """Score every claim, in order; each member judges all of them at once."""
-        columns = [score_many(judge, claims) for judge in self._judges]
+        """Score every claim, in order; members that ask models ask all of it at once, as each model allows."""
+        return score_together([(self, claims)])[0]
+
+    def combine(self, columns: Sequence[Sequence[JudgeScore]]) -> list[JudgeScore]:
+        """The claims' scores, from each member's scores of all claims."""
         return [self._combined(scores) for scores in zip(*columns, strict=True)]
 
     def _combined(self, scores: Sequence[JudgeScore]) -> JudgeScore:

@@ -14,7 +14,7 @@ from judges.episodes import IvgrJudge, episode_judge
 from judges.exact import JudgeScore
 from judges.ivgr import MEAN_OF_FOUR
 from judges.llm import EndpointConfig
-from tests.unit.judges.llm.endpoint import FakeEndpoint, reply
+from tests.unit.judges.llm.endpoint import Gathering
 from training.config import WorldSpec
 from training.judge_config import JudgeConfig, VerifierConfig
 from training.score import TurnScorer, judged_episode
@@ -44,30 +44,10 @@ def open_questions(num: int):
     ]
 
 
-class Waiting(FakeEndpoint):
-    """Answers when `NUM_PARALLEL` requests are under way, or after a while; the waits count, not the clock."""
-
-    def __init__(self):
-        super().__init__()
-        self.together = threading.Barrier(NUM_PARALLEL)
-
-    def next_action(self, request, key):
-        action = super().next_action(request, key)
-
-        def answer(handler):
-            try:
-                self.together.wait(20.0)
-            except threading.BrokenBarrierError:
-                return reply("<think>Alone.</think><answer>NO</answer>")(handler)
-            return action(handler)
-
-        return answer
-
-
 @pytest.mark.parametrize("method", ["argos", "agentic"])
 def test_an_iterations_questions_are_under_way_together(method):
     episodes = open_questions(64)
-    with Waiting() as server:
+    with Gathering(threading.Barrier(NUM_PARALLEL)) as server:
         if method == "agentic":
             server.answer = lambda messages: "<think>I see.</think><answer>True</answer>"
         config = EndpointConfig(
@@ -90,7 +70,7 @@ def test_observations_and_predictions_are_under_way_together():
     with spec.make_vector(4, split="train") as worlds:
         trajectories = rollout(OracleAgent(), worlds, [0, 1, 2, 3], env_ids=[spec.env_id] * 4)
     short = [replace(each, turns=each.turns[:1]) for each in trajectories]
-    with Waiting() as server:
+    with Gathering(threading.Barrier(NUM_PARALLEL)) as server:
         config = EndpointConfig(model="judge", base_url=server.base_url, api_key_variable="", max_attempts=1)
         scorer = TurnScorer(JudgeConfig(method="direct", endpoint=config))
         scored = scorer.score(short)

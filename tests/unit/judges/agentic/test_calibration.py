@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from PIL import Image
 
 pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'")
 
@@ -13,7 +16,7 @@ from judges.agentic import AgenticJudge, Unavailable, measure_verdicts, submissi
 from judges.calibration import report
 from judges.episodes import episode_judge
 from judges.judged_episode import JudgedEpisode
-from tests.unit.judges.llm.endpoint import FakeEndpoint
+from tests.unit.judges.llm.endpoint import Gathering
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.splits import split_seeds
@@ -75,14 +78,40 @@ def test_other_worlds_are_refused():
 
 
 def test_the_command_asks_an_endpoint_and_prints_what_it_cost(capsys):
-    with FakeEndpoint() as server:
+    with Gathering(threading.Barrier(3), num_alone=1) as server:
         server.answer = lambda messages: "<think>so</think><answer>True</answer>"
         words = ["calibrate", ENV_ID, "--judge", "agentic", "--model", "m", "--base-url", server.base_url]
-        assert main([*words, "--num-states", "4", "--api-key-variable", ""]) == 0
+        assert main([*words, "--num-states", "4", "--api-key-variable", "", "--max-parallel", "3"]) == 0
+        assert len(server.requests) == 4
+        assert server.max_at_once == 3, "the first of 4 is asked alone, then the others are under way together"
+        assert not server.together.broken
     shown = capsys.readouterr().out
     assert "4 single responses, m with tools" in shown
     assert "accuracy" in shown
     assert "cost" in shown
+
+
+def test_cases_judged_together_agree_as_they_do_one_by_one():
+    judge = AgenticJudge(lambda said: f"<think>so</think><answer>{len(said[0].text) % 2 == 0}</answer>")
+    one_by_one = measure_verdicts(judge, ENV_ID, num_cases=12, **INSTRUCTIONS)
+    with ThreadPoolExecutor(4) as pool:
+        together = measure_verdicts(
+            judge, ENV_ID, num_cases=12, at_once=lambda *work: list(pool.map(*work)), **INSTRUCTIONS
+        )
+    assert together == one_by_one
+    assert 0 < together.num_true_yes + together.num_false_yes < 12, "the verdicts differ from case to case"
+
+
+def test_a_data_set_with_pairs_is_refused_before_anything_is_asked(tmp_path):
+    rows = [{"id": n, "track": "fine_grained", "question": "q", "responses": ["w", "x", "y", "z"][:n]} for n in (1, 4)]
+    rows = [row | {"answer": 1 if row["id"] == 4 else True, "image": "a.png"} for row in rows]
+    (tmp_path / "armbench_vl.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    Image.new("RGB", (8, 6)).save(tmp_path / "a.png")
+    asked = []
+    judge = AgenticJudge(lambda utterances: asked.append(1) or "<think>so</think><answer>True</answer>")
+    with pytest.raises(ConfigError, match="single responses"):
+        measure_verdicts(judge, ENV_ID, num_cases=2, dataset="armbench_vl", folder=str(tmp_path))
+    assert not asked
 
 
 def test_its_verdict_rewards_an_episode_of_any_world():

@@ -66,6 +66,32 @@ class FakeEndpoint(ThreadingHTTPServer):
         """Clients that hang up are part of the tests."""
 
 
+class Gathering(FakeEndpoint):
+    """Answers when as many requests are under way as a barrier has parties, at this endpoint or another one's too.
+
+    The waits count, not the clock: a request that finds too few neighbours is answered after a while all the same, and
+    the barrier is broken.
+    """
+
+    def __init__(self, together, *, num_alone=0):
+        super().__init__()
+        self.together, self.num_alone = together, num_alone
+
+    def next_action(self, request, key):
+        action = super().next_action(request, key)
+        with self._lock:
+            self.num_alone -= 1
+            if self.num_alone >= 0:
+                return action
+
+        def answer(handler):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.together.wait(20.0)
+            return action(handler)
+
+        return answer
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 

@@ -1,13 +1,15 @@
 """`python -m judges calibrate` against endpoints that answer and that do not, and `python -m judges score`."""
 
+import argparse
 import json
 import math
 import socket
 
 import pytest
 
-from judges.__main__ import main
+from judges.__main__ import _FirstAlone, main
 from judges.calibration import Agreement, report
+from judges.llm import DirectJudge
 from tests.unit.judges.llm.endpoint import YES, status
 
 
@@ -95,6 +97,19 @@ def test_an_endpoint_that_is_not_there_is_one_error_after_one_question(kind, nob
     assert "no connection" in printed.err and "Is the endpoint up" in printed.err
     assert "nan" not in printed.err.lower()
     assert caplog.text.count("had no verdict") == 1
+
+
+def test_of_no_claims_there_are_no_scores_and_nobody_is_missed(client):
+    judge = DirectJudge(client, "VLM/FrozenLake-v0")
+    assert _FirstAlone(judge, client, argparse.Namespace(model="m", base_url="here")).score_many([]) == []
+
+
+def test_a_first_text_that_asks_nothing_does_not_mean_that_nobody_is_there(endpoint, client):
+    judge = _FirstAlone(
+        DirectJudge(client, "VLM/FrozenLake-v0"), client, argparse.Namespace(model="m", base_url="here")
+    )
+    state = {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []}
+    assert [score.f1 for score in judge.score_many([("", state), ("the goal is right of me", state)])] == [0.0, 1.0]
 
 
 def test_a_key_that_is_refused_is_one_error_too(endpoint, capsys):

@@ -1,13 +1,25 @@
 """Graded judges, ensembles and pairs."""
 
+import contextlib
 import json
 import math
+import threading
 
 import numpy as np
 import pytest
 
 from judges import JudgeScore
-from judges.llm import AnswerJudge, ConsistencyJudge, Ensemble, PairwiseJudge
+from judges.batches import score_together
+from judges.llm import (
+    AnswerJudge,
+    ChatClient,
+    ConsistencyJudge,
+    DirectJudge,
+    EndpointConfig,
+    Ensemble,
+    ExtractionJudge,
+    PairwiseJudge,
+)
 from judges.llm.images import data_uri
 from tests.unit.judges.llm import endpoint as fake
 from vlm_envs.errors import ConfigError
@@ -19,6 +31,38 @@ class _Fixed:
 
     def score(self, text, state):
         return JudgeScore.outage("out") if self.f1 is None else JudgeScore(f1=self.f1, num_facts_read=2)
+
+
+CLAIM = ("the goal is right of me", {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []})
+
+
+def verdict_or_claims(messages):
+    claim = '{"subject": "target", "vertical": null, "horizontal": "right", "object": "player"}'
+    is_extraction = "relations" in messages[0]["content"]
+    return f'<answer>{{"relations": [{claim}]}}</answer>' if is_extraction else fake.YES
+
+
+def one_after_the_other(members):
+    given = iter([member.score(*CLAIM) for member in members])
+
+    class Next:
+        def score(self, text, state):
+            return next(given)
+
+    return Ensemble([Next() for _ in members], "mean").score(*CLAIM)
+
+
+@pytest.fixture
+def make_gathering(clock):
+    """Makes clients of endpoints that answer once as many requests are under way as a barrier has parties."""
+    with contextlib.ExitStack() as stack:
+
+        def make(together):
+            server = stack.enter_context(fake.Gathering(together))
+            config = EndpointConfig(model="judge", base_url=server.base_url, api_key_variable="", max_attempts=1)
+            return stack.enter_context(ChatClient(config, clock=clock)), server
+
+        yield make
 
 
 class TestEnsemble:
@@ -50,6 +94,71 @@ class TestEnsemble:
 
         scores = Ensemble([Length(), Length()], "mean").score_many([("aaa", {}), ("b", {})])
         assert [score.f1 for score in scores] == [0.3, 0.1]
+
+    def test_members_of_one_model_ask_together(self, make_gathering):
+        client, server = make_gathering(threading.Barrier(3))
+        members = [
+            DirectJudge(client, "VLM/FrozenLake-v0"),
+            DirectJudge(client, "VLM/FrozenLake-v0", "world_modeling"),
+            ExtractionJudge(client, "VLM/FrozenLake-v0"),
+        ]
+        server.answer = verdict_or_claims
+        score = Ensemble(members, "mean").score(*CLAIM)
+        assert server.max_at_once == len(server.requests) == 3
+        assert not server.together.broken
+        server.num_alone = 3
+        assert score == one_after_the_other(members)
+
+    def test_members_of_several_models_ask_together(self, make_gathering):
+        together = threading.Barrier(3)
+        clients, servers = zip(*(make_gathering(together) for _ in range(3)), strict=True)
+        for server, said in zip(servers, ("YES", "NO", "YES"), strict=True):
+            server.answer = lambda messages, said=said: f"<answer>{said}</answer>"
+        members = [DirectJudge(client, "VLM/FrozenLake-v0") for client in clients]
+        score = Ensemble(members, "mean").score(*CLAIM)
+        assert [len(server.requests) for server in servers] == [1, 1, 1]
+        assert not together.broken
+        for server in servers:
+            server.num_alone = 1
+        assert score == one_after_the_other(members)
+        assert score.f1 == pytest.approx(2 / 3)
+
+    def test_ensembles_of_two_sections_and_of_ensembles_ask_together(self, make_gathering):
+        client, server = make_gathering(threading.Barrier(4))
+        grounding, prediction = (
+            DirectJudge(client, "VLM/FrozenLake-v0", skill) for skill in ("grounding", "world_modeling")
+        )
+        nested = Ensemble([Ensemble([grounding, _Fixed(0.0)], "mean"), prediction], "mean")
+        jobs = [(nested, [CLAIM]), (Ensemble([grounding, prediction]), [CLAIM]), (_Fixed(0.3), [CLAIM, CLAIM])]
+        scores = score_together(jobs)
+        assert not server.together.broken and len(server.requests) == 4
+        assert [[score.f1 for score in column] for column in scores] == [[0.75], [1.0], [0.3, 0.3]]
+
+    def test_an_interruption_of_one_member_ends_the_questions_of_all(self, make_gathering):
+        (one, first), (other, second) = (make_gathering(threading.Barrier(1)) for _ in range(2))
+
+        is_asking = threading.Event()
+
+        class Interrupted(DirectJudge):
+            def ask(self, question):
+                is_asking.wait(20.0)
+                raise KeyboardInterrupt
+
+        class Slow(DirectJudge):
+            def ask(self, question):
+                is_asking.set()
+                other._stopping.wait(20.0)
+                return super().ask(question)
+
+        claims = [(f"text {number}", CLAIM[1]) for number in range(200)]
+        members = [Interrupted(one, "VLM/FrozenLake-v0"), Slow(other, "VLM/FrozenLake-v0")]
+        with pytest.raises(KeyboardInterrupt):
+            Ensemble(members).score_many(claims)
+        assert not first.requests
+        num_asked = len(second.requests)
+        assert num_asked < 200
+        assert DirectJudge(other, "VLM/FrozenLake-v0").score(*CLAIM).available, "and it can be asked again"
+        assert len(second.requests) == num_asked + 1
 
     def test_nobody_and_unknown_combinations(self):
         with pytest.raises(ConfigError, match="at least one"):
