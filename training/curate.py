@@ -16,7 +16,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from PIL import Image
 from agents.agent import Agent
 from agents.hf.agent import HFAgent
 from agents.oracle import OracleAgent
-from agents.rollout import rollout
+from agents.rollout import is_lost, try_rollout
 from judges.argos import Curated, curate
 from judges.arm import first_fault, is_trivial
 from judges.episodes import arm_outcome, episode_judge
@@ -39,9 +39,10 @@ from training.run_data import RunReader, RunWriter
 from training.score import judged_episode, require_answer_judge
 from training.start import facts_of
 from training.verifier import verifier_models
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory, Turn
+from vlm_envs.vector import VectorWorld
 
 LABEL = "curated"
 _FIRST_SEED = 950_000_000
@@ -56,17 +57,20 @@ class Yield:
         curated: What was kept of the questions that were not dropped.
         num_trivial: Questions dropped because every rollout was right.
         faults: How many rollouts were passed over, by their first fault.
+        num_lost: Questions left out because a worker was lost with a rollout, twice; they are in no other number.
     """
 
     curated: Curated[Trajectory]
     num_trivial: int
     faults: Mapping[str, int]
+    num_lost: int = 0
 
     def record(self) -> dict[str, Any]:
         """Returns the numbers."""
         return {
             "num_samples": self.curated.num_samples + self.num_trivial,
             "num_trivial": self.num_trivial,
+            "num_lost": self.num_lost,
             "num_rollouts": self.curated.num_rollouts,
             "num_good_rollouts": self.curated.num_good_rollouts,
             "num_kept": len(self.curated.kept),
@@ -82,6 +86,7 @@ class Yield:
             f"kept {len(of.kept)} of {of.num_samples} questions (yield {of.sample_yield:.3f}); "
             f"{of.num_good_rollouts} of {of.num_rollouts} rollouts are good (yield {of.rollout_yield:.3f}); "
             f"{self.num_trivial} trivial questions dropped; rollouts passed over: {passed_over}"
+            + (f"; questions lost with their workers: {self.num_lost}" if self.num_lost else "")
         )
 
 
@@ -98,13 +103,15 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
         RunExistsError: If the directory holds something already.
         FileNotFoundError: If the teacher is no checkpoint.
         ConfigError: If answers can only be compared by a model, or the oracle is to teach a world without a planner.
+        WorkerError: If no question could be played; see `play`.
     """
     require_answer_judge(JudgeConfig(episode=config.method, verifier=config.verifier), [config.spec])
     _require_planner(config)
     teacher = _teacher(config)
     directory = Path(config.output) / config.name
     writer = RunWriter(directory)
-    result = filter_rollouts(play(teacher, config), config)
+    groups = play(teacher, config)
+    result = replace(filter_rollouts(groups, config), num_lost=config.num_samples - len(groups))
     writer.trajectories(LABEL, list(result.curated.kept.values()))
     writer.config({"curation": asdict(config), "yield": result.record()})
     for episode in RunReader(directory).trajectories(LABEL):
@@ -112,17 +119,55 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     return directory, result
 
 
-def play(teacher: Agent, config: CurateConfig) -> list[list[Trajectory]]:
-    """Returns the teacher's rollouts of every question."""
+def question_seeds(config: CurateConfig) -> list[int]:
+    """Returns the reset seed of each question."""
     first = _FIRST_SEED + config.seed * 1_000_003 % 40_000_000
-    seeds = list(split_seeds("train", config.num_samples, start=first))
-    played: list[list[Trajectory]] = [[] for _ in seeds]
-    with config.spec.make_vector(config.num_samples, split="train") as worlds:
-        for _ in range(config.num_rollouts):
-            rollouts = rollout(teacher, worlds, seeds, env_ids=[config.env_id] * len(seeds))
-            for group, trajectory in zip(played, rollouts, strict=True):
-                group.append(trajectory)
-    return played
+    return list(split_seeds("train", config.num_samples, start=first))
+
+
+def play(teacher: Agent, config: CurateConfig) -> list[list[Trajectory]]:
+    """Plays every question as often as is asked for.
+
+    Args:
+        teacher: Who plays.
+        config: Questions and rollouts.
+
+    Returns:
+        The rollouts of each question, in order. One that is lost with its worker is played once more; a question of
+        which one is lost again is left out whole.
+
+    Raises:
+        WorkerError: If no question is left.
+    """
+    count = config.num_samples
+    wanted = [(question, number) for number in range(config.num_rollouts) for question in range(count)]
+    played: dict[tuple[int, int], Trajectory] = {}
+    with config.spec.make_vector(count, split="train") as worlds:
+        for start in range(0, len(wanted), count):
+            played |= _played(teacher, worlds, config, wanted[start : start + count])
+    lost = [each for each in wanted if each not in played]
+    for start in range(0, len(lost), count):
+        part = lost[start : start + count]
+        with config.spec.make_vector(len(part), split="train") as worlds:
+            played |= _played(teacher, worlds, config, part)
+    groups = [[played.get((question, number)) for number in range(config.num_rollouts)] for question in range(count)]
+    whole = [[each for each in group if each is not None] for group in groups if None not in group]
+    if not whole:
+        raise WorkerError(
+            f"Nothing is left to curate: every one of {count} questions of {config.env_id} lost a rollout with its "
+            "worker, twice. The warnings above say how; look after the world's engine and the machine's memory."
+        )
+    return whole
+
+
+def _played(
+    teacher: Agent, worlds: VectorWorld, config: CurateConfig, part: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], Trajectory]:
+    """Returns a rollout of each of some questions, one per world, by question and number; lost ones are left out."""
+    of_question = question_seeds(config)
+    seeds = [of_question[question] for question, _ in part]
+    rollouts = try_rollout(teacher, worlds, seeds, env_ids=[config.env_id] * len(part))
+    return {name: each for name, each in zip(part, rollouts, strict=True) if each is not None and not is_lost(each)}
 
 
 def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig) -> Yield:
@@ -135,19 +180,20 @@ def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig
     judge = episode_judge(config.method, **verifier_models(config.verifier, "cpu"))
     faults: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
-    num_trivial = 0
-    for group in groups:
-        if config.drop_trivial and is_trivial(sum(each.success for each in group), len(group)):
-            num_trivial += 1
-            continue
-        rewards = judge([judged_episode(each) for each in group])
-        judged = [
-            (each, reward if (fault := _fault(each, config)) is None else _dropped(fault, faults))
-            for each, reward in zip(group, rewards, strict=True)
-        ]
+    rollouts = [each for group in groups if not _is_trivial(group, config) for each in group]
+    episodes = [judged_episode(each) for each in rollouts]
+    # All questions at once: the verifier's models read many rows in one pass.
+    for each, episode, reward in zip(rollouts, episodes, judge(episodes), strict=True):
+        fault = _fault(each, config)
+        judged = (each, reward if fault is None else _dropped(fault, faults))
         # A small data set gives one question more than once: its rollouts belong together.
-        samples.setdefault(judged_episode(group[0]).query_id, []).extend(judged)
+        samples.setdefault(episode.query_id, []).append(judged)
+    num_trivial = sum(_is_trivial(group, config) for group in groups)
     return Yield(curated=curate(samples, config.threshold), num_trivial=num_trivial, faults=faults)
+
+
+def _is_trivial(group: Sequence[Trajectory], config: CurateConfig) -> bool:
+    return config.drop_trivial and is_trivial(sum(each.success for each in group), len(group))
 
 
 def _fault(trajectory: Trajectory, config: CurateConfig) -> str | None:

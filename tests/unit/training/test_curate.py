@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,6 +141,31 @@ def test_rollouts_of_a_question_that_comes_twice_belong_together(tmp_path):
     assert not any(each.success for each in wrong), "the case under test"
     result = filter_rollouts([first, second, wrong], chosen)
     assert (result.curated.num_samples, result.curated.num_rollouts, len(result.curated.kept)) == (2, 6, 2)
+
+
+def test_the_verifier_is_asked_about_all_questions_at_once(tmp_path, monkeypatch):
+    chosen = config(tmp_path, mistake_rate=0.5, drop_trivial=True)
+    groups = play(OracleAgent(mistake_rate=0.5), chosen)
+    sizes = []
+
+    def likelihoods(asked):
+        sizes.append(len(asked))
+        return [[-0.1 * len(answer)] for *_, answer in asked]
+
+    monkeypatch.setattr("training.curate.verifier_models", lambda config, device: {"likelihoods": likelihoods})
+    together = filter_rollouts(groups, chosen)
+    assert len(sizes) == 1 and sizes[0] > 3, "one batch, of more than one question"
+    alone = [filter_rollouts([group], chosen) for group in groups]
+    assert together.curated.kept == {name: best for each in alone for name, best in each.curated.kept.items()}
+    assert together.faults == sum((each.faults for each in alone), Counter())
+    for count in ("num_samples", "num_trivial", "num_rollouts", "num_good_rollouts"):
+        assert together.record()[count] == sum(each.record()[count] for each in alone)
+
+
+def test_if_every_question_is_trivial_the_verifier_is_not_asked(tmp_path):
+    chosen = config(tmp_path, drop_trivial=True, num_samples=2, num_rollouts=1)
+    result = filter_rollouts(play(OracleAgent(), chosen), chosen)
+    assert (result.num_trivial, result.curated.num_rollouts) == (2, 0)
 
 
 def test_answers_that_only_a_model_can_compare_are_refused_before_anything_is_played(tmp_path):

@@ -16,8 +16,10 @@ from tests.unit.training.batches import run_config
 from tests.unit.vlm_envs.corridor import CorridorWorld, DeadlyWorld, FaultyWorld
 from training.collect import Collector
 from training.config import WorldSpec
+from training.curate import LABEL, CurateConfig, make_data_set, play, question_seeds
 from training.demonstrations import _despite_losses
 from training.evaluation import evaluate
+from training.run_data import RunReader
 from vlm_envs.errors import LevelError, WorkerError
 from vlm_envs.vector import VectorWorld
 
@@ -41,6 +43,18 @@ class Idle:
         if self.kills and self.num_answers == 2:
             kill_workers()
         return [Response(text="idle") for _ in rows]
+
+
+class KillingOnce(Idle):
+    """Kills every worker before its second answer, in its first episodes only."""
+
+    def __init__(self):
+        super().__init__(kills=True)
+
+    def respond(self, rows, observations):
+        said = super().respond(rows, observations)
+        self.kills = self.kills and self.num_answers < 2
+        return said
 
 
 def kill_workers():
@@ -164,6 +178,63 @@ def test_rows_that_cannot_be_started_are_none_and_their_agents_are_not_asked(pla
 def test_a_level_that_does_not_exist_is_still_a_mistake_of_the_caller():
     with vector(num=2) as worlds, pytest.raises(LevelError, match="two cell numbers"):
         worlds.try_reset(options={"level": "nonsense"})
+
+
+def curation(**changes) -> CurateConfig:
+    settings = ("side_px=400", "target_px=(16, 40)", "prompt_format=points")
+    return CurateConfig(**{"num_samples": 3, "num_rollouts": 2, "settings": settings, "mistake_rate": 0.0} | changes)
+
+
+def curated_seeds(teacher, config):
+    return [[each.seed for each in group] for group in play(teacher, config)]
+
+
+def test_curation_plays_once_more_what_a_killed_worker_took(played_in):
+    played_in(CorridorWorld, num_workers=1)
+    teacher = KillingOnce()
+    seeds = curated_seeds(teacher, curation())
+    assert not teacher.kills, "it killed the worker of all worlds"
+    assert [len(group) for group in seeds] == [2, 2, 2]
+    assert [group[0] for group in seeds] == [group[1] for group in seeds] == question_seeds(curation())
+
+
+def test_curation_drops_a_question_that_is_lost_again_and_goes_on(played_in):
+    config = curation(num_rollouts=1)
+    first, doomed, last = question_seeds(config)
+    played_in(DeadlyWorld, num_workers=1, deadly_seeds=(doomed,))
+    assert curated_seeds(Idle(), config) == [[first], [last]]
+
+
+@pytest.fixture
+def lose(monkeypatch):
+    """Has the rollouts of some seeds lost, whenever they are played."""
+
+    def use(doomed):
+        def losing(teacher, worlds, seeds, *, env_ids):
+            played = try_rollout(teacher, worlds, seeds, env_ids=env_ids)
+            return [None if seed in doomed else each for seed, each in zip(seeds, played, strict=True)]
+
+        monkeypatch.setattr("training.curate.try_rollout", losing)
+
+    return use
+
+
+def test_a_data_set_tells_how_many_questions_were_lost(lose, tmp_path):
+    config = curation(output=str(tmp_path))
+    lose(question_seeds(config)[:1])
+    directory, result = make_data_set(config)
+    assert result.record()["num_lost"] == 1
+    assert result.record()["num_samples"] == result.record()["num_kept"] == 2, "of those that could be played"
+    assert "questions lost with their workers: 1" in str(result)
+    assert len(list(RunReader(directory).trajectories(LABEL))) == 2
+
+
+def test_a_curation_of_nothing_is_an_error_and_leaves_no_data_set(lose, tmp_path):
+    config = curation(output=str(tmp_path))
+    lose(question_seeds(config))
+    with pytest.raises(WorkerError, match=r"every one of 3 questions of VLM/ZoomQA-v0 lost a rollout"):
+        make_data_set(config)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_teacher_whose_workers_are_killed_plays_its_lesson_again():
