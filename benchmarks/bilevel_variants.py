@@ -23,7 +23,7 @@ from typing import Any, get_args
 from agents.hf.agent import HFAgent
 from benchmarks.speed import machine
 from training.advantages import BilevelVariant
-from training.checkpoint import LATEST, has_checkpoint
+from training.checkpoint_files import LATEST, has_checkpoint
 from training.config import RunConfig
 from training.evaluation import evaluate
 from training.recipes import RECIPES

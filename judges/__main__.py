@@ -11,12 +11,22 @@ from judges.batches import BatchJudge, Claim
 from judges.calibration import Agreement, examples_of, measure_agreement, report
 from judges.chance import ChanceBaseline, measure_chance, start_states
 from judges.exact import ExactJudge, JudgeScore
+from judges.llm.config import EndpointConfig
 from judges.rules import rules_of
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.formats import REPRESENTATIONS
+from vlm_envs.ranges import fields_named, require_at_least, require_between
 
 if TYPE_CHECKING:
-    from judges.llm import ChatClient, EndpointConfig
+    from judges.llm import ChatClient
+
+_ENDPOINT = {
+    **{name: name for name in ("model", "base_url", "api_key_variable", "cache_dir", "max_parallel", "max_attempts")},
+    **{name: name for name in ("timeout_s", "requests_per_minute")},
+    "usd_per_million_prompt_tokens": "prompt_price",
+    "usd_per_million_completion_tokens": "completion_price",
+}
+"""Which option each field of an `EndpointConfig` is given by."""
 
 _TABLE = "{:<27} {:<17} {:>6} {:>11} {:>13} {:>9}"
 
@@ -31,8 +41,13 @@ def main(arguments: list[str] | None = None) -> int:
         Exit status: 0, or 2 for a mistake in the arguments and for a model that gives nothing to report on.
     """
     options = _parser().parse_args(arguments)
+    command = {"chance": _print_chance, "score": _print_score, "calibrate": _print_calibration}[options.command]
+    names = {EndpointConfig: _ENDPOINT, argparse.Namespace: {name: name for name in vars(options)}}
+    flags = {kind: {field: f"--{name.replace('_', '-')}" for field, name in of.items()} for kind, of in names.items()}
     try:
-        {"chance": _print_chance, "score": _print_score, "calibrate": _print_calibration}[options.command](options)
+        with fields_named(flags):
+            _check_ranges(options)
+            command(options)
     except ModuleNotFoundError as error:
         print(f"judges: {error}. Install what judges need: pip install -e '.[judge]'", file=sys.stderr)
         return 2
@@ -40,6 +55,19 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"judges: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _check_ranges(options: argparse.Namespace) -> None:
+    """Refuses numbers that nothing can be measured with, before anything is.
+
+    Raises:
+        ConfigError: with the option, its range and what came.
+    """
+    if options.command != "score":
+        require_at_least(options, 0, "seed")
+        require_at_least(options, 4 if options.command == "chance" else 2, "num_states")
+    if options.command == "calibrate":
+        require_between(options, 0, 1, "threshold", includes=(False, True))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -213,23 +241,10 @@ def _print_agentic_calibration(options: argparse.Namespace) -> None:
         print(report(measured, title, str(client.usage)))
 
 
-def _endpoint(options: argparse.Namespace) -> "EndpointConfig":
-    from judges.llm import EndpointConfig
-
+def _endpoint(options: argparse.Namespace) -> EndpointConfig:
     if not options.model or not options.base_url:
         raise ConfigError(f"--judge {options.judge} needs --model and --base-url.")
-    return EndpointConfig(
-        model=options.model,
-        base_url=options.base_url,
-        api_key_variable=options.api_key_variable,
-        cache_dir=options.cache_dir,
-        max_parallel=options.max_parallel,
-        max_attempts=options.max_attempts,
-        timeout_s=options.timeout_s,
-        requests_per_minute=options.requests_per_minute,
-        usd_per_million_prompt_tokens=options.prompt_price,
-        usd_per_million_completion_tokens=options.completion_price,
-    )
+    return EndpointConfig(**{field: getattr(options, name) for field, name in _ENDPOINT.items()})
 
 
 if __name__ == "__main__":

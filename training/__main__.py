@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import tyro
-
+from training.checkpoint_files import LATEST, has_checkpoint
 from training.command_line import Recipe, configured, find_recipe, option_value
 from training.config import RunConfig
 from training.curate_config import CurateConfig
 from training.errors import NonFiniteGradientError
+from training.options import Command, parsed
 from training.recipes import RECIPES
 from training.resume import check_same_run, saved_config
+from training.start import checked, ready, require_teachable
 from vlm_envs.errors import VLMEnvsError, did_you_mean
 
 COMMANDS = {
@@ -64,11 +65,12 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
     resume = "--resume" in words
     words = [word for word in words if word != "--resume"]
     config = _resumed(recipe, words) if resume else configured(recipe, words)
-    from training.run import train  # Only now: a mistake on the command line need not wait for torch.
-
     if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
-    train(config, resume=resume)
+    config = checked(config, resume=resume)
+    from training.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
+
+    train_checked(config, resume=resume)
 
 
 def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
@@ -89,8 +91,6 @@ def _asks_for_help(words: list[str]) -> bool:
 
 def _free_name(config: RunConfig) -> str:
     """Returns the recipe's name, or with the first number that no finished or resumable run has."""
-    from training.checkpoint import LATEST, has_checkpoint
-
     names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
     return next(name for name in names if not has_checkpoint(Path(config.output) / name / LATEST))
 
@@ -103,19 +103,21 @@ def _cold_start(words: list[str]) -> None:
             f"{words[:1]}."
         )
     config = replace(configured(recipe, options), model=None)
-    from training.run import make_cold_start, prepare
-    from training.start import ready
-
-    prepare(config)
     config, told = ready(config, imitates=True)
     print(*told, sep="\n", end="\n" if told else "")
+    from training.run import make_cold_start, prepare
+
+    prepare(config)
     directory = Path(config.output) / f"{config.name}_cold_start"
     make_cold_start(config, directory, writer=None)
     print(f"Cold start: {directory}")
 
 
 def _curate(words: list[str]) -> None:
-    config = tyro.cli(CurateConfig, args=words, prog="python -m training curate", description=CurateConfig.__doc__)
+    config = parsed(
+        CurateConfig, words, Command(prog="python -m training curate", description=CurateConfig.__doc__ or "")
+    )
+    require_teachable(config)
     from training.curate import make_data_set
 
     directory, result = make_data_set(config)
@@ -132,7 +134,9 @@ def _report(words: list[str]) -> None:
         raise ValueError("report takes one run directory, such as runs/frozenlake_tiny.")
     from training.report.command import ReportConfig, write_report
 
-    config = tyro.cli(ReportConfig, args=words, prog="python -m training report", description=ReportConfig.__doc__)
+    config = parsed(
+        ReportConfig, words, Command(prog="python -m training report", description=ReportConfig.__doc__ or "")
+    )
     write_report(config)
 
 

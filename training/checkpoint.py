@@ -1,16 +1,13 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped.
 
-A checkpoint is one directory, written under a temporary name and renamed when complete, so that a crash leaves either
-the old one or the new one. The old one is moved out of the way first; a crash between the two renames is put right by
-the next load or save. `model/` inside it is an ordinary transformers checkpoint.
+A checkpoint is one directory, there as a whole or not at all (see `training.checkpoint_files`). `model/` inside it is
+an ordinary transformers checkpoint.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import pickle
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +15,7 @@ import numpy as np
 import torch
 
 from agents.hf.chat import ChatEncoder
-
-LATEST = "latest"
-PROVENANCE = "provenance.json"
-_STATE = "state.pt"
+from training.checkpoint_files import PROVENANCE, STATE, has_checkpoint, replacing
 
 
 def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance: dict[str, Any] | None = None) -> None:
@@ -33,7 +27,7 @@ def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance:
         encoder: Holds tokenizer and image processor.
         provenance: What the model was made from, written beside it; None for nothing.
     """
-    with _replacing(directory) as temporary:
+    with replacing(directory) as temporary:
         _write_model(temporary, model, encoder)
         if provenance is not None:
             text = json.dumps(provenance, indent=2) + "\n"
@@ -49,9 +43,9 @@ def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder:
         model: The policy, for others to load.
         encoder: Holds tokenizer and image processor.
     """
-    with _replacing(directory) as temporary:
+    with replacing(directory) as temporary:
         _write_model(temporary / "model", model, encoder)
-        torch.save(state, temporary / _STATE)
+        torch.save(state, temporary / STATE)
 
 
 def copied(state: Any) -> Any:
@@ -70,12 +64,6 @@ def copied(state: Any) -> Any:
     return state
 
 
-def has_checkpoint(directory: Path) -> bool:
-    """Returns whether there is a checkpoint, after bringing back one that a crash left moved aside."""
-    _finish_replacing(directory)
-    return (directory / _STATE).is_file()
-
-
 def load_checkpoint_state(directory: Path) -> dict[str, Any]:
     """Returns the state of a checkpoint.
 
@@ -86,10 +74,10 @@ def load_checkpoint_state(directory: Path) -> dict[str, Any]:
         FileNotFoundError: If there is none.
         ValueError: If it is damaged.
     """
-    path = directory / _STATE
+    path = directory / STATE
     if not has_checkpoint(directory):
         raise FileNotFoundError(
-            f"No checkpoint at {directory}: expected a file {_STATE}. A run writes its first one "
+            f"No checkpoint at {directory}: expected a file {STATE}. A run writes its first one "
             "after the cold start; start it again without --resume."
         )
     try:
@@ -128,39 +116,3 @@ def _write_model(directory: Path, model: Any, encoder: ChatEncoder) -> None:
     model.save_pretrained(directory)
     encoder.tokenizer.save_pretrained(directory)
     encoder.image_processor.save_pretrained(directory)
-
-
-class _replacing:
-    """Gives a temporary directory and puts it in place of the target when the block succeeds."""
-
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._temporary = target.with_name(f".{target.name}.tmp")
-
-    def __enter__(self) -> Path:
-        _finish_replacing(self._target)
-        shutil.rmtree(self._temporary, ignore_errors=True)
-        self._temporary.mkdir(parents=True)
-        return self._temporary
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            return
-        if self._target.exists():
-            os.replace(self._target, _moved_aside(self._target))
-        os.replace(self._temporary, self._target)
-        shutil.rmtree(_moved_aside(self._target), ignore_errors=True)
-
-
-def _moved_aside(target: Path) -> Path:
-    """Returns where the old directory waits while the new one takes its place."""
-    return target.with_name(f".{target.name}.old")
-
-
-def _finish_replacing(target: Path) -> None:
-    """Brings the old directory back if a crash came before the new one was in its place; else removes it."""
-    old = _moved_aside(target)
-    if old.exists() and not target.exists():
-        os.replace(old, target)
-    shutil.rmtree(old, ignore_errors=True)

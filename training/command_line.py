@@ -14,18 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import tyro
-
 from training.config import RunConfig, WorldSpec
+from training.options import ENV_ID, Command, parsed
 from training.recipes import RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.ranges import fields_named
 
 _WORLD_OPTION = re.compile(
     r"--worlds\.(?P<number>\d+)\.(?P<kwargs>kwargs\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?", re.DOTALL
 )
-_ENV_ID = re.compile(r"(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+")
 _HELP = (
     "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "
     "alone is True, --worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world. Add --resume to go on with "
@@ -71,7 +70,7 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     first, rest = (rest[0], rest[1:]) if rest else ("", [])
     if first in RECIPES:
         return Recipe(name=first, make=RECIPES[first]), rest
-    if _ENV_ID.fullmatch(first):
+    if ENV_ID.fullmatch(first):
         return Recipe(name=first, make=partial(any_world, first)), rest
     return None, rest
 
@@ -145,17 +144,15 @@ def configured(recipe: Recipe, words: Sequence[str], default: RunConfig | None =
         default: What is not said, in place of the recipe's; for a run that goes on.
 
     Raises:
-        ConfigError: If an option of a world cannot be read. Other mistakes end the process with a message and status 2.
+        ConfigError: If an option is not known, or one of a world cannot be read. Other mistakes end the process with a
+            message and status 2.
     """
     start = recipe.make() if default is None else default
     worlds, rest = read_world_options(words, start.worlds)
-    return tyro.cli(
-        RunConfig,
-        default=_unchecked(start, worlds=worlds),
-        args=rest,
-        prog=f"python -m training {recipe.name}",
-        description=f"{recipe.description} {_HELP}",
+    command = Command(
+        prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}", takes_worlds=True
     )
+    return parsed(RunConfig, rest, command, default=_unchecked(start, worlds=worlds))
 
 
 def _unchecked(config: RunConfig, **changes: Any) -> RunConfig:
@@ -235,7 +232,8 @@ def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) 
     for number, change in sorted(changes.items()):
         if number < len(worlds):
             old = worlds[number]
-            new = replace(old, **(change | {"kwargs": {**old.kwargs, **change["kwargs"]}}))
+            with fields_named({WorldSpec: {"weight": f"--worlds.{number}.weight"}}):
+                new = replace(old, **(change | {"kwargs": {**old.kwargs, **change["kwargs"]}}))
             worlds = (*worlds[:number], new, *worlds[number + 1 :])
         elif number == len(worlds) and "env_id" in change:
             worlds = (*worlds, WorldSpec(**change))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
@@ -14,8 +13,10 @@ from judges.episodes import require_strategy
 from judges.rules import has_rules
 from training.inert import refuse_inert
 from training.judge_config import JudgeConfig
+from training.rows import require_rows_that_fit
 from training.shares import require_room_for_partners
-from vlm_envs.errors import require
+from vlm_envs.errors import ConfigError, require
+from vlm_envs.ranges import field_name, require_above, require_at_least, require_between
 from vlm_envs.registration import make, registered_name
 from vlm_envs.vector import VectorWorld, world_vector
 
@@ -48,7 +49,7 @@ class WorldSpec:
 
     def __post_init__(self) -> None:
         registered_name(self.env_id)
-        require(0 < self.weight < math.inf, f"weight of {self.env_id} must be positive and finite; got {self.weight}.")
+        require_above(self, 0, "weight")
         require("split" not in self.kwargs, "Leave `split` out of a WorldSpec's kwargs; the trainer sets it.")
 
     @property
@@ -159,27 +160,27 @@ class ColdStartConfig:
     start_from: str | None = None
 
     def __post_init__(self) -> None:
-        require(self.num_steps >= 0, f"num_steps must not be negative; got {self.num_steps}.")
-        require(self.batch_size >= 1, f"batch_size must be at least 1; got {self.batch_size}.")
-        require(
-            self.num_steps == 0 or 0 <= self.num_first_turn_steps <= self.num_steps,
-            f"num_first_turn_steps must lie within 0 and num_steps={self.num_steps}; got {self.num_first_turn_steps}.",
+        require_at_least(
+            self, 0, "num_steps", "num_first_turn_steps", "num_careless_steps", "warmup_steps", "weight_decay"
         )
-        require(self.learning_rate > 0, f"learning_rate must be positive; got {self.learning_rate}.")
+        require_at_least(self, 1, "batch_size", "max_nonfinite_steps")
+        require_above(self, 0, "learning_rate", "careless_learning_rate", "max_grad_norm")
+        require_between(self, 0, 1, "mistake_rate", "careless_rate")
         require(
-            self.max_nonfinite_steps >= 1, f"max_nonfinite_steps must be at least 1; got {self.max_nonfinite_steps}."
+            self.num_steps == 0 or self.num_first_turn_steps <= self.num_steps,
+            f"{field_name(self, 'num_first_turn_steps')} must be at most {field_name(self, 'num_steps')}, which is "
+            f"{self.num_steps}; got {self.num_first_turn_steps}.",
         )
-        require(0 <= self.mistake_rate <= 1, f"mistake_rate must be within 0 and 1; got {self.mistake_rate}.")
         require(
-            self.num_careless_steps >= 0 and (self.num_careless_steps > 0) == (self.careless_rate > 0),
+            (self.num_careless_steps > 0) == (self.careless_rate > 0),
             "--cold-start.num-careless-steps and --cold-start.careless-rate belong together: set both, or neither; got "
             f"{self.num_careless_steps} and {self.careless_rate}.",
         )
         require(
             self.data is None or (self.mistake_rate == 0 and self.num_careless_steps == 0),
-            "--cold-start.data has its own teacher: leave out mistake_rate, num_careless_steps and careless_rate.",
+            "--cold-start.data has its own teacher: leave out --cold-start.mistake-rate, "
+            "--cold-start.num-careless-steps and --cold-start.careless-rate.",
         )
-        require(0 <= self.careless_rate <= 1, f"careless_rate must be within 0 and 1; got {self.careless_rate}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,8 +226,8 @@ class AdvantageConfig:
     whiten: bool | None = None
 
     def __post_init__(self) -> None:
+        require_between(self, 0, 1, "gamma_turn", "lambda_turn", "gamma_token", "lambda_token")
         coefficients = (self.gamma_turn, self.lambda_turn, self.gamma_token, self.lambda_token)
-        require(all(0 <= c <= 1 for c in coefficients), f"Discounts and decays lie within 0 and 1; got {self}.")
         inert = self.estimator == "bilevel_gae" and self.variant == "released" and set(coefficients) == {1.0}
         require(
             not inert,
@@ -314,26 +315,19 @@ class PPOConfig:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        require(self.learning_rate > 0 and self.critic_learning_rate > 0, "Learning rates must be positive.")
-        require(
-            0 < self.final_learning_rate <= 1,
-            f"final_learning_rate is a fraction of the peak, above 0 and at most 1; got {self.final_learning_rate}.",
-        )
-        require(
-            min(self.num_epochs, self.num_minibatches, self.micro_batch_size) >= 1
-            and min(self.critic_num_epochs, self.critic_num_minibatches) >= 1,
-            "Epochs, minibatches and micro_batch_size must be at least 1.",
-        )
-        require(
-            self.max_nonfinite_steps >= 1, f"max_nonfinite_steps must be at least 1; got {self.max_nonfinite_steps}."
-        )
-        require(0 < self.clip_low < 1 and self.clip_high > 0, "Expected 0 < clip_low < 1 and clip_high > 0.")
+        require_above(self, 0, "learning_rate", "critic_learning_rate", "max_grad_norm", "clip_high")
+        require_above(self, 0, "value_clip", "importance_cap")
+        require_between(self, 0, 1, "final_learning_rate", includes=(False, True))
+        require_between(self, 0, 1, "clip_low", includes=(False, False))
+        require_at_least(self, 1, "num_epochs", "num_minibatches", "critic_num_epochs", "critic_num_minibatches")
+        require_at_least(self, 1, "micro_batch_size", "max_nonfinite_steps")
+        require_at_least(self, 0, "warmup_iterations", "critic_warmup_iterations")
+        require_at_least(self, 0, "kl_coef", "entropy_coef", "weight_decay")
         require(
             self.importance_cap is None or self.old_logprobs == "trainer",
             "--ppo.importance-cap corrects the gap between sampler and trainer, which --ppo.old-logprobs sampler sets "
             "to 0. Use --ppo.old-logprobs trainer or --ppo.importance-cap None.",
         )
-        require(self.kl_coef >= 0 and self.entropy_coef >= 0, "kl_coef and entropy_coef must not be negative.")
 
     @property
     def kl_formula(self) -> KlEstimator:
@@ -401,49 +395,41 @@ class RunConfig:
         names = world_names(self.worlds)
         require(
             len(set(names)) == len(names),
-            f"Worlds of a mix need distinct names, by which results are told apart; got {', '.join(names)}.",
+            f"Worlds of a mix need distinct names, by which results are told apart; got {', '.join(names)}. Give one "
+            "another: --worlds.1.name NAME.",
         )
-        require(self.num_iterations >= 0, f"num_iterations must not be negative; got {self.num_iterations}.")
-        require(self.num_groups >= 1 and self.group_size >= 1, "--num-groups and --group-size must be at least 1.")
-        require(
-            min(self.num_eval_episodes, self.eval_every, self.num_val_episodes) >= 0
-            and min(self.checkpoint_every, self.record_every) >= 0,
-            "num_eval_episodes, eval_every, num_val_episodes, checkpoint_every and record_every must not be negative.",
-        )
-        for spec in self.worlds:
-            self._check_judge(spec)
+        require_at_least(self, 1, "num_groups", "group_size")
+        require_at_least(self, 0, "num_iterations", "num_eval_episodes", "num_val_episodes", "num_threads", "seed")
+        require_at_least(self, 0, "eval_every", "checkpoint_every", "record_every")
+        for number, spec in enumerate(self.worlds):
+            self._check_judge(spec, f"--worlds.{number}.kwargs.prompt-format")
         refuse_inert(self)
         require_room_for_partners(self)
-        require(
-            self.advantage.estimator == "grpo" or self.ppo.critic_num_minibatches <= self.num_groups * self.group_size,
-            f"--ppo.critic-num-minibatches {self.ppo.critic_num_minibatches} is more than the rows of an iteration, "
-            f"{self.num_groups * self.group_size} (--num-groups times --group-size).",
-        )
-        require(
-            (self.num_groups * self.group_size) % self.ppo.num_minibatches == 0,
-            f"--num-groups times --group-size, {self.num_groups * self.group_size} rows, must divide evenly into "
-            f"--ppo.num-minibatches {self.ppo.num_minibatches}.",
-        )
+        require_rows_that_fit(self)
 
-    def _check_judge(self, spec: WorldSpec) -> None:
-        """Refuses judge rewards that the chosen format can never earn."""
+    def _check_judge(self, spec: WorldSpec, option: str) -> None:
+        """Refuses judge rewards that the chosen format, which `option` sets, can never earn."""
         if self.judge.episode is not None:
-            require_strategy(self.judge.episode, spec.prompt_format, mags_stage=spec.kwargs.get("mags_stage"))
+            try:
+                require_strategy(self.judge.episode, spec.prompt_format, mags_stage=spec.kwargs.get("mags_stage"))
+            except ConfigError as error:
+                raise ConfigError(f"--judge.episode {self.judge.episode} with {option}: {error}") from error
         if not has_rules(spec.env_id) or not (self.judge.grounding_weight or self.judge.worldmodeling_weight):
             return  # Nothing to judge by, or nothing to judge: the world's own reward is what counts.
         prompt_format = spec.prompt_format
         if self.judge.grounding_weight > 0:
             require(
                 "grounding" in prompt_format,
-                f"--judge.grounding-weight is {self.judge.grounding_weight}, but prompt_format={prompt_format!r} of "
-                f"{spec.env_id} has no <observation>. Use --judge.grounding-weight 0 or a grounding format.",
+                f"--judge.grounding-weight is {self.judge.grounding_weight}, but the format {prompt_format!r} "
+                f"of {spec.env_id} has no <observation>. Use --judge.grounding-weight 0, or {option} with grounding in "
+                "it.",
             )
         if self.judge.worldmodeling_weight > 0:
             require(
                 "worldmodeling" in prompt_format,
                 f"--judge.worldmodeling-weight is {self.judge.worldmodeling_weight}, but "
-                f"prompt_format={prompt_format!r} of {spec.env_id} has no <prediction>. Use "
-                "--judge.worldmodeling-weight 0 or a worldmodeling format.",
+                f"the format {prompt_format!r} of {spec.env_id} has no <prediction>. Use "
+                f"--judge.worldmodeling-weight 0, or {option} with worldmodeling in it.",
             )
 
     def to_dict(self) -> dict[str, Any]:

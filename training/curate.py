@@ -34,10 +34,9 @@ from judges.episodes import arm_outcome, episode_judge
 from judges.reward import Reward
 from training.curate_config import CurateConfig
 from training.json_lines import append_line
-from training.judge_config import JudgeConfig
 from training.run_data import RunReader, RunWriter
-from training.score import judged_episode, require_answer_judge
-from training.start import facts_of
+from training.score import judged_episode
+from training.start import require_teachable
 from training.verifier import verifier_models
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.splits import split_seeds
@@ -105,8 +104,7 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
         ConfigError: If answers can only be compared by a model, or the oracle is to teach a world without a planner.
         WorkerError: If no question could be played; see `play`.
     """
-    require_answer_judge(JudgeConfig(episode=config.method, verifier=config.verifier), [config.spec])
-    _require_planner(config)
+    require_teachable(config)
     teacher = _teacher(config)
     directory = Path(config.output) / config.name
     writer = RunWriter(directory)
@@ -209,15 +207,6 @@ def _dropped(fault: str, faults: Counter[str]) -> Reward:
     """Counts a fault; a rollout without a reward is passed over."""
     faults[fault] += 1
     return Reward.outage(fault)
-
-
-def _require_planner(config: CurateConfig) -> None:
-    """Refuses the oracle as the teacher of a world that nobody wrote a planner for: its actions would be random."""
-    if config.teacher == "oracle" and not facts_of(config.spec).has_planner:
-        raise ConfigError(
-            f"{config.env_id} has no planner, so the oracle has nothing to teach. Write its Dynamics.plan, or name a "
-            "checkpoint that can play: --teacher DIR."
-        )
 
 
 def _teacher(config: CurateConfig) -> Agent:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from agents.hf.sampling import SamplingConfig
 from judges.episodes import EpisodeMethod, require_strategy
 from training.config import WorldSpec
-from training.judge_config import JudgeConfig, VerifierConfig
+from training.judge_config import VerifierConfig
 from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import require_positive
+from vlm_envs.errors import ConfigError, require
+from vlm_envs.ranges import field_name, require_at_least, require_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +52,21 @@ class CurateConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        require_positive("num_samples", self.num_samples)
-        require_positive("num_rollouts", self.num_rollouts)
-        require_strategy(self.method, self.spec.prompt_format, mags_stage=self.spec.kwargs.get("mags_stage"))
-        JudgeConfig(episode=self.method, verifier=self.verifier)  # It says which methods ask these models.
+        require_at_least(self, 1, "num_samples", "num_rollouts")
+        require_at_least(self, 0, "seed")
+        require_between(self, 0, 1, "mistake_rate")
+        method, settings = field_name(self, "method"), field_name(self, "settings")
+        require(
+            self.verifier == VerifierConfig() or self.method == "argos",
+            f"Only {method} argos asks a verifier's models; got {method} {self.method} and {self.verifier.given}. "
+            "Leave these out, or use that reward.",
+        )
+        try:
+            require_strategy(self.method, self.spec.prompt_format, mags_stage=self.spec.kwargs.get("mags_stage"))
+        except ConfigError as error:
+            raise ConfigError(f"{method} {self.method} with {settings} {' '.join(self.settings)}: {error}") from error
 
     @property
     def spec(self) -> WorldSpec:
         """The world."""
-        return WorldSpec(env_id=self.env_id, kwargs=parse_settings(self.settings))
+        return WorldSpec(env_id=self.env_id, kwargs=parse_settings(self.settings, option=field_name(self, "settings")))

@@ -161,7 +161,7 @@ def require_levels(config: RunConfig) -> None:
             raise ConfigError(
                 f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split "
                 f"{split!r}, which this run needs. {remedy_of(spec.kwargs.get('dataset'))} Or ask for 0 episodes where "
-                "a split is not there (num_val_episodes, num_eval_episodes)."
+                "a split is not there (--num-val-episodes 0, --num-eval-episodes 0)."
             )
 
 

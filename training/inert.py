@@ -53,17 +53,17 @@ class Row:
 
 
 def refuse_inert(config: RunConfig) -> None:
-    """Raises for the first row of the table that a configuration meets.
+    """Raises for the rows of the table that a configuration meets.
 
     Args:
         config: The run.
 
     Raises:
-        ConfigError: With the row's message.
+        ConfigError: With the message of each of them, so that they can all be mended at once.
     """
-    for row in TABLE:
-        if row.applies(config):
-            raise ConfigError(row.message(config))
+    messages = [row.message(config) for row in TABLE if row.applies(config)]
+    if messages:
+        raise ConfigError("\n".join(messages))
 
 
 def _unread(config: RunConfig) -> Iterator[tuple[str, Any]]:
@@ -75,9 +75,11 @@ def _unread(config: RunConfig) -> Iterator[tuple[str, Any]]:
             yield field.name, field.default
 
 
-def _unread_message(config: RunConfig) -> str:
-    unread = dict(_unread(config))
-    name, default = next(iter(unread.items()))
+def _unread_messages(config: RunConfig) -> str:
+    return "\n".join(_unread_message(config, name, default) for name, default in _unread(config))
+
+
+def _unread_message(config: RunConfig, name: str, default: Any) -> str:
     remedy = f"--advantage.no-{_flag(name)}" if default is False else f"--advantage.{_flag(name)} {default}"
     return (
         f"--advantage.estimator {config.advantage.estimator} does not read --advantage.{_flag(name)}, which is "
@@ -170,7 +172,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         name="a setting the estimator does not read",
         applies=lambda c: any(True for _ in _unread(c)),
-        message=_unread_message,
+        message=_unread_messages,
     ),
     Row(
         name="whitening under GRPO",

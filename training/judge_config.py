@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from judges.episodes import EpisodeMethod
 from judges.llm.config import EndpointConfig
 from vlm_envs.errors import require
+from vlm_envs.ranges import field_name, require_at_least
+
+_NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +30,15 @@ class VerifierConfig:
     def __post_init__(self) -> None:
         require(
             (self.detector is None) == (self.segmenter is None),
-            f"A detector finds boxes that a segmenter fills: give both directories or none; got {self}.",
+            f"A detector finds boxes that a segmenter fills: give both {field_name(self, 'detector')} and "
+            f"{field_name(self, 'segmenter')}, or neither; got {self.detector} and {self.segmenter}.",
         )
+
+    @property
+    def given(self) -> str:
+        """The models that are named, each by the option it is given by."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return " and ".join(f"{field_name(self, name)} {model}" for name, model in named.items() if model is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,28 +70,28 @@ class JudgeConfig:
     in_evaluations: bool = False
 
     def __post_init__(self) -> None:
+        require_at_least(self, 0, "grounding_weight", "worldmodeling_weight", "repetition_penalty")
         require(
             self.endpoint is not None or not self.in_evaluations,
-            "in_evaluations is about the model behind an endpoint: it needs an endpoint; got None.",
+            f"--judge.in-evaluations is about a model's judgements: {_NEEDS_MODEL}, or leave it out.",
         )
         require(
             self.verifier == VerifierConfig() or self.episode == "argos",
-            f"Only episode='argos' asks a verifier's models; got episode={self.episode!r} and {self.verifier}.",
+            f"Only --judge.episode argos asks a verifier's models; got --judge.episode {self.episode} and "
+            f"{self.verifier.given}. Leave these out, or use that reward.",
         )
         require(
-            self.method == "exact" or self.endpoint is not None, f"method={self.method!r} needs an endpoint; got None."
+            self.method == "exact" or self.endpoint is not None,
+            f"--judge.method {self.method} is a model's: {_NEEDS_MODEL}, or use --judge.method exact.",
         )
         require(
             self.endpoint is None or self.method != "exact" or self.episode is not None,
-            f"Nothing here asks a model: method='exact' takes no endpoint; got {self.endpoint}.",
+            "--judge.method exact asks no model, so --judge.endpoint would do nothing. Use --judge.method direct or "
+            "extraction, or an --judge.episode that asks one, or leave the endpoint out.",
         )
         require(
             self.episode != "agentic" or self.endpoint is not None,
-            "episode='agentic' lets a model look and decide: it needs an endpoint; got None.",
-        )
-        require(
-            min(self.grounding_weight, self.worldmodeling_weight, self.repetition_penalty) >= 0,
-            f"Judge weights must not be negative; got {self}.",
+            f"--judge.episode agentic lets a model look and decide: {_NEEDS_MODEL}.",
         )
 
     @property

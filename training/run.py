@@ -21,16 +21,16 @@ import transformers
 from agents.hf.agent import HFAgent, load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.hf.tiny import TinyConfig, save_tiny
-from training.checkpoint import LATEST, PROVENANCE, load_checkpoint_state, save_model
+from training.checkpoint import load_checkpoint_state, save_model
+from training.checkpoint_files import LATEST, PROVENANCE, model_directory
 from training.config import RunConfig
 from training.console import RunConsole
 from training.errors import NonFiniteGradientError
-from training.evaluation import evaluate, mean_success, require_levels
+from training.evaluation import evaluate, mean_success
 from training.report import build_report
-from training.resume import check_length, check_same_run, continued
+from training.resume import check_length, continued
 from training.run_data import RunWriter, holds_run
-from training.score import require_answer_judge
-from training.start import ready, require_unused
+from training.start import checked
 from training.supervised import cold_start, stop_on_interrupt
 from training.trainer import Trainer
 
@@ -39,7 +39,6 @@ class ColdStartInterruptedError(KeyboardInterrupt):
     """Ctrl-C stopped a cold start; the message says where it is saved."""
 
 
-_ROOT = Path(__file__).resolve().parent.parent
 _PACKAGES = ("torch", "transformers", "tokenizers", "gymnasium", "numpy", "vlm-envs")
 
 
@@ -59,16 +58,21 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
         ConfigError: If something it needs is not there, or, on resumption, its settings are others. Nothing is left
             behind then.
     """
+    return train_checked(checked(config, resume=resume), resume=resume)
+
+
+def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
+    """Does what `train` does with a configuration that `training.start.checked` returned.
+
+    Args:
+        config: The run.
+        resume: Whether to go on with the run of this name from its latest checkpoint.
+
+    Returns:
+        The run's directory.
+    """
     prepare(config)
     directory = Path(config.output) / config.name
-    if resume:
-        check_same_run(config, directory)
-    else:
-        require_unused(directory)
-    require_answer_judge(config.judge, config.worlds)
-    require_levels(config)
-    config, told = ready(config, imitates=config.model is None and not resume)
-    print(*told, sep="\n", end="\n" if told else "")
     trainer = _resumed(config, directory) if resume else _started(config, directory)
     trainer.run()
     report = build_report(directory)
@@ -115,13 +119,8 @@ def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, Ch
     Raises:
         FileNotFoundError: If there is no checkpoint.
     """
-    model, encoder = load_checkpoint(_checkpoint_path(directory), dtype=getattr(torch, config.dtype))
+    model, encoder = load_checkpoint(model_directory(directory), dtype=getattr(torch, config.dtype))
     return model.to(_device(config)), encoder
-
-
-def _checkpoint_path(directory: str | Path) -> Path:
-    path = Path(directory)
-    return _ROOT / path if not path.exists() and (_ROOT / path).exists() else path
 
 
 def _device(config: RunConfig) -> torch.device:
@@ -253,7 +252,7 @@ def provenance(config: RunConfig, validation_success: float | None) -> dict[str,
     keys = ("cold_start", "worlds", "seed", "num_val_episodes", "versions", "commit", "num_threads_used", "command")
     made_from = {key: resolved[key] for key in keys} | {"validation_success": validation_success}
     start = config.cold_start.start_from
-    path = _checkpoint_path(start) / PROVENANCE if start is not None else None
+    path = model_directory(start) / PROVENANCE if start is not None else None
     if path is not None and path.is_file():
         made_from["started_from"] = json.loads(path.read_text(encoding="utf-8"))
     return made_from

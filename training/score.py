@@ -8,7 +8,7 @@ from typing import Any
 
 from agents.hf.chat import observation_images
 from judges.agentic import AgenticJudge, chat_generate
-from judges.episodes import NEED_ANSWER_JUDGE, EpisodeJudge, answer_scale, episode_judge
+from judges.episodes import EpisodeJudge, answer_scale, episode_judge
 from judges.judged_episode import JudgedEpisode
 from judges.llm import AnswerJudge, ChatClient, ConsistencyJudge, LLMJudges
 from judges.repetition import RepetitionConfig
@@ -26,10 +26,8 @@ from judges.shaping import (
     exact_judge,
     shape,
 )
-from training.config import WorldSpec
 from training.judge_config import JudgeConfig
 from training.verifier import verifier_models
-from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory, Turn
 
 
@@ -71,27 +69,6 @@ class ScoredTrajectory:
     def is_lost(self) -> bool:
         """Whether the episode did not end by itself: its worker failed or its API was out."""
         return any("worker_error" in turn.info or turn.stop_reason == "error" for turn in self.trajectory.turns)
-
-
-def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> None:
-    """Refuses, before anything runs, a paper's reward for answers that only a model can compare, without one.
-
-    Args:
-        config: The judges.
-        specs: The worlds.
-
-    Raises:
-        ConfigError: If a world's data hold such answers and no endpoint is given.
-    """
-    if config.endpoint is not None or config.episode not in NEED_ANSWER_JUDGE:
-        return
-    for spec in specs:
-        if "semantic" in spec.answer_kinds():
-            raise ConfigError(
-                f"The data of {spec.env_id} have answers that only a model can compare ('semantic'), and episode="
-                f"{config.episode!r} needs to know whether they are right. Give a judge model as judge.endpoint, or "
-                "data whose answers can be compared by rule."
-            )
 
 
 def reward_terms(config: JudgeConfig) -> list[RewardTerm]:

@@ -1,4 +1,7 @@
-"""What is found out before a run leaves anything behind: whether its worlds, its device and its judges are there."""
+"""What is found out before a run leaves anything behind: whether its worlds, its device and its judges are there.
+
+Nothing here imports torch, but for a device that only torch knows: whoever got an option wrong need not wait for it.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from agents.hf.checkpoint import require_checkpoint
 from agents.oracle import has_careless_planner, has_planner
-from judges.llm import ChatClient
+from judges.episodes import NEED_ANSWER_JUDGE
+from judges.llm.config import EndpointConfig
 from judges.rules import has_rules
-from training.checkpoint import LATEST, has_checkpoint
+from training.checkpoint_files import LATEST, has_checkpoint, model_directory
 from training.config import RunConfig, WorldSpec, world_names
+from training.curate_config import CurateConfig
+from training.evaluation import require_levels
 from training.json_lines import RunExistsError
-from training.judge_config import JudgeConfig
+from training.judge_config import JudgeConfig, VerifierConfig
+from training.resume import check_same_run
 from training.run_data import holds_run
 from vlm_envs.errors import ConfigError
+from vlm_envs.ranges import fields_named
 from vlm_envs.splits import split_seeds
 from vlm_envs.world import World
 
@@ -55,6 +62,36 @@ def facts_of(spec: WorldSpec) -> WorldFacts:
         return facts
 
 
+def checked(config: RunConfig, *, resume: bool) -> RunConfig:
+    """Returns a configuration that can be trained, after trying what it needs, and prints what is left out.
+
+    Args:
+        config: What was asked for.
+        resume: Whether it goes on with the run of this name.
+
+    Returns:
+        The configuration, without what its worlds have no use for.
+
+    Raises:
+        RunExistsError: If the run exists and `resume` is False.
+        FileNotFoundError: If `resume` is True and there is no run, or if a checkpoint to start from is not one.
+        ConfigError: If something it needs is not there, or, on resumption, its settings are others.
+        EngineUnavailableError: If a world's engine is not there.
+    """
+    directory = Path(config.output) / config.name
+    if resume:
+        check_same_run(config, directory)
+    else:
+        require_unused(directory)
+    require_answer_judge(config.judge, config.worlds)
+    require_levels(config)
+    config, told = ready(config, imitates=config.model is None and not resume)
+    if config.model is not None and not resume:
+        require_checkpoint(model_directory(config.model))
+    print(*told, sep="\n", end="\n" if told else "")
+    return config
+
+
 def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """Returns a configuration with which a run can start, after trying what it needs.
 
@@ -67,6 +104,7 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
 
     Raises:
         ConfigError: If a world, the device or a judge's model cannot be had, or there is nobody to imitate.
+        FileNotFoundError: If a cold start is to go on from a checkpoint that is not there.
         EngineUnavailableError: If a world's engine is not there.
     """
     check_device(config.device)
@@ -75,6 +113,8 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     config, told = without_judges(config)
     if imitates:
         _require_teacher(config, facts)
+        if config.cold_start.start_from is not None:
+            require_checkpoint(model_directory(config.cold_start.start_from))
         if config.cold_start.num_careless_steps and not any(each.has_careless_planner for each in facts):
             cold_start = replace(config.cold_start, num_careless_steps=0, careless_rate=0.0)
             config = replace(config, cold_start=cold_start)
@@ -114,8 +154,10 @@ def check_device(device: str) -> None:
     Raises:
         ConfigError: If nothing can be put there.
     """
-    if device == "auto":
+    if device in ("auto", "cpu"):
         return
+    import torch  # Only now, and nothing built on it
+
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(
             f"--device {device}: torch {torch.__version__} sees no CUDA GPU here. Use --device cpu, or --device auto, "
@@ -128,14 +170,42 @@ def check_device(device: str) -> None:
         raise ConfigError(f"--device {device} cannot be used: {reason} Use --device cpu, cuda or auto.") from error
 
 
+def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> None:
+    """Refuses, before anything runs, a paper's reward for answers that only a model can compare, without one.
+
+    Args:
+        config: The judges.
+        specs: The worlds.
+
+    Raises:
+        ConfigError: If a world's data hold such answers and no endpoint is given.
+    """
+    if config.endpoint is not None or config.episode not in NEED_ANSWER_JUDGE:
+        return
+    for spec in specs:
+        if "semantic" in spec.answer_kinds():
+            raise ConfigError(
+                f"The data of {spec.env_id} have answers that only a model can compare ('semantic'), and the reward "
+                f"{config.episode!r} needs to know whether they are right. Give a judge model (--judge.endpoint.model "
+                "NAME and --judge.endpoint.base-url URL, in a run), or data whose answers can be compared by rule."
+            )
+
+
 def _check_judges(judge: JudgeConfig) -> None:
     """Refuses judges whose model is not there: a cold start should not be the price of finding out."""
-    for name in ("likelihood", "detector", "segmenter"):
-        directory = getattr(judge.verifier, name)
-        if directory is not None and not Path(directory).is_dir():
-            raise ConfigError(f"--judge.verifier.{name} {directory}: no such directory.")
+    _check_verifier(judge.verifier, "--judge.verifier")
     if judge.endpoint is not None:
-        ChatClient(judge.endpoint).close()
+        from judges.llm import ChatClient  # and with it the endpoints' own package, which takes a second
+
+        with fields_named({EndpointConfig: {"api_key_variable": "--judge.endpoint.api-key-variable"}}):
+            ChatClient(judge.endpoint).close()
+
+
+def _check_verifier(verifier: VerifierConfig, option: str) -> None:
+    for name in ("likelihood", "detector", "segmenter"):
+        directory = getattr(verifier, name)
+        if directory is not None and not Path(directory).is_dir():
+            raise ConfigError(f"{option}.{name} {directory}: no such directory.")
 
 
 def _require_teacher(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
@@ -148,6 +218,33 @@ def _require_teacher(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
                 "start from a checkpoint that can play (--model DIR); or imitate recorded episodes (--cold-start.data "
                 "DIR); or start reinforcement learning without imitation (--cold-start.num-steps 0)."
             )
+
+
+def require_teachable(config: CurateConfig) -> None:
+    """Refuses a curation that nobody can teach, or whose rollouts nobody can verify.
+
+    Args:
+        config: How a data set is to be made.
+
+    Raises:
+        RunExistsError: If there is one of this name.
+        ConfigError: If the world or a verifier's model cannot be had, if answers can only be compared by a model, or if
+            the oracle is to teach a world without a planner: its actions would be random.
+        FileNotFoundError: If the teacher is no checkpoint.
+    """
+    directory = Path(config.output) / config.name
+    if holds_run(directory):
+        raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
+    judge = JudgeConfig(episode=config.method, verifier=config.verifier)
+    require_answer_judge(judge, [config.spec])
+    _check_verifier(config.verifier, "--verifier")
+    if config.teacher != "oracle":
+        require_checkpoint(config.teacher)
+    elif not facts_of(config.spec).has_planner:
+        raise ConfigError(
+            f"{config.env_id} has no planner, so the oracle has nothing to teach. Write its Dynamics.plan, or name a "
+            "checkpoint that can play: --teacher DIR."
+        )
 
 
 def require_unused(directory: Path) -> None:

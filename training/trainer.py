@@ -17,13 +17,13 @@ from agents.hf.agent import HFAgent
 from agents.hf.chat import ChatEncoder
 from training.batch import Batch, make_batch, with_observations_as_actions
 from training.checkpoint import (
-    LATEST,
     copied,
     generator_state,
     load_checkpoint_state,
     restore_generator,
     save_checkpoint,
 )
+from training.checkpoint_files import LATEST
 from training.collect import Collector
 from training.config import RunConfig, world_names
 from training.console import RunConsole

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,12 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 from agents.agent import Response
 from agents.hf.chat import ChatEncoder
+from agents.hf.checkpoint import require_checkpoint
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from agents.hf.template import processor_template
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector import VectorWorld
-
-FAMILIES = ("qwen2_5_vl", "qwen3_vl")
-"""Model types whose chat format, image processor and positions we speak."""
 
 
 def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto") -> tuple[Any, ChatEncoder]:
@@ -39,13 +36,7 @@ def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto")
         FileNotFoundError: If there is no checkpoint there.
         ValueError: If it is not of the Qwen-VL family, incomplete or damaged.
     """
-    path = Path(directory)
-    if not (path / "config.json").is_file():
-        raise FileNotFoundError(
-            f"No checkpoint at {path}: expected a directory with config.json, weights, tokenizer and "
-            "preprocessor_config.json, as `save_pretrained` writes it."
-        )
-    _check_family(path)
+    path = require_checkpoint(directory)
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
         image_processor = Qwen2VLImageProcessorPil.from_pretrained(path, local_files_only=True)
@@ -55,19 +46,6 @@ def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto")
     if template := processor_template(path):
         tokenizer.chat_template = template
     return model.eval(), ChatEncoder(tokenizer, image_processor)
-
-
-def _check_family(path: Path) -> None:
-    """Refuses a directory whose config.json is not of a model we can speak to."""
-    try:
-        model_type = json.loads((path / "config.json").read_text(encoding="utf-8")).get("model_type")
-    except (ValueError, AttributeError) as error:
-        raise ValueError(f"{path / 'config.json'} is not a model configuration: {error}") from error
-    if model_type not in FAMILIES:
-        raise ValueError(
-            f"Expected a checkpoint of model_type {' or '.join(FAMILIES)} at {path}; got {model_type!r}. The model "
-            "of a run is in its directory latest/model."
-        )
 
 
 class HFAgent:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+
+from vlm_envs.ranges import require_at_least, require_between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +17,7 @@ class SamplingConfig:
         max_new_tokens: Tokens a response may have.
 
     Raises:
-        ValueError: If a value is out of range.
+        ConfigError: If a value is out of range.
     """
 
     temperature: float = 1.0
@@ -24,7 +25,6 @@ class SamplingConfig:
     max_new_tokens: int = 128
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < math.inf or not 0 < self.top_p <= 1 or self.max_new_tokens < 1:
-            raise ValueError(
-                f"Expected temperature >= 0 and finite, 0 < top_p <= 1 and max_new_tokens >= 1; got {self}."
-            )
+        require_at_least(self, 0, "temperature")
+        require_between(self, 0, 1, "top_p", includes=(False, True))
+        require_at_least(self, 1, "max_new_tokens")

@@ -1,10 +1,10 @@
 """Which endpoint a judge asks, and how hard it may lean on it."""
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import require
+from vlm_envs.ranges import field_name, require_above, require_at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,28 +47,18 @@ class EndpointConfig:
 
     def __post_init__(self) -> None:
         """Refuse what could never work."""
-        if not self.model or not self.base_url.startswith(("http://", "https://")):
-            raise ConfigError(
-                f"Expected the name of a model and a base_url such as http://127.0.0.1:8000/v1; "
-                f"got model={self.model!r}, base_url={self.base_url!r}."
-            )
-        for name in ("max_tokens", "max_attempts", "max_parallel"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        for name in ("timeout_s", "max_wait_s"):
-            _require_finite(name, getattr(self, name), exclusive=True)
-        prices = ("usd_per_million_prompt_tokens", "usd_per_million_completion_tokens")
-        for name in ("temperature", "first_wait_s", *prices):
-            _require_finite(name, getattr(self, name), exclusive=False)
-        if self.requests_per_minute is not None:
-            _require_finite("requests_per_minute", self.requests_per_minute, exclusive=True)
+        require(bool(self.model), f"{field_name(self, 'model')} must name the judge model; got {self.model!r}.")
+        require(
+            self.base_url.startswith(("http://", "https://")),
+            f"{field_name(self, 'base_url')} must be the endpoint's address with its version, such as "
+            f"http://127.0.0.1:8000/v1; got {self.base_url!r}.",
+        )
+        require_at_least(self, 1, "max_tokens", "max_attempts", "max_parallel")
+        require_above(self, 0, "timeout_s", "max_wait_s", "requests_per_minute")
+        require_at_least(self, 0, "temperature", "first_wait_s")
+        require_at_least(self, 0, "usd_per_million_prompt_tokens", "usd_per_million_completion_tokens")
 
     def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
         """What a reply costs."""
         prompt_usd = prompt_tokens * self.usd_per_million_prompt_tokens
         return (prompt_usd + completion_tokens * self.usd_per_million_completion_tokens) / 1e6
-
-
-def _require_finite(name: str, value: float, *, exclusive: bool) -> None:
-    if not math.isfinite(value) or value < 0 or (exclusive and value == 0):
-        raise ConfigError(f"{name} must be finite and {'above' if exclusive else 'at least'} 0, got {value}.")

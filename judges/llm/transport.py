@@ -14,6 +14,7 @@ import openai
 from judges.llm.config import EndpointConfig
 from judges.llm.failures import EndpointError, PermanentError, TransientError, error_of_status, one_line
 from vlm_envs.errors import ConfigError
+from vlm_envs.ranges import field_name
 
 MAX_BODY_BYTES = 4 * 2**20
 """A longer body is no reply of a judge."""
@@ -52,7 +53,7 @@ class Endpoint:
         Raises:
             ConfigError: the environment has no key.
         """
-        self._api_key = _api_key(config.api_key_variable)
+        self._api_key = _api_key(config)
         self._timeout_s = config.timeout_s
         self._loop = _LoopThread()
         self._client = openai.AsyncOpenAI(
@@ -159,14 +160,15 @@ class _LoopThread:
             loop.call_soon_threadsafe(loop.stop)
 
 
-def _api_key(variable: str) -> str:
+def _api_key(config: EndpointConfig) -> str:
+    variable = config.api_key_variable
     if not variable:
         return "none"
     key = os.environ.get(variable, "").strip()
     if not key:
         raise ConfigError(
             f"The judge's key is expected in the environment variable {variable}, which is not set. Set it, or use "
-            "an empty api_key_variable for an endpoint without keys."
+            f"{field_name(config, 'api_key_variable')} '' for an endpoint without keys."
         )
     return key
 

@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from training.report.axes import (
     SMOOTH_FROM_NUM_POINTS,
     iteration_ticks,
@@ -32,6 +29,9 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None
         path: The PNG file to write.
         title: Stands above the panels.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # half a second, for which a wrong path must not wait
+    from matplotlib.figure import Figure
+
     # No pyplot: its current figure is global state, which a trainer may use at the same time
     placed = [
         (f"{group.title} · {panel.title}", panel, shared_x_range(groups, group))

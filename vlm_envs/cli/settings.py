@@ -24,11 +24,12 @@ def add_set_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
+def parse_settings(texts: Iterable[str], *, option: str = "--set") -> dict[str, Any]:
     """Returns settings as arguments of a world.
 
     Args:
         texts: Each `NAME=VALUE`; a value is a Python literal, or a string where it is none.
+        option: What they were given by, for the message.
 
     Returns:
         Value by name; the last one counts.
@@ -36,13 +37,13 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
     Raises:
         ConfigError: If a text has no name or no equals sign.
     """
-    return dict(_parse_setting(text) for text in texts)
+    return dict(_parse_setting(text, option) for text in texts)
 
 
-def _parse_setting(text: str) -> tuple[str, Any]:
+def _parse_setting(text: str, option: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise ConfigError(f"--set takes NAME=VALUE, such as num_boxes=2; got {text!r}.")
+        raise ConfigError(f"{option} takes NAME=VALUE, such as num_boxes=2; got {text!r}.")
     try:
         return name, _WORDS[value.lower()] if value.lower() in _WORDS else ast.literal_eval(value)
     except (ValueError, SyntaxError):

@@ -15,6 +15,7 @@ from tests.unit.models import BiasedHead, load, with_ending
 from training.batch import make_batch
 from training.policy import token_logprobs
 from vlm_envs import make
+from vlm_envs.errors import ConfigError
 
 MAX_NEW_TOKENS = 7
 
@@ -173,5 +174,6 @@ def test_temperature_zero_takes_the_most_likely(tiny):
     ids=str,
 )
 def test_settings_out_of_range_are_refused(wrong):
-    with pytest.raises(ValueError, match="Expected temperature"):
+    (field,) = wrong
+    with pytest.raises(ConfigError, match=f"{field} must be .*; got"):
         SamplingConfig(**wrong)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.unit.models import load
-from training import checkpoint
+from training import checkpoint, checkpoint_files
 from training.checkpoint import (
     generator_state,
     load_checkpoint_state,
@@ -66,10 +66,10 @@ def test_a_kill_between_the_two_renames_loses_nothing(saved, tiny, monkeypatch):
             raise KeyboardInterrupt
         replace(source, target)
 
-    monkeypatch.setattr(checkpoint.os, "replace", killed_at_the_second)
+    monkeypatch.setattr(checkpoint_files.os, "replace", killed_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(saved, {"number": 2}, *tiny)
-    monkeypatch.setattr(checkpoint.os, "replace", replace)
+    monkeypatch.setattr(checkpoint_files.os, "replace", replace)
     assert not saved.exists(), "the moment this test is about"
     assert load_checkpoint_state(saved) == {"number": 1}
     assert (saved / "model" / "config.json").is_file()

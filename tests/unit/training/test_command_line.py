@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,29 +129,3 @@ def test_any_world_can_be_trained_by_its_id(monkeypatch):
 def test_the_last_value_of_an_option_counts():
     assert option_value(words("--name a --seed 1 --name=b"), "--name") == "b"
     assert option_value(words("--seed 1"), "--name") is None
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("frozenlake_tny", "Did you mean 'frozenlake_tiny'?"),
-        ("frozenlake_tiny --worlds.0.env-id VLM/Sokobn-v0", "Did you mean 'VLM/Sokoban-v0'?"),
-        ("frozenlake_tiny --num-groups 0", "at least 1"),
-        ("frozenlake_tiny --num-itertions 3", "--num-iterations"),
-        ("curate --num-sampels 3", "--num-samples"),
-        ("--recipe missing.py", "no such file"),
-    ],
-)
-def test_a_mistake_is_told_before_anything_slow_is_imported(given, said):
-    code = (
-        "import sys\nfrom training.__main__ import main\n"
-        "try:\n    status = main(sys.argv[1:])\nexcept SystemExit as stopped:\n    status = stopped.code\n"
-        "assert status == 2, status\n"
-        "slow = {'torch', 'transformers', 'openai', 'scipy', 'matplotlib', 'tensorboard'} & set(sys.modules)\n"
-        "assert not slow, slow\n"
-    )
-    told = subprocess.run(
-        [sys.executable, "-c", code, *words(given)], cwd=CHECKOUT, capture_output=True, text=True, timeout=60
-    )
-    assert told.returncode == 0, told.stderr
-    assert said in told.stderr

@@ -160,6 +160,20 @@ def test_refused_with_the_options_that_mend_it(name, changes, said):
     assert name in {row.name for row in TABLE}
 
 
+def test_all_that_is_wrong_is_told_at_once():
+    with pytest.raises(ConfigError) as caught:
+        run_config(
+            advantage=grpo(sibling_baseline=True, gamma_turn=0.5),
+            ppo=PPOConfig(num_minibatches=1, critic_warmup_iterations=1),
+        )
+    for remedy in (
+        "--ppo.critic-warmup-iterations 0",
+        "--advantage.no-sibling-baseline",
+        "--advantage.gamma-turn 0.95",
+    ):
+        assert remedy in str(caught.value)
+
+
 def test_every_row_has_its_case():
     assert {row.name for row in TABLE} == {name for name, _, _ in REFUSED}
     assert len({row.name for row in TABLE}) == len(TABLE)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agents.hf.agent import load_checkpoint
-from training.checkpoint import PROVENANCE
+from training.checkpoint_files import PROVENANCE
 from training.recipes import RECIPES
 
 ROOT = Path(__file__).parents[3]

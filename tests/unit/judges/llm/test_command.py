@@ -32,6 +32,41 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
     assert "12 questions (12 cached, 0 outages), 0 requests" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--max-attempts", "0"], "judges: --max-attempts must be at least 1; got 0.\n"),
+        (["--prompt-price", "-1"], "judges: --prompt-price must be at least 0; got -1.0.\n"),
+        (["--timeout-s", "nan"], "judges: --timeout-s must be above 0; got nan.\n"),
+        (
+            ["--base-url", "localhost"],
+            "judges: --base-url must be the endpoint's address with its version, such as http",
+        ),
+        (["--seed", "-1"], "judges: --seed must be at least 0; got -1.\n"),
+        (
+            ["--api-key-variable", "NO_SUCH_KEY"],
+            "judges: The judge's key is expected in the environment variable NO_SUCH_KEY, which is not set. "
+            "Set it, or use --api-key-variable '' for an endpoint without keys.",
+        ),
+        (["--num-states", "0"], "judges: --num-states must be at least 2; got 0.\n"),
+        (["--threshold", "2"], "judges: --threshold must be above 0 and at most 1; got 2.0.\n"),
+    ],
+)
+def test_options_out_of_range_are_named_as_they_were_typed(option, said, capsys):
+    command = [
+        "calibrate",
+        "VLM/FrozenLake-v0",
+        "--judge",
+        "llm",
+        "--model",
+        "m",
+        "--base-url",
+        "http://127.0.0.1:1/v1",
+    ]
+    assert main([*command, *option]) == 2
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_outages_are_reported_beside_the_verdicts_there_are(endpoint, capsys):
     said = iter(["no verdict", "no verdict"])  # The first question is asked twice; every other one has its answer.
     endpoint.answer = lambda messages: next(said, YES)

@@ -1,0 +1,37 @@
+"""Which directories hold a model that can be spoken to; found out without loading it, or what loads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+FAMILIES = ("qwen2_5_vl", "qwen3_vl")
+"""Model types whose chat format, image processor and positions we speak."""
+
+
+def require_checkpoint(directory: str | Path) -> Path:
+    """Returns a checkpoint's directory, if one is there and of a model that we can speak to.
+
+    Args:
+        directory: Local directory with model, tokenizer and image processor, as `save_pretrained` writes it.
+
+    Raises:
+        FileNotFoundError: If there is no checkpoint there.
+        ValueError: If it is not of the Qwen-VL family.
+    """
+    path = Path(directory)
+    if not (path / "config.json").is_file():
+        raise FileNotFoundError(
+            f"No checkpoint at {path}: expected a directory with config.json, weights, tokenizer and "
+            "preprocessor_config.json, as `save_pretrained` writes it."
+        )
+    try:
+        model_type = json.loads((path / "config.json").read_text(encoding="utf-8")).get("model_type")
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{path / 'config.json'} is not a model configuration: {error}") from error
+    if model_type not in FAMILIES:
+        raise ValueError(
+            f"Expected a checkpoint of model_type {' or '.join(FAMILIES)} at {path}; got {model_type!r}. The model "
+            "of a run is in its directory latest/model."
+        )
+    return path

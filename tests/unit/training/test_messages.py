@@ -1,0 +1,192 @@
+"""What a user reads who made a mistake: the option as typed, what came and what would do, before anything slow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from judges.llm.config import EndpointConfig
+from tests.unit.training.batches import run_config
+from tests.unit.training.test_start import UNPLANNED
+from training.command_line import Recipe, configured
+from training.config import AdvantageConfig, PPOConfig, RunConfig
+from training.curate_config import CurateConfig
+from training.options import option_names
+from training.recipes import RECIPES
+from vlm_envs.errors import ConfigError
+from vlm_envs.ranges import fields_named
+
+CHECKOUT = Path(__file__).parents[3]
+LAKE = "frozenlake_tiny"
+
+MISTAKES = {
+    "frozenlake_tny": "Did you mean 'frozenlake_tiny'?",
+    f"{LAKE} --worlds.0.env-id VLM/Sokobn-v0": "Did you mean 'VLM/Sokoban-v0'?",
+    f"{LAKE} --num-groups 0": "--num-groups must be at least 1; got 0.",
+    f"{LAKE} --num-itertions 3": (
+        "error: python -m training frozenlake_tiny has no option --num-itertions. Did you mean '--num-iterations'? All "
+        "of them: python -m training frozenlake_tiny --help"
+    ),
+    f"{LAKE} --clip-low 0.1": "has no option --clip-low. Did you mean --ppo.clip-low?",
+    f"{LAKE} --learning-rate 1": "Did you mean --ppo.learning-rate or --cold-start.learning-rate?",
+    f"{LAKE} --max-turns 4": "An argument of a world is --worlds.0.kwargs.max-turns.",
+    f"{LAKE} --worlds VLM/Sokoban-v0": (
+        "error: --worlds is no option. Worlds are chosen by their place in the mix, --worlds.0.env-id VLM/Sokoban-v0 "
+        "(--worlds.1.env-id adds another); one world alone is trained by python -m training VLM/Sokoban-v0."
+    ),
+    f"{LAKE} --worlds": "--worlds.0.env-id ID",
+    f"{LAKE} VLM/Sokoban-v0": "--worlds.0.env-id VLM/Sokoban-v0",
+    f"{LAKE} --num-iterations 3 4": "error: '4' belongs to no option of python -m training frozenlake_tiny.",
+    f"{LAKE} --worlds.0.weight -1": "error: --worlds.0.weight must be above 0; got -1.0.",
+    f"{LAKE} --judge.endpoint.max-attempts 0 --judge.endpoint.model a --judge.endpoint.base-url http://a": (
+        "--judge.endpoint.max-attempts must be at least 1; got 0."
+    ),
+    f"{LAKE} --judge.method direct": "with --judge.endpoint.model NAME and",
+    "curate --num-sampels 3": "has no option --num-sampels. Did you mean '--num-samples'?",
+    "curate --sampling.top-p 0": "--sampling.top-p must be above 0 and at most 1; got 0.0.",
+    "curate --settings x": "--settings takes NAME=VALUE",
+    "--recipe missing.py": "no such file",
+    f"{LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
+    f"{LAKE} --worlds.0.kwargs.size 300": "at most 4096 a side",
+    f"cold_start {LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
+    "curate --settings side_px=-1 prompt_format=points": "side_px",
+    "unplanned:Own/Unplanned-v0": "has no planner",
+    f"{LAKE} --model no/such/model": "No checkpoint at no/such/model",
+    f"{LAKE} --model None --cold-start.start-from no/such/model": "No checkpoint at no/such/model",
+    f"{LAKE} --resume --name never_started": "No run at",
+    "report no/such/run": "no/such/run does not exist",
+}
+"""Command lines that none of it takes torch to refuse, and a part of what is said."""
+
+RUN_THEM = """
+import contextlib, io, json, sys, types
+from training.__main__ import main
+
+SLOW = {"torch", "transformers", "openai", "scipy", "matplotlib", "tensorboard"}
+
+
+def outcome(given):
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        try:
+            status = main(given.split())
+        except SystemExit as stopped:
+            status = stopped.code
+    return {"status": status, "said": said.getvalue(), "slow": sorted(SLOW & set(sys.modules))}
+
+
+found = {given: outcome(given) for given in json.loads(sys.argv[1])}
+sys.modules["torch"] = types.SimpleNamespace(
+    __version__="2.0", cuda=types.SimpleNamespace(is_available=lambda: False), empty=lambda *_, **__: None
+)
+found["cuda"] = outcome("frozenlake_tiny --device cuda")
+json.dump(found, sys.__stdout__)
+"""
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What each command line came to, all in one process that starts without anything imported."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "unplanned.py").write_text(UNPLANNED)
+    path = os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "examples", folder)))
+    command = [sys.executable, "-c", RUN_THEM, json.dumps(list(MISTAKES))]
+    told = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120
+    )
+    assert told.returncode == 0, told.stderr
+    assert [each.name for each in folder.iterdir() if each.name != "__pycache__"] == ["unplanned.py"], "no run is left"
+    found: dict[str, dict[str, Any]] = json.loads(told.stdout)
+    return found
+
+
+def without_frame(said: str) -> str:
+    """Returns a message of the parser's without the box around it, in one line."""
+    return " ".join(word for word in said.split() if set(word) - set("│╭╮╰╯─"))
+
+
+@pytest.mark.parametrize("given", MISTAKES)
+def test_a_mistake_is_told_before_anything_slow_is_imported(given, outcomes):
+    outcome = outcomes[given]
+    assert MISTAKES[given] in without_frame(outcome["said"])
+    assert "in python" not in outcome["said"], "the program has its whole name, wherever it is named"
+    assert (outcome["status"], outcome["slow"]) == (2, [])
+
+
+def test_a_missing_gpu_is_told_before_transformers_is_imported(outcomes):
+    outcome = outcomes["cuda"]
+    assert outcome["said"].startswith("error: --device cuda: torch 2.0 sees no CUDA GPU here. Use --device cpu")
+    assert (outcome["status"], outcome["slow"]) == (2, ["torch"])
+
+
+def numbers_of(kind: type) -> list[tuple[type, str, str]]:
+    """Returns every number a command line takes: the configuration it is in, its field and its option."""
+    return [
+        (part, field, option)
+        for part, options in option_names(kind).items()
+        for field, option in options.items()
+        if {int, float} & {(hint := get_type_hints(part)[field]), *get_args(hint)}
+    ]
+
+
+ENDPOINT = EndpointConfig(model="m", base_url="http://m")
+PARTS: dict[type, Any] = {RunConfig: run_config(), EndpointConfig: ENDPOINT, CurateConfig: CurateConfig()}
+
+
+@pytest.mark.parametrize("kind", [RunConfig, CurateConfig])
+def test_every_number_has_a_range_and_is_called_by_its_option(kind):
+    """The threshold of a curation is a reward, and rewards may be negative."""
+    numbers = [each for each in numbers_of(kind) if each[2] != "--threshold"]
+    assert len(numbers) > 5
+    for part, field, option in numbers:
+        with fields_named(option_names(kind)), pytest.raises(ConfigError) as caught:
+            replace(PARTS[part] if part in PARTS else part(), **{field: -7})
+        assert str(caught.value).startswith(f"{option} must be "), option
+        assert str(caught.value).endswith("; got -7.")
+
+
+def test_a_number_is_called_by_its_field_in_python():
+    with pytest.raises(ConfigError, match=r"^max_attempts must be at least 1; got 0\.$"):
+        replace(ENDPOINT, max_attempts=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"num_groups": 3, "group_size": 2},
+            "The 6 rows of an iteration, --num-groups 3 times --group-size 2, do not divide evenly into "
+            "--ppo.num-minibatches 4 and are fewer than --ppo.critic-num-minibatches 16. Use --ppo.num-minibatches 1, "
+            "2, 3 or 6 and --ppo.critic-num-minibatches 1 to 6; or --num-groups 8.",
+        ),
+        (
+            {"num_groups": 2, "group_size": 2},
+            "The 4 rows of an iteration, --num-groups 2 times --group-size 2, are fewer than "
+            "--ppo.critic-num-minibatches 16. Use --ppo.critic-num-minibatches 1 to 4; or --num-groups 8.",
+        ),
+        (
+            {"num_groups": 3, "group_size": 3, "advantage": AdvantageConfig(estimator="grpo")},
+            "The 9 rows of an iteration, --num-groups 3 times --group-size 3, do not divide evenly into "
+            "--ppo.num-minibatches 4. Use --ppo.num-minibatches 1, 3 or 9; or --num-groups 4.",
+        ),
+    ],
+)
+def test_groups_that_do_not_fit_are_told_with_all_that_would(changes, said):
+    with pytest.raises(ConfigError) as caught:
+        run_config(**changes, ppo=PPOConfig(num_minibatches=4, critic_num_minibatches=16))
+    assert str(caught.value) == said
+
+
+def test_the_options_of_a_judge_s_endpoint_may_stand_anywhere():
+    given = "--judge.endpoint.model=a --judge.method direct --judge.endpoint.base-url http://a --num-iterations 3"
+    for words in (given.split(), ["judge.endpoint:endpoint-config", *given.split()]):
+        config = configured(Recipe(name=LAKE, make=RECIPES[LAKE]), words)
+        assert config.judge.endpoint == EndpointConfig(model="a", base_url="http://a")
+        assert (config.judge.method, config.num_iterations) == ("direct", 3)
