@@ -252,7 +252,7 @@ def test_mistakes_on_the_command_line_are_explained(words, said, tmp_path, capsy
 def test_settings_that_cannot_work_are_explained(capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["frozenlake_tiny", "--num-groups", "0"])
-    assert "--num-groups and --group-size must be at least 1." in capsys.readouterr().err
+    assert "--num-groups must be at least 1; got 0." in capsys.readouterr().err
 
 
 def test_help_lists_recipes_and_commands(capsys):
