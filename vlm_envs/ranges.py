@@ -80,4 +80,5 @@ def _require(config: object, fields: tuple[str, ...], allowed: str, is_allowed: 
     for field in fields:
         value = getattr(config, field)
         if value is not None and not is_allowed(value):
-            raise ConfigError(f"{field_name(config, field)} must be {allowed}; got {value}.")
+            finite = " and finite" if value == math.inf else ""
+            raise ConfigError(f"{field_name(config, field)} must be {allowed}{finite}; got {value}.")

@@ -152,6 +152,11 @@ def test_every_number_has_a_range_and_is_called_by_its_option(kind):
         assert str(caught.value).endswith("; got -7.")
 
 
+def test_what_is_infinite_is_told_that_it_has_to_be_finite():
+    with pytest.raises(ConfigError, match=r"^learning_rate must be above 0 and finite; got inf\.$"):
+        PPOConfig(learning_rate=float("inf"))
+
+
 def test_a_number_is_called_by_its_field_in_python():
     with pytest.raises(ConfigError, match=r"^max_attempts must be at least 1; got 0\.$"):
         replace(ENDPOINT, max_attempts=0)
