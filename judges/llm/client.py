@@ -5,13 +5,15 @@ question ── cache ──> limits ── endpoint ──> reply ── read �
                         └─ wait ───┘ (transient)       └─ ask once more (unreadable) ─> outage
 """
 
+from __future__ import annotations
+
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import tenacity
 
@@ -20,9 +22,11 @@ from judges.llm.config import EndpointConfig
 from judges.llm.failures import EndpointError, Outage, TransientError
 from judges.llm.pacing import Backoff, Clock, InterruptibleClock, RateLimiter
 from judges.llm.templates import Message
-from judges.llm.transport import Endpoint, Reply
 from judges.llm.usage import Usage, UsageMeter
 from judges.llm.verdict import UnreadableReplyError
+
+if TYPE_CHECKING:
+    from judges.llm.transport import Reply
 
 _LOG = logging.getLogger(__name__)
 _MAX_QUOTED_CHARS = 2_000
@@ -44,6 +48,8 @@ class ChatClient:
         Raises:
             ConfigError: the key is not set, or the cache folder cannot be used.
         """
+        from judges.llm.transport import Endpoint  # the official client takes seconds to import: only who asks waits
+
         self.config = config
         self._stopping = threading.Event()
         self._clock = clock or InterruptibleClock(self._stopping)

@@ -39,10 +39,15 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None
         for panel in group.panels
     ]
     num_rows = max(1, -(-len(placed) // _NUM_COLUMNS))
-    figure = Figure(figsize=(11.0, 0.6 + 2.1 * num_rows), facecolor="white", layout="constrained")
+    width, height = 11.0, 0.6 + 2.1 * num_rows  # inches
+    figure = Figure(figsize=(width, height), facecolor="white")
     FigureCanvasAgg(figure)
-    figure.suptitle(_plain(title), fontsize=13, color=_INK, x=0.01, ha="left")
-    grid = figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False)
+    figure.suptitle(_plain(title), fontsize=13, color=_INK, x=0.01, y=1 - 0.15 / height, ha="left", va="top")
+    # Margins in inches and not matplotlib's solved layout, which takes as long as all the drawing
+    margins = {"left": 0.6 / width, "right": 1 - 0.15 / width, "bottom": 0.45 / height, "top": 1 - 0.8 / height}
+    grid = figure.subplots(
+        num_rows, _NUM_COLUMNS, squeeze=False, gridspec_kw=margins | {"wspace": 0.24, "hspace": 0.55}
+    )
     for index, axes in enumerate(grid.flat):
         if index < len(placed):
             _draw(axes, *placed[index])

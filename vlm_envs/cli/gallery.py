@@ -6,6 +6,7 @@ import argparse
 import html
 import math
 import sys
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,9 +176,8 @@ def _shortened(line: str, font: Any, *, whole: bool) -> str:
     """Returns a line that fits into a row, with an ellipsis where something is left out."""
     if whole and font.getlength(line) <= ROW_WIDTH_PX:
         return line
-    while line and font.getlength(f"{line} …") > ROW_WIDTH_PX:
-        line = line[:-1]
-    return f"{line} …"
+    num_fitting = bisect_right(range(1, len(line) + 1), ROW_WIDTH_PX, key=lambda n: font.getlength(f"{line[:n]} …"))
+    return f"{line[:num_fitting]} …"
 
 
 def _write(canvas: Image.Image, lines: Sequence[str], top: int) -> None:

@@ -215,7 +215,7 @@ def test_bfloat16_weights_learn_what_float32_ones_do(played):
     moved = {}
     for dtype in (torch.float32, torch.bfloat16):
         learner = learner_of(
-            model.to(dtype), encoder, num_epochs=10, critic_num_epochs=10, learning_rate=1e-5, critic_learning_rate=1e-5
+            model.to(dtype), encoder, num_epochs=3, critic_num_epochs=3, learning_rate=3e-5, critic_learning_rate=3e-5
         )
         updated(learner, batch)
         for part in ("policy", "critic"):
