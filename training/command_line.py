@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -232,17 +232,21 @@ def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) 
     for number, change in sorted(changes.items()):
         if number < len(worlds):
             old = worlds[number]
-            with fields_named({WorldSpec: {"weight": f"--worlds.{number}.weight"}}):
-                new = replace(old, **(change | {"kwargs": {**old.kwargs, **change["kwargs"]}}))
+            new = _spec(number, vars(old) | change | {"kwargs": {**old.kwargs, **change["kwargs"]}})
             worlds = (*worlds[:number], new, *worlds[number + 1 :])
         elif number == len(worlds) and "env_id" in change:
-            worlds = (*worlds, WorldSpec(**change))
+            worlds = (*worlds, _spec(number, change))
         else:
             raise ConfigError(
                 f"--worlds.{number}: the mix has {len(worlds)} world{'s' * (len(worlds) != 1)}, counted from 0. "
                 f"--worlds.{len(worlds)}.env-id ID adds one."
             )
     return worlds
+
+
+def _spec(number: int, settings: dict[str, Any]) -> WorldSpec:
+    with fields_named({WorldSpec: {each.name: f"--worlds.{number}.{each.name}" for each in fields(WorldSpec)}}):
+        return WorldSpec(**settings)
 
 
 def option_value(words: Sequence[str], option: str) -> str | None:

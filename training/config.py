@@ -15,10 +15,10 @@ from training.inert import refuse_inert
 from training.judge_config import JudgeConfig
 from training.rows import require_rows_that_fit
 from training.shares import require_room_for_partners
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError, require, require_choice
 from vlm_envs.ranges import field_name, require_above, require_at_least, require_between
 from vlm_envs.registration import make, registered_name
-from vlm_envs.vector import VectorWorld, world_vector
+from vlm_envs.vector import WORKER_KINDS, VectorWorld, world_vector
 
 if TYPE_CHECKING:
     from training.losses import KlEstimator  # torch, which an error in the options must not wait for
@@ -50,6 +50,7 @@ class WorldSpec:
     def __post_init__(self) -> None:
         registered_name(self.env_id)
         require_above(self, 0, "weight")
+        require_choice(field_name(self, "workers"), self.workers, WORKER_KINDS)
         require("split" not in self.kwargs, "Leave `split` out of a WorldSpec's kwargs; the trainer sets it.")
 
     @property

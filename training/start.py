@@ -92,6 +92,20 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     return config
 
 
+def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
+    """Returns what `facts_of` does; what a world does not take may be the recipe's, so all it was given is told."""
+    try:
+        return facts_of(spec)
+    except ConfigError as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in spec.kwargs.items())
+        if not given:
+            raise
+        raise ConfigError(
+            f"{error}\n--worlds.{number} is {spec.env_id} with {given}. Change what it does not take, the recipe's own "
+            f"included, with --worlds.{number}.kwargs.NAME VALUE."
+        ) from error
+
+
 def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """Returns a configuration with which a run can start, after trying what it needs.
 
@@ -109,7 +123,7 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """
     check_device(config.device)
     _check_judges(config.judge)
-    facts = [facts_of(spec) for spec in config.worlds]
+    facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
     config, told = without_judges(config)
     if imitates:
         _require_teacher(config, facts)

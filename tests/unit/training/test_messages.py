@@ -55,6 +55,10 @@ MISTAKES = {
     "--recipe missing.py": "no such file",
     f"{LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
     f"{LAKE} --worlds.0.kwargs.size 300": "at most 4096 a side",
+    f"{LAKE} --worlds.0.env-id VLM/ZoomQA-v0 --judge.grounding-weight 0 --judge.worldmodeling-weight 0": (
+        "Change what it does not take, the recipe's own included, with --worlds.0.kwargs.NAME VALUE."
+    ),
+    f"{LAKE} --worlds.0.workers quick": "--worlds.0.workers must be one of 'serial', 'thread', 'process'; got 'quick'.",
     f"cold_start {LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
     "curate --settings side_px=-1 prompt_format=points": "side_px",
     "unplanned:Own/Unplanned-v0": "has no planner",
