@@ -63,7 +63,8 @@ def policy_loss(
             f"{clip_high}. They are distances from a ratio of 1, e.g. 0.2."
         )
     log_ratio_BT = _masked(logprobs_BT.float() - old_logprobs_BT.float().detach(), mask_BT)
-    ratio_BT = log_ratio_BT.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
+    bounded_BT = log_ratio_BT.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+    ratio_BT = bounded_BT.exp()
     advantages_BT = advantages_BT.float().detach()
     gain_BT = ratio_BT * advantages_BT
     clipped_gain_BT = ratio_BT.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages_BT
@@ -75,7 +76,7 @@ def policy_loss(
     with torch.no_grad():
         metrics = {
             "clip_fraction": _masked_mean((clipped_gain_BT < gain_BT).float(), mask_BT),
-            "approx_kl": _masked_mean(ratio_BT - 1.0 - log_ratio_BT, mask_BT),
+            "approx_kl": _masked_mean(torch.expm1(bounded_BT) - log_ratio_BT, mask_BT),
             "ratio_mean": _masked_mean(ratio_BT, mask_BT),
         }
     return aggregate(loss_BT, mask_BT, aggregation=aggregation, normalizer=normalizer), metrics

@@ -130,6 +130,23 @@ class _CopiesData(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+def moved(model: torch.nn.Module) -> Any:
+    """Returns a model after moving it to the second device, inside the block of `second_device`.
+
+    `Module.to` keeps a weight that two modules share (input and output embeddings) one tensor between CPU and CUDA; to
+    tensors of another class it gives either module one of its own, each with a part of the gradient.
+    """
+    places: dict[torch.Tensor, list[tuple[torch.nn.Module, str]]] = {}
+    for module in model.modules():
+        for name, weight in module.named_parameters(recurse=False):
+            places.setdefault(weight, []).append((module, name))
+    model.to(DEVICE)
+    for (first, first_name), *others in places.values():
+        for module, name in others:
+            setattr(module, name, getattr(first, first_name))
+    return model
+
+
 @contextmanager
 def second_device() -> Iterator[torch.device]:
     """Yields a device that tensors and models can be moved to and computed on within the block."""

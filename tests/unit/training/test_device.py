@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from tests.unit.second_device import DeviceTensor, second_device
+from tests.unit.second_device import DeviceTensor, moved, second_device
 from tests.unit.training.batches import WORLD, played_batch, run_config
 from training.config import AdvantageConfig, ColdStartConfig, Estimator, PPOConfig
 from training.estimate import estimate, turn_end_targets
@@ -56,15 +56,16 @@ def test_an_update_is_the_same_on_another_device(tiny, estimator):
     batch = played_batch(model, encoder, num_rows=4)
     ppo = OTHERWISE if estimator == "turn_gae" else {}
     expected = updated_twice(learner_of(copy.deepcopy(model), encoder, estimator, **ppo), batch)
-    with second_device() as device:
-        learner = learner_of(copy.deepcopy(model).to(device), encoder, estimator, **ppo)
+    with second_device():
+        learner = learner_of(moved(copy.deepcopy(model)), encoder, estimator, **ppo)
         metrics = updated_twice(learner, batch)
         assert all(isinstance(parameter, DeviceTensor) for parameter in learner.policy.parameters())
     assert metrics.keys() == expected.keys()
     for name, value in metrics.items():
         assert math.isfinite(value), name
-        # Adam divides rounding errors of tiny gradients by as tiny ones, so the second update starts from other weights
-        assert value == pytest.approx(expected[name], rel=3e-2, abs=1e-5), name
+        # Both compute on the same CPU, but for attention, whose fused kernel the second device does not have: what
+        # differs is the order in which float32 numbers are added
+        assert value == pytest.approx(expected[name], rel=1e-4, abs=1e-6), name
 
 
 def test_the_second_device_refuses_tensors_of_the_first():
@@ -82,10 +83,10 @@ def test_rollouts_are_the_same_on_another_device(tiny, monkeypatch):
     model, encoder = tiny
     batch = played_batch(copy.deepcopy(model), encoder, num_rows=2)
     make = torch.Generator
-    with second_device() as device:
+    with second_device():
         # torch makes generators for devices of its own only; the numbers of this one are the CPU's
         monkeypatch.setattr(torch, "Generator", lambda device=None: make())
-        there = played_batch(model.to(device), encoder, num_rows=2)
+        there = played_batch(moved(model), encoder, num_rows=2)
     assert torch.equal(there.input_ids_BT, batch.input_ids_BT)
     assert torch.allclose(there.sampler_logprobs_BT, batch.sampler_logprobs_BT, atol=1e-4)
 
@@ -94,8 +95,8 @@ def test_a_cold_start_is_the_same_on_another_device(tiny):
     model, encoder = tiny
     losses: list[list[float]] = []
     lesson = ColdStartConfig(num_steps=2, num_first_turn_steps=1, batch_size=2, warmup_steps=1)
-    with second_device() as device:
-        for each in (copy.deepcopy(model), model.to(device)):
+    with second_device():
+        for each in (copy.deepcopy(model), moved(model)):
             losses.append([])
             cold_start(each, encoder, (WORLD,), lesson, on_step=lambda _, shown: losses[-1].append(shown["loss"]))
-    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)

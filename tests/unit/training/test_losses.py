@@ -320,3 +320,11 @@ def test_masks_are_bool_and_two_dimensional() -> None:
         aggregate(RATIOS, MASK.float(), aggregation="token_mean")
     with pytest.raises(ValueError, match=r"mask_BT: expected shape \(B, T\), got \(7,\)"):
         aggregate(RATIOS[0], MASK[0], aggregation="token_mean")
+
+
+def test_the_kl_of_a_small_update_is_not_lost_to_rounding() -> None:
+    # At a ratio of e^0.0001 the k3 estimate is 0.0001^2 / 2; exp() - 1 alone is off by up to 6e-8 in float32.
+    log_ratio_BT = torch.tensor([[1e-4, -1e-4, 3e-4]])
+    mask_BT, zeros_BT = torch.ones(1, 3, dtype=torch.bool), torch.zeros(1, 3)
+    _, metrics = policy_loss(log_ratio_BT, zeros_BT, zeros_BT, mask_BT, clip_low=0.2, clip_high=0.2)
+    assert metrics["approx_kl"].item() == pytest.approx((1e-8 + 1e-8 + 9e-8) / 2 / 3, rel=2e-3)
