@@ -11,6 +11,9 @@ from torch import Tensor
 
 from training.errors import NonFiniteGradientError
 
+FUSED_ON = ("cuda",)
+"""Kinds of device on which one kernel takes a whole step of AdamW, without memory of its own that could be lacking."""
+
 
 class Optimizer:
     """AdamW over a model's weights, or over float32 copies of them (*masters*) where they have fewer bits.
@@ -18,6 +21,11 @@ class Optimizer:
     bfloat16 keeps 8 bits of a weight: at a learning rate of 1e-6 nearly every step is smaller than the gap to the next
     number and is rounded away. So gradients are added up and steps are taken in float32, and the weights are the
     masters, rounded. The masters are part of the state: rounded weights do not say where they came from.
+
+    A step is taken whole or, whatever fails in it, not at all. Gradients are clipped, and AdamW's state is made, before
+    any weight changes. From then on masters can be left half changed, for nothing reads them again; the weights are
+    rounded to in place; and a fused kernel (`FUSED_ON`) cannot stop halfway. Only float32 weights elsewhere, which
+    AdamW changes in one operation after another, are copied for as long as a step takes.
 
     Args:
         model: What learns, in place.
@@ -46,7 +54,10 @@ class Optimizer:
             weight if master is None else master for weight, master in zip(self._weights, self._masters, strict=True)
         ]
         self._stepped = stepped
-        self._adamw = torch.optim.AdamW(stepped, lr=learning_rate, betas=(0.9, 0.95), weight_decay=weight_decay)
+        self._is_fused = all(weight.device.type in FUSED_ON for weight in stepped)
+        self._adamw = torch.optim.AdamW(
+            stepped, lr=learning_rate, betas=(0.9, 0.95), weight_decay=weight_decay, fused=self._is_fused
+        )
         self._max_grad_norm, self._max_nonfinite_steps, self._what = max_grad_norm, max_nonfinite_steps, what
         self.num_nonfinite_in_a_row = 0
 
@@ -70,7 +81,7 @@ class Optimizer:
             weight.grad = None
 
     def step(self) -> tuple[float, bool]:
-        """Clips the gradient and takes a step, unless it is not finite.
+        """Clips the gradient and takes a step, unless it is not finite; what fails leaves the weights as they were.
 
         Returns:
             (gradient norm before clipping, whether the step was taken).
@@ -83,8 +94,14 @@ class Optimizer:
             self._leave_out(norm)
             return norm, False
         self.num_nonfinite_in_a_row = 0
-        self._adamw.step()
-        self._round()
+        before = [(weight, weight.detach().clone()) for weight in self._stepped_in_parts()]
+        try:
+            self._adamw.step()
+            self._round()
+        except BaseException:
+            for weight, value in before:
+                weight.data.copy_(value)
+            raise
         return norm, True
 
     def set_learning_rate(self, learning_rate: float) -> None:
@@ -115,7 +132,8 @@ class Optimizer:
         for master, value in zip(self._masters, saved, strict=True):
             if master is not None:
                 master.data.copy_(value)
-        self._adamw.load_state_dict(state["adamw"])
+        groups = [{**group, "fused": self._is_fused} for group in state["adamw"]["param_groups"]]
+        self._adamw.load_state_dict({**state["adamw"], "param_groups": groups})
         self.num_nonfinite_in_a_row = state["num_nonfinite_in_a_row"]
         self._round()
 
@@ -123,6 +141,12 @@ class Optimizer:
         for weight, master in zip(self._weights, self._masters, strict=True):
             if master is not None:
                 yield weight, master
+
+    def _stepped_in_parts(self) -> list[Tensor]:
+        """Returns the weights that AdamW itself changes, in operations between which it can fail."""
+        if self._is_fused:
+            return []
+        return [weight for weight, master in zip(self._weights, self._masters, strict=True) if master is None]
 
     @torch.no_grad()
     def _round(self) -> None:

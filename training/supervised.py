@@ -12,7 +12,6 @@ from typing import Any
 
 from agents.hf.chat import ChatEncoder
 from training.batch import make_batch
-from training.checkpoint import copied
 from training.config import ColdStartConfig, WorldSpec
 from training.curate import curated_episodes, shuffled_batches
 from training.demonstrations import demonstrations, tokenized
@@ -159,23 +158,13 @@ def _imitate(
         optimizer.set_learning_rate(config.learning_rate * learning_rate_factor(step, config))
         optimizer.zero_grad()
         optimizer.backward(loss)
-        grad_norm, is_taken = _step_whole(optimizer, model)
+        grad_norm, is_taken = optimizer.step()
         shown = {"loss": float(loss.detach()), "grad_norm": grad_norm, "skipped_steps": float(not is_taken)}
         on_step(step, shown)
         if should_stop():
             break
     model.eval()
     return step + 1
-
-
-def _step_whole(optimizer: Optimizer, model: Any) -> tuple[float, bool]:
-    """Takes a step whole or, if it fails half-way, not at all; returns what `Optimizer.step` does."""
-    before = copied(model.state_dict())
-    try:
-        return optimizer.step()
-    except BaseException:
-        model.load_state_dict(before)
-        raise
 
 
 def learning_rate_factor(step: int, config: ColdStartConfig) -> float:

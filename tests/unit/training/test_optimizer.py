@@ -113,3 +113,65 @@ def test_gradients_that_are_not_finite_are_left_out_and_end_the_run_at_the_third
         step(value)
     assert torch.equal(model.weight, after)
     assert all(torch.isfinite(each).all() for each in optimizer.state_dict()["adamw"]["state"][0].values())
+
+
+class Halfway(Exception):
+    pass
+
+
+def fail_halfway(monkeypatch, optimizer):
+    """Lets AdamW change every weight and then fail, as where there is no memory for the rest of a step."""
+    whole = optimizer._adamw.step
+
+    def failing():
+        whole()
+        raise Halfway
+
+    monkeypatch.setattr(optimizer._adamw, "step", failing)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_step_that_fails_halfway_is_not_taken(dtype, monkeypatch):
+    model = layer(dtype)
+    optimizer = optimizer_of(model, learning_rate=0.1)
+    before = trained(model, range(2), optimizer)
+    fail_halfway(monkeypatch, optimizer)
+    with pytest.raises(Halfway):
+        trained(model, range(2, 3), optimizer)
+    assert torch.equal(model.weight, before)
+
+
+def copies_of(monkeypatch, model, optimizer, factor=1.0):
+    """Returns how many tensors one step copies."""
+    copied, clone = [], Tensor.clone
+    monkeypatch.setattr(Tensor, "clone", lambda self, **rest: copied.append(self) or clone(self, **rest))
+    optimizer.zero_grad()
+    optimizer.backward(factor * model.weight.sum())
+    optimizer.step()
+    monkeypatch.undo()
+    return len(copied)
+
+
+def test_weights_are_copied_only_where_a_step_could_leave_half_of_them_changed(monkeypatch):
+    model = layer()
+    assert copies_of(monkeypatch, model, optimizer_of(model)) == 1
+    assert copies_of(monkeypatch, model, optimizer_of(model), float("nan")) == 0, "no step is taken"
+    rounded = layer(torch.bfloat16)
+    assert copies_of(monkeypatch, rounded, optimizer_of(rounded)) == 0, "masters are stepped, not the weights"
+    monkeypatch.setattr("training.optimizer.FUSED_ON", ("cpu",))
+    fused = optimizer_of(model)
+    monkeypatch.undo()
+    assert copies_of(monkeypatch, model, fused) == 0, "one kernel takes the whole step"
+
+
+def test_a_fused_step_is_the_same_step_and_goes_on_from_any_other(monkeypatch):
+    straight, stopped = layer(), layer()
+    trained(straight, range(0, 5), first := optimizer_of(straight, 1e-3))
+    trained(stopped, range(0, 5), other := optimizer_of(stopped, 1e-3))
+    monkeypatch.setattr("training.optimizer.FUSED_ON", ("cpu",))
+    fused = optimizer_of(stopped, 1e-3)
+    fused.load_state_dict(copy.deepcopy(other.state_dict()))
+    assert [group["fused"] for group in fused._adamw.param_groups] == [True]
+    assert torch.allclose(trained(straight, range(5, 10), first), trained(stopped, range(5, 10), fused), atol=1e-7)
+    other.load_state_dict(copy.deepcopy(fused.state_dict()))
+    assert [group["fused"] for group in other._adamw.param_groups] == [False]
