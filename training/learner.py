@@ -36,12 +36,14 @@ class _MicroBatch:
         rows: Their places in the whole batch.
         part: The rows.
         share: Their share of the optimiser step's generated tokens (and turn ends, where V is learnt there).
+        drawn_share: Their share of those tokens that the sampler drew: not of observations that count as generated.
         normalizer: What the step's losses are divided by.
     """
 
     rows: list[int]
     part: Batch
     share: float
+    drawn_share: float
     normalizer: float
 
     def of(self, grid_BT: Tensor) -> Tensor:
@@ -269,8 +271,8 @@ class Learner:
         self.policy_optimizer.backward(loss)
         sums["policy_loss"] += float(loss.detach())
         gap_BT = (logprobs_BT.detach() - part.sampler_logprobs_BT.to(logprobs_BT.device)).abs()
-        is_drawn_BT = mask_BT & ~gap_BT.isnan()  # not so where observations count as generated
-        sums["sampler_gap"] += share * _masked_mean(torch.where(is_drawn_BT, gap_BT, 0.0), is_drawn_BT)
+        is_drawn_BT = _drawn_mask(part).to(gap_BT.device)
+        sums["sampler_gap"] += micro.drawn_share * _masked_mean(torch.where(is_drawn_BT, gap_BT, 0.0), is_drawn_BT)
         sums["entropy"] += share * _masked_mean(entropy_BT.detach(), mask_BT)
         for name, value in metrics.items():
             sums[name] += share * float(value)
@@ -294,6 +296,7 @@ class Learner:
         mask_BX = _learnt_mask(batch, with_turn_ends=with_turn_ends)[list(rows)]
         if not mask_BX.any():
             return
+        num_drawn = _drawn_mask(batch)[list(rows)].sum().clamp(min=1)
         aggregation = self.config.ppo.aggregation
         normalizer = (
             float(len(rows) * self.config.sampling.max_new_tokens)
@@ -303,7 +306,8 @@ class Learner:
         for chosen in self._by_length(batch, rows):
             part = batch.select(chosen)
             share = float(_learnt_mask(part, with_turn_ends=with_turn_ends).sum() / mask_BX.sum())
-            yield _MicroBatch(rows=chosen, part=part, share=share, normalizer=normalizer)
+            drawn_share = float(_drawn_mask(part).sum() / num_drawn)
+            yield _MicroBatch(rows=chosen, part=part, share=share, drawn_share=drawn_share, normalizer=normalizer)
 
     def _by_length(self, batch: Batch, rows: Sequence[int]) -> Iterator[list[int]]:
         lengths = batch.attention_mask_BT.sum(-1).tolist()
@@ -356,6 +360,11 @@ def _learnt_mask(batch: Batch, *, with_turn_ends: bool) -> Tensor:
     if not with_turn_ends:
         return batch.response_mask_BT
     return torch.cat([batch.response_mask_BT, batch.turn_mask_BK], dim=1)
+
+
+def _drawn_mask(batch: Batch) -> Tensor:
+    """Returns which tokens that are learnt from the sampler drew, and so has a log-probability of."""
+    return batch.response_mask_BT & ~batch.sampler_logprobs_BT.isnan()
 
 
 def turn_returns(batch: Batch) -> Tensor:

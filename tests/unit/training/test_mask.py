@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -109,6 +109,25 @@ def test_observations_have_log_probabilities_values_and_kl_and_pictures_have_non
     metrics = learner.update(batch, evaluations, advantages_BT, returns_BT, iteration=0)
     assert all(torch.isfinite(torch.tensor(value)) for value in metrics.values()), metrics
     assert metrics["skipped_steps"] == 0
+
+
+@pytest.mark.parametrize("micro_batch_size", [1, 3, 8])
+def test_the_samplers_gap_is_the_mean_over_drawn_tokens_however_rows_are_divided(tiny, micro_batch_size):
+    model, encoder = tiny
+    played = played_batch(model, encoder)
+    # Row 0 is off by 1 at each token it drew, the others by nothing: the mean is row 0's part of what was drawn
+    sampler_BT = played.sampler_logprobs_BT.clone()
+    sampler_BT[0, played.response_mask_BT[0]] += 1.0
+    num_drawn_B = played.response_mask_BT.sum(-1)
+    ppo = PPOConfig(num_minibatches=1, warmup_iterations=0, micro_batch_size=micro_batch_size)
+    learner = Learner(
+        copy.deepcopy(model), encoder.suppressed_ids(), run_config(num_groups=4, ppo=ppo, advantage=EVERYTHING)
+    )
+    batch = with_observations_as_actions(replace(played, sampler_logprobs_BT=sampler_BT), learner.suppressed_ids)
+    evaluations = learner.evaluate(batch)
+    credit = estimate(batch, evaluations, learner.config.advantage)
+    metrics = learner.update(batch, evaluations, *credit, iteration=0)
+    assert metrics["sampler_gap"] == pytest.approx(float(num_drawn_B[0] / num_drawn_B.sum()), rel=1e-4)
 
 
 def test_a_run_without_a_mask_trains(tiny_directory, tmp_path, monkeypatch):
