@@ -13,7 +13,10 @@ A text contradicts itself where it says two values of one such kind of "the" thi
 
 Pins: a clause ends at punctuation and at "and", "but", "while"; what is denied reaches from the negation to the end of
 its clause; "it" and "they" are what the clause before was about; all comparisons of size are one axis; a shade is
-its colour; several numbers of one thing may be parts of a whole. What no rule here sees is left to the shared words.
+its colour; several numbers of one thing may be parts of a whole. A false alarm costs a true text everything, so values
+say nothing where they are roughly, partly or once so ("about 20", "half full", "was …, now …"), of a part ("grey in the
+west") or of one among others ("the left light"), and nor do questions and clauses of doubt ("if", "might", "perhaps").
+What no rule here sees is left to the shared words.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from judges.numbers import SMALL_NUMBERS, in_digits
 from vlm_envs.scenes.colours import COLOURS
 
 MAX_CLAUSES = 200
@@ -33,17 +37,14 @@ _TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
 _SAID_SHORTER = (
     (re.compile(r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b"), " not "),
+    (re.compile(r"\bno longer\b(?! than)"), " not "),
+    (re.compile(r"[^.!?\n]{0,600}\?"), " "),
     (re.compile(r"\b(?:rather than|instead of|as opposed to|anything but|by no means)\b"), " not "),
     (re.compile(r"\bin front of\b"), " front "),
     (re.compile(r"\b(?:on top of|atop)\b"), " on "),
     (re.compile(r"\b(?:turned|switched) (?=on\b|off\b)"), ""),
 )
 _FAR_FROM = re.compile(r"\bfar from (?:being )?(?=([^\W_]+))")
-_COUNTED = re.compile(
-    r"\b(twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)"
-    r"(?:[- ](one|two|three|four|five|six|seven|eight|nine))?\b"
-)
-
 _NEGATIONS = frozenset("not no never without neither nor none cannot".split())  # noqa: SIM905
 _SHORT_NOT = ("n't", "n’t")
 _NO_DENIAL = frozenset("only other more less longer further doubt".split())  # noqa: SIM905
@@ -59,30 +60,21 @@ _FUNCTION_WORDS = (
 _FUNCTION = frozenset(_FUNCTION_WORDS.split())
 _PRONOUNS = frozenset(("it", "they", "he", "she", "one"))
 _NOT_A_NUMBER_AFTER = frozenset(("the", "this", "that", "which", "other", "each", "every", "no", "another"))
+_NAMED_BY_NUMBER = frozenset(("number", "numbered", "page", "line", "route"))
+_ROUGHLY = frozenset(
+    ("about", "around", "approximately", "roughly", "nearly", "almost", "over", "under", "least", "most")
+)
+_BOUND = frozenset(("more", "fewer", "less", "up"))
+"""Before "than" or "to" and a number, which is then not how many there are."""
+_IN_PART = frozenset(("half", "partly", "partially", "nearly", "almost"))
+_ORDINALS = frozenset("first second third fourth fifth sixth last next".split())  # noqa: SIM905
+_PLACES = frozenset("left right top bottom upper lower middle front back rear".split())  # noqa: SIM905
+_TELLING = _ORDINALS | _PLACES | {"other", "another", "each"}
+"""What tells a thing from another of its name, so that it is not the one that the other text speaks of."""
+_REGIONS = _PLACES | frozenset("west east north south centre center distance".split())  # noqa: SIM905
+_UNSAID = frozenset("if whether might may maybe perhaps possibly could would".split())  # noqa: SIM905
+_PAST = frozenset("was were previously formerly earlier".split())  # noqa: SIM905
 
-_NUMBERS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()  # noqa: SIM905
 _SHADES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("navy", "azure", "cobalt"), ("blue",)),
     **dict.fromkeys(("turquoise", "teal", "cyan", "aqua"), ("teal", "blue", "green")),
@@ -97,7 +89,7 @@ _SHADES: Mapping[str, tuple[str, ...]] = {
 """Other words for colours, with the colours that they may also be called."""
 _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys((*COLOURS, *_SHADES, "gray"), "colour"),
-    **dict.fromkeys(_NUMBERS, "number"),
+    **dict.fromkeys(SMALL_NUMBERS, "number"),
     **dict.fromkeys(("small", "tiny", "little", "large", "big", "huge"), "size"),
     **dict.fromkeys(("open", "closed", "shut"), "state"),
     **dict.fromkeys(("full", "empty"), "content"),
@@ -109,8 +101,10 @@ _SAME: Mapping[str, str] = {
     "big": "large",
     "huge": "large",
     "shut": "closed",
-    **{word: str(number) for number, word in enumerate(_NUMBERS)},
+    **{word: str(number) for number, word in enumerate(SMALL_NUMBERS)},
 }
+_COLOUR_WORDS = "|".join(sorted((*COLOURS, *_SHADES, "gray")))
+_TWO_COLOURS = re.compile(rf"\b({_COLOUR_WORDS}),? and (?=(?:{_COLOUR_WORDS})\b)")
 _ONE_AXIS = {
     "cover": "upright",
     "surface": "upright",
@@ -146,10 +140,12 @@ class _Clause:
     Attributes:
         affirmed: its content words that are not denied, in the singular.
         denied: those that are.
+        subject: what it is about, in the singular; empty where nothing is.
     """
 
     affirmed: frozenset[str]
     denied: frozenset[str]
+    subject: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,26 +219,33 @@ def _denial(affirming: _Claims, denying: _Claims) -> str | None:
 
 
 def _says(claims: _Claims, denial: _Clause) -> bool:
+    """Whether a clause says what another denies, and of the same where it is how two things stand to each other."""
+    relates = not denial.denied.isdisjoint(_OPPOSITES)
     return any(
-        denial.denied <= clause.affirmed and (not denial.affirmed or denial.affirmed & clause.affirmed)
+        (clause.subject == denial.subject or not relates)
+        and denial.denied <= clause.affirmed
+        and (not denial.affirmed or denial.affirmed & clause.affirmed)
         for clause in claims.clauses
     )
 
 
 def _claims(text: str) -> _Claims:
     claims = _Claims()
-    subject = ""
-    for part in _BREAK.split(_said_shorter(text.casefold()), maxsplit=MAX_CLAUSES)[:MAX_CLAUSES]:
+    subject, text = "", _said_shorter(text.casefold())
+    is_over = frozenset(("was", "were")) | _PAST if re.search(r"\bnow\b", text) else frozenset()
+    for part in _BREAK.split(text, maxsplit=MAX_CLAUSES)[:MAX_CLAUSES]:
         tokens = [_SAME.get(token, token) for token in _TOKEN.findall(part[:MAX_CLAUSE_CHARS])]
         cut = next(_denials(tokens), len(tokens))
         own = next((token for token in tokens[:cut] if _is_noun(token)), "")
         subject = _singular(own) if own else subject
+        if not (_UNSAID | is_over).isdisjoint(tokens):
+            continue
         before, after = tokens[:cut], tokens[cut:]
         affirmed = {_singular(token) for token in before if _is_content(token)}
         if not own and subject and _PRONOUNS & set(before):
             affirmed.add(subject)
         denied = {_singular(token) for token in after if _is_content(token) and token not in _NEGATIONS}
-        claims.clauses.append(_Clause(frozenset(affirmed), frozenset(denied)))
+        claims.clauses.append(_Clause(frozenset(affirmed), frozenset(denied), subject))
         _note_values(claims, before, subject)
         _note_relations(claims, before, subject)
     return claims
@@ -253,9 +256,7 @@ def _said_shorter(text: str) -> str:
     for pattern, shorter in _SAID_SHORTER:
         text = pattern.sub(shorter, text)
     text = _FAR_FROM.sub(lambda match: "not " if _family(match[1]) else match.group(), text)
-    return _COUNTED.sub(
-        lambda match: str(20 + 10 * _TENS.index(match[1]) + (_NUMBERS.index(match[2]) if match[2] else 0)), text
-    )
+    return _TWO_COLOURS.sub(r"\1 ", in_digits(text))
 
 
 def _denials(tokens: list[str]) -> Iterator[int]:
@@ -270,7 +271,7 @@ def _note_values(claims: _Claims, tokens: list[str], subject: str) -> None:
     """Notes each value with the word that it stands before, or else with what the clause is about."""
     for place, token in enumerate(tokens):
         family = _family(token)
-        if family is None or (token == "1" and place and tokens[place - 1] in _NOT_A_NUMBER_AFTER):
+        if family is None or _is_not_of_the_whole(tokens, place, family):
             continue
         run = next((place + n for n, after in enumerate(tokens[place:]) if _family(after) is None), None)
         thing = _singular(tokens[run]) if run is not None and _is_noun(tokens[run]) else subject
@@ -279,10 +280,24 @@ def _note_values(claims: _Claims, tokens: list[str], subject: str) -> None:
             claims.values.setdefault((thing, family), set()).update(meant)
             if family == "number":
                 claims.numbers.setdefault(thing, []).append(int(token) if token.isdecimal() else 0)
-            elif thing == subject and _is_the_one(tokens[:place], subject):
+            elif thing == subject and place + 1 == len(tokens) and _is_the_one(tokens[:place], subject):
                 claims.stated.setdefault((thing, family), []).append(meant)
     if tokens and tokens[-1] in ("on", "off") and subject:
         claims.values.setdefault((subject, "switch"), set()).add(tokens[-1])
+
+
+def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
+    """Whether a value is no count, no exact one, or said of a part or of one thing among others."""
+    before, after = tokens[:place], tokens[place + 1 :]
+    last = before[-1] if before else ""
+    if family == "number":
+        is_bound = last in ("than", "to") and len(before) > 1 and before[-2] in _BOUND
+        is_one = tokens[place] == "1" and (last in _NOT_A_NUMBER_AFTER or after[:1] == ["of"])
+        return is_one or is_bound or last in _ROUGHLY or last in _NAMED_BY_NUMBER
+    is_region = (
+        after[:1] in (["in"], ["at"], ["on"], ["to"]) and not _REGIONS.isdisjoint(after) and last in ("is", "are")
+    )
+    return is_region or last in _IN_PART or before[:1] == ["1"] or not _TELLING.isdisjoint(before)
 
 
 def _is_the_one(before: list[str], subject: str) -> bool:
@@ -297,8 +312,9 @@ def _note_relations(claims: _Claims, tokens: list[str], subject: str) -> None:
             token == "on" and (place + 1 == len(tokens) or _SIDES & set(tokens[place + 1 :]))
         ):
             continue
-        if token not in _PREPOSITIONS and place + 1 < len(tokens) and _is_noun(tokens[place + 1]):
-            continue  # "the left mug" is a name.
+        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        if (token not in _PREPOSITIONS and after and _is_noun(after)) or (token in _SIDES and after in ("is", "are")):
+            continue  # "the left mug" and "the mug on the left is" are names.
         axis, sign = _OPPOSITES[token]
         first = _phrase(tokens[:place]) or subject
         second = _phrase(tokens[place + 1 :])

@@ -50,6 +50,10 @@ CONTRARY = [
     ("The mug is red.", "The mug is anything but red."),
     ("The mug is red.", "The mug is far from red."),
     ("The mug is red.", "It is false that the mug is red."),
+    ("There are one hundred twenty birds.", "There are 20 birds."),
+    ("There are two dozen eggs.", "There are two eggs."),
+    ("The door is open.", "The door is no longer open."),
+    ("The tree is taller than the lamp.", "The tree is not taller than the lamp."),
 ]
 
 ALIKE = [
@@ -74,6 +78,37 @@ ALIKE = [
     ("The kite is far from the tree.", "There is a kite. There is a tree."),
     ("The lamp on the table is off.", "The lamp is off."),
     ("The mug is red.", ""),
+    # Numbers in words, about how many, and names that are numbers
+    ("There are one hundred twenty birds.", "There are 120 birds."),
+    ("There are one hundred and twenty birds.", "There are 120 birds."),
+    ("There are two thousand three hundred and five birds.", "There are 2,305 birds."),
+    ("There are two dozen eggs.", "There are 24 eggs."),
+    ("There are half a dozen eggs.", "There are six eggs."),
+    ("There are at least two mugs.", "There are three mugs."),
+    ("There are more than two mugs.", "There are three mugs."),
+    ("There are about twenty birds.", "There are 22 birds."),
+    ("A bus with the number 42.", "One bus."),
+    ("One of the mugs is red.", "Three mugs are red."),
+    # Two of a kind, parts of one thing
+    ("The left traffic light is red.", "The right traffic light is green."),
+    ("The first traffic light is red.", "The second traffic light is green."),
+    ("One traffic light is red.", "Another traffic light is green."),
+    ("The traffic light on the left is red.", "The traffic light on the right is green."),
+    ("The sky is blue. The sky is grey in the west.", "The sky is blue."),
+    ("The sky is blue and the sky is grey in the west.", "The sky is blue."),
+    ("The sky is blue.", "The sky is grey in the west."),
+    ("The red and white mug.", "The mug is red."),
+    ("The mug is red and white.", "The mug is white."),
+    # In between, no longer, not at all said
+    ("The glass is half empty.", "The glass is half full."),
+    ("The glass is half-full.", "The glass is half-empty."),
+    ("The door is closed.", "The door is no longer open."),
+    ("The door was open, now it is closed.", "The door is closed."),
+    ("The rope is no longer than the stick.", "The rope is short."),
+    ("The mug is red.", "Is the mug blue? It is red."),
+    ("The mug is red.", "If the mug were blue, it would match. The mug is red."),
+    ("The mug is red.", "The mug might be blue."),
+    ("The tree is taller than the lamp.", "The lamp is not taller than the tree."),
 ]
 
 
