@@ -66,10 +66,14 @@ def _needs_its_engine(env_id: str) -> None:
         pytest.skip(reason)
 
 
+# Another process takes an engine ten seconds; variants of a world differ in the task only
+SAME_ENGINE = {env_id: INDEPENDENT[:1] for env_id in SLOW if env_id != "VLM/PrimitiveSkill-v0"}
+
+
 @pytest.mark.parametrize(("env_id", "split"), DEFAULTS)
 def test_defaults(env_id: str, split: str) -> None:
-    results = check_world(env_id, split=split)
-    assert {result.skipped for result in results} <= {None, "a turn has one action"}
+    results = check_world(env_id, split=split, skip=SAME_ENGINE.get(env_id, ()))
+    assert {result.skipped for result in results} <= {None, "a turn has one action", "left out by the caller"}
 
 
 @pytest.mark.parametrize(("env_id", "prompt_format", "representation", "obs_mode"), PROMPTS)

@@ -21,6 +21,7 @@ list and a lone emoji as sentences, here they belong to the sentence they stand 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import import_module
@@ -167,7 +168,10 @@ def _real_ends(window: str, lengths: list[int]) -> list[int]:
 def _segmenter() -> Any:
     """Returns pysbd's segmenter for English, which also knows the marks of Chinese and Japanese."""
     try:
-        pysbd = import_module("pysbd")
+        with warnings.catch_warnings():
+            # Compiled at its first import, as after `uv pip install`, it warns of escapes, which may be an error
+            warnings.simplefilter("ignore")
+            pysbd = import_module("pysbd")
     except ImportError as error:
         raise EngineUnavailableError(
             f"Counting sentences needs the package pysbd, which cannot be imported ({error}). "

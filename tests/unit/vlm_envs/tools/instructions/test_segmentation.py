@@ -1,5 +1,6 @@
 """Where paragraphs, sentences and words begin and end, and that no text takes long."""
 
+import os
 import subprocess
 import sys
 import time
@@ -197,3 +198,13 @@ def test_pysbd_is_not_imported_before_sentences_are_counted():
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True
     )
     assert result.stdout.strip() == "False"
+
+
+def test_pysbd_may_be_compiled_where_warnings_are_errors(tmp_path):
+    program = (
+        "import warnings; from vlm_envs.tools.instructions.segmentation import sentences_of\n"
+        "warnings.simplefilter('error'); print(len(sentences_of('One. Two.')))"
+    )
+    compiled_anew = os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=compiled_anew)
+    assert (ran.stdout, ran.stderr) == ("2\n", "")
