@@ -48,7 +48,8 @@ class ArmOutcome:
     """What an episode came to.
 
     Attributes:
-        format_correct: whether every response had the asked format, and the last one answered.
+        format_correct: whether every response had the asked format, and the last one answered; full stops,
+            quotation marks and invisible characters alone are no answer.
         answer: the final answer's score, in [0, 1].
         calls: the environment's records, in order; calls to unknown tools or with broken arguments are no records
             of success, and whether they are records at all is the environment's to say.

@@ -23,6 +23,7 @@ from judges.ivgr import ConsistencyConfig, ConsistencyJudge, Query, score_query
 from judges.judged_episode import JudgedEpisode
 from judges.mags import MagsRollout, Stage, mags_reward
 from judges.reward import Reward
+from vlm_envs.answers import normalise
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.scenes.labels import scene_masks
 from vlm_envs.tools.pictures import Picture
@@ -319,8 +320,9 @@ def arm_outcome(episode: JudgedEpisode, answer_judge: AnswerJudge | None = None)
         answer_judge: for semantic answers.
     """
     return ArmOutcome(
-        # Looking for ever is not the format: the last response of a think-act-observe chain is the answer.
-        format_correct=all(episode.formats_correct) and episode.state["answer"] is not None,
+        # Looking for ever is not the format: the last response of a think-act-observe chain is the answer, and one of
+        # a full stop or of characters that nobody sees is none, as for `match_answer`.
+        format_correct=all(episode.formats_correct) and bool(normalise(episode.state["answer"] or "")),
         answer=match_answer(episode.state["answer"], episode.key, answer_judge),
         calls=tuple(CallRecord(**call) for call in episode.state["calls"]),
     )

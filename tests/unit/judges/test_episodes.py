@@ -106,6 +106,15 @@ def test_looking_without_ever_answering_earns_nothing(method):
     assert (reward.total, reward.available) == (0.0, True)
 
 
+@pytest.mark.parametrize("method", ["arm_exploration", "arm_accuracy"])
+@pytest.mark.parametrize("nothing", [".", "\u200b", "\u200b \u2060", '""', "x" * 5_000])
+def test_an_answer_that_says_nothing_is_never_an_answer(method, nothing):
+    # What `match_answer` calls no answer earns neither the format nor, after a call, the attempt.
+    call, answer = OracleAgent().write(started_world("arm", 1)), f"<think>x</think><answer>{nothing}</answer>"
+    assert reward_of(method, played("arm", 1, answer)).total == 0.0
+    assert reward_of(method, played("arm", 1, call, answer)).total == 0.0
+
+
 def started_world(strategy: str, seed: int):
     world = vlm_envs.make("VLM/ZoomQA-v0", prompt_format=strategy, **SMALL).unwrapped
     world.reset(seed=seed)
