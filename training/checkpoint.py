@@ -16,6 +16,7 @@ import torch
 
 from agents.hf.chat import ChatEncoder
 from training.checkpoint_files import PROVENANCE, STATE, has_checkpoint, replacing
+from training.json_lines import replace_file
 
 
 def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance: dict[str, Any] | None = None) -> None:
@@ -30,8 +31,17 @@ def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance:
     with replacing(directory) as temporary:
         _write_model(temporary, model, encoder)
         if provenance is not None:
-            text = json.dumps(provenance, indent=2) + "\n"
-            (temporary / PROVENANCE).write_text(text, encoding="utf-8")
+            save_provenance(temporary, provenance)
+
+
+def save_provenance(directory: Path, provenance: dict[str, Any]) -> None:
+    """Writes beside a model what it was made from, all or nothing.
+
+    Args:
+        directory: Where the model is.
+        provenance: What it was made from, in place of what was written before.
+    """
+    replace_file(directory / PROVENANCE, (json.dumps(provenance, indent=2) + "\n").encode())
 
 
 def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:

@@ -21,7 +21,7 @@ import transformers
 from agents.hf.agent import HFAgent, load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.hf.tiny import TinyConfig, save_tiny
-from training.checkpoint import load_checkpoint_state, save_model
+from training.checkpoint import load_checkpoint_state, save_model, save_provenance
 from training.checkpoint_files import LATEST, PROVENANCE, model_directory
 from training.config import RunConfig
 from training.console import RunConsole
@@ -130,7 +130,7 @@ def _device(config: RunConfig) -> torch.device:
 
 
 def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None) -> tuple[Any, ChatEncoder]:
-    """Builds the tiny VLM, or takes a checkpoint, teaches it to imitate the oracle, and saves it.
+    """Builds the tiny VLM, or takes a checkpoint, teaches it to imitate the oracle, saves it, and validates it.
 
     Args:
         config: The run; its worlds, cold start and seed are used.
@@ -146,29 +146,39 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
         Exception: Whatever else fails in between, after the model is saved as of the last whole step.
     """
     model, encoder = _untaught(config)
-    started = time.monotonic()
-    num_done, num_steps = 0, config.cold_start.num_steps + config.cold_start.num_careless_steps
+    _teach(model, encoder, config, directory, writer)
+    _validate(model, encoder, config, directory)
+    return model, encoder
 
-    def save_unfinished() -> None:
+
+def _num_steps(config: RunConfig) -> int:
+    return config.cold_start.num_steps + config.cold_start.num_careless_steps
+
+
+def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path, writer: RunWriter | None) -> None:
+    """Takes a cold start's steps and saves what was learnt, whatever ends them."""
+    started = time.monotonic()
+    num_done, num_steps = 0, _num_steps(config)
+
+    def save() -> None:
         save_model(directory, model, encoder, provenance=provenance(config, None) | {"num_steps_done": num_done})
 
     def so_far() -> str:
         return f"{num_done} of {num_steps} steps" if num_done else ""
 
+    def on_step(step: int, metrics: dict[str, float]) -> None:
+        nonlocal num_done
+        num_done = step + 1
+        console.advance(step, metrics, ("loss",))
+        if writer is not None:
+            elapsed_s = time.monotonic() - started
+            writer.metrics({"iteration": step, "phase": "cold_start", "elapsed_s": elapsed_s, **metrics})
+
     with (
-        _saved_if_it_fails(save_unfinished, directory, so_far),
+        _saved_if_it_fails(save, directory, so_far),
         RunConsole("cold start", num_steps, every=50) as console,
         stop_on_interrupt() as should_stop,
     ):
-
-        def on_step(step: int, metrics: dict[str, float]) -> None:
-            nonlocal num_done
-            num_done = step + 1
-            console.advance(step, metrics, ("loss",))
-            if writer is not None:
-                elapsed_s = time.monotonic() - started
-                writer.metrics({"iteration": step, "phase": "cold_start", "elapsed_s": elapsed_s, **metrics})
-
         try:
             cold_start(
                 model,
@@ -180,28 +190,38 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
                 seed=config.seed,
             )
         except NonFiniteGradientError as error:
-            save_unfinished()
+            save()
             raise NonFiniteGradientError(
                 f"{error} The cold start ended after {num_done} of {num_steps} steps; what it had learnt is in "
                 f"{directory}, and --model {directory} trains from it."
             ) from error
-    if num_done < num_steps:
-        save_unfinished()
+        save()  # Before the validation, and while Ctrl-C still only asks: what took hours is not to depend on either.
+    if should_stop():
         raise ColdStartInterruptedError(
             f"Interrupted after {num_done} of {num_steps} steps of the cold start; what was learnt is saved. Train "
             f"from it with --model {directory}."
         )
+
+
+def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path) -> None:
+    """Measures a saved cold start and writes down, beside it, what it reached."""
+    learnt = f"{_num_steps(config)} of {_num_steps(config)} steps of the cold start"
+    told = f"what was learnt is saved. Train from it with --model {directory}."
     success: float | None = None
-    if config.num_val_episodes:
-        agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
-        with _saved_if_it_fails(save_unfinished, directory, so_far):
+    try:
+        if config.num_val_episodes:
+            agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
             evaluations = [
                 evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds
             ]
-        success = mean_success(evaluations)
-        print(f"cold start: validation success {success:.3f}")
-    save_model(directory, model, encoder, provenance=provenance(config, success))
-    return model, encoder
+            success = mean_success(evaluations)
+            print(f"cold start: validation success {success:.3f}")
+        save_provenance(directory, provenance(config, success))
+    except KeyboardInterrupt as interrupt:
+        raise ColdStartInterruptedError(f"Interrupted in the validation, after {learnt}; {told}") from interrupt
+    except Exception as error:
+        print(f"{type(error).__name__} in the validation, after {learnt}: {told}", file=sys.stderr)
+        raise
 
 
 def _untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:

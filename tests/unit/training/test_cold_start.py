@@ -76,21 +76,21 @@ def fail(monkeypatch, what):
 
 
 @pytest.mark.parametrize(
-    ("what", "error", "num_done"),
+    ("what", "error", "where", "num_done"),
     [
-        ("a world", RuntimeError, 2),
-        ("half a step", MemoryError, 2),
-        ("a full disk", OSError, 3),
-        ("the evaluation", RuntimeError, 4),
+        ("a world", RuntimeError, "", 2),
+        ("half a step", MemoryError, "", 2),
+        ("a full disk", OSError, "", 3),
+        ("the evaluation", RuntimeError, " in the validation,", 4),
     ],
 )
-def test_what_fails_leaves_the_last_whole_step(cold_start, steps, monkeypatch, capsys, what, error, num_done):
+def test_what_fails_leaves_the_last_whole_step(cold_start, steps, monkeypatch, capsys, what, error, where, num_done):
     make, directory = cold_start
     fail(monkeypatch, what)
     with pytest.raises(error):
         make(FullDisk() if what == "a full disk" else None)
     shown = capsys.readouterr().err
-    assert f"{error.__name__} after {num_done} of 4 steps of the cold start: what was learnt is saved." in shown
+    assert f"{error.__name__}{where} after {num_done} of 4 steps of the cold start: what was learnt is saved." in shown
     assert f"--model {directory}" in shown
     loaded, _ = load_checkpoint(directory)
     for saved, kept in zip(loaded.parameters(), steps[num_done - 1], strict=True):

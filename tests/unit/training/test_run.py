@@ -277,6 +277,9 @@ def test_a_cold_start_is_a_checkpoint_to_start_from(tmp_path, capsys):
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 0
     directory = tmp_path / "x_cold_start"
     assert f"Cold start: {directory}" in capsys.readouterr().out
+    made_from = json.loads((directory / "provenance.json").read_text())
+    assert "num_steps_done" not in made_from, "it is whole"
+    assert 0.0 <= made_from["validation_success"] <= 1.0
     config = run_config(
         output=str(tmp_path), model=str(directory), num_iterations=0, num_eval_episodes=2, num_threads=1
     )
@@ -300,6 +303,31 @@ def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypa
     directory = tmp_path / "x_cold_start"
     made_from = json.loads((directory / "provenance.json").read_text())
     assert (made_from["num_steps_done"], made_from["validation_success"]) == (2, None)
+    assert (directory / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(("step", "said"), [(3, "after 4 of 4 steps"), (None, "in the validation, after 4 of 4 steps")])
+def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(tmp_path, capsys, monkeypatch, step, said):
+    """In the last step, and while what it learnt is measured."""
+    advance = RunConsole.advance
+
+    def interrupted(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def interrupted_in_step(self, number, metrics, shown):
+        if number == step:
+            interrupted()
+        advance(self, number, metrics, shown)
+
+    monkeypatch.setattr(RunConsole, "advance", interrupted_in_step)
+    monkeypatch.setattr("training.run.evaluate", interrupted)
+    assert main(["cold_start", *short_cold_start(tmp_path)]) == 130
+    directory = tmp_path / "x_cold_start"
+    shown = capsys.readouterr().err
+    assert f"Interrupted {said} of the cold start; what was learnt is saved. Train from it with" in shown
+    assert f"--model {directory}" in shown
+    made_from = json.loads((directory / "provenance.json").read_text())
+    assert (made_from["num_steps_done"], made_from["validation_success"]) == (4, None)
     assert (directory / "model.safetensors").is_file()
 
 
