@@ -12,9 +12,11 @@ from contextlib import closing
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from judges.rules import has_rules
+from judges.shaping import RepetitionTerm
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
-from vlm_envs.formats import INQUIRY_FORMATS
+from vlm_envs.formats import FORMATS, INQUIRY_FORMATS
 
 if TYPE_CHECKING:
     from training.config import RunConfig, WorldSpec
@@ -33,8 +35,14 @@ _READ_BY: dict[str, tuple[str, ...]] = {
 }
 """Which estimators read a setting of `AdvantageConfig`; those that are not here are read by all."""
 
-_PAY_ANSWERS = ("arm_accuracy", "mags_stage_1", "mags_stage_2", "ivgr", "argos", "agentic")
-"""Rewards of whole episodes with a right answer in them; ARM-Thinker's exploration pays form and attempts only."""
+_PAID_BY: dict[str, tuple[str, ...]] = {
+    "answer_reward": ("arm_accuracy", "mags_stage_1", "mags_stage_2", "ivgr", "argos", "agentic"),
+    "format_reward": ("arm_exploration", "arm_accuracy", "mags_stage_1", "mags_stage_2", "ivgr"),
+}
+"""For what worlds that ask pay, the rewards of whole episodes that pay for the same.
+
+ARM-Thinker's exploration pays form and attempts, no answer. Argos and an agentic judge have no term for the format.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,17 +101,61 @@ def _is_changed(part: Any, *names: str) -> bool:
     return any(getattr(part, name) != defaults[name] for name in names)
 
 
-def _paid_twice(config: RunConfig) -> Iterator[tuple[int, float]]:
-    """Yields the worlds that pay for a right answer which the episode's reward pays for, too, with what they pay."""
-    if config.judge.episode not in _PAY_ANSWERS:
+def _paid_twice(config: RunConfig, argument: str) -> Iterator[tuple[int, float]]:
+    """Yields the worlds that pay for what the episode's reward pays for, too, with what they pay."""
+    if config.judge.episode not in _PAID_BY[argument]:
         return
     for number, spec in enumerate(config.worlds):
         if spec.prompt_format in INQUIRY_FORMATS:
-            paid = (
-                spec.kwargs["answer_reward"] if "answer_reward" in spec.kwargs else _of_world(spec).task.answer_reward
-            )
+            paid = spec.kwargs[argument] if argument in spec.kwargs else _default_pay(spec, argument)
             if paid:
                 yield number, paid
+
+
+def _default_pay(spec: WorldSpec, argument: str) -> float:
+    world = _of_world(spec)
+    paid: float = getattr(world.task if argument == "answer_reward" else world, argument)
+    return paid
+
+
+def _paid_twice_message(config: RunConfig, argument: str, what: str) -> str:
+    paid = list(_paid_twice(config, argument))
+    return (
+        f"--judge.episode {config.judge.episode} has {what} in it, and "
+        + ", ".join(f"{config.worlds[number].env_id} pays {amount} for it, too" for number, amount in paid)
+        + f". Set {argument}=0 among the world's arguments ("
+        + " ".join(f"--worlds.{number}.kwargs.{_flag(argument)} 0" for number, _ in paid)
+        + ")."
+    )
+
+
+def _unreadable_formats(config: RunConfig) -> dict[int, str]:
+    """Returns the judged worlds' numbers and formats if a repetition penalty finds nothing to read in any of them.
+
+    Where no world has rules every judge is left out, and a line says so: see `training.start.without_judges`.
+    """
+    if not config.judge.repetition_penalty:
+        return {}
+    judged = {number: spec for number, spec in enumerate(config.worlds) if has_rules(spec.env_id)}
+    if any(set(_sections(spec)) & set(RepetitionTerm.sections) for spec in judged.values()):
+        return {}
+    return {number: spec.prompt_format for number, spec in judged.items()}
+
+
+def _unreadable_message(config: RunConfig) -> str:
+    formats = _unreadable_formats(config)
+    return (
+        f"--judge.repetition-penalty is {config.judge.repetition_penalty}, but it reads "
+        f"{' and '.join(f'<{section}>' for section in RepetitionTerm.sections)}, and no format here has either: "
+        f"{' and '.join(map(repr, dict.fromkeys(formats.values())))}. Use --judge.repetition-penalty 0, or "
+        f"--worlds.{min(formats)}.kwargs.prompt-format grounding, worldmodeling or grounding_worldmodeling."
+    )
+
+
+def _sections(spec: WorldSpec) -> tuple[str, ...]:
+    known = FORMATS.get(spec.prompt_format)  # A world with formats of its own has to be asked.
+    sections: tuple[str, ...] = (known or _of_world(spec).response_format).sections
+    return sections
 
 
 def _structured_worlds(config: RunConfig) -> list[int]:
@@ -263,6 +315,11 @@ TABLE: tuple[Row, ...] = (
         ),
     ),
     Row(
+        name="a repetition penalty on sections that nobody writes",
+        applies=lambda c: bool(_unreadable_formats(c)),
+        message=_unreadable_message,
+    ),
+    Row(
         name="claims extracted from what is structured already",
         applies=lambda c: bool(_structured_worlds(c)),
         message=lambda c: (
@@ -275,14 +332,13 @@ TABLE: tuple[Row, ...] = (
     ),
     Row(
         name="a right answer paid twice",
-        applies=lambda c: any(True for _ in _paid_twice(c)),
-        message=lambda c: (
-            f"--judge.episode {c.judge.episode} has the reward of a right answer in it, and "
-            + ", ".join(f"{c.worlds[number].env_id} pays {paid} for it, too" for number, paid in _paid_twice(c))
-            + ". Set answer_reward=0 among the world's arguments ("
-            + " ".join(f"--worlds.{number}.kwargs.answer-reward 0" for number, _ in _paid_twice(c))
-            + ")."
-        ),
+        applies=lambda c: any(True for _ in _paid_twice(c, "answer_reward")),
+        message=lambda c: _paid_twice_message(c, "answer_reward", "the reward of a right answer"),
+    ),
+    Row(
+        name="a format paid twice",
+        applies=lambda c: any(True for _ in _paid_twice(c, "format_reward")),
+        message=lambda c: _paid_twice_message(c, "format_reward", "a reward of the format"),
     ),
     Row(
         name="comparisons with an archive that stays empty",

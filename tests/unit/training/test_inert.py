@@ -37,6 +37,10 @@ def lake(representation):
     return (WorldSpec(env_id=WORLD.env_id, kwargs={"representation": representation}),)
 
 
+def lake_of(*formats):
+    return tuple(WorldSpec(env_id=WORLD.env_id, kwargs={"prompt_format": each}) for each in formats)
+
+
 REFUSED = [
     ("greedy responses", {"sampling": SamplingConfig(temperature=0.0), "advantage": GRPO}, "--sampling.temperature 1"),
     ("greedy responses", {"sampling": SamplingConfig(temperature=0.0)}, "--num-iterations 0"),
@@ -119,6 +123,19 @@ REFUSED = [
         {"judge": replace(NO_JUDGE, method="direct", endpoint=ENDPOINT)},
         "use --judge.method exact",
     ),
+    *(
+        (
+            "a repetition penalty on sections that nobody writes",
+            {"judge": replace(NO_JUDGE, repetition_penalty=0.1, **judge), "worlds": worlds},
+            "--judge.repetition-penalty is 0.1, but it reads <observation> and <prediction>, and no format here has "
+            f"either: {told}. Use --judge.repetition-penalty 0, or --worlds.0.kwargs.prompt-format grounding",
+        )
+        for judge, worlds, told in [
+            ({}, lake_of("free_think"), "'free_think'"),
+            ({}, lake_of("no_think", "free_think"), "'no_think' and 'free_think'"),
+            ({"method": "direct", "endpoint": ENDPOINT}, lake_of("free_think"), "'free_think'"),
+        ]
+    ),
     (
         "claims extracted from what is structured already",
         {"judge": JudgeConfig(method="extraction", endpoint=ENDPOINT), "worlds": lake("structured")},
@@ -138,6 +155,21 @@ REFUSED = [
         "a right answer paid twice",
         {"judge": paper("agentic", endpoint=ENDPOINT), "worlds": asking("direct", answer_reward=2.0)},
         "pays 2.0",
+    ),
+    *(
+        (
+            "a format paid twice",
+            {"judge": paper(episode), "worlds": asking(prompt_format, answer_reward=0.0, format_reward=0.5, **stage)},
+            f"--judge.episode {episode} has a reward of the format in it, and VLM/ZoomQA-v0 pays 0.5 for it, too. Set "
+            "format_reward=0 among the world's arguments (--worlds.0.kwargs.format-reward 0).",
+        )
+        for episode, prompt_format, stage in [
+            ("arm_exploration", "arm", {}),
+            ("arm_accuracy", "arm", {}),
+            ("mags_stage_1", "mags", {"mags_stage": 1}),
+            ("mags_stage_2", "mags", {}),
+            ("ivgr", "ivgr_grounded", {}),
+        ]
     ),
     (
         "comparisons with an archive that stays empty",
@@ -189,13 +221,28 @@ def test_every_row_has_its_case():
         {"ppo": PPOConfig(num_minibatches=2, clip_high=0.28)},
         {"judge": paper("arm_exploration"), "worlds": asking("arm")},
         {"judge": paper("argos"), "worlds": asking(answer_reward=0.0)},
+        {"judge": paper("argos"), "worlds": asking(answer_reward=0.0, format_reward=0.5)},
+        {
+            "judge": paper("agentic", endpoint=ENDPOINT),
+            "worlds": asking("direct", answer_reward=0.0, format_reward=0.5),
+        },
         {"judge": paper("agentic", endpoint=ENDPOINT)},
         {"judge": JudgeConfig(method="extraction", endpoint=ENDPOINT), "worlds": lake("natural_language")},
         {"judge": JudgeConfig(method="direct", endpoint=ENDPOINT), "worlds": lake("structured")},
+        {"judge": replace(NO_JUDGE, repetition_penalty=0.1), "worlds": lake_of("free_think", "worldmodeling")},
+        {
+            "judge": replace(NO_JUDGE, repetition_penalty=0.1, method="direct", endpoint=ENDPOINT),
+            "worlds": lake_of("grounding"),
+        },
     ],
 )
 def test_what_acts_is_allowed(changes):
     run_config(**changes)
+
+
+@pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/RewardJudging-v0"])
+def test_worlds_that_ask_pay_no_format_by_default(env_id):
+    run_config(worlds=(WorldSpec(env_id=env_id, kwargs={"answer_reward": 0.0}),), judge=paper("arm_accuracy"))
 
 
 def test_the_default_of_whitening_is_what_the_estimator_can_do():
