@@ -3,8 +3,10 @@
 *Lines*: white space is stripped from both ends of every line; lines end where `str.splitlines` says.
 *Paragraphs*: runs of lines that are not empty.
 *Sentences*: of one paragraph each, so a blank line always ends a sentence; a single line break is a space. Found by
-pysbd, which knows abbreviations, decimals, initials and numbered lists. It would keep a quotation or a bracket whole
-whatever is in it; Punkt does not, so both are hidden from it and the sentences inside are counted one by one.
+pysbd, which knows abbreviations, decimals, initials and numbered lists. It would keep a quotation, a bracket or what
+stands between two dashes whole whatever is in it; Punkt does not, so all these marks are hidden from it and the
+sentences inside are counted one by one, but for those between single quotation marks. `!` and `?` before a space always
+end one.
 *Words*: runs between white space (see `profiles.py` for what the two profiles strip first). Chinese, Japanese and
 Thai have no spaces between words, so a run of their characters is one word.
 
@@ -49,11 +51,17 @@ _SENTENCE_END = re.compile(
 _PYSBD_OWN = re.compile(r"[∯∮ȸȹ☉☈☇☄♨☝ƪ♟♝☏♬♭⎋✂⌬ᓰᓱᓳᓴᓷᓸ]")
 """Characters pysbd uses as marks of its own; in a text they would be read as punctuation."""
 
-_ENCLOSING = re.compile('["“”„«»()]')
-"""Marks that pysbd never sees: what stands between two of them it would not divide, as Punkt does."""
+_REFERENCE = r"(?<=[.!?\"'”’)\]])\[[\d,\s–-]++\]"
+"""Numbers in brackets behind the end of a sentence, which they belong to: `It is red.[1]`."""
 
-_LONG_REFERENCE = re.compile(r"(?<=\.)\[(?=[\d,\s\[\]-]{12})")
-"""Start of a long run of bracketed numbers, on which pysbd's pattern for references takes exponential time."""
+_HIDDEN = re.compile(_REFERENCE + r'|["“”„«»()\[\]]|-{2,}+')
+"""What pysbd never sees: it would not divide what stands between two quotation marks, brackets or dashes, as Punkt
+does, and on long runs of references its own pattern for them takes exponential time."""
+
+_CLOSING = re.compile(_REFERENCE + rf"|[{re.escape(_CLOSERS)}]")
+
+_CALL = re.compile(r"(?<![!?])[!?]++[\"'”’»)\]}*]*+(?=\s)")
+"""Where a sentence ends for Punkt whatever follows; pysbd reads on after `No!!!`, `Yahoo!` and `"Stop!"`."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -131,7 +139,7 @@ def _ends_by_pysbd(paragraph: str) -> Iterator[int]:
 
 def _ends_in_window(window: str) -> list[int]:
     """Returns where pysbd ends sentences inside a window; by the plain rule where pysbd loses track of the text."""
-    shadow = _PYSBD_OWN.sub("x", _LONG_REFERENCE.sub("<", _ENCLOSING.sub("", re.sub(r"\s", " ", window))))
+    shadow = _PYSBD_OWN.sub("x", _HIDDEN.sub("", re.sub(r"\s", " ", window)))
     segmenter = _segmenter()
     try:
         # Not `segment`, which looks every sentence up in the text again and loses some of equal ones.
@@ -144,21 +152,21 @@ def _ends_in_window(window: str) -> list[int]:
 
 
 def _real_ends(window: str, lengths: list[int]) -> list[int]:
-    """Returns the ends of pieces of given lengths, those within a word (a URL, `a!b`) left out.
+    """Returns the ends of pieces of given lengths, those within a word (a URL, `a!b`) left out, and all ends of calls.
 
     Args:
         window: The text.
         lengths: Characters of each piece, white space and what was hidden from pysbd left out.
     """
-    hidden = {match.start() for match in _ENCLOSING.finditer(window)}
+    hidden = {at for match in _HIDDEN.finditer(window) for at in range(*match.span())}
     visible = [at for at, character in enumerate(window) if at not in hidden and not character.isspace()]
-    ends: list[int] = []
+    ends = [match.end() for match in _CALL.finditer(window)]
     num_seen = 0
     for length in lengths[:-1]:
         num_seen += length
         end = visible[num_seen - 1] + 1 if num_seen else 0
-        while end < len(window) and window[end] in _CLOSERS:
-            end += 1
+        while closing := _CLOSING.match(window, end):
+            end = closing.end()
         if 0 < end < len(window) and (window[end].isspace() or window[end - 1] in _MARKS_WITHOUT_SPACE):
             ends.append(end)
     return sorted(set(ends))

@@ -66,6 +66,17 @@ def test_cleaning_strips_every_line_and_keeps_blank_ones():
         ("“Hi. You.” She left.", ("“Hi.", "You.”", "She left.")),
         ("(See this. And that.) Then go.", ("(See this.", "And that.)", "Then go.")),
         ('She asked "Why?" and left.', ('She asked "Why?"', "and left.")),
+        ("[I am here. Are you?] She nodded.", ("[I am here.", "Are you?]", "She nodded.")),
+        ("--I am here. Are you?-- She nodded.", ("--I am here.", "Are you?-- She nodded.")),
+        (
+            "It is red.[1] It is blue.[2, 3][4] See [5]. Done.",
+            ("It is red.[1]", "It is blue.[2, 3][4]", "See [5].", "Done."),
+        ),
+        # Marks other than a full stop end a sentence whatever follows.
+        ("No!!! Yes.", ("No!!!", "Yes.")),
+        ("Wait... What? No!!! Yes?!", ("Wait...", "What?", "No!!!", "Yes?!")),
+        ("Yahoo! is big. So.", ("Yahoo!", "is big.", "So.")),
+        ('"Stop!" he cried. They did.', ('"Stop!"', "he cried.", "They did.")),
         ('A sign reads "MAIN ST." Both are red.', ('A sign reads "MAIN ST." Both are red.',)),
         ('He said "Go."', ('He said "Go."',)),
         # Markdown.
@@ -129,7 +140,10 @@ def test_texts_beyond_the_limit_are_cut_at_marks_without_pysbd():
         ("Bring food (e.g. bread) along.", 1, 2),
         ("The answer is B. Point 2 is wrong.", 1, 2),
         ("She said 'I am here. Are you?' He nodded.", 2, 3),
-        ('"Stop!" he cried. They did.', 2, 3),
+        ("_I am here. Are you?_ She nodded.", 3, 2),
+        ("`I am here. Are you?` She nodded.", 3, 2),
+        ("No !!! Yes.", 2, 3),
+        ('Is it "Yahoo!", or not? Yes.', 2, 3),
         ("他来了。你好吗？", 2, 1),
         ("A title\n\nA line. Another.", 3, 2),
     ],
@@ -169,6 +183,8 @@ PATHOLOGICAL = {
     "chinese": "他来了。",
     "escaped": '\\"',
     "dashes": "--",
+    "calls": " a!",
+    "references without end": ".[1 1 1",
 }
 
 
