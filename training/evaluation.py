@@ -160,7 +160,8 @@ def require_levels(config: RunConfig) -> None:
         for split in (split for split, is_needed in needed.items() if is_needed and not spec.has_level(split)):
             raise ConfigError(
                 f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split "
-                f"{split!r}, which this run needs. {remedy_of(spec.kwargs.get('dataset'))} Or ask for 0 episodes where "
+                f"{split!r}, which this run needs. "
+                f"{remedy_of(spec.kwargs.get('dataset'), spec.kwargs.get('is_benchmark'))} Or ask for 0 episodes where "
                 "a split is not there (--num-val-episodes 0, --num-eval-episodes 0)."
             )
 

@@ -237,7 +237,8 @@ def _sample(submission: Submission) -> Sample:
     # The question of another world may show tags that are its own response format.
     request = submission.question.replace("<", "‹").replace(">", "›")
     count = len(submission.responses)
-    question = judging_question(submission.track, request, count)
+    is_shown = bool(submission.pictures) or submission.document is not None
+    question = judging_question(submission.track, request, count, is_shown=is_shown)
     return Sample(
         sample_id="submission",
         question=question,

@@ -23,15 +23,17 @@ def response_name(index: int) -> str:
     return f"resp_{index + 1}"
 
 
-def judging_question(track: str, request: str, num_candidates: int) -> str:
+def judging_question(track: str, request: str, num_candidates: int, *, is_shown: bool = True) -> str:
     """Returns what a judge is asked; the candidates themselves are not in it.
 
     Args:
         track: One of `TRACKS`.
         request: What the candidates respond to.
         num_candidates: 1, 2 or 4.
+        is_shown: Whether there is a picture or a document; without either nothing is said of one.
     """
-    return f"{_task(num_candidates)} {_ABOUT[track]}{_BEFORE_REQUEST}{request}"
+    about = f" {_ABOUT[track]}" if is_shown or track == "instruction_following" else ""
+    return f"{_task(num_candidates)}{about}{_BEFORE_REQUEST}{request}"
 
 
 def request_of(question: str) -> str:

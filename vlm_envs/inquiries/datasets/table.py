@@ -99,7 +99,8 @@ class DatasetSource:
         if not keys:
             filled = ", ".join(f"{name} {len(found)}" for name, found in self._keys.items())
             raise GenerationError(
-                f"The {self._name} data set has no sample of split {split!r} ({filled}). " + remedy_of(self._name)
+                f"The {self._name} data set has no sample of split {split!r} ({filled}). "
+                + remedy_of(self._name, False if self._keys["train"] or self._keys["val"] else None)
             )
         return self._sample(self._entries[keys[int(rng.integers(len(keys)))]])
 

@@ -109,13 +109,17 @@ def without_marks(request: str) -> str:
 
 
 def _group(row: Row, image: str | StoredPicture) -> str:
-    """Returns what a row is about, by its picture's path, or its id, or else where its query is from."""
+    """Returns what a row is about, by its picture's path, or else its id, or else where its query is from.
+
+    Of a path the innermost folder that tells counts, and the file's own name where none does.
+    """
     path = image if isinstance(image, str) and is_file_name(image) else ""
-    origins = (*PurePosixPath(path.lower()).parts, str(row.values.get("id", "")).lower())
     told = str(row.values.get("query_source") or "").lower()
-    for group, names in _GROUPS.items():
-        if any(origin.startswith(names) for origin in origins):
-            return group
+    *folders, name = PurePosixPath(path.lower()).parts or ("",)
+    for origin in (*reversed(folders), name, str(row.values.get("id", "")).lower()):
+        for group, names in _GROUPS.items():
+            if origin.startswith(names):
+                return group
     return next((group for group, names in _GROUPS.items() if any(name in told for name in names)), _REST)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.errors import GenerationError, LevelError, require_choice
+from vlm_envs.inquiries.datasets.splitting import remedy_of
 from vlm_envs.inquiries.sample import Sample
 from vlm_envs.judging.datasets.reading import DataFolder, StoredPicture
 from vlm_envs.judging.samples import judging_key, judging_question, response_name
@@ -84,6 +85,7 @@ class JudgedRows:
         self._data = data
         self._rows = tuple(rows)
         self._order = "reverse" if reverse_order else "forward"
+        self._is_benchmark = is_benchmark
         indices = range(len(self._rows))
         self._of_split = {
             split: [index for index in indices if ("test" if is_benchmark else self._rows[index].split) == split]
@@ -123,9 +125,10 @@ class JudgedRows:
         """
         indices = self._of_split[require_choice("split", split, SPLITS)]
         if not indices:
+            filled = ", ".join(f"{name} {len(found)}" for name, found in self._of_split.items())
             raise GenerationError(
-                f"{self._data.name} has no row of split {split!r}. A benchmark is all 'test': evaluate on "
-                "split='test', or give is_benchmark=False, which divides its rows by a hash."
+                f"The {self.name} data set has no row of split {split!r} ({filled}). "
+                + remedy_of(self.name, self._is_benchmark)
             )
         return self._sample(indices[int(rng.integers(len(indices)))], self._order)
 
@@ -156,7 +159,7 @@ class JudgedRows:
         shown = sorted(range(len(row.responses)), key=lambda place: _hash(digest, str(place)))
         if order == "reverse":
             shown.reverse()
-        question = judging_question(row.track, row.request, len(shown))
+        question = judging_question(row.track, row.request, len(shown), is_shown=bool(about))
         return Sample(
             sample_id=f"{self.name}:{order}:{index + 1}:{row.key[:8]}",
             question=question,

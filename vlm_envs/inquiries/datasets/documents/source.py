@@ -113,7 +113,7 @@ class DocumentQuestions:
             counts = ", ".join(f"{len(rows)} of {name}" for name, rows in self._by_split.items())
             raise GenerationError(
                 f"The data for {self._name} hold no question of the split {split!r}, but {counts}. "
-                + remedy_of(self._name)
+                + remedy_of(self._name, False if self._by_split["train"] or self._by_split["val"] else None)
             )
         return self._sample(questions[int(rng.integers(len(questions)))])
 

@@ -23,9 +23,10 @@ from PIL import Image
 
 import vlm_envs
 from tests.unit.vlm_envs.tools.pdfs import pdf
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, GenerationError
 from vlm_envs.inquiries.sample import Sample
 from vlm_envs.judging.datasets import DATASETS, JudgedRows, judging_dataset
+from vlm_envs.splits import SPLITS
 
 
 def picture(shade: int = 200) -> bytes:
@@ -262,6 +263,50 @@ def test_pairs_of_ones_own_need_no_picture_and_no_id(tmp_path):
     put(tmp_path / "1.png", picture(8))
     one = judging_dataset("pairs", tmp_path, is_benchmark=True)
     assert [shade(sample) for sample in everything(one)] == [8]
+
+
+def test_a_request_without_a_picture_is_not_said_to_be_about_one(tmp_path):
+    sample = judging_dataset("pairs", pairs(tmp_path)).draw(np.random.default_rng(0), "train")
+    assert "picture" not in sample.question and "document" not in sample.question
+    assert "or 2.\nThe request:\nWhat is " in sample.question
+    put(tmp_path / "pairs.jsonl", {"prompt": "q", "chosen": "a", "rejected": "b", "image": "1.png"})
+    put(tmp_path / "1.png", picture(8))
+    (shown,) = everything(judging_dataset("pairs", tmp_path, is_benchmark=True))
+    assert "or 2. The request is about the picture.\nThe request:\nq" in shown.question
+
+
+def test_a_split_without_rows_says_how_many_the_others_have_and_what_helps(tmp_path):
+    source = judging_dataset("pairs", pairs(tmp_path, num_rows=1))
+    (filled,) = (split for split in SPLITS if source.num_samples(split))
+    empty = next(split for split in SPLITS if split != filled)
+    with pytest.raises(GenerationError) as told:
+        source.draw(np.random.default_rng(0), empty)
+    counts = ", ".join(f"{split} {int(split == filled)}" for split in SPLITS)
+    assert str(told.value) == (
+        f"The pairs data set has no row of split {empty!r} ({counts}). Its rows are divided by a hash, and a split of "
+        "few rows may be empty: add rows, or ask for a split that has some."
+    )
+    whole = judging_dataset("pairs", tmp_path, is_benchmark=True)
+    with pytest.raises(GenerationError, match=r"\(train 0, val 0, test 1\)\. A benchmark is all 'test': evaluate on"):
+        whole.draw(np.random.default_rng(0), "train")
+
+
+@pytest.mark.parametrize(
+    ("row_id", "path", "group"),
+    [
+        ("hallucination_pair-8", "VLFeedback/a.jpg", "general"),
+        ("mathverse_5", "images/RLAIF-V/a.jpg", "hallucination"),
+        ("hallucination_pair-8", "images/a.jpg", "hallucination"),
+        ("x", "images/WildVision/a.jpg", "general"),
+        ("x", "povid/MMMU/RLAIF-V-1.jpg", "reasoning"),
+        ("WildVision-3", "images/RLAIF-V-1.jpg", "hallucination"),
+    ],
+)
+def test_the_pictures_folder_tells_a_group_before_the_id_does(tmp_path, row_id, path, group):
+    put(tmp_path / "data.jsonl", RANKED | {"id": row_id, "image_path": path, "image": None})
+    put(tmp_path / path, picture(1))
+    (sample,) = everything(judging_dataset("vl_rewardbench", tmp_path))
+    assert sample.category == f"vl_rewardbench_{group}"
 
 
 def test_the_worlds_argument_arrives_and_the_papers_sentences_are_paid(tmp_path):
