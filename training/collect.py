@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agents.agent import Agent
@@ -10,7 +11,7 @@ from training.config import RunConfig
 from training.mix import MixedWorlds
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
-from vlm_envs.trajectory import TrajectoryGroup
+from vlm_envs.trajectory import Trajectory, TrajectoryGroup
 
 _FIRST_SEED = 100_000_000
 """Training seeds below belong to the cold start, so that no level is shown to both."""
@@ -46,10 +47,12 @@ class Collector:
         size = self._config.group_size
         groups: list[TrajectoryGroup] = []
         num_episodes = self._num_lost_episodes = self._num_dropped_groups = 0
-        for spec, name, worlds, count in self._worlds.of(iteration):
+        for spec, name, worlds, count in self._worlds.try_of(iteration):
             first = _FIRST_SEED + (self._config.seed * 1_000_003 + iteration * self._config.num_groups) % 800_000_000
             seeds = [seed for seed in split_seeds("train", count, start=first) for _ in range(size)]
-            played = try_rollout(agent, worlds, seeds, env_ids=[spec.env_id] * len(seeds))
+            played: Sequence[Trajectory | None] = [None] * len(seeds)
+            if worlds is not None:
+                played = try_rollout(agent, worlds, seeds, env_ids=[spec.env_id] * len(seeds))
             num_episodes += len(played)
             self._num_lost_episodes += sum(map(is_lost, played))
             for start in range(0, len(played), size):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
@@ -15,13 +16,18 @@ from training.inert import refuse_inert
 from training.judge_config import JudgeConfig
 from training.rows import require_rows_that_fit
 from training.shares import require_room_for_partners
-from vlm_envs.errors import ConfigError, require, require_choice
+from vlm_envs.errors import ConfigError, WorkerError, require, require_choice
 from vlm_envs.ranges import field_name, require_above, require_at_least, require_between
 from vlm_envs.registration import make, registered_name
 from vlm_envs.vector import WORKER_KINDS, VectorWorld, world_vector
 
 if TYPE_CHECKING:
     from training.losses import KlEstimator  # torch, which an error in the options must not wait for
+
+NUM_STARTS = 3
+"""How often worlds are made whose workers do not come up, before they are given up."""
+
+_logger = logging.getLogger(__name__)
 
 Estimator = Literal["bilevel_gae", "token_gae", "turn_gae", "grpo"]
 
@@ -65,8 +71,25 @@ class WorldSpec:
             world.close()
 
     def make_vector(self, num_envs: int, *, split: str) -> VectorWorld:
-        """Returns that many of these worlds, with levels of one split."""
+        """Returns that many of these worlds, with levels of one split.
+
+        Raises:
+            WorkerError: If a worker dies or hangs while it makes them, three times in a row.
+        """
+        for _ in range(NUM_STARTS - 1):
+            try:
+                return world_vector(self.env_id, num_envs, split=split, workers=self.workers, **self.kwargs)
+            except WorkerError as error:
+                _logger.warning("%s Worlds of %s are made anew.", error, self.env_id)
         return world_vector(self.env_id, num_envs, split=split, workers=self.workers, **self.kwargs)
+
+    def try_vector(self, num_envs: int, *, split: str) -> VectorWorld | None:
+        """Returns what `make_vector` does, or None where it cannot: for those who can do without these worlds."""
+        try:
+            return self.make_vector(num_envs, split=split)
+        except WorkerError as error:
+            _logger.warning("%s %d worlds of %s are left out.", error, num_envs, self.env_id)
+            return None
 
     def num_levels(self, split: str) -> int | None:
         """Returns how many levels a split has where they are listed, as in a benchmark; None where they are drawn."""

@@ -41,7 +41,6 @@ from training.verifier import verifier_models
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.vector import VectorWorld
 
 LABEL = "curated"
 _FIRST_SEED = 950_000_000
@@ -131,8 +130,8 @@ def play(teacher: Agent, config: CurateConfig) -> list[list[Trajectory]]:
         config: Questions and rollouts.
 
     Returns:
-        The rollouts of each question, in order. One that is lost with its worker is played once more; a question of
-        which one is lost again is left out whole.
+        The rollouts of each question, in order. One that is lost with its worker, or whose worker does not come up, is
+        played once more; a question of which one is lost again is left out whole.
 
     Raises:
         WorkerError: If no question is left.
@@ -140,14 +139,11 @@ def play(teacher: Agent, config: CurateConfig) -> list[list[Trajectory]]:
     count = config.num_samples
     wanted = [(question, number) for number in range(config.num_rollouts) for question in range(count)]
     played: dict[tuple[int, int], Trajectory] = {}
-    with config.spec.make_vector(count, split="train") as worlds:
-        for start in range(0, len(wanted), count):
-            played |= _played(teacher, worlds, config, wanted[start : start + count])
+    parts = [wanted[start : start + count] for start in range(0, len(wanted), count)]
+    played |= _played(teacher, config, parts)
     lost = [each for each in wanted if each not in played]
     for start in range(0, len(lost), count):
-        part = lost[start : start + count]
-        with config.spec.make_vector(len(part), split="train") as worlds:
-            played |= _played(teacher, worlds, config, part)
+        played |= _played(teacher, config, [lost[start : start + count]])
     groups = [[played.get((question, number)) for number in range(config.num_rollouts)] for question in range(count)]
     whole = [[each for each in group if each is not None] for group in groups if None not in group]
     if not whole:
@@ -159,13 +155,21 @@ def play(teacher: Agent, config: CurateConfig) -> list[list[Trajectory]]:
 
 
 def _played(
-    teacher: Agent, worlds: VectorWorld, config: CurateConfig, part: Sequence[tuple[int, int]]
+    teacher: Agent, config: CurateConfig, parts: Sequence[Sequence[tuple[int, int]]]
 ) -> dict[tuple[int, int], Trajectory]:
-    """Returns a rollout of each of some questions, one per world, by question and number; lost ones are left out."""
+    """Returns rollouts by question and number, of parts of one length played in the same worlds; without lost ones."""
     of_question = question_seeds(config)
-    seeds = [of_question[question] for question, _ in part]
-    rollouts = try_rollout(teacher, worlds, seeds, env_ids=[config.env_id] * len(part))
-    return {name: each for name, each in zip(part, rollouts, strict=True) if each is not None and not is_lost(each)}
+    played: dict[tuple[int, int], Trajectory] = {}
+    worlds = config.spec.try_vector(len(parts[0]), split="train")
+    if worlds is None:
+        return played
+    with worlds:
+        for part in parts:
+            seeds = [of_question[question] for question, _ in part]
+            rollouts = try_rollout(teacher, worlds, seeds, env_ids=[config.env_id] * len(part))
+            named = zip(part, rollouts, strict=True)
+            played |= {name: each for name, each in named if each is not None and not is_lost(each)}
+    return played
 
 
 def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig) -> Yield:

@@ -114,7 +114,8 @@ def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, na
         name: What its mix calls it; the env id by default.
 
     Returns:
-        The episodes. One that is lost with its worker is played once more, and left out if it is lost again.
+        The episodes. One that is lost with its worker, or whose worker does not come up, is played once more, and left
+        out if it is lost again.
 
     Raises:
         ConfigError: If the split has no level.
@@ -127,8 +128,7 @@ def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, na
         missing = [index for index in range(num_episodes) if index not in played]
         for start in range(0, len(missing), MAX_PARALLEL):
             part = missing[start : start + MAX_PARALLEL]
-            with spec.make_vector(len(part), split=split) as worlds:
-                rolled = try_rollout(agent, worlds, [seeds[i] for i in part], env_ids=[spec.env_id] * len(part))
+            rolled = _rolled(agent, spec, split, [seeds[i] for i in part])
             played |= {
                 index: replace(each, world=name)
                 for index, each in zip(part, rolled, strict=True)
@@ -146,6 +146,15 @@ def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, na
         trajectories=tuple(played[index] for index in sorted(played)),
         num_lost=num_episodes - len(played),
     )
+
+
+def _rolled(agent: Agent, spec: WorldSpec, split: str, seeds: Sequence[int]) -> Sequence[Trajectory | None]:
+    """Plays episodes in worlds of their own; None for those that are lost before they start."""
+    worlds = spec.try_vector(len(seeds), split=split)
+    if worlds is None:
+        return [None] * len(seeds)
+    with worlds:
+        return try_rollout(agent, worlds, seeds, env_ids=[spec.env_id] * len(seeds))
 
 
 def require_levels(config: RunConfig) -> None:

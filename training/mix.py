@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from training.config import WorldSpec, world_names
 from training.shares import Shares
+from vlm_envs.errors import WorkerError
 from vlm_envs.vector import VectorWorld
+
+_logger = logging.getLogger(__name__)
 
 
 class MixedWorlds:
@@ -29,13 +33,30 @@ class MixedWorlds:
         """Returns spec, name, `count * copies` worlds and count of each world that an iteration plays.
 
         A world whose share is no whole number is kept in each of the sizes it is played in.
+
+        Raises:
+            WorkerError: If the workers of some do not come up.
         """
-        played = enumerate(self._shares.of(iteration))
         return [
             (self._specs[index], self._names[index], self._vector(index, count), count)
-            for index, count in played
+            for index, count in enumerate(self._shares.of(iteration))
             if count
         ]
+
+    def try_of(self, iteration: int) -> list[tuple[WorldSpec, str, VectorWorld | None, int]]:
+        """Returns what `of` does, with None for worlds whose workers do not come up; they are tried again next time."""
+        return [
+            (self._specs[index], self._names[index], self._try_vector(index, count), count)
+            for index, count in enumerate(self._shares.of(iteration))
+            if count
+        ]
+
+    def _try_vector(self, index: int, count: int) -> VectorWorld | None:
+        try:
+            return self._vector(index, count)
+        except WorkerError as error:
+            _logger.warning("%s Groups of %s in this iteration: %d, left out.", error, self._names[index], count)
+            return None
 
     def _vector(self, index: int, count: int) -> VectorWorld:
         if (index, count) not in self._vectors:

@@ -95,6 +95,8 @@ class PipedWorker:
     pipe: Connection | None = None
     _carrier: BaseProcess | threading.Thread | None = None
     _descriptions: dict[int, EnvDescription] | None = None
+    _proven: ClassVar[set[tuple[str, str]]] = set()
+    """Kinds and start methods by which a worker has come up in this process."""
 
     def start(self) -> None:
         """Starts the thread or process without waiting for it."""
@@ -150,15 +152,25 @@ class PipedWorker:
                 self._descriptions = self.pipe.recv()[1].unwrap()
             except (EOFError, OSError) as error:
                 self.stop(kill=True)
-                raise WorkerError(
-                    f"{self} died while it made its environments. With start method 'spawn', the main "
-                    "script needs an `if __name__ == '__main__':` guard."
-                ) from error
+                raise WorkerError(f"{self} died while it made its environments. {self._likely_remedy()}") from error
             except Exception:
                 self.stop(kill=True)
                 raise
+        self._proven.add((self.kind, self.start_method))
         assert self._descriptions is not None
         return self._descriptions
+
+    def _likely_remedy(self) -> str:
+        """Returns what to look after: a script that cannot be imported lets no process at all start."""
+        if (
+            self.kind == "process"
+            and self.start_method != "fork"
+            and (self.kind, self.start_method) not in self._proven
+        ):
+            return (
+                f"With start method {self.start_method!r}, the main script needs an `if __name__ == '__main__':` guard."
+            )
+        return "Look after the world's engine and the machine's memory."
 
     def send(self, calls: Mapping[int, bytes], timeout_s: float) -> None:
         """Sends packed calls; a worker that is already dead shows it when its replies are awaited."""

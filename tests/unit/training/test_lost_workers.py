@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -13,7 +14,7 @@ from agents.agent import Response
 from agents.oracle import OracleAgent
 from agents.rollout import try_rollout
 from tests.unit.training.batches import run_config
-from tests.unit.vlm_envs.corridor import CorridorWorld, DeadlyWorld, FaultyWorld
+from tests.unit.vlm_envs.corridor import CorridorWorld, DeadlyWorld, DyingWorld, FaultyWorld
 from training.collect import Collector
 from training.config import WorldSpec
 from training.curate import LABEL, CurateConfig, make_data_set, play, question_seeds
@@ -79,12 +80,29 @@ def played_in(monkeypatch):
     return use
 
 
-def collector(num_groups=4) -> Collector:
-    return Collector(run_config(worlds=(SPEC,), num_groups=num_groups, group_size=2))
+@pytest.fixture
+def deaths(monkeypatch, tmp_path):
+    """Returns what says how many of the next processes die while they make their worlds, of whichever world."""
+    left = tmp_path / "deaths"
+    left.write_text("")
+
+    def made(env_id, num_envs, **kwargs):
+        return vector(DyingWorld, num=num_envs, num_workers=1, deaths_in=str(left))
+
+    monkeypatch.setattr("training.config.world_vector", made)
+    return lambda number: left.write_text("x" * number)
+
+
+def collector(num_groups=4, worlds=(SPEC,)) -> Collector:
+    return Collector(run_config(worlds=worlds, num_groups=num_groups, group_size=2))
 
 
 def hashes(groups):
     return [[each.start_state_hash for each in group.trajectories] for group in groups]
+
+
+def names(groups):
+    return [group.trajectories[0].world for group in groups]
 
 
 def seeds_of(collector, iteration=0):
@@ -148,6 +166,41 @@ def test_if_no_world_can_be_started_the_message_says_what_to_do(played_in):
     chosen.close()
 
 
+def test_a_worker_that_dies_while_it_makes_its_worlds_is_started_again(deaths):
+    deaths(2)
+    chosen = collector()
+    deaths(2)
+    evaluation = evaluate(Idle(), SPEC, split="val", num_episodes=3)
+    assert (len(evaluation.trajectories), evaluation.num_lost) == (3, 0)
+    assert len(chosen.collect(Idle(), 0)) == 4
+    chosen.close()
+
+
+def test_worlds_that_are_needed_in_another_number_and_cannot_be_made_cost_their_groups(deaths):
+    """Shares of 2.67 and 1.33 groups: in the second iteration both worlds are played in other numbers."""
+    uneven = (replace(SPEC, name="a", weight=2.0), replace(SPEC, name="b"))
+    chosen = collector(worlds=uneven)
+    assert names(chosen.collect(Idle(), 0)) == ["a", "a", "a", "b"]
+    deaths(3)
+    assert names(chosen.collect(Idle(), 1)) == ["b", "b"]
+    assert chosen.metrics() == {"lost_episodes": 4.0, "dropped_groups": 2.0}
+    assert len(chosen.collect(Idle(), 1)) == 4, "they are tried again"
+    chosen.close()
+
+
+def test_worlds_that_can_never_be_made_end_an_evaluation_with_what_to_do(deaths):
+    deaths(100)
+    with pytest.raises(WorkerError, match=r"All 2 episodes .* were lost .* look after the world's engine"):
+        evaluate(Idle(), SPEC, split="val", num_episodes=2)
+
+
+def test_worlds_that_cannot_be_made_at_the_start_end_the_run_at_once(deaths):
+    deaths(100)
+    with pytest.raises(WorkerError, match="died while it made its environments") as caught:
+        collector()
+    assert "memory" in str(caught.value)
+
+
 @pytest.mark.parametrize("num_lost", [0, 1])
 def test_an_evaluation_plays_lost_episodes_once_more_and_then_leaves_them_out(played_in, tmp_path, num_lost):
     played_in(CorridorWorld)
@@ -196,6 +249,11 @@ def test_curation_plays_once_more_what_a_killed_worker_took(played_in):
     assert not teacher.kills, "it killed the worker of all worlds"
     assert [len(group) for group in seeds] == [2, 2, 2]
     assert [group[0] for group in seeds] == [group[1] for group in seeds] == question_seeds(curation())
+
+
+def test_curation_goes_on_although_its_worlds_could_not_be_made_at_first(deaths):
+    deaths(3)
+    assert [len(group) for group in curated_seeds(Idle(), curation())] == [2, 2, 2]
 
 
 def test_curation_drops_a_question_that_is_lost_again_and_goes_on(played_in):

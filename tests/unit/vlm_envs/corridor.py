@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,17 @@ class DeadlyWorld(CorridorWorld):
                 open(self.noted_in, "w").close()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().reset(seed=seed, options=options)
+
+
+class DyingWorld(CorridorWorld):
+    """Kills its process while it is made, as many more times as its file has characters."""
+
+    def __init__(self, *, deaths_in: str, **kwargs: Any) -> None:
+        deaths = Path(deaths_in)
+        if left := deaths.read_text():
+            deaths.write_text(left[1:])
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().__init__(**kwargs)
 
 
 class Unmakable(CorridorWorld):
