@@ -225,7 +225,8 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEst
     Raises:
         ValueError: on unequal shapes or an unknown estimator.
 
-    Source: J. Schulman, "Approximating KL Divergence" (2020).
+    Source: J. Schulman, "Approximating KL Divergence" (2020). Deviation: k3's `d` is at least -20, so that neither it
+    nor its gradient is infinite at a token that the policy has all but given up.
     """
     _check_same_shape(ref_logprobs_BT, "ref_logprobs_BT", logprobs_BT, "logprobs_BT")
     log_ratio_BT = logprobs_BT.float() - ref_logprobs_BT.float().detach()
@@ -234,7 +235,8 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEst
     if estimator == "k2":
         return 0.5 * log_ratio_BT.square()
     if estimator == "k3":
-        return torch.expm1(-log_ratio_BT) + log_ratio_BT
+        bounded_BT = log_ratio_BT.clamp(min=-_MAX_LOG_RATIO)  # above, k3 grows by no more than `d` itself
+        return torch.expm1(-bounded_BT) + bounded_BT
     raise _unknown("estimator", estimator, get_args(KlEstimator))
 
 

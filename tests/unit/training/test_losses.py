@@ -260,6 +260,19 @@ class TestKlPenalty:
         (estimate,) = torch.autograd.grad((weights * sampled).sum(), logits)
         assert torch.allclose(estimate, exact, atol=1e-5) == is_exact
 
+    @pytest.mark.parametrize("gap", [-21.0, -99.0, -1e30, -math.inf])
+    def test_k3_is_bounded_where_the_policy_has_all_but_given_up_a_token(self, gap: float) -> None:
+        policy = leaf(torch.tensor([gap, -20.0, math.log(0.5)]))
+        penalty = kl_penalty(policy, torch.zeros(3), estimator="k3")
+        grad = grad_of(penalty.sum(), policy)
+        assert penalty[0].item() == penalty[1].item() == pytest.approx(math.exp(20) - 21)
+        assert grad[0] == 0.0 and grad[2] == pytest.approx(-1.0)  # 1 - 1 / 0.5
+
+    def test_k3_still_pulls_back_a_policy_that_is_far_above_the_reference(self) -> None:
+        policy = leaf(torch.zeros(1))
+        penalty = kl_penalty(policy, torch.tensor([-99.0]), estimator="k3")
+        assert penalty.item() == 98.0 and grad_of(penalty.sum(), policy).item() == 1.0
+
     def test_unknown_estimator(self) -> None:
         with pytest.raises(ValueError, match="estimator: expected one of k1, k2, k3, got 'k4'"):
             kl_penalty(RATIOS, RATIOS, estimator="k4")  # type: ignore[arg-type]
