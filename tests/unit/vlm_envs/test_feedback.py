@@ -60,3 +60,11 @@ def test_the_same_drawing_again_is_no_new_one():
     drawing = '<svg viewBox="0 0 10 10"><rect width="5" height="5"/></svg>'
     assert feedback("VLM/SVG-v0", None, drawing) == f"Done: {drawing[:60]}."
     assert feedback("VLM/SVG-v0", None, drawing, drawing, max_turns=3) == f"No effect: {drawing[:60]}."
+
+
+def test_a_drawing_that_cannot_be_drawn_has_no_effect_however_often_it_comes():
+    pytest.importorskip("cairosvg")
+    broken, drawing = "<svg></svg>", '<svg viewBox="0 0 10 10"><rect width="5" height="5"/></svg>'
+    for before in ([], [broken], [drawing], [drawing, broken]):
+        assert feedback("VLM/SVG-v0", None, *before, broken, max_turns=4) == f"No effect: {broken}."
+    assert feedback("VLM/SVG-v0", None, broken, drawing, max_turns=3) == f"Done: {drawing[:60]}."

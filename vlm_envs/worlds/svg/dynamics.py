@@ -123,7 +123,7 @@ class SvgDynamics(Dynamics[SvgState, str]):
             rng: Not used.
 
         Returns:
-            The state afterwards, and whether the drawing is another one.
+            The state afterwards, and whether there is another drawing: what cannot be drawn is none.
         """
         drawn = self.renderer.render(action)
         similarity = second_similarity = 0.0
@@ -136,7 +136,7 @@ class SvgDynamics(Dynamics[SvgState, str]):
         successor = replace(
             state, drawing=action, error=drawn.error, similarity=similarity, second_similarity=second_similarity
         )
-        return successor, action != state.drawing
+        return successor, drawn.error is None and action != state.drawing
 
     def is_success(self, state: SvgState) -> bool:
         """Tells whether the last drawing is similar enough."""
