@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vlm_envs.ranges import require_at_least, require_between
+from vlm_envs.errors import require
+from vlm_envs.ranges import field_name, require_at_least, require_between
+
+_MIN_TEMPERATURE, _MIN_TOP_P = 0.01, 0.05
+"""Below these the likeliest token is taken in all but name, which only a temperature of 0 should say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,8 +16,8 @@ class SamplingConfig:
     """How responses are drawn.
 
     Attributes:
-        temperature: Divides the logits; 0 takes the most likely token.
-        top_p: Smallest probability mass kept, in (0, 1]; 1 keeps all.
+        temperature: Divides the logits, at least 0.01; or 0, which takes the most likely token.
+        top_p: Smallest probability mass kept, in [0.05, 1]; 1 keeps all.
         max_new_tokens: Tokens a response may have.
 
     Raises:
@@ -26,5 +30,10 @@ class SamplingConfig:
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "temperature")
-        require_between(self, 0, 1, "top_p", includes=(False, True))
+        require(
+            self.temperature == 0 or self.temperature >= _MIN_TEMPERATURE,
+            f"{field_name(self, 'temperature')} must be at least {_MIN_TEMPERATURE}, or 0 for the likeliest token; got "
+            f"{self.temperature}.",
+        )
+        require_between(self, _MIN_TOP_P, 1, "top_p")
         require_at_least(self, 1, "max_new_tokens")
