@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import closing
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.registration import registered_name
+from vlm_envs.registration import arguments_of, make, registered_name
 
 if TYPE_CHECKING:
     from training.config import RunConfig, WorldSpec
@@ -156,14 +157,13 @@ def require_room_for_partners(config: RunConfig) -> None:
 def _units(specs: Sequence[WorldSpec]) -> list[tuple[int, ...]]:
     """Returns the worlds' places, those of partners together: grounded, then textual."""
     formats = [spec.prompt_format for spec in specs]
+    grounded, textual = ([index for index, each in enumerate(formats) if each == of] for of in (_GROUNDED, _TEXTUAL))
+    asked = {index: _asks(specs[index]) for index in (*grounded, *textual)} if grounded and textual else {}
     partner: dict[int, int] = {}
-    for index, spec in enumerate(specs):
-        if formats[index] != _GROUNDED:
-            continue
-        for other, each in enumerate(specs):
-            if formats[other] == _TEXTUAL and other not in partner.values() and _asks(each) == _asks(spec):
-                partner[index] = other
-                break
+    for index in grounded:
+        alike = (each for each in textual if each not in partner.values() and asked[each] == asked[index])
+        if (found := next(alike, None)) is not None:
+            partner[index] = found
     taken = set(partner.values())
     return [
         (index, partner[index]) if index in partner else (index,) for index in range(len(specs)) if index not in taken
@@ -171,7 +171,11 @@ def _units(specs: Sequence[WorldSpec]) -> list[tuple[int, ...]]:
 
 
 def _asks(spec: WorldSpec) -> tuple[float, Any, dict[str, Any]]:
-    """What partners have in common: weight, world and all of its arguments but the strategy."""
-    registered = gym.spec(registered_name(spec.env_id))
-    arguments = {**registered.kwargs, **spec.kwargs}
-    return spec.weight, registered.entry_point, {k: v for k, v in arguments.items() if k != "prompt_format"}
+    """What partners have in common: weight, world and all of its arguments but the strategy, defaults included."""
+    arguments = arguments_of(spec.env_id, spec.kwargs)
+    unset = [name for name, value in arguments.items() if value is None]
+    if unset:  # what a world chooses by itself, such as the number of turns that go with a strategy
+        with closing(make(spec.env_id, **spec.kwargs)) as world:
+            arguments |= {name: getattr(world.unwrapped, name, None) for name in unset}
+    shared = {name: value for name, value in arguments.items() if name != "prompt_format"}
+    return spec.weight, gym.spec(registered_name(spec.env_id)).entry_point, shared

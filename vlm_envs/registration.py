@@ -208,15 +208,40 @@ def _unknown_argument(error: TypeError, kwargs: dict[str, Any], known: list[str]
     return name if name in kwargs and name not in known else None
 
 
+def arguments_of(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns all arguments that a world would be made with, however much of them is spelled out.
+
+    Args:
+        env_id: A registered id, with or without a module in front.
+        kwargs: What is spelled out.
+
+    Returns:
+        These, else what the id stands for, else the constructor's defaults, those of its base classes included. Lists
+        are tuples, as they are after a run's configuration was saved.
+    """
+    name = registered_name(env_id)
+    defaults = {key: each.default for key, each in _parameters(name).items() if each.default is not each.empty}
+    return {key: _with_tuples(value) for key, value in (defaults | gym.spec(name).kwargs | dict(kwargs)).items()}
+
+
+def _with_tuples(value: Any) -> Any:
+    return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value
+
+
 def _arguments(env_id: str) -> list[str]:
     """Returns the keyword arguments a registered world takes, those it hands on to its base classes included."""
+    return list(_parameters(env_id))
+
+
+def _parameters(env_id: str) -> dict[str, inspect.Parameter]:
+    """Returns the keyword parameters of a registered world; of a base class those that no subclass has itself."""
     entry_point = gym.spec(env_id).entry_point
     creator: Any = gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
     constructors = [vars(each).get("__init__") for each in creator.__mro__] if isinstance(creator, type) else [creator]
-    names: dict[str, None] = {}
+    found: dict[str, inspect.Parameter] = {}
     for constructor in filter(None, constructors):
         parameters = inspect.signature(constructor).parameters.values()
-        names |= dict.fromkeys(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+        found = found | {e.name: e for e in parameters if e.kind is e.KEYWORD_ONLY and e.name not in found}
         if all(each.kind is not each.VAR_KEYWORD for each in parameters):
             break
-    return list(names)
+    return found

@@ -157,6 +157,27 @@ def test_a_batch_of_one_that_is_never_drawn_is_nobodys_concern():
 
 
 @pytest.mark.parametrize(
+    ("grounded", "textual"),
+    [
+        ({"side_px": (2000, 8000)}, {}),
+        ({}, {"max_objects": 40, "answer_reward": 1.0, "format_reward": 0.0}),
+        ({"target_px": [16, 40]}, {"target_px": (16, 40)}),
+        ({"categories": ["attribute"], "representation": "natural_language"}, {"categories": ("attribute",)}),
+        ({"max_turns": 1}, {}),
+    ],
+    ids=str,
+)
+def test_partners_may_spell_out_what_the_others_leave_to_defaults(grounded, textual):
+    pair = [
+        WorldSpec(env_id="VLM/ZoomQAGrounded-v0", kwargs=grounded),
+        WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={"prompt_format": "ivgr_textual", **textual}),
+    ]
+    given = counts([*pair, *lakes(1)], 5, 4)
+    assert given == counts([WorldSpec(env_id=GROUNDED.env_id), WorldSpec(env_id=TEXTUAL.env_id), *lakes(1)], 5, 4)
+    assert all(each[0] == each[1] for each in given)
+
+
+@pytest.mark.parametrize(
     ("env_id", "kwargs", "weight"),
     [(TEXTUAL.env_id, GENERAL, 45), (TEXTUAL.env_id, SMALL, 44), ("Mine/Asks-v0", SMALL, 45)],
     ids=["other arguments", "another weight", "another world"],
