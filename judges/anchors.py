@@ -7,6 +7,9 @@
     frames 25 to 27   [F1-F6 @ t=0.00-4.47s]   from 4.47 to 16.11 seconds   frame 25 onwards
     [F1 @ t=0.00s, F2 @ t=1.66s]   frame 2, frame 3 and frame 4      a list: the stretch that it covers
 
+How long something takes, or how much later it is ("for 3 seconds", "2 seconds later"), is no time, and neither are
+seconds behind minutes.
+
 Which mention a point goes with is `own_moment`'s to say: that of its sentence, else of the clause before it, and never
 one that stands with another point.
 
@@ -25,7 +28,7 @@ _ITEM = re.compile(
     rf"\b(?P<word>frames?)\s{{1,2}}(?P<frame>{_INT})\b(?!\.[0-9])"
     rf"|\[F(?P<short>{_INT})\b|\bF(?P<item>{_INT})(?=\s?(?:@|[-–—]\s?F?[0-9]))|(?<=[-–—])\s?F(?P<last>{_INT})\b"
     rf"|(?P<clock>\bt\s?=\s?)?(?<![\w.])(?P<number>{_INT}(?:\.[0-9]{{1,9}})?)(?!\.?[0-9])"
-    r"(?P<unit>\s{0,2}(?:seconds?|secs?|s)\b)?",
+    r"(?P<unit>\s{0,2}(?:seconds?|secs?|s)\b\.?)?",
     re.IGNORECASE,
 )
 _TO = re.compile(
@@ -45,8 +48,30 @@ _ONWARDS = re.compile(r"\s{1,2}onwards?\b", re.IGNORECASE)
 _BREAK = re.compile(r"[,;:()]|\b(?:and|but|while|whereas|where|than|then)\b", re.IGNORECASE)
 _ATTACHED = re.compile(r"\s{0,3}\(?(?:(?:in|at|from|of|@)\s{1,2})?", re.IGNORECASE)
 _TRAILING = re.compile(r"(?:[\s,;:(]|\b(?:and|but|while|whereas|where|than|then)\b){1,20}\Z", re.IGNORECASE)
+_SET_OFF = re.compile(r",\s{1,2}(?:in|at|from|@)\s{1,2}", re.IGNORECASE)
+_CLOSED = re.compile(r"[\s)]{0,2}(?:[.!?,;:]|\Z)")
+_ENDED = re.compile(r"[\s)\].!?]{0,9}\Z")
+_LASTING = re.compile(
+    r"\b(?:for|within|over|every|each|another|first|last|next|final|spans?|spanned|spanning|lasts?|lasted"
+    r"|lasting|takes?|took|taking|waits?|waited|waiting|min(?:ute)?s?(?:\sand)?"
+    r"|(?:clip|video|recording|footage)\s(?:is|was|has|runs)|(?:clip|video|duration|length|interval|period|pause|total)\sof)"
+    r"\s(?:(?:about|around|roughly|approximately|only|just|nearly|almost|over|up\sto|at\sleast|the|first|last|next)\s){0,3}\Z",
+    re.IGNORECASE,
+)
+_LONG = re.compile(
+    r"\s{0,2}-?(?:long|later|earlier|ago|apart|in\s(?:length|total|duration)"
+    r"|(?:clip|video|recording|interval|gap|pause|delay|period|window)s?)\b",
+    re.IGNORECASE,
+)
+_FROM_ELSEWHERE = re.compile(r"\s{0,2}(?:of|before|after|prior\sto)\b", re.IGNORECASE)
+_FIXED = re.compile(
+    r"(?:@|\b(?:at|from|until|till|to|through|by))\s?(?:(?:about|around|roughly|the)\s)?\Z", re.IGNORECASE
+)
+_MARK = re.compile(r"[\s-]{1,2}(?:mark|timestamp|point)\b", re.IGNORECASE)
 _MOVES_ON = re.compile(
-    r"\W{0,9}(?:later|then|after|afterwards|before|earlier|next|finally|subsequently|previously)\b", re.IGNORECASE
+    r"\W{0,9}(?:(?:[\w.]{1,20}\s){1,3}(?:(?:seconds?|secs?\.?|s|minutes?|moments?|frames?|while|time)\s)|[0-9.]{1,9}s\s)?"
+    r"(?:later|then|after|afterwards|before|earlier|next|finally|subsequently|previously)\b",
+    re.IGNORECASE,
 )
 
 MAX_MENTIONS = 256
@@ -112,9 +137,11 @@ def own_moment(
 ) -> tuple[int | None, float | None]:
     """Returns the frame and the time that a point is said to be at; None for what is not said.
 
-    Looked for in this order: a mention right behind the point ("… in frame 1"), one in its own clause, the nearest one
-    before it in the sentence, one behind the sentence's last point, and the nearest one of the last clause of the
-    sentence before, unless the point's sentence moves on ("Later …"). A stretch found so is no frame and no time.
+    Looked for in this order: a mention right behind the point ("… in frame 1"), one in its own clause, one set off
+    behind that clause ("…, in frame 1."), the nearest one before it in the sentence, one behind the sentence's last
+    point, and the nearest one of the last clause of the sentence before, unless the point's sentence moves on
+    ("Later …"). A stretch found so is no frame and no time. Of a list of as many mentions as the sentence has points,
+    each point has its own.
 
     Args:
         anchors: Of the point's sentence.
@@ -131,12 +158,17 @@ def own_moment(
     attached = [each for each in behind[:1] if _ATTACHED.fullmatch(text, end, each.start)]
     in_clause = [each for each in earlier[::-1] if each.start >= clause_start]
     in_clause += [each for each in behind if each.end <= clause_end]
+    set_off = [each for each in behind[:1] if _SET_OFF.fullmatch(text, clause_end, each.start)]
+    # "…, in frame 5, …" between two mentions may as well open what follows; at the sentence's end it cannot.
+    closed = _CLOSED if not earlier else _ENDED
+    set_off = [each for each in set_off if closed.match(text, each.end)]
     after = [each for each in anchors.parts if each.start >= places[-1][1]]
-    candidates = (*attached, *in_clause, *earlier[-1:], *after[:1], *_inherited(text, before))
+    candidates = (*attached, *in_clause, *set_off, *earlier[-1:], *after[:1], *_inherited(text, before))
     if not candidates or candidates[0].is_span:
         return None, None
-    near = [each for each in (*attached, *in_clause) if not each.is_span]
-    return _completed(candidates[0], near, [end for each in anchors.parts for end in _ends(each)])
+    chosen = _own_of_list(candidates[0], anchors, places, index)
+    near = [each for each in (*attached, *in_clause, *set_off) if not each.is_span and chosen is candidates[0]]
+    return _completed(chosen, near, [end for each in anchors.parts for end in _ends(each)])
 
 
 def pieces(anchors: Anchors) -> list[tuple[Mention, int, int]]:
@@ -159,6 +191,16 @@ def _cut(text: str, start: int, end: int) -> int | None:
     breaks = list(_BREAK.finditer(text, start, end))
     words = [match for match in breaks if match.group().isalpha() or match.group() == ";"]
     return (words or breaks)[-1].end() if breaks else None
+
+
+def _own_of_list(chosen: Mention, anchors: Anchors, places: Sequence[tuple[int, int]], index: int) -> Mention:
+    """The mention for a point of `frames 3 and 5 … at <points…> and <points…>`; the chosen one where none pair up."""
+    for several in anchors.mentions:
+        own = [each for each in anchors.singles if several.start <= each.start < several.end]
+        is_beside = several.end <= places[0][0] or several.start >= places[-1][1]
+        if several.is_list and chosen in own and len(own) == len(places) and is_beside:
+            return own[index]
+    return chosen
 
 
 def _inherited(text: str, before: Anchors | None) -> tuple[Mention, ...]:
@@ -245,7 +287,10 @@ def _items(sentence: str) -> list[Mention]:
     matches = [match for _, match in zip(range(MAX_MENTIONS), _ITEM.finditer(sentence), strict=False)]
     items: list[Mention] = []
     plural = False
+    durations = _durations(sentence, matches)
     for number, match in enumerate(matches):
+        if number in durations:
+            continue
         frame = match["frame"] or match["short"] or match["item"] or match["last"]
         value, is_time = match["number"], bool(match["clock"] or match["unit"])
         if frame is not None:
@@ -263,3 +308,19 @@ def _items(sentence: str) -> list[Mention]:
         elif is_time:
             items.append(Mention(match.start(), match.end(), time_s=float(value)))
     return items
+
+
+def _durations(sentence: str, matches: Sequence[re.Match[str]]) -> set[int]:
+    """Which of the matches say how long something takes or how much later it is: `for 2 to 3 seconds`, `2 s later`."""
+    found: set[int] = set()
+    first = 0
+    for number, match in enumerate(matches):
+        is_number = bool(match["number"] and matches[number - 1]["number"])
+        if not (number and is_number and _TO.fullmatch(sentence, matches[number - 1].end(), match.start())):
+            first = number
+        if match["unit"] and not match["clock"] and not _MARK.match(sentence, match.end()):
+            ahead = sentence[max(0, matches[first].start() - 60) : matches[first].start()]
+            is_long = _LASTING.search(ahead) or _LONG.match(sentence, match.end())
+            if is_long or (_FROM_ELSEWHERE.match(sentence, match.end()) and not _FIXED.search(ahead)):
+                found.update(range(first, number + 1))
+    return found

@@ -12,7 +12,9 @@ Source: Argos, section 3.1, and appendix C.2, whose prompt has a language model 
 - A point takes the single frame and time of its own sentence or of the clause right before it, as in the prompt. Which
   of several, the prompt says by nearness alone; here one that stands with another point is never taken, as the paper's
   Figures 17 and 18 are written. A sentence that holds a point gives no moment, but may give segments.
-- A list of frames is a segment from the first to the last, but in a sentence with points, whose frames they are.
+- A list of frames is a segment from the first to the last, but in a sentence with points, whose frames they are: in
+  order, where there are as many.
+- An absolute time is one that says no duration or distance; how these are told apart is in `judges.anchors`, by words.
 - The paper's section 4 also writes `<point …>`; both names are read.
 - A point whose coordinates cannot be read is kept with NaN, to score 0: left out, it would hide a wrong guess.
 """
@@ -34,7 +36,7 @@ _TAG = re.compile(r"<(points?)\b([^<>]{0,20000})>([^<>]{0,1000})</\1>")
 _ATTRIBUTE = re.compile(r"""\b(x|y|alt)([0-9]{0,6})\s{0,4}=\s{0,4}(?:"([^"]{0,1000})"|'([^']{0,1000})')""")
 _COORDINATE = re.compile(r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:e[-+]?[0-9]{1,4})?", re.IGNORECASE)
 _OPENS = re.compile(r"</?(?:think|answer)>")
-_SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?!\s|$))+[.!?]*")
+_SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?!\s|$)|(?:(?<=\bsec)|(?<=\bsecs))\.(?=[ \t]{1,2}[a-z(]))+[.!?]*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,26 @@ class TestWhenAPointIs:
             (f"At 21.15 seconds (frame 28) the cup is at {tag(1)}.", [(28, 21.15)]),
             (f"At 21.15 seconds in frame 28 the cup is at {tag(1)}.", [(28, 21.15)]),
             (f"See the cup {tag(1)} at 4.47 seconds (frame 4).", [(4, 4.47)]),
+            # Set off behind the point's clause
+            (f"In frame 3, the cat {tag(1)} sees the dog {tag(2)}, in frame 5.", [(3, None), (5, None)]),
+            (f"In frame 3 the cat {tag(1)} is here and the dog {tag(2)} is there, at frame 5.", [(3, None), (5, None)]),
+            (f"The cat {tag(1)}, in frame 3, sees the dog {tag(2)}, at 2.0 seconds.", [(3, None), (None, 2.0)]),
+            (f"In frame 3, the cat {tag(1)} sits, in frame 5, the dog {tag(2)} runs.", [(3, None), (5, None)]),
+            (f"In frame 3, the cat is at {tag(1)}, and in frame 5 it is gone.", [(3, None)]),
+            # A list of as many frames as there are points
+            (f"In frames 3 and 5 the cat is at {tag(1)} and {tag(2)} respectively.", [(3, None), (5, None)]),
+            (f"The cat is at {tag(1)} and {tag(2)} in frames 3 and 5.", [(3, None), (5, None)]),
+            (f"In frame 3 at 1.0 s and frame 5 at 2.0 s it is at {tag(1)} and {tag(2)}.", [(3, 1.0), (5, 2.0)]),
+            # How long something takes, or how much later it is, is no time
+            (f"The clip lasts 60 seconds. The cat at {tag(1)} runs.", [(None, None)]),
+            (f"The clip is about 60 seconds long. The cat at {tag(1)} runs.", [(None, None)]),
+            (f"2 seconds later, the cat at {tag(1)} runs.", [(None, None)]),
+            (f"In frame 3 it sits. 2.5 seconds later, the cat at {tag(1)} runs.", [(None, None)]),
+            (f"In frame 3 it sits. A few seconds later the cat at {tag(1)} runs.", [(None, None)]),
+            (f"After 5 seconds of waiting, the cat at {tag(1)} runs.", [(None, None)]),
+            (f"In frame 3 at 1.0 seconds the cat at {tag(1)} waits for 2 to 4 seconds.", [(3, 1.0)]),
+            (f"At 2.0 seconds of the clip the cat is at {tag(1)}.", [(None, 2.0)]),
+            (f"At 1 minute 5 seconds the cat is at {tag(1)}.", [(None, None)]),
         ],
     )
     def test_it_is_when_its_sentence_or_the_clause_before_says(self, text, expected):
@@ -198,6 +218,46 @@ class TestAnchors:
         response = read_response(f"First she looks. {sentence} Then she leaves.")
         assert response.segments == (Segment(*expected, sentence),)
         assert response.moments == ()
+
+    @pytest.mark.parametrize(
+        "sentence",
+        [
+            "She stirs for 10 seconds.",
+            "She stirs for about 2 to 4 seconds.",
+            "It takes 3s.",
+            "It takes only 3.5 secs.",
+            "2 seconds before the end she leaves.",
+            "2 to 3 seconds later she leaves.",
+            "The first 5 seconds show her.",
+            "It is a 60 second clip.",
+        ],
+    )
+    def test_how_long_something_takes_is_neither_moment_nor_stretch(self, sentence):
+        response = read_response(sentence)
+        assert (response.moments, response.segments) == ((), ())
+
+    @pytest.mark.parametrize(
+        ("sentence", "time_s"),
+        [
+            ("At 2.0 seconds before the crowd, she sings.", 2.0),
+            ("At the 5 seconds mark she sings for 10 seconds.", 5.0),
+            ("For the singing, see 4.0 seconds.", 4.0),
+            ("She stirs for 10 seconds at 4.0 seconds.", 4.0),
+        ],
+    )
+    def test_a_time_beside_a_duration_is_a_time(self, sentence, time_s):
+        assert read_response(sentence).moments == (Moment(None, time_s, sentence),)
+
+    def test_a_stretch_of_the_clip_is_no_duration(self):
+        sentence = "From 2 to 5 seconds of the clip she sings."
+        assert read_response(sentence).segments == (Segment(None, None, 2.0, 5.0, sentence),)
+
+    def test_an_abbreviated_second_ends_no_sentence(self):
+        response = read_response("He sits at 3.0 sec. before the man walks. At 5.0 sec. The man stops.")
+        assert response.moments == (
+            Moment(None, 3.0, "He sits at 3.0 sec. before the man walks."),
+            Moment(None, 5.0, "At 5.0 sec."),
+        )
 
     def test_a_sentence_may_speak_of_a_moment_and_of_a_stretch(self):
         response = read_response("Frame 24 shows foil over the roll, and then frames 25 to 27 show wrapping.")
