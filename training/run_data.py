@@ -112,6 +112,23 @@ class RunWriter:
         """
         append_line(self.directory / _EVALUATIONS, evaluation)
 
+    def evaluated(self, label: str) -> set[str]:
+        """Returns what the mix calls the worlds whose results stand under a label.
+
+        Args:
+            label: The evaluation's label.
+        """
+        lines = read_lines(self.directory / _EVALUATIONS)
+        return {str(line.get("world")) for line in lines if line.get("label") == label}
+
+    def drop_evaluation(self, label: str) -> None:
+        """Drops the results under a label; its episodes are replaced when it is made again.
+
+        Args:
+            label: The evaluation's label.
+        """
+        filter_lines(self.directory / _EVALUATIONS, lambda line: line.get("label") != label)
+
     def trajectories(
         self,
         label: str,
@@ -168,7 +185,7 @@ class RunWriter:
             if phase < len(PHASES) - 1:
                 return bool(line.get("iteration", 0) < 1)
             # An evaluation between two iterations comes before the checkpoint of the same number; the last one after
-            between = line.get("iteration", 0) == iteration and str(line.get("label")) == f"iteration {iteration}"
+            between = line.get("iteration", 0) == iteration and str(line.get("label")) == validation_label(iteration)
             return bool(line.get("iteration", 0) < iteration or between)
 
         filter_lines(self.directory / _METRICS, keep_metrics)
@@ -260,6 +277,11 @@ class RunReader:
         if not path.is_file():
             raise MissingRunDataError(f"Expected picture {name} at {path}; was the run copied without images/?")
         return path.read_bytes()
+
+
+def validation_label(iteration: int) -> str:
+    """Returns the label of the evaluation on validation levels after so many iterations."""
+    return f"iteration {iteration}"
 
 
 def training_label(iteration: int) -> str:

@@ -32,7 +32,7 @@ from training.estimate import estimate, turn_end_targets, without_flat_groups
 from training.evaluation import Evaluation, evaluate, mean_success
 from training.learner import Learner
 from training.measure import mean_scores, rollout_metrics, turn_credit, turn_notes
-from training.run_data import RunWriter, training_label
+from training.run_data import RunWriter, training_label, validation_label
 from training.score import ScoredTrajectory, TurnScorer
 
 SHOWN = ("success", "reward", "format_rate", "entropy")
@@ -65,7 +65,7 @@ class Trainer:
         self._stop_requested = False
         self._saved_iteration = -1
         self._before: dict[str, Any] | None = None
-        self._is_half_done = False
+        self._running: int | None = None
 
     def run(self) -> None:
         """Trains until the configured iteration, until interrupted, or until something fails.
@@ -79,9 +79,9 @@ class Trainer:
                 self.save()  # a long cold start must not be lost to an interruption before the first checkpoint
                 self._evaluate("before", "test", self.config.num_eval_episodes)
             with RunConsole("rl", self.config.num_iterations) as console:
+                self._make_up_validation(console)
                 while self.iteration < self.config.num_iterations and not self._stop_requested:
                     metrics = self._iterate()
-                    self._log(metrics)
                     console.advance(self.iteration - 1, metrics, SHOWN)
                     self._after_iteration(console)
             self.save()
@@ -100,10 +100,10 @@ class Trainer:
             self.scorer.close()
 
     def _iterate(self) -> dict[str, float]:
-        """Runs one iteration, and until it is done keeps what the run was before it."""
+        """Runs one iteration and logs it, and until that is done keeps what the run was before it."""
         if self._saved_iteration != self.iteration:
             self._before = copied(self.state_dict())
-        self._is_half_done = True
+        self._running = self.iteration
         try:
             metrics = self.train_iteration()
         except NonFiniteGradientError as error:
@@ -111,18 +111,20 @@ class Trainer:
                 f"{error} This was iteration {self.iteration}; to train on with other settings, start a new run with "
                 f"--model {self.directory / LATEST / 'model'}."
             ) from error
-        self._is_half_done, self._before = False, None
+        self._log(metrics)
+        self._running, self._before = None, None
         return metrics
 
     def _rescue(self, error: BaseException) -> None:
         """Saves the run as it was before what failed; if that fails too, the last checkpoint stays as it is."""
         if self._saved_iteration < 0:
             return  # the first checkpoint of all is what failed
-        what = f"{type(error).__name__} in iteration {self.iteration}"
+        where = f"in iteration {self._running}" if self._running is not None else f"after {self.iteration} iterations"
+        what = f"{type(error).__name__} {where}"
         try:
             if self._before is not None:
                 self.load_state_dict(self._before)
-            if self._before is not None or not self._is_half_done:
+            if self._before is not None or self._running is None:
                 self.save()
         except Exception as second:
             kept = f"this run could not be saved ({type(second).__name__}: {second}); the last checkpoint is"
@@ -199,13 +201,29 @@ class Trainer:
 
     def _after_iteration(self, console: RunConsole) -> None:
         """Evaluates on validation levels and saves, when it is time to."""
-        every = self.config.eval_every
-        is_due = every and self.iteration % every == 0 and self.iteration < self.config.num_iterations
-        if is_due and self.config.num_val_episodes:
-            evaluations = self._evaluate(f"iteration {self.iteration}", "val", self.config.num_val_episodes)
-            console.say(f"iteration {self.iteration}: validation success {mean_success(evaluations):.3f}")
+        if self._is_validation_due():
+            self._validate(console)
         if self.config.checkpoint_every and self.iteration % self.config.checkpoint_every == 0:
             self.save()
+
+    def _is_validation_due(self) -> bool:
+        every = self.config.eval_every if self.config.num_val_episodes else 0
+        return every > 0 and self.iteration % every == 0 and 0 < self.iteration < self.config.num_iterations
+
+    def _validate(self, console: RunConsole) -> None:
+        evaluations = self._evaluate(validation_label(self.iteration), "val", self.config.num_val_episodes)
+        console.say(f"iteration {self.iteration}: validation success {mean_success(evaluations):.3f}")
+
+    def _make_up_validation(self, console: RunConsole) -> None:
+        """Makes the validation that was due when a run was ended; whole, where a part of it was made.
+
+        Worlds are evaluated one after another with one generator, so that a part would not be what it would have been.
+        """
+        label = validation_label(self.iteration)
+        if not self._is_validation_due() or self.writer.evaluated(label) >= set(world_names(self.config.worlds)):
+            return
+        self.writer.drop_evaluation(label)
+        self._validate(console)
 
     def _evaluate(self, label: str, split: str, num_episodes: int) -> list[Evaluation]:
         """Evaluates every world with a generator and judges of its own, so that training does not depend on it."""
@@ -221,17 +239,17 @@ class Trainer:
         return evaluations
 
     def _record(self, evaluation: Evaluation, scorer: TurnScorer, label: str) -> None:
-        """Writes an evaluation down, with what its judges say and have used up so far."""
+        """Writes an evaluation down, with what its judges say and have used up so far: the numbers last."""
         scored = scorer.score(evaluation.trajectories)
         temperature = self.config.sampling.temperature
         record = evaluation.record(label=label, iteration=self.iteration, temperature=temperature, **scorer.metrics())
-        self.writer.evaluation(record | mean_scores(scored))
         self.writer.trajectories(
             label,
             [each.trajectory for each in scored],
             [turn_notes(each) for each in scored],
             limit=NUM_RECORDED,
         )
+        self.writer.evaluation(record | mean_scores(scored))
         if label in ("before", "after"):
             print(
                 f"{label}: {evaluation.world} {evaluation.split} success {record['success']:.3f} "

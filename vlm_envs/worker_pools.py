@@ -162,11 +162,8 @@ class PipedWorker:
 
     def _likely_remedy(self) -> str:
         """Returns what to look after: a script that cannot be imported lets no process at all start."""
-        if (
-            self.kind == "process"
-            and self.start_method != "fork"
-            and (self.kind, self.start_method) not in self._proven
-        ):
+        is_proven = self.start_method == "fork" or (self.kind, self.start_method) in self._proven
+        if self.kind == "process" and not is_proven:
             return (
                 f"With start method {self.start_method!r}, the main script needs an `if __name__ == '__main__':` guard."
             )

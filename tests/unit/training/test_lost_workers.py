@@ -23,6 +23,7 @@ from training.evaluation import evaluate
 from training.run_data import RunReader
 from vlm_envs.errors import LevelError, WorkerError
 from vlm_envs.vector import VectorWorld
+from vlm_envs.worker_pools import PipedWorker
 
 NO_THINK = {"prompt_format": "no_think", "max_turns": 2}
 SPEC = WorldSpec(env_id="VLM/FrozenLake-v0")
@@ -199,6 +200,23 @@ def test_worlds_that_cannot_be_made_at_the_start_end_the_run_at_once(deaths):
     with pytest.raises(WorkerError, match="died while it made its environments") as caught:
         collector()
     assert "memory" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("proven", "remedy"),
+    [(set(), "the main script needs an `if __name__ == '__main__':` guard"), ({("process", "spawn")}, "memory")],
+)
+def test_a_guard_is_asked_for_where_no_process_has_come_up_yet(monkeypatch, proven, remedy):
+    def dead(self):
+        self.pipe, far_end = multiprocessing.Pipe()
+        far_end.close()
+
+    monkeypatch.setattr(PipedWorker, "start", dead)
+    monkeypatch.setattr(PipedWorker, "_proven", proven)
+    with pytest.raises(WorkerError, match="died while it made its environments") as caught:
+        PipedWorker(env_fns={0: CorridorWorld}, kind="process", start_method="spawn").ready()
+    assert remedy in str(caught.value)
+    assert ("guard" in str(caught.value)) == (not proven)
 
 
 @pytest.mark.parametrize("num_lost", [0, 1])

@@ -17,6 +17,7 @@ from training.config import PPOConfig, WorldSpec
 from training.judge_config import JudgeConfig
 from training.learner import Learner
 from training.run import train
+from training.run_data import RunReader
 from training.trainer import Trainer
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language", "max_turns": 2})
@@ -61,8 +62,14 @@ def fail_in_the_second(monkeypatch, owner, name):
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(Learner, "_policy_step"), (Learner, "_critic_step"), (trainer, "rollout_metrics"), (Trainer, "_log")],
-    ids=["after the policy's step", "after the critic's step", "after scoring", "after the iteration"],
+    [
+        (Learner, "_policy_step"),
+        (Learner, "_critic_step"),
+        (trainer, "rollout_metrics"),
+        (Trainer, "train_iteration"),
+        (Trainer, "_log"),
+    ],
+    ids=["after the policy's step", "after the critic's step", "after scoring", "before the log", "after the log"],
 )
 def test_a_run_that_fails_goes_on_as_if_it_had_not(config, straight_state, monkeypatch, capsys, owner, name):
     if not straight_state:
@@ -72,13 +79,50 @@ def test_a_run_that_fails_goes_on_as_if_it_had_not(config, straight_state, monke
         fail_in_the_second(patched, owner, name)
         with pytest.raises(RuntimeError, match="out of memory"):
             train(broken)
-    num_whole = 2 if name == "_log" else 1
     shown = capsys.readouterr().err
-    assert f"saved as of {num_whole} iterations. Go on with --resume." in shown
-    assert "RuntimeError in iteration" in shown
+    assert "RuntimeError in iteration 1: saved as of 1 iterations. Go on with --resume." in shown
     directory = train(broken, resume=True)
     assert differing(straight_state, load_checkpoint_state(directory / "latest")) == []
     assert [line["iteration"] for line in metrics_of(directory)] == [0, 1, 2]
+
+
+def without_times(lines):
+    return [{key: value for key, value in line.items() if not key.endswith("_s")} for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("end", "in_world"),
+    [(RuntimeError("engine gone"), 1), (KeyboardInterrupt(), 0)],
+    ids=["a failure", "Ctrl-C twice"],
+)
+def test_a_validation_that_does_not_come_to_its_end_is_made_up(config, monkeypatch, capsys, end, in_world):
+    """In two worlds, at once or when the first one's numbers stand already; episodes are replaced with the numbers."""
+    config = replace(config, worlds=(LAKE, replace(LAKE, name="b")), num_iterations=2, eval_every=1, num_val_episodes=2)
+    straight = RunReader(train(replace(config, name="straight")))
+    broken, real, calls = replace(config, name="broken"), trainer.evaluate, []
+
+    def ended(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == in_world + 1:
+            raise end
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trainer, "evaluate", ended)
+        with pytest.raises(type(end)):
+            train(broken)
+    assert f"{type(end).__name__} after 1 iterations: saved as of 1 iterations." in capsys.readouterr().err
+    resumed = RunReader(train(broken, resume=True))
+    assert without_times(resumed.evaluations()) == without_times(straight.evaluations())
+    assert [line["world"] for line in resumed.evaluations()] == [LAKE.env_id, "b"]
+    assert resumed.trajectories("iteration 1") == straight.trajectories("iteration 1")
+    again = RunReader(train(replace(broken, num_iterations=3), resume=True))
+    assert [line["label"] for line in again.evaluations()] == [
+        "iteration 1",
+        "iteration 1",
+        "iteration 2",
+        "iteration 2",
+    ]
 
 
 def test_what_cannot_be_saved_leaves_the_last_checkpoint_as_it_was(config, monkeypatch, capsys):
