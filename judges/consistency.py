@@ -7,8 +7,10 @@ looked for by rule first. What a language model would see as a paraphrase it tak
 
 import re
 
-from judges.contradictions import contradiction, own_contradiction
+from judges.contradictions import contradiction, hedge, own_contradiction
 from judges.exact import JudgeScore
+from judges.numbers import SMALL_NUMBERS, in_digits
+from judges.readings import QUOTED
 from judges.sections import MAX_TEXT_CHARS
 from vlm_envs.tools.written_boxes import find_boxes
 
@@ -21,7 +23,11 @@ MAX_ADDED = 4.0
 MIN_SHARED = 0.25
 """Part of the reference's words below which the text speaks of something else."""
 
-_WORD = re.compile(r"[^\W\d_]{3,}|\d+")
+_WORD = re.compile(r"\d{1,2}:\d\d\b|[^\W_]*\d[^\W_]*|[^\W\d_]{3,}")
+"""Times and what holds a digit stay whole: "3:15" is neither 3 nor 15."""
+
+_SHORT_TEXT = re.compile(r"\b[A-Z]{2}\b")
+_DIGITS = {word: str(number) for number, word in enumerate(SMALL_NUMBERS) if word != "one"}
 _BRACKETS = re.compile(r"[\[(][^\[\]()]{0,200}[\])]")
 _COMMON = frozenset(
     "the and are was were there this that these those which what with within for from has have had its his her one "  # noqa: SIM905
@@ -30,8 +36,15 @@ _COMMON = frozenset(
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The words of a text that say what is in a picture: no boxes, no tags, nothing that every thought says."""
-    return frozenset(_WORD.findall(_plain(text).casefold())) - _COMMON
+    """The words of a text that say what is in a picture: no boxes, no tags, nothing that every thought says.
+
+    Numbers are digits, times and what holds a digit are whole, and what is quoted or in capitals counts however short.
+    """
+    plain = _plain(text)
+    quoted = " ".join(QUOTED.findall(plain))
+    texts = [word.casefold() for word in (*_SHORT_TEXT.findall(plain), *re.findall(r"[^\W_]+", quoted))]
+    words = (*_WORD.findall(in_digits(plain.casefold())), *(text for text in texts if not text.isdecimal()))
+    return frozenset(_DIGITS.get(word, word) for word in words) - _COMMON
 
 
 def _plain(text: str) -> str:
@@ -51,8 +64,8 @@ def word_consistency(question: str, reference: str, text: str, temperature: floa
         temperature: of no use here.
 
     Returns:
-        1 for the same content, 0.7 where it omits or adds, 0.3 for both and for a list of all words there are, 0 where
-        it contradicts the reference or hardly shares anything with it.
+        1 for the same content, 0.7 where it omits or adds, 0.3 for both, for a list of all words there are and for one
+        of what may be ("red or blue"), 0 where it contradicts the reference or hardly shares anything with it.
 
     Source: iVGR, section 3.3, for the grades. Pins: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; what contradicts is
     `judges.contradictions`' to say; a reference without content words is matched by any text that does not.
@@ -69,6 +82,8 @@ def word_consistency(question: str, reference: str, text: str, temperature: floa
         return JudgeScore(f1=0.0, reason=f"shares {shared} of {len(expected)} words")
     omits = len(expected - said) > MAX_DEVIATION * len(expected)
     adds = len(said - expected) > MAX_DEVIATION * max(1, len(said))
+    if (left_open := hedge(_plain(reference), said_plainly)) and shared:
+        return JudgeScore(f1=0.3, reason=left_open)
     if len(said - expected) > MAX_ADDED * len(expected):
         return JudgeScore(f1=0.3, reason=f"adds {len(said - expected)} words to {len(expected)}")
     grade = {0: 1.0, 1: 0.7, 2: 0.3}[omits + adds]

@@ -7,9 +7,12 @@ Two texts contradict each other where
 - one denies what the other affirms: "the mug is red" and "the mug is not red", "a boat" and "no boat";
 - they give one thing different values of a kind of which it has one, and none in common: colour, number, size, side,
   open or closed, full or empty, on or off;
-- they relate two things the other way round: "the mug is left of the tree" and "the tree is left of the mug".
+- they relate two things the other way round: "the mug is left of the tree" and "the tree is left of the mug";
+- a clock shows, or a sign says, one thing by the one and another by the other (`judges.readings`).
 
-A text contradicts itself where it says two values of one such kind of "the" thing, or affirms and denies it.
+A text contradicts itself where it says two values of one such kind of "the" thing, or two readings, affirms and denies
+one thing, relates "the" one to "the" other both ways round, or gives two totals of one thing ("there are two mugs",
+"there are three mugs") of which the larger is not the sum of the others.
 
 Pins: a clause ends at punctuation and at "and", "but", "while"; what is denied reaches from the negation to the end of
 its clause; "it" and "they" are what the clause before was about; all comparisons of size are one axis; a shade is
@@ -24,8 +27,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from judges.numbers import SMALL_NUMBERS, in_digits
+from judges.readings import other_reading, two_readings
 from vlm_envs.scenes.colours import COLOURS
 
 MAX_CLAUSES = 200
@@ -33,12 +38,12 @@ MAX_CLAUSE_CHARS = 600
 """Clauses of a text, and characters of each, that are read: this bounds the time spent on it."""
 
 _BREAK = re.compile(r"[!?;,\n()]|[.:](?!\d)|\b(?:but|and|while|whereas|although|though|however)\b", re.IGNORECASE)
-_TOKEN = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
+_TOKEN = re.compile(r"\d{1,2}:\d\d\b|[^\W_]+(?:['’][^\W_]+)?")
 
 _SAID_SHORTER = (
     (re.compile(r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b"), " not "),
     (re.compile(r"\bno longer\b(?! than)"), " not "),
-    (re.compile(r"[^.!?\n]{0,600}\?"), " "),
+    (re.compile(r"(?<![^.!?\n])[^.!?\n]{0,600}\?"), " "),
     (re.compile(r"\b(?:rather than|instead of|as opposed to|anything but|by no means)\b"), " not "),
     (re.compile(r"\bin front of\b"), " front "),
     (re.compile(r"\b(?:on top of|atop)\b"), " on "),
@@ -73,6 +78,8 @@ _TELLING = _ORDINALS | _PLACES | {"other", "another", "each"}
 """What tells a thing from another of its name, so that it is not the one that the other text speaks of."""
 _REGIONS = _PLACES | frozenset("west east north south centre center distance".split())  # noqa: SIM905
 _UNSAID = frozenset("if whether might may maybe perhaps possibly could would".split())  # noqa: SIM905
+_ASKING = frozenset(("if", "whether"))
+_EXACTLY = frozenset(("exactly", "only", "just", "precisely"))
 _PAST = frozenset("was were previously formerly earlier".split())  # noqa: SIM905
 
 _SHADES: Mapping[str, tuple[str, ...]] = {
@@ -104,6 +111,12 @@ _SAME: Mapping[str, str] = {
     **{word: str(number) for number, word in enumerate(SMALL_NUMBERS)},
 }
 _COLOUR_WORDS = "|".join(sorted((*COLOURS, *_SHADES, "gray")))
+_COLOUR_OF = (
+    (re.compile(rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOUR_WORDS})\b))"), r"\1"),
+    (re.compile(rf"\b([^\W_]+)['’]s colou?r (?=is (?:not )?(?:{_COLOUR_WORDS})\b)"), r"\1 "),
+    (re.compile(rf"\bits colou?r (?=is (?:not )?(?:{_COLOUR_WORDS})\b)"), "it "),
+)
+_OR_LIST = re.compile(r"\b(?P<one>[^\W_]+),? or (?:(?:the [^\W_]+|it|they) (?:is|are) )?(?P<other>[^\W_]+)\b")
 _TWO_COLOURS = re.compile(rf"\b({_COLOUR_WORDS}),? and (?=(?:{_COLOUR_WORDS})\b)")
 _ONE_AXIS = {
     "cover": "upright",
@@ -158,6 +171,9 @@ class _Claims:
         stated: those said of "the" thing behind it ("the mug is red"), each with what else it may be called.
         numbers: how many of a thing, each time that one is said.
         relations: signs said of two things on an axis, by both in alphabetical order and the axis.
+        both_ways: those said of "the" one thing and "the" other, so that there is one sign only.
+        totals: how many there are, said as "there are", by all that follows the number.
+        open_values: values that a thing could have.
     """
 
     clauses: list[_Clause] = field(default_factory=list)
@@ -165,6 +181,9 @@ class _Claims:
     stated: dict[tuple[str, str], list[set[str]]] = field(default_factory=dict)
     numbers: dict[str, list[int]] = field(default_factory=dict)
     relations: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
+    both_ways: dict[tuple[str, ...], set[int]] = field(default_factory=dict)
+    totals: dict[str, set[int]] = field(default_factory=dict)
+    open_values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
 
 def contradiction(reference: str, text: str) -> str | None:
@@ -186,7 +205,7 @@ def contradiction(reference: str, text: str) -> str | None:
     for (first, second, axis), signs in true.relations.items():
         if not signs & said.relations.get((first, second, axis), signs):
             return f"{first} and {second} the other way round"
-    return None
+    return other_reading(reference, text)
 
 
 def own_contradiction(text: str) -> str | None:
@@ -195,11 +214,38 @@ def own_contradiction(text: str) -> str | None:
     for (thing, family), stated in claims.stated.items():
         if not set.intersection(*stated):
             return f"more than one {family} of {thing}"
+    for things, signs in claims.both_ways.items():
+        if len(signs) > 1:
+            return f"both ways round: {' '.join(things)}"
+    for thing, totals in claims.totals.items():
+        if len(totals) > 1 and max(totals) != sum(totals) - max(totals):
+            return f"{' and '.join(map(str, sorted(totals)))} {thing}"
     for denial in claims.clauses:
         if denial.denied and denial.affirmed:
             for clause in claims.clauses:
                 if denial.denied <= clause.affirmed and denial.affirmed <= clause.affirmed:
                     return f"says and denies: {' '.join(sorted(denial.denied))}"
+    return two_readings(text)
+
+
+def hedge(reference: str, text: str) -> str | None:
+    """Returns what a text leaves open that the reference settles, for logs; None where no rule sees anything.
+
+    Left open is what it lists with "or", says twice with "could be", or gives three values and more.
+    """
+    plain = _said_shorter(text.casefold())
+    for sentence in re.split(r"[.!?;\n]", plain[: MAX_CLAUSES * MAX_CLAUSE_CHARS]):
+        if match := _OR_LIST.search(sentence):
+            one, other = _family(match["one"]), _family(match["other"])
+            if one == other and _ASKING.isdisjoint(sentence.split()):
+                return f"leaves open: {match.group()}"
+    true, said = _claims(reference), _claims(text)
+    for (thing, family), values in said.open_values.items():
+        if len(values) > 1:
+            return f"leaves open: {family} of {thing}"
+    for (thing, family), values in said.values.items():
+        if family == "colour" and len(values) > 2 and len(true.values.get((thing, family), ())) == 1:
+            return f"every {family} of {thing}"
     return None
 
 
@@ -229,7 +275,9 @@ def _says(claims: _Claims, denial: _Clause) -> bool:
     )
 
 
+@lru_cache(maxsize=8)
 def _claims(text: str) -> _Claims:
+    """What a text says; nobody changes it afterwards, for it is kept for the next rule."""
     claims = _Claims()
     subject, text = "", _said_shorter(text.casefold())
     is_over = frozenset(("was", "were")) | _PAST if re.search(r"\bnow\b", text) else frozenset()
@@ -239,6 +287,8 @@ def _claims(text: str) -> _Claims:
         own = next((token for token in tokens[:cut] if _is_noun(token)), "")
         subject = _singular(own) if own else subject
         if not (_UNSAID | is_over).isdisjoint(tokens):
+            if _ASKING.isdisjoint(tokens):
+                _note_open(claims, tokens[:cut], subject)
             continue
         before, after = tokens[:cut], tokens[cut:]
         affirmed = {_singular(token) for token in before if _is_content(token)}
@@ -248,12 +298,29 @@ def _claims(text: str) -> _Claims:
         claims.clauses.append(_Clause(frozenset(affirmed), frozenset(denied), subject))
         _note_values(claims, before, subject)
         _note_relations(claims, before, subject)
+        _note_total(claims, tokens)
     return claims
 
 
+def _note_open(claims: _Claims, tokens: list[str], subject: str) -> None:
+    """Notes the values that a clause of doubt holds for possible."""
+    possible = _Claims()
+    _note_values(possible, tokens, subject)
+    for named, values in possible.values.items():
+        claims.open_values.setdefault(named, set()).update(values)
+
+
+def _note_total(claims: _Claims, tokens: list[str]) -> None:
+    """Notes how many of what there are, where a clause says that alone: "there are three red mugs in the picture"."""
+    said = [token for token in tokens if token not in _EXACTLY]
+    if len(said) > 3 and said[0] == "there" and said[1] in ("is", "are") and said[2].isdecimal():
+        claims.totals.setdefault(" ".join(map(_singular, said[3:])), set()).add(int(said[2]))
+
+
+@lru_cache(maxsize=8)
 def _said_shorter(text: str) -> str:
     """A text with ways to deny, to say where and to count that take several words put into one."""
-    for pattern, shorter in _SAID_SHORTER:
+    for pattern, shorter in (*_SAID_SHORTER, *_COLOUR_OF):
         text = pattern.sub(shorter, text)
     text = _FAR_FROM.sub(lambda match: "not " if _family(match[1]) else match.group(), text)
     return _TWO_COLOURS.sub(r"\1 ", in_digits(text))
@@ -321,8 +388,19 @@ def _note_relations(claims: _Claims, tokens: list[str], subject: str) -> None:
         if first and second:
             pair = (first, second, axis) if first < second else (second, first, axis)
             claims.relations.setdefault(pair, set()).add(sign if first < second else -sign)
+            if _are_the_ones(tokens, place):
+                claims.both_ways.setdefault(pair, set()).add(sign if first < second else -sign)
         elif first:
             claims.values.setdefault((first, axis), set()).add(token)
+            if tokens[place - 2 :] == ["on", "the", token] and _are_the_ones(tokens, place):
+                claims.both_ways.setdefault((first, axis), set()).add(sign)
+
+
+def _are_the_ones(tokens: list[str], place: int) -> bool:
+    """Whether a clause relates "the" one thing to "the" other, and tells neither from another of its name."""
+    others = tokens[:place] + tokens[place + 1 :]
+    is_definite = tokens[0] == "the" and "is" in tokens[:place] and "the" in tokens[place - 1 :]
+    return is_definite and _TELLING.isdisjoint(others)
 
 
 def _phrase(tokens: list[str]) -> str:
@@ -345,8 +423,11 @@ def _is_content(token: str) -> bool:
 
 
 def _is_noun(token: str) -> bool:
-    return _is_content(token) and _family(token) is None and token not in _OPPOSITES and token not in _NEGATIONS
+    names = _is_content(token) and ":" not in token
+    return names and _family(token) is None and token not in _OPPOSITES and token not in _NEGATIONS
 
 
 def _singular(token: str) -> str:
+    if len(token) > 5 and token.endswith("ies"):
+        return f"{token[:-3]}y"
     return token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token

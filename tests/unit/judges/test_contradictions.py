@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import re
 import time
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.consistency import word_consistency
+from judges.consistency import content_words, word_consistency
 from judges.contradictions import contradiction, own_contradiction
 from judges.sections import MAX_TEXT_CHARS
 from vlm_envs.scenes.source import SceneSource
@@ -54,6 +56,17 @@ CONTRARY = [
     ("There are two dozen eggs.", "There are two eggs."),
     ("The door is open.", "The door is no longer open."),
     ("The tree is taller than the lamp.", "The tree is not taller than the lamp."),
+    # What clocks show and signs say
+    ("The pink clock shows 3:15.", "The pink clock shows 11:15."),
+    ("The pink clock shows 3:15.", "The pink clock shows 4:15."),
+    ('The black sign says "HM7".', 'The black sign says "ZQ7".'),
+    ("The sign says STOP in white letters.", "The sign says GO in white letters."),
+    ("The sign says 'STOP'.", "The sign says 'GO'."),
+    # Colours said in other ways
+    ("The mug is red.", "The colour of the mug is blue."),
+    ("The mug is red.", "The mug's colour is blue."),
+    ("The mug is red.", "I see a mug. Its colour is blue."),
+    ("There is no butterfly.", "There are two butterflies."),
 ]
 
 ALIKE = [
@@ -109,6 +122,24 @@ ALIKE = [
     ("The mug is red.", "If the mug were blue, it would match. The mug is red."),
     ("The mug is red.", "The mug might be blue."),
     ("The tree is taller than the lamp.", "The lamp is not taller than the tree."),
+    # Two of a kind again, sums, parts of a text, times in other words
+    ("The clock shows 3:15.", "The clock shows 03:15. It is a quarter past three."),
+    ("The clock shows 3:15.", "The clock shows 15:15."),
+    ("The clock shows 3:15.", "The clock does not show 4:15."),
+    ("The clock shows 3:15.", "The clock shows 3:15. The other clock shows 4:15."),
+    ("The clock shows 3:15.", "A clock shows 3:15. A clock shows 4:15."),
+    ('The sign says "STOP".', "The sign says STOP HERE."),
+    ('The sign says "STOP".', "The sign says 'stop'."),
+    ("There are five dogs.", "There are two dogs on the mat. There are three dogs on the lawn. There are five dogs."),
+    ("There are five dogs.", "There are two dogs. There are three dogs. There are five dogs."),
+    ("There are two red dogs.", "There are two red dogs. There are three black dogs."),
+    ("One mug is left of the tree.", "One mug is left of the tree. One mug is right of the tree."),
+    ("The mug is left of the tree.", "The mug is left of the tree. The other mug is right of the tree."),
+    ("The mug is left of the tree.", "The mug is left of the tree and right of the house."),
+    ("The mug is left of the tree.", "The mug is left of the tree and below the tree."),
+    ("The mug is red.", "The colour of the mug is red."),
+    ("The mug is red.", "The mug's colour is red."),
+    ("The mug is red.", "The mug's handle is blue."),
 ]
 
 
@@ -130,10 +161,53 @@ def test_what_only_resembles_one_is_none(reference, text):
         ("The mug is red.", "The mug is red and the mug is blue."),
         ("The mug is red.", "The mug is red. The mug is not red."),
         ("The door is open.", "The door is open. The door is closed."),
+        ("The lamp is taller.", "The lamp is taller than the tree. The tree is taller than the lamp."),
+        ("The mug is left of the tree.", "The mug is left of the tree. The mug is right of the tree."),
+        ("The mug is on the left.", "The mug is on the left. The mug is on the right."),
+        ("There are three dogs.", "There are two dogs. There are three dogs. There are four dogs."),
+        ("There are three dogs.", "There are exactly three dogs in the park. There are four dogs in the park."),
+        ("The clock shows 3:15.", "The clock shows 3:15. The clock shows 11:15."),
+        ("The clock shows 3:15.", "The clock shows 3:15. It shows 11:15."),
+        ('The sign says "HM7".', 'The sign says "HM7". The sign says "ZQ7".'),
     ],
 )
 def test_to_say_both_earns_nothing(reference, text):
     assert word_consistency("What?", reference, text).f1 == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The mug is red or blue.",
+        "The mug is red or blue or green.",
+        "The mug could be red, blue or green.",
+        "The mug is red, or the mug is blue.",
+        "The mug is red, or it is blue.",
+        "The mug could be red. The mug could be blue.",
+        "A red mug. A blue mug. A green mug.",
+        "Red mug, blue mug, green mug, yellow mug.",
+    ],
+)
+def test_a_list_of_what_may_be_is_paid_as_both_omitting_and_adding(text):
+    assert word_consistency("What?", "The mug is red.", text).f1 <= 0.3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The mug is red.",
+        "I check whether the mug is red or blue. The mug is red.",
+        "Is the mug red or blue? The mug is red.",
+        "The red mug or the blue kite? The mug is red.",
+    ],
+)
+def test_alternatives_that_are_asked_or_settled_are_no_list(text):
+    assert word_consistency(f"What? {text}", "The mug is red.", text).f1 == 1.0
+
+
+def test_a_short_text_and_a_time_are_words_of_their_own():
+    assert content_words('It says "GO" at 3:15, HM7, on 2 cards.') == {"go", "3:15", "hm7", "2", "cards", "says"}
+    assert content_words("three mugs") == content_words("3 mugs")
 
 
 @pytest.mark.parametrize("text", [text for pair in ALIKE for text in pair])
@@ -154,6 +228,45 @@ def test_true_accounts_of_generated_scenes_contradict_neither_themselves_nor_the
         assert contradiction(facts, facts.partition(". ")[0]) is None, facts
 
 
+SWAPPED = {"left": "right", "right": "left", "above": "below", "below": "above"}
+NUMBERS = ["two", "three", "four", "five", "six", "seven"]
+
+
+def other(sentence: str) -> list[str]:
+    """A sentence of a generated scene with another value, or the other way round."""
+    if match := re.fullmatch(r"The (.+) is taller than the (.+)\.", sentence):
+        return [f"The {match[2]} is taller than the {match[1]}."]
+    if match := re.search(r"\b(left|right|above|below)\b", sentence):
+        return [sentence.replace(match[0], SWAPPED[match[0]])]
+    if match := re.search(r"(\d+):(\d\d)", sentence):
+        hour, minutes = int(match[1]) % 12 + 1, (int(match[2]) + 15) % 60
+        return [sentence.replace(match[0], new) for new in (f"{hour}:{match[2]}", f"{match[1]}:{minutes:02}")]
+    if match := re.search(r'"(\w+)"', sentence):
+        return [sentence.replace(match[1], new) for new in ("ZQ" + match[1][-1], match[1][::-1] + "X")]
+    if match := re.match(rf"There are ({'|'.join(NUMBERS)}) ", sentence):
+        return [sentence.replace(match[1], word, 1) for word in NUMBERS if word != match[1]]
+    if match := re.fullmatch(r"The (\w+) is (\w+)\.", sentence):
+        return [f"The {match[1]} is {'red' if match[2] != 'red' else 'blue'}."]
+    if sentence.startswith("There is no "):
+        return [sentence.replace(" no ", " a ")]
+    return []
+
+
+def test_other_values_of_every_generated_fact_earn_nothing_nor_does_saying_both():
+    source, met = SceneSource(), collections.Counter[str]()
+    for seed in range(40):
+        sample = source.draw(np.random.default_rng(seed), "train")
+        sentences = re.findall(r"[^.]+\.", sample.facts)
+        for sentence in map(str.strip, sentences):
+            for wrong in other(sentence):
+                met[sample.category] += 1
+                changed = sample.facts.replace(sentence, wrong)
+                assert word_consistency(sample.question, sample.facts, changed).f1 == 0.0, changed
+                assert word_consistency(sample.question, sample.facts, f"{sample.facts} {wrong}").f1 == 0.0, wrong
+        assert word_consistency(sample.question, sample.facts, sample.facts).f1 == 1.0
+    assert {"count", "attribute", "relation", "comparison"} <= set(met), met
+
+
 WORDS = ["the mug", "is", "not", "red", "blue", "no", "left of", "the tree", "three", ".", ",", "it", "and", "isn't"]
 
 
@@ -165,7 +278,7 @@ def test_no_text_raises_and_none_contradicts_itself(text):
 
 def test_walls_of_text_take_bounded_time():
     start = time.perf_counter()
-    for piece in ("no red mug. ", "left ", "3", "the mug is not red and "):
+    for piece in ("no red mug. ", "left ", "3", "the mug is not red and ", "the clock shows ", "red or "):
         text = (piece * 100_000)[:MAX_TEXT_CHARS]
-        contradiction(text, text)
+        word_consistency("What?", text, text)
     assert time.perf_counter() - start < 20
