@@ -34,7 +34,7 @@ NO_ARRAYS = (
 NO_SHARED_MEMORY = (
     "Observations with text, and several pictures, have no form in shared memory: call gymnasium.make_vec(..., "
     "vectorization_mode='async', vector_kwargs={'shared_memory': False}), or leave vectorization_mode out for the "
-    "suite's own vector environment, with vector_kwargs={'workers': 'process'} for processes."
+    "suite's own vector environment, with workers='process' for processes."
 )
 
 

@@ -272,6 +272,9 @@ def _curve_keys(lines: Iterable[Record]) -> list[str]:
 def _describe(key: str) -> _Known:
     if key in _KNOWN:
         return _KNOWN[key]
+    if key.startswith("success/"):  # of a world of a mix, whose id has slashes of its own
+        title = key.removeprefix("success/")
+        return _Known(group="Success", title=title, hint="share of training episodes", scale="rate")
     prefix, slash, rest = key.rpartition("/")
     kind = f"{prefix}/"
     group = _PREFIXES.get(kind, prefix.replace("_", " ").capitalize()) if slash else "Other"

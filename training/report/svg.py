@@ -104,7 +104,7 @@ def _line(xs: Sequence[float], ys: Sequence[float | None], frame: Frame) -> Iter
 
 def _strokes(kind: str, xs: Sequence[float], ys: Sequence[float | None], frame: Frame) -> Iterable[str]:
     """Draws the pieces of a line between missing values; a piece of one point becomes a dot."""
-    stride = -(-len(xs) // _MAX_POINTS)
+    stride = max(1, -(-len(xs) // _MAX_POINTS))
     pieces: list[list[str]] = [[]]
     for x, y in list(zip(xs, ys, strict=True))[::stride]:
         if y is None:

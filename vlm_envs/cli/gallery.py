@@ -19,7 +19,8 @@ from PIL import Image, ImageDraw, ImageFont
 from vlm_envs.cli.list_worlds import describe
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.needs import require_available
-from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.cli.settings import seed
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.registration import env_ids
 from vlm_envs.world import World
 
@@ -59,13 +60,18 @@ class Strip:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `gallery`."""
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder for the pictures")
-    parser.add_argument("--seed", type=int, default=0, help="seed of every episode (default 0)")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of every episode (default 0)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Saves one picture a world, all of them in one (`worlds.png`), and a page that shows them."""
     out: Path = arguments.out
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"--out must be a folder that can be written to; got {str(out)!r}: {error.strerror}."
+        ) from error
     strips: list[Strip] = []
     for env_id in env_ids():
         try:

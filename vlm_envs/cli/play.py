@@ -15,7 +15,7 @@ from vlm_envs.cli import keys
 from vlm_envs.cli.keys import Ask, Command
 from vlm_envs.cli.lookup import load_creator
 from vlm_envs.cli.session import Session, session_of
-from vlm_envs.cli.settings import add_set_argument, parse_settings
+from vlm_envs.cli.settings import add_set_argument, parse_settings, seed
 from vlm_envs.cli.terminal import (
     COLORS,
     ENTER_SCREEN,
@@ -44,7 +44,7 @@ NUM_SPARE_ROWS = 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `play`."""
     parser.add_argument("env_id", metavar="ENV_ID", help="for example VLM/Sokoban-v0")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first level (0)")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the first level (0)")
     parser.add_argument("--obs-mode", choices=OBS_MODES, default="image", help="what is shown (default image)")
     parser.add_argument("--level", metavar="FILE", type=Path, help="play the level drawn in a text file")
     parser.add_argument("--size", metavar="N", type=int, help="rows and columns of a grid world")

@@ -9,6 +9,14 @@ from typing import Any
 
 from vlm_envs.errors import ConfigError
 
+
+def seed(text: str) -> int:
+    """Reads the seed of a level, for argparse."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"a seed is a whole number from 0; got {text!r}")
+    return int(text)
+
+
 _WORDS = {"true": True, "false": False, "none": None}
 """Literals in any case: `false` as a string would count as true."""
 

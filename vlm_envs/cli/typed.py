@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlm_envs.answers import AnswerKey, chosen_letter, read_number
+from vlm_envs.answers import AnswerKey, chosen_letter, normalise, read_number
 from vlm_envs.errors import did_you_mean
 from vlm_envs.inquiries.second_looks import ZoomStrategy
 from vlm_envs.inquiries.state import Act, Answer, CallTool, Inquiry, Zoom
@@ -22,6 +22,7 @@ from vlm_envs.inquiries.task import InquiryTask, options_of
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.stores import ORIGINAL_IMAGE
 from vlm_envs.tools.written_boxes import WrittenBox
+from vlm_envs.verdicts import read_verdict
 
 ZOOM_TOOL = "image_zoom_in_tool"
 PAGE_TOOL = "doc_page_retrieval_by_index"
@@ -254,6 +255,8 @@ def _fault(text: str, key: AnswerKey) -> str:
         and all(read_number(truth) is not None for truth in key.answers)
     ):
         return f"The answer is a number, such as 3; got {text!r}."
+    if key.kind == "verdict" and read_verdict(normalise(text)) is None:
+        return f"The answer is a verdict, as the question offers them; got {text!r}."
     return ""
 
 

@@ -23,7 +23,7 @@ _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
         "choice": "Answer with the letter of one option.",
         "number": "Answer with a number.",
         "exact": "Answer with a word or a few.",
-        "verdict": "Answer with a word or a few.",
+        "verdict": "",  # the question itself says which words there are
         "semantic": "Answer in a few words.",
         "anls": "Answer with the words or the number that stand there.",
     }

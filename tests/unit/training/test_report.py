@@ -360,6 +360,27 @@ def test_two_runs_lie_beside_each_other(tmp_path):
     assert "Paired on 4 recorded levels: 0 solved only by two, 0 only by one, 4 by both" in html
 
 
+@pytest.mark.parametrize("richer", ["one", "two"])
+def test_a_metric_of_one_run_only_is_drawn_beside_nothing(tmp_path, richer):
+    for name in ("one", "two"):
+        write_run(tmp_path / name)
+    metrics = tmp_path / richer / "metrics.jsonl"
+    lines = [json.loads(line) | {"only_here": 0.5} for line in metrics.read_text().splitlines()]
+    metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    html = build_report(tmp_path / "one", beside=tmp_path / "two").read_text(encoding="utf-8")
+    assert "Only here" in html
+    assert [False, True] in [sorted(bool(curve["xs"]) for curve in each["curves"]) for each in payload(html)["panels"]]
+
+
+def test_the_worlds_of_a_mix_stand_under_success_as_rates():
+    lines = [
+        {"iteration": 0, "phase": "rl", "success": 0.5, "success/VLM/FrozenLake-v0": 0.5, "success/my:Own/B-v0": 0.5}
+    ]
+    groups = {group.title: group.panels for group in panel_groups(lines, [])}
+    assert [panel.title for panel in groups["Success"]][1:] == ["VLM/FrozenLake-v0", "my:Own/B-v0"]
+    assert {panel.scale for panel in groups["Success"]} == {"rate"}
+
+
 def test_a_live_page_reads_its_file_again_and_a_finished_one_does_not(tmp_path):
     write_run(tmp_path)
     live = build_report(tmp_path, reload_s=20).read_text(encoding="utf-8")

@@ -38,9 +38,10 @@ def test_the_advice_works():
         assert rewards.tolist()[1] == pytest.approx(-0.1)
     finally:
         envs.close()
-    own = gym.make_vec(LAKE, 2)
-    assert isinstance(own, VectorWorld)
-    own.close()
+    for advised in ({}, {"workers": "process"}):
+        own = gym.make_vec(LAKE, 2, **advised)
+        assert isinstance(own, VectorWorld)
+        own.close()
 
 
 def test_gymnasiums_other_modes_take_the_spaces():

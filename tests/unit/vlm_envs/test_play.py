@@ -186,6 +186,14 @@ def test_a_number_is_asked_for_where_the_answer_is_one():
     assert session.over
 
 
+def test_a_verdict_is_asked_for_where_the_answer_is_one():
+    session = session_of("VLM/RewardJudging-v0", num_pages=5, side_px=600, target_px=(20, 40))
+    assert "a word or a few" not in session.observation["text"]
+    session.act("no")
+    assert session.note == "The answer is a verdict, as the question offers them; got 'no'."
+    assert session.info["turn"] == 0
+
+
 def test_a_slip_costs_no_turn_in_worlds_that_do_not_ask():
     session = session_of("VLM/FrozenLake-v0")
     session.act("Up, Upp")
