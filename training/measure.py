@@ -22,7 +22,7 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
     """Returns means over an iteration's episodes and turns.
 
     Args:
-        scored: The episodes with their judges' rewards.
+        scored: The episodes with their judges' rewards. Lost ones are in the speeds and in no mean, as in evaluations.
         batch: The same, as tensors.
         rollout_s: Seconds it took to play them.
 
@@ -30,41 +30,48 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), format rate, lengths,
         speeds, fraction of groups without variance, fractions of what no judge could score and of rows that cannot be
         trained on, number of episodes with an infinite or NaN reward, which are in no mean of rewards. What judges add
-        is averaged over the episodes that were wholly judged; NaN where none was.
+        is averaged over the episodes that were wholly judged; a mean over nothing is NaN.
     """
+    num_tokens = sum(len(turn.response_ids) for each in scored for turn in each.trajectory.turns)
+    num_turns = sum(len(each.trajectory.turns) for each in scored)
+    rows, worlds = batch.comparable_B, {each.trajectory.world for each in scored}
+    with_finite = zip(scored, batch.finite_B.tolist(), strict=True)
+    finite = [each for each, is_finite in with_finite if is_finite and not each.is_lost]
+    scored = [each for each in scored if not each.is_lost]
     turns = [turn for each in scored for turn in each.trajectory.turns]
-    num_tokens = sum(len(turn.response_ids) for turn in turns)
-    rows = batch.comparable_B
-    finite = [each for each, is_finite in zip(scored, batch.finite_B.tolist(), strict=True) if is_finite]
     judged = [each for each in finite if all(each.judged_turns)]
     flat = zero_variance_groups(batch.turn_rewards_BK.sum(-1)[rows], batch.group_index_B[rows])
-    by_world: defaultdict[str, list[float]] = defaultdict(list)
+    by_world: dict[str, list[float]] = {world: [] for world in worlds}
     for each in scored:
         by_world[each.trajectory.world].append(float(each.trajectory.success))
     metrics = {
-        "success": float(np.mean([each.trajectory.success for each in scored])),
-        "reward": float(np.mean([each.trajectory.total_reward for each in finite])) if finite else math.nan,
-        "return": float(np.mean([sum(each.turn_rewards) for each in judged])) if judged else math.nan,
-        "format_rate": float(np.mean([bool(turn.info.get("format_correct")) for turn in turns])),
-        "response_tokens": num_tokens / len(turns),
-        "cut_rate": float(np.mean([turn.stop_reason == "length" for turn in turns])),
-        "num_turns": len(turns) / len(scored),
+        "success": _mean([each.trajectory.success for each in scored]),
+        "reward": _mean([each.trajectory.total_reward for each in finite]),
+        "return": _mean([sum(each.turn_rewards) for each in judged]),
+        "format_rate": _mean([bool(turn.info.get("format_correct")) for turn in turns]),
+        "response_tokens": _mean([len(turn.response_ids) for turn in turns]),
+        "cut_rate": _mean([turn.stop_reason == "length" for turn in turns]),
+        "num_turns": _mean([len(each.trajectory.turns) for each in scored]),
         "zero_variance_groups": float(flat.float().mean()) if len(flat) else 1.0,
-        "unavailable_turns": float(np.mean([not is_judged for each in scored for is_judged in each.judged_turns])),
-        "unavailable_episodes": float(np.mean([not all(each.judged_turns) for each in scored])),
+        "unavailable_turns": _mean([not is_judged for each in scored for is_judged in each.judged_turns]),
+        "unavailable_episodes": _mean([not all(each.judged_turns) for each in scored]),
         "nonfinite_rewards": float(len(scored) - len(finite)),
         "untrainable_rows": float((~batch.usable_B).float().mean()),
         "tokens_per_s": num_tokens / rollout_s,
-        "turns_per_s": len(turns) / rollout_s,
+        "turns_per_s": num_turns / rollout_s,
     }
     if len(by_world) > 1:
-        metrics |= {f"success/{world}": float(np.mean(values)) for world, values in sorted(by_world.items())}
+        metrics |= {f"success/{world}": _mean(values) for world, values in sorted(by_world.items())}
     return (
         metrics
         | mean_metrics([each.trajectory for each in scored])
         | mean_scores(scored)
         | _reward_parts(finite, judged)
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else math.nan
 
 
 def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:

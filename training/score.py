@@ -30,6 +30,9 @@ from training.judge_config import JudgeConfig
 from training.verifier import verifier_models
 from vlm_envs.trajectory import Trajectory, Turn
 
+_UNJUDGED = ShapedTurn(rewards={}, available=False, reasons={})
+"""A turn of a lost episode, which tells nothing of the policy: no judge is asked, and no history remembers it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredTrajectory:
@@ -62,7 +65,7 @@ class ScoredTrajectory:
 
     @property
     def judged_turns(self) -> list[bool]:
-        """Whether the judges said all they were asked of each turn, the episode's own included."""
+        """Whether the judges said all they were asked of each turn, the episode's own included; none of a lost one."""
         return [shaped.available and self.episode_available for shaped in self.shaped]
 
     @property
@@ -119,8 +122,8 @@ class TurnScorer:
             trajectories: What was played.
 
         Returns:
-            One scored trajectory each, in order. Where a judge raises, or Ctrl-C does, nothing of the batch is
-            remembered, so that it may be scored anew.
+            One scored trajectory each, in order; nobody is asked about lost ones, whose turns are unavailable. Where a
+            judge raises, or Ctrl-C does, nothing of the batch is remembered, so that it may be scored anew.
         """
         before = self._terms_state()
         try:
@@ -130,6 +133,13 @@ class TurnScorer:
             raise
 
     def _score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
+        scored = [ScoredTrajectory(trajectory=each, shaped=(_UNJUDGED,) * len(each.turns)) for each in trajectories]
+        shaped = iter(self._shaped([each.trajectory for each in scored if not each.is_lost]))
+        scored = [each if each.is_lost else replace(each, shaped=next(shaped)) for each in scored]
+        return scored if self._episode_judge is None else self._with_episode_rewards(scored, self._episode_judge)
+
+    def _shaped(self, trajectories: Sequence[Trajectory]) -> list[tuple[ShapedTurn, ...]]:
+        """Returns what the turn judges add to each turn of each episode."""
         turns = [
             JudgedTurn(
                 env_id=trajectory.env_id,
@@ -144,11 +154,7 @@ class TurnScorer:
             for turn in trajectory.turns
         ]
         shaped = iter(shape(turns, self.terms, judge_for=self._judge_for))
-        scored = [
-            ScoredTrajectory(trajectory=trajectory, shaped=tuple(next(shaped) for _ in trajectory.turns))
-            for trajectory in trajectories
-        ]
-        return scored if self._episode_judge is None else self._with_episode_rewards(scored, self._episode_judge)
+        return [tuple(next(shaped) for _ in trajectory.turns) for trajectory in trajectories]
 
     def _with_episode_rewards(self, scored: Sequence[ScoredTrajectory], judge: EpisodeJudge) -> list[ScoredTrajectory]:
         """Adds a paper's reward to each episode's last turn; an episode that could not be judged is masked whole.

@@ -191,6 +191,43 @@ def test_an_episode_whose_judge_is_out_is_masked_and_counted(grounded):
     assert metrics["zero_variance_groups"] == 1.0
 
 
+@pytest.mark.parametrize("why", [{"info": {"worker_error": "died"}}, {"stop_reason": "error"}])
+def test_lost_episodes_are_judged_by_nobody_and_are_in_no_mean(grounded, why):
+    """Siblings lost with their worker, or as no response could be had, leave the means as they are without them."""
+    trajectories, encoder = grounded
+
+    def lost(each):
+        last = each.turns[-1]
+        changed = {key: {**last.info, **value} if key == "info" else value for key, value in why.items()}
+        return replace(each, turns=(*each.turns[:-1], replace(last, reward=-7.0, **changed)))
+
+    def measured(played, scorer):
+        scored = scorer.score(played)
+        trainable = [each.trainable_turns for each in scored]
+        batch = make_batch(played, [each.turn_rewards for each in scored], encoder, trainable=trainable)
+        return rollout_metrics(scored, batch, rollout_s=1.0)
+
+    class Asked(Script):
+        def score(self, text, state):
+            self.num_asked += 1
+            return JudgeScore(f1=1.0)
+
+    judge = Asked()
+    of_one = measured(trajectories[:1], scorer_of(judge))
+    assert judge.num_asked == 3
+    of_all = measured([trajectories[0], *map(lost, trajectories[1:])], scorer_of(judge))
+    assert judge.num_asked == 6, "nobody is asked about what was lost"
+    changed = {name for name, value in of_all.items() if value != pytest.approx(of_one[name], nan_ok=True)}
+    assert changed == {"untrainable_rows", "tokens_per_s", "turns_per_s"}
+    assert of_all["untrainable_rows"] == pytest.approx(2 / 3)
+    of_none = measured([*map(lost, trajectories)], scorer_of(judge))
+    assert of_none["success"] != of_none["success"], "NaN"
+    repetition = TurnScorer(JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.1))
+    before = repetition.state_dict()
+    repetition.score([*map(lost, trajectories)])
+    assert repetition.state_dict() == before
+
+
 def test_what_no_judge_scored_has_no_mean(grounded):
     trajectories, encoder = grounded
     scored = scorer_of(episode=Episodes(*[Reward.outage("down")] * 3)).score(trajectories)
