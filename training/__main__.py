@@ -102,7 +102,13 @@ def _cold_start(words: list[str]) -> None:
             f"cold_start takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
             f"{words[:1]}."
         )
-    config = replace(configured(recipe, options), model=None)
+    start_from = option_value(options, "--model")
+    if start_from not in (None, "None"):
+        raise ValueError(
+            f"cold_start makes a model, so --model {start_from} would do nothing. To go on from that checkpoint: "
+            f"--cold-start.start-from {start_from}."
+        )
+    config = replace(configured(recipe, options, makes_cold_start=True), model=None)
     config, told = ready(config, imitates=True)
     print(*told, sep="\n", end="\n" if told else "")
     from training.run import make_cold_start, prepare

@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -135,24 +135,80 @@ def _import(module: str, named: str) -> Any:
         ) from error
 
 
-def configured(recipe: Recipe, words: Sequence[str], default: RunConfig | None = None) -> RunConfig:
+def configured(
+    recipe: Recipe, words: Sequence[str], default: RunConfig | None = None, *, makes_cold_start: bool = False
+) -> RunConfig:
     """Returns a recipe's configuration with the command line's changes.
 
     Args:
         recipe: Gives what is not said, and the help text.
         words: Options.
         default: What is not said, in place of the recipe's; for a run that goes on.
+        makes_cold_start: Whether a cold start is made even where the recipe starts from a checkpoint.
 
     Raises:
-        ConfigError: If an option is not known, or one of a world cannot be read. Other mistakes end the process with a
-            message and status 2.
+        ConfigError: If an option is not known or would do nothing, or one of a world cannot be read. Other mistakes end
+            the process with a message and status 2.
     """
     start = recipe.make() if default is None else default
+    start, told = _fitted_to_length(start, words) if default is None else (start, [])
     worlds, rest = read_world_options(words, start.worlds)
     command = Command(
         prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}", takes_worlds=True
     )
-    return parsed(RunConfig, rest, command, default=_unchecked(start, worlds=worlds))
+    config = parsed(RunConfig, rest, command, default=_unchecked(start, worlds=worlds))
+    if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
+        _refuse_cold_start_options(config, words)
+    print(*told, sep="\n", end="\n" if told else "")
+    return config
+
+
+def _fitted_to_length(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
+    """Returns a recipe with what does not fit into so short a run taken back, and a line for each such setting.
+
+    Who tries a recipe for two iterations need not know how often it evaluates, nor how long its critic warms up. Who
+    asks for both numbers is told by the table of settings that do nothing.
+    """
+    said = _with_hyphens(words)
+    length = option_value(said, "--num-iterations") or ""
+    if not length.isdecimal():
+        return config, []
+    evaluations, warmup = "--eval-every", "--ppo.critic-warmup-iterations"
+    num_iterations, told = int(length), []
+    if config.eval_every >= max(1, num_iterations) and option_value(said, evaluations) is None:
+        told.append(_instead(evaluations, 0, config.eval_every))
+        config = _unchecked(config, eval_every=0)
+    num_warmup = config.ppo.critic_warmup_iterations
+    if num_warmup >= num_iterations > 0 and option_value(said, warmup) is None:
+        told.append(_instead(warmup, num_iterations - 1, num_warmup))
+        ppo = replace(config.ppo, critic_warmup_iterations=num_iterations - 1)
+        config = _unchecked(config, ppo=ppo)
+    return config, told
+
+
+def _instead(option: str, taken: int, own: int) -> str:
+    return f"So short a run takes {option} {taken} in place of {own}, the recipe's own."
+
+
+def _refuse_cold_start_options(config: RunConfig, words: Sequence[str]) -> None:
+    """Refuses options of a cold start where none is made.
+
+    Only the command line knows what was said: a recipe with a checkpoint holds the settings its cold start was made
+    with, and `python -m training cold_start` makes it anew.
+    """
+    names = [word.partition("=")[0] for word in _with_hyphens(words)]
+    given = list(dict.fromkeys(name for name in names if name.startswith("--cold-start.")))
+    if given and config.model is not None:
+        raise ConfigError(
+            f"{' and '.join(given)} would do nothing: the run starts from --model {config.model}, so no cold start is "
+            f"made. Add --model None to have one made, or drop {'this' if len(given) == 1 else 'these'}."
+        )
+
+
+def _with_hyphens(words: Sequence[str]) -> list[str]:
+    """Returns a command line with its options as they are documented; the parser takes underscores, too."""
+    split = [word.partition("=") for word in words]
+    return [(name.replace("_", "-") if name.startswith("--") else name) + rest + value for name, rest, value in split]
 
 
 def _unchecked(config: RunConfig, **changes: Any) -> RunConfig:

@@ -174,6 +174,10 @@ def _takes_one_step(num_epochs: int, num_minibatches: int) -> bool:
     return num_epochs * num_minibatches == 1
 
 
+def _below(num_iterations: int) -> str:
+    return f"{num_iterations - 1} or less, " if num_iterations > 1 else ""
+
+
 def _flag(name: str) -> str:
     return name.replace("_", "-")
 
@@ -293,6 +297,24 @@ TABLE: tuple[Row, ...] = (
             f"ratio cannot be taken against it (--ppo.old-logprobs {c.ppo.old_logprobs}) nor corrected towards it "
             f"(--ppo.importance-cap {c.ppo.importance_cap}). Use --ppo.old-logprobs trainer and --ppo.importance-cap "
             "None."
+        ),
+    ),
+    Row(
+        name="evaluations that never come round",
+        applies=lambda c: 0 < c.eval_every >= c.num_iterations,
+        message=lambda c: (
+            f"--eval-every {c.eval_every} never comes round in --num-iterations {c.num_iterations}: the last "
+            f"evaluation is not one of these. Use --eval-every {_below(c.num_iterations)}0 for none."
+        ),
+    ),
+    Row(
+        name="judges of evaluations that are not made",
+        applies=lambda c: (
+            c.judge.in_evaluations and c.num_eval_episodes == 0 and (c.eval_every == 0 or c.num_val_episodes == 0)
+        ),
+        message=lambda c: (
+            "--judge.in-evaluations has a model judge evaluations, and none are made: --num-eval-episodes is 0 and so "
+            "is --eval-every or --num-val-episodes. Raise them or use --judge.no-in-evaluations."
         ),
     ),
     Row(

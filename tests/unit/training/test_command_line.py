@@ -90,6 +90,55 @@ def test_a_configuration_is_checked_with_all_its_options_together():
         configured(recipe, words(given)[:2])
 
 
+@pytest.mark.parametrize(
+    ("given", "eval_every", "warmup", "told"),
+    [
+        ("--num-iterations 11", 10, 2, []),
+        ("--num-iterations=10", 0, 2, ["--eval-every 0 in place of 10"]),
+        (
+            "--num_iterations 2",
+            0,
+            1,
+            ["--eval-every 0 in place of 10", "--ppo.critic-warmup-iterations 1 in place of 2"],
+        ),
+        (
+            "--num-iterations 1",
+            0,
+            0,
+            ["--eval-every 0 in place of 10", "--ppo.critic-warmup-iterations 0 in place of 2"],
+        ),
+        ("--num-iterations 0", 0, 2, ["--eval-every 0 in place of 10"]),
+        ("--num-iterations 3 --eval-every 2", 2, 2, []),
+    ],
+)
+def test_a_recipe_may_be_tried_for_a_few_iterations(given, eval_every, warmup, told, capsys):
+    recipe = Recipe(name="mine", make=lambda: replace(RECIPES["frozenlake_tiny"](), eval_every=10))
+    config = configured(recipe, words(given))
+    assert (config.eval_every, config.ppo.critic_warmup_iterations) == (eval_every, warmup)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [f"So short a run takes {each}, the recipe's own." for each in told]
+
+
+@pytest.mark.parametrize("asked", ["--eval-every 10", "--ppo.critic-warmup-iterations 2"])
+def test_what_is_asked_for_and_does_nothing_in_a_few_iterations_is_refused(asked, capsys):
+    recipe = Recipe(name="mine", make=RECIPES["frozenlake_tiny"])
+    with pytest.raises(SystemExit):
+        configured(recipe, words(f"--num-iterations 2 {asked}"))
+    assert asked in " ".join(capsys.readouterr().err.split())
+
+
+def test_options_of_a_cold_start_need_one(tmp_path):
+    recipe = Recipe(name="frozenlake_tiny", make=RECIPES["frozenlake_tiny"])
+    given = words("--cold-start.num-steps 5 --cold-start.num-first-turn-steps=0")
+    assert configured(recipe, [*given, "--model", "None"]).cold_start.num_steps == 5
+    assert configured(recipe, given, makes_cold_start=True).cold_start.num_steps == 5
+    saved = replace(recipe.make(), model=str(tmp_path))
+    assert configured(recipe, words("--cold-start.num-steps 2600"), saved) == saved, "its own options may be repeated"
+    for model in ([], ["--model", str(tmp_path)]):
+        with pytest.raises(ConfigError, match=r"--cold-start.num-steps and .*first-turn-steps would do nothing"):
+            configured(recipe, [*given, *model])
+
+
 def test_a_recipe_of_ones_own_is_a_file(tmp_path):
     path = tmp_path / "my_small_recipe.py"
     path.write_text(RECIPE_FILE)

@@ -17,6 +17,7 @@ from training.judge_config import JudgeConfig
 from training.recipes import RECIPES
 from vlm_envs.errors import ConfigError
 
+WORDS = "natural_language"
 GRPO = AdvantageConfig(estimator="grpo")
 ENDPOINT = EndpointConfig(base_url="http://localhost:1/v1", model="judge")
 
@@ -116,6 +117,29 @@ REFUSED = [
             "Use --ppo.old-logprobs trainer and --ppo.importance-cap None.",
         )
         for ppo in [{"old_logprobs": "sampler"}, {"importance_cap": 2.0}]
+    ),
+    *(
+        (
+            "evaluations that never come round",
+            {"eval_every": every, "num_iterations": 10},
+            f"--eval-every {every} never comes round in --num-iterations 10: the last evaluation is not one of these. "
+            "Use --eval-every 9 or less, 0 for none.",
+        )
+        for every in (10, 11)
+    ),
+    ("evaluations that never come round", {"eval_every": 1, "num_iterations": 1}, "Use --eval-every 0 for none."),
+    ("evaluations that never come round", {"eval_every": 1, "num_iterations": 0}, "Use --eval-every 0 for none."),
+    *(
+        (
+            "judges of evaluations that are not made",
+            {
+                "judge": JudgeConfig(method="direct", endpoint=ENDPOINT, in_evaluations=True),
+                "worlds": lake(WORDS),
+                **no,
+            },
+            "--judge.no-in-evaluations",
+        )
+        for no in [{"num_eval_episodes": 0}, {"num_eval_episodes": 0, "eval_every": 5, "num_val_episodes": 0}]
     ),
     ("evaluations of no episodes", {"eval_every": 5, "num_val_episodes": 0}, "use --eval-every 0"),
     (
@@ -227,7 +251,14 @@ def test_every_row_has_its_case():
             "worlds": asking("direct", answer_reward=0.0, format_reward=0.5),
         },
         {"judge": paper("agentic", endpoint=ENDPOINT)},
-        {"judge": JudgeConfig(method="extraction", endpoint=ENDPOINT), "worlds": lake("natural_language")},
+        {"judge": JudgeConfig(method="extraction", endpoint=ENDPOINT), "worlds": lake(WORDS)},
+        {
+            "judge": JudgeConfig(method="direct", endpoint=ENDPOINT, in_evaluations=True),
+            "worlds": lake(WORDS),
+            "num_eval_episodes": 0,
+            "eval_every": 9,
+            "num_iterations": 10,
+        },
         {"judge": JudgeConfig(method="direct", endpoint=ENDPOINT), "worlds": lake("structured")},
         {"judge": replace(NO_JUDGE, repetition_penalty=0.1), "worlds": lake_of("free_think", "worldmodeling")},
         {

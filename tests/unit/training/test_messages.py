@@ -50,7 +50,7 @@ MISTAKES = {
     ),
     f"{LAKE} --judge.method direct": "with --judge.endpoint.model NAME and",
     "curate --num-sampels 3": "has no option --num-sampels. Did you mean '--num-samples'?",
-    "curate --sampling.top-p 0": "--sampling.top-p must be above 0 and at most 1; got 0.0.",
+    "curate --sampling.top-p 0": "--sampling.top-p must be at least 0.05 and at most 1; got 0.0.",
     "curate --settings x": "--settings takes NAME=VALUE",
     "--recipe missing.py": "no such file",
     f"{LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
@@ -64,6 +64,22 @@ MISTAKES = {
     "unplanned:Own/Unplanned-v0": "has no planner",
     f"{LAKE} --model no/such/model": "No checkpoint at no/such/model",
     f"{LAKE} --model None --cold-start.start-from no/such/model": "No checkpoint at no/such/model",
+    f"{LAKE} --sampling.temperature 1e-9": (
+        "--sampling.temperature must be at least 0.01, or 0 for the likeliest token; got 1e-09."
+    ),
+    f"{LAKE} --cold-start.learning-rate 0.5": (
+        "error: --cold-start.learning-rate would do nothing: the run starts from --model "
+        "training/recipes/checkpoints/frozenlake_tiny, so no cold start is made. Add --model None to have one made, or "
+        "drop this."
+    ),
+    f"{LAKE} --cold-start.data=/nowhere --cold_start.num-careless-steps 0 --cold-start.careless-rate 0": (
+        "--cold-start.data and --cold-start.num-careless-steps and --cold-start.careless-rate would do nothing"
+    ),
+    f"cold_start {LAKE} --model some/checkpoint": (
+        "error: cold_start makes a model, so --model some/checkpoint would do nothing. To go on from that checkpoint: "
+        "--cold-start.start-from some/checkpoint."
+    ),
+    f"{LAKE} --num-iterations 10 --eval-every 10": "--eval-every 10 never comes round in --num-iterations 10",
     f"{LAKE} --resume --name never_started": "No run at",
     "report no/such/run": "no/such/run does not exist",
 }
