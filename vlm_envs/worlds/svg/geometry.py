@@ -20,7 +20,12 @@ IDENTITY: Matrix = np.eye(3)
 _MOST = 1e9
 
 _NUMBERS = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_TRANSFORM = re.compile(r"\b([a-zA-Z]{4,9})\s*\(([^()]*)\)")
+_TRANSFORM = re.compile(r"\b([a-zA-Z]{4,9}) ?\(([^()]*)\)")
+_SIGN = re.compile(r"(?<!e)-")
+_SEPARATORS = re.compile(r"[ \n\r\t,]+")
+_NEXT_FRACTION = re.compile(r"(\.[0-9-]+)(?=\.)")
+_AT_ZERO = {"left": "0", "top": "0"}
+_OF_THE_PICTURE = frozenset({"center", "right", "bottom"})
 _PATH_STEP = re.compile(r"([MmLlHhVvCcSsQqTtAaZz])([^MmLlHhVvCcSsQqTtAaZz]*)")
 _NUM_ARGUMENTS = {"M": 2, "L": 2, "H": 1, "V": 1, "C": 6, "S": 4, "Q": 4, "T": 2, "A": 7}
 
@@ -30,12 +35,39 @@ def numbers(text: str) -> list[float]:
     return [min(max(float(found), -_MOST), _MOST) for found in _NUMBERS.findall(text)]
 
 
-def transform_of(text: str) -> Matrix:
-    """Returns the 3 by 3 matrix of a `transform` attribute; steps that cannot be read change nothing."""
+def transform_of(text: str, viewport: Viewport, origin: str = "") -> Matrix:
+    """Returns the 3 by 3 matrix of a `transform` attribute; steps that cannot be read change nothing.
+
+    Args:
+        text: The attribute; lengths in it may have units, and per cent are of the diagonal, as for the renderer.
+        viewport: What they are of.
+        origin: The element's `transform-origin`.
+    """
     matrix = IDENTITY
-    for name, arguments in _TRANSFORM.findall(text):
-        matrix = combined(matrix, _step(name, numbers(arguments)))
-    return matrix
+    steps = _TRANSFORM.findall(_separated(text)) if text else []
+    for name, arguments in steps:
+        matrix = combined(matrix, _step(name, [viewport.size(each) for each in arguments.strip().split(" ")]))
+    if not (steps and origin):
+        return matrix
+    x, y = _origin(origin, viewport)
+    return combined(combined(matrix_of(1, 0, 0, 1, x, y), matrix), matrix_of(1, 0, 0, 1, -x, -y))
+
+
+def _origin(written: str, viewport: Viewport) -> tuple[float, float]:
+    """Returns the place that a `transform-origin` names; (0, 0) for those that are not followed."""
+    pieces = written.split(" ")
+    if len(pieces) == 1 or _OF_THE_PICTURE.intersection(pieces[:2]):
+        return 0.0, 0.0
+    x, y = pieces[:2]
+    if x == "top":
+        x, y = y, x
+    return viewport.size(_AT_ZERO.get(x, x), viewport.width), viewport.size(_AT_ZERO.get(y, y), viewport.height)
+
+
+def _separated(text: str) -> str:
+    """Returns a list of numbers, with units or without, with one space between two, divided as the renderer does."""
+    text = _SEPARATORS.sub(" ", _SIGN.sub(" -", text.replace("E", "e")))
+    return _NEXT_FRACTION.sub(r"\1 ", text).strip()
 
 
 def combined(outer: Matrix, inner: Matrix) -> Matrix:
@@ -97,23 +129,28 @@ def outline(element: ET.Element, viewport: Viewport) -> Points:
             return _oval(get("cx"), get("cy"), get("rx"), get("ry"))
         case "rect":
             (x, y), (width, height) = (get("x"), get("y")), (get("width"), get("height"))
-            if width <= 0 or height <= 0:
+            if width == 0 or height == 0:
                 return []
             return [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
         case "line":
             return [(get("x1"), get("y1")), (get("x2"), get("y2"))]
         case "polyline" | "polygon":
-            found = numbers(element.get("points", ""))
-            return list(zip(found[::2], found[1::2], strict=False))
+            found = _separated(element.get("points", "")).split(" ")
+            size, (width, height) = viewport.size, (viewport.width, viewport.height)
+            return [(size(x, width), size(y, height)) for x, y in zip(found[::2], found[1::2], strict=False)]
         case "path":
             return path_points(element.get("d", ""))
         case "text":
-            return [(get("x"), get("y"))]
+            # Each may be a list, of a place for each letter
+            first_x, first_y = (_separated(element.get(name, "")).partition(" ")[0] for name in ("x", "y"))
+            return [(viewport.size(first_x, viewport.width), viewport.size(first_y, viewport.height))]
     return []
 
 
 def _oval(cx: float, cy: float, rx: float, ry: float) -> Points:
-    """Returns points around an ellipse, close enough for the box of a turned one."""
+    """Returns points around an ellipse, close enough for the box of a turned one; none for what the renderer skips."""
+    if rx <= 0 or ry == 0:
+        return []
     turns = [index * math.pi / 8 for index in range(16)]
     return [(cx + rx * math.cos(turn), cy + ry * math.sin(turn)) for turn in turns]
 

@@ -124,14 +124,14 @@ class _Place:
 
 def _walk(element: ET.Element, place: _Place, inherited: dict[str, str]) -> Iterator[Shape]:
     """Yields the shapes of an element and of those inside it, references followed."""
-    if (element.tag in _NEVER_DRAWN and place.num_uses == 0) or _is_hidden(element):
+    if (element.tag in _NEVER_DRAWN and place.num_uses == 0) or _is_hidden(element, place.viewport):
         return
     paint = _paint(element, inherited)
-    place = replace(
-        place,
-        matrix=combined(place.matrix, transform_of(element.get("transform", ""))),
-        viewport=place.viewport.with_font_size(paint["font-size"]),
-    )
+    viewport = place.viewport.with_font_size(paint["font-size"])
+    matrix = transform_of(element.get("transform", ""), viewport, element.get("transform-origin", ""))
+    if matrix[0, 0] * matrix[1, 1] == matrix[0, 1] * matrix[1, 0]:
+        return  # Flattened to a line or a point, of which the renderer draws nothing
+    place = replace(place, matrix=combined(place.matrix, matrix), viewport=viewport)
     if element.tag in DRAWN:
         shape = _shape(element, place, paint)
         if shape is not None:
@@ -203,8 +203,10 @@ def _shared(first: Clip, second: Clip) -> Clip:
     )
 
 
-def _is_hidden(element: ET.Element) -> bool:
-    """Tells whether nothing of an element and its content is drawn."""
+def _is_hidden(element: ET.Element, viewport: Viewport) -> bool:
+    """Tells whether nothing of an element and its content is drawn; a group with a side of 0 is skipped too."""
+    if any(name in element.attrib and viewport.size(element.attrib[name]) == 0 for name in ("width", "height")):
+        return True
     opacity = numbers(element.get("opacity", "1"))
     return element.get("display") == "none" or opacity[:1] == [0.0]
 

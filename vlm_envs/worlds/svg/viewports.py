@@ -2,9 +2,11 @@
 
 The picture decides, so all of this follows the renderer, cairosvg, also where it departs from the standard: in square
 pictures per cent along the shorter side of a `viewBox` are of its longer side, and a unit it does not know (`vw`, `vh`,
-`Q`) makes a length 0.
+`Q`) makes a length 0, as does a space before the unit (`10 px`).
 
-Not followed: the `font` shorthand; `clip-path`, `mask`, `filter` and markers; `requiredFeatures` and `systemLanguage`.
+Not followed: the `font` shorthand; `clip-path`, `mask`, `filter` and markers; `requiredFeatures` and `systemLanguage`;
+units and per cent in path data; a `transform-origin` of one value, or with `center`, `right` or `bottom`, which the
+renderer takes in pixels of the picture.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import TypeAlias
 from vlm_envs.worlds.svg.markup import ViewBox
 
 _MOST = 1e9
-_LENGTH = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(%|[a-zA-Z]+)?")
+_LENGTH = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?:(%|[a-zA-Z]+)(?=[\s,-]|\Z)|\s*\Z)")
 _PER_INCH = 96.0
 _FONT_SIZE = 16.0
 _UNITS = {
@@ -57,8 +59,7 @@ class Viewport:
 
     def with_font_size(self, written: str) -> Viewport:
         """Returns the viewport as seen by an element whose `font-size`, its own or inherited, is as written."""
-        size = self.length(ET.Element("font", {"font-size": written}), "font-size")
-        return replace(self, font_size=min(max(size, -_MOST), _MOST))
+        return replace(self, font_size=min(max(self.size(written), -_MOST), _MOST))
 
     def length(self, element: ET.Element, name: str, missing: str = "0") -> float:
         """Returns a length of an element in units of the drawing; 0 if it is no length.
@@ -69,18 +70,29 @@ class Viewport:
                 `height` of their own, all others of the diagonal divided by the square root of 2.
             missing: What it is if it is not written.
         """
+        reference: float | None
         if name in _ALONG_X or (name == "width" and element.tag == "rect"):
             reference = self.width
         elif name in _ALONG_Y or (name == "height" and element.tag == "rect"):
             reference = self.height
         else:
-            reference = math.hypot(self.width, self.height) / math.sqrt(2)
-        found = _LENGTH.match(element.get(name, missing))
+            reference = None
+        return self.size(element.get(name, missing), reference)
+
+    def size(self, written: str, reference: float | None = None) -> float:
+        """Returns a length in units of the drawing; 0 if it is no length.
+
+        Args:
+            written: A number, or a number and its unit.
+            reference: What per cent are of; None for the diagonal divided by the square root of 2.
+        """
+        found = _LENGTH.match(written)
         if found is None:
             return 0.0
         number = min(max(float(found[1]), -_MOST), _MOST)
         if found[2] == "%":
-            return number * reference / 100
+            whole = math.hypot(self.width, self.height) / math.sqrt(2) if reference is None else reference
+            return number * whole / 100
         if found[2] in _FONT_UNITS:
             return number * self.font_size * _FONT_UNITS[found[2]]
         return number * _UNITS.get(found[2] or "px", 0.0)

@@ -89,6 +89,87 @@ def test_lengths_and_viewports_are_those_of_the_picture(element, box):
     assert inked(element) == pytest.approx(box, abs=0.6), "what the renderer draws"
 
 
+@pytest.mark.parametrize(
+    ("element", "box"),
+    [
+        # Lengths in transforms: per cent are of the diagonal, what cannot be read is 0
+        ('<rect width="10" height="10" transform="translate(10%,10%)"/>', [6.4, 6.4, 16.4, 16.4]),
+        ('<rect width="10" height="10" transform="translate(2em 1ex)" font-size="10"/>', [20, 5, 30, 15]),
+        ('<rect width="10" height="10" transform="translate(30-5.5.5)"/>', [30, 0, 40, 4.5]),
+        ('<rect width="10" height="10" transform="rotate(45deg)"/>', [0, 0, 10, 10]),
+        (
+            '<svg x="8" width="32" height="32" viewBox="0 0 8 8">'
+            '<rect width="2" height="2" transform="translate(50%)"/></svg>',
+            [24, 0, 32, 8],
+        ),
+        # Where a transform turns about
+        (
+            '<rect x="20" y="20" width="10" height="10" transform="rotate(90)" transform-origin="25 30"/>',
+            [25, 25, 35, 35],
+        ),
+        ('<rect x="9" y="9" width="9" height="9" transform="scale(2)" transform-origin="25% 12.5%"/>', [2, 10, 20, 28]),
+        (
+            '<g transform="scale(2)" transform-origin="10px left"><rect x="9" y="9" width="9" height="9"/></g>',
+            [8, 18, 26, 36],
+        ),
+        ('<rect x="9" y="9" width="9" height="9" transform="scale(2)" transform-origin="top 10"/>', [8, 18, 26, 36]),
+        ('<rect x="9" y="9" width="9" height="9" transform="scale(2)" transform-origin="10  9"/>', [8, 18, 26, 36]),
+        # Points with units and per cent; the odd one is left out
+        ('<polygon points="10%,10% 50%,10% 30%,50%"/>', [6.4, 6.4, 32, 32]),
+        ('<polygon points="0.5in 48px 10 a 30 40 7"/>', [10, 0, 48, 48]),
+        ('<polygon points="1e1-5.5.5 40 20 40"/>', [0.5, -5.5, 20, 40]),
+        ('<rect x="30" y="30" width="-10" height="10"/>', [20, 30, 30, 40]),
+    ],
+)
+def test_transforms_and_points_are_those_of_the_picture(element, box):
+    box = [max(value, 0) for value in box]
+    assert boxes(element) == [pytest.approx(box, abs=0.06)]
+    assert inked(element) == pytest.approx(box, abs=0.8), "what the renderer draws"
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        '<rect width="10 px" height="10"/>',
+        '<rect width="10 10" height="10"/>',
+        '<ellipse cx="9" cy="9" rx="5" ry="auto"/>',
+        '<circle cx="9" cy="9" r="0" stroke="red"/>',
+        '<circle cx="9" cy="9" r="-5"/>',
+        '<rect width="9" height="9" transform="scale(0)"/>',
+        '<g transform="scale(1 0)"><rect width="9" height="9"/></g>',
+        '<g width="0"><rect width="9" height="9"/></g>',
+        '<circle cx="9" cy="9" r="5" height="auto"/>',
+    ],
+)
+def test_what_the_renderer_skips_is_no_shape(element):
+    assert boxes(element) == []
+    paper = inked(element + '<rect x="60" y="60" width="4" height="4"/>')
+    assert paper == pytest.approx([60, 60, 64, 64], abs=0.6), "nothing else is drawn"
+
+
+@pytest.mark.parametrize(
+    ("element", "box", "drawn"),
+    [
+        ('<path d="M10% 10%H50%V50%z"/>', [10, 10, 50, 50], [6.4, 6.4, 32, 32]),
+        # Half of 512 pixels, in units of the drawing
+        (
+            '<rect x="250" y="250" width="9" height="9" transform="scale(2)" transform-origin="center"/>',
+            None,
+            [244, 244, 262, 262],
+        ),
+        ('<rect y="250" width="9" height="9" transform="scale(2)" transform-origin="9"/>', None, [-9, 244, 9, 262]),
+    ],
+)
+def test_what_is_not_followed_differs_from_the_picture(element, box, drawn):
+    """The list of `vlm_envs/worlds/svg/viewports.py`; the last two depend on how large the picture is."""
+    assert boxes(element) == ([] if box is None else [box])
+    if box is None:
+        left, top = (value - 2 for value in drawn[:2])
+        drawn = [value - offset for value, offset in zip(drawn, (left, top, left, top), strict=True)]
+        element = f'<g transform="translate({-left} {-top})">{element}</g>'
+    assert inked(element) == pytest.approx(drawn, abs=0.6)
+
+
 def inked(element: str) -> list[float]:
     """Returns the box of everything a picture shows, in units of a viewBox of 64."""
     pytest.importorskip("cairosvg")
