@@ -32,7 +32,7 @@ from judges.argos import Curated, curate
 from judges.arm import first_fault, is_trivial
 from judges.episodes import arm_outcome, episode_judge
 from judges.reward import Reward
-from training.curate_config import CurateConfig
+from training.curate_config import CURATED, CurateConfig
 from training.json_lines import append_line
 from training.run_data import RunReader, RunWriter
 from training.score import judged_episode
@@ -42,7 +42,6 @@ from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
-LABEL = "curated"
 _FIRST_SEED = 950_000_000
 """Training seeds from here on belong to curation; cold starts and reinforcement learning use others."""
 
@@ -109,9 +108,9 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     writer = RunWriter(directory)
     groups = play(teacher, config)
     result = replace(filter_rollouts(groups, config), num_lost=config.num_samples - len(groups))
-    writer.trajectories(LABEL, list(result.curated.kept.values()))
+    writer.trajectories(CURATED, list(result.curated.kept.values()))
     writer.config({"curation": asdict(config), "yield": result.record()})
-    for episode in RunReader(directory).trajectories(LABEL):
+    for episode in RunReader(directory).trajectories(CURATED):
         append_line(directory / "sft.jsonl", chat_messages(episode))
     return directory, result
 
@@ -230,7 +229,7 @@ def curated_episodes(directory: str | Path) -> list[Trajectory]:
         ConfigError: If it is empty.
     """
     reader = RunReader(directory)
-    episodes = [_episode(reader, record) for record in reader.trajectories(LABEL)]
+    episodes = [_episode(reader, record) for record in reader.trajectories(CURATED)]
     if not episodes:
         raise ConfigError(
             f"The data set at {directory} is empty: nothing reached the threshold. Curate more, or lower it."

@@ -12,6 +12,9 @@ from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.ranges import field_name, require_at_least, require_between
 
+CURATED = "curated"
+"""Under this label a data set's episodes are recorded."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CurateConfig:

@@ -17,12 +17,12 @@ from judges.llm.config import EndpointConfig
 from judges.rules import has_rules
 from training.checkpoint_files import LATEST, has_checkpoint, model_directory
 from training.config import RunConfig, WorldSpec, world_names
-from training.curate_config import CurateConfig
+from training.curate_config import CURATED, CurateConfig
 from training.evaluation import require_levels
-from training.json_lines import RunExistsError
+from training.json_lines import MissingRunDataError, RunExistsError
 from training.judge_config import JudgeConfig, VerifierConfig
 from training.resume import check_same_run
-from training.run_data import holds_run
+from training.run_data import RunReader, holds_run
 from vlm_envs.errors import ConfigError
 from vlm_envs.ranges import fields_named
 from vlm_envs.splits import split_seeds
@@ -223,6 +223,8 @@ def _check_verifier(verifier: VerifierConfig, option: str) -> None:
 
 
 def _require_teacher(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
+    if config.cold_start.data is not None:
+        _require_data_set(config.cold_start.data)
     if config.cold_start.data is not None or not config.cold_start.num_steps:
         return
     for name, known in zip(world_names(config.worlds), facts, strict=True):
@@ -232,6 +234,15 @@ def _require_teacher(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
                 "start from a checkpoint that can play (--model DIR); or imitate recorded episodes (--cold-start.data "
                 "DIR); or start reinforcement learning without imitation (--cold-start.num-steps 0)."
             )
+
+
+def _require_data_set(directory: str) -> None:
+    try:
+        is_empty = not RunReader(directory).trajectories(CURATED)
+    except MissingRunDataError as error:
+        raise ConfigError(f"--cold-start.data must be a data set of `python -m training curate`. {error}") from error
+    if is_empty:
+        raise ConfigError(f"--cold-start.data: the data set at {directory} is empty.")
 
 
 def require_teachable(config: CurateConfig) -> None:

@@ -16,14 +16,13 @@ from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.config import ColdStartConfig, WorldSpec
 from training.curate import (
-    LABEL,
-    CurateConfig,
     curated_episodes,
     filter_rollouts,
     make_data_set,
     play,
     shuffled_batches,
 )
+from training.curate_config import CURATED, CurateConfig
 from training.json_lines import RunExistsError
 from training.run import make_cold_start
 from training.run_data import RunReader
@@ -108,7 +107,7 @@ def test_the_command_prints_the_yield_and_a_cold_start_learns_from_its_data(tmp_
     words = ["--output", str(tmp_path), "--name", "set", "--num-samples", "4", "--num-rollouts", "2"]
     assert main(["curate", *words, "--mistake-rate", "0", "--settings", *SMALL, "prompt_format=points"]) == 0
     assert "yield 1.000" in capsys.readouterr().out
-    assert RunReader(tmp_path / "set").trajectory_labels() == [LABEL]
+    assert RunReader(tmp_path / "set").trajectory_labels() == [CURATED]
     run = run_config(
         worlds=(
             WorldSpec(

@@ -155,3 +155,16 @@ def test_the_strategy_of_a_world_is_its_own_unless_it_is_told_another():
     assert WorldSpec(env_id="VLM/ZoomQAGrounded-v0").prompt_format == "ivgr_grounded"
     assert WorldSpec(env_id=BULBS, kwargs={"prompt_format": "no_think"}).prompt_format == "no_think"
     assert WorldSpec(env_id=BULBS).prompt_format == "grounding_worldmodeling"
+
+
+@pytest.mark.parametrize("episodes", [None, ""], ids=["no folder", "no episodes"])
+def test_a_cold_start_from_data_that_is_not_there_is_refused_first(tmp_path, capsys, episodes):
+    data = tmp_path / "data"
+    if episodes is not None:
+        (data / "trajectories").mkdir(parents=True)
+        (data / "config.json").write_text("{}")
+        (data / "trajectories" / "curated.jsonl").write_text(episodes)
+    command = [BULBS, "--output", str(tmp_path / "runs"), "--cold-start.data", str(data), *FEW]
+    assert main(command) == 2
+    assert "--cold-start.data" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
