@@ -19,7 +19,8 @@ from training.options import ENV_ID, Command, parsed
 from training.recipes import RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
+from vlm_envs.faults import fault_in_module
 from vlm_envs.ranges import fields_named
 
 _WORLD_OPTION = re.compile(
@@ -43,6 +44,23 @@ class Recipe:
 
     name: str
     make: Callable[[], RunConfig]
+
+    def config(self) -> RunConfig:
+        """Returns the configuration.
+
+        Raises:
+            ConfigError: If the function gives something else, or fails; the message names file and line.
+        """
+        try:
+            made = self.make()
+        except VLMEnvsError:
+            raise
+        except Exception as error:
+            problem = fault_in_module(error) or f"{type(error).__name__}: {error}"
+            raise ConfigError(f"--recipe {self.name}: {problem}") from error
+        if not isinstance(made, RunConfig):
+            raise ConfigError(f"--recipe {self.name}: gives {type(made).__name__}, not a RunConfig.")
+        return made
 
     @property
     def description(self) -> str:
@@ -73,6 +91,16 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     if ENV_ID.fullmatch(first):
         return Recipe(name=first, make=partial(any_world, first)), rest
     return None, rest
+
+
+def recipe_word(words: Sequence[str]) -> str | None:
+    """Returns what a command line calls its recipe; None where it is empty.
+
+    Args:
+        words: What stands behind `python -m training`.
+    """
+    named, rest = _take_option(list(words), "--recipe")
+    return named if named is not None else next(iter(rest), None)
 
 
 def load_recipe(named: str) -> Recipe:
@@ -128,7 +156,9 @@ def _load_file(path: Path) -> Any:
 def _import(module: str, named: str) -> Any:
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except (Exception, SystemExit) as error:
+        if fault := fault_in_module(error):
+            raise ConfigError(f"--recipe {named}: cannot import {module!r}: {fault}") from error
         raise ConfigError(
             f"--recipe {named}: cannot import {module!r}: {error}. Give a Python file, or MODULE:FUNCTION as in an "
             "import statement."
@@ -150,7 +180,7 @@ def configured(
         ConfigError: If an option is not known or would do nothing, or one of a world cannot be read. Other mistakes end
             the process with a message and status 2.
     """
-    start = recipe.make() if default is None else default
+    start = recipe.config() if default is None else default
     start, told = _fitted_to_length(start, words) if default is None else (start, [])
     worlds, rest = read_world_options(words, start.worlds)
     command = Command(
@@ -318,10 +348,12 @@ def option_value(words: Sequence[str], option: str) -> str | None:
 def _take_option(words: list[str], option: str) -> tuple[str | None, list[str]]:
     """Returns an option's value, and the words without both."""
     for index, word in enumerate(words):
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2], words[:index] + words[index + 1 :]
-        if word == option:
-            if index + 1 == len(words):
-                raise ConfigError(f"{option} takes a value; got none.")
-            return words[index + 1], words[:index] + words[index + 2 :]
+        name, has_value, value = word.partition("=")
+        if name.replace("_", "-") != option:
+            continue
+        if has_value:
+            return value, words[:index] + words[index + 1 :]
+        if index + 1 == len(words):
+            raise ConfigError(f"{option} takes a value; got none.")
+        return words[index + 1], words[:index] + words[index + 2 :]
     return None, words

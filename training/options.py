@@ -14,7 +14,8 @@ import tyro
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.ranges import fields_named
 
-ENV_ID = re.compile(r"(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+")
+ENV_ID = re.compile(r"(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+")
+"""An id as the trainer takes it: with namespace and version, or as it is registered by the module in front."""
 _ENDPOINT = "judge.endpoint"
 ConfigT = TypeVar("ConfigT")
 

@@ -49,18 +49,19 @@ class EngineUnavailableError(VLMEnvsError, RuntimeError):
     """An engine that a world needs (simulator, renderer, driver) is missing or cannot start."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "") -> str:
     """Returns ``" Did you mean 'x'?"`` for the closest known name, or an empty string.
 
     Args:
         name: What the caller wrote.
         known: The names that exist.
+        prefix: What the caller wrote before the name, and has to write again.
 
     Returns:
         A sentence with a leading space, ready to append to an error message.
     """
     close = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    return f" Did you mean {prefix + close[0]!r}?" if close else ""
 
 
 def require(condition: bool, message: str) -> None:

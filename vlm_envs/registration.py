@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.faults import fault_in_module
 
 NAMESPACE = "VLM"
 
@@ -147,7 +148,9 @@ def import_prefix(env_id: str) -> str:
         return env_id
     try:
         importlib.import_module(module)
-    except ImportError as error:
+    except (Exception, SystemExit) as error:
+        if fault := fault_in_module(error):
+            raise ConfigError(f"Cannot import {module!r}, the module in {env_id!r}: {fault}") from error
         raise ConfigError(
             f"Cannot import {module!r}, the module in {env_id!r}: {error}. "
             "Write it as in an import statement and run from the folder that holds it."
@@ -169,8 +172,11 @@ def registered_name(env_id: str) -> str:
     """
     name = import_prefix(env_id)
     if name not in gym.registry:
-        known = [*env_ids(), *(each for each in gym.registry if each.partition("/")[0] == name.partition("/")[0])]
-        raise ConfigError(f"Unknown env {env_id!r}.{did_you_mean(name, known)} List all: python -m vlm_envs list")
+        module, namespace = env_id.removesuffix(name), name.rpartition("/")[0]
+        beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace]
+        # Without a module, what has no namespace is Gymnasium's, and hardly meant
+        hint = did_you_mean(name, [*env_ids(), *(beside if module or namespace else ())], prefix=module)
+        raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
     return name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from agents.hf.sampling import SamplingConfig
@@ -134,7 +135,7 @@ def any_world(env_id: str) -> RunConfig:
     Args:
         env_id: A registered id, with the module that registers it in front: `my_module:My/World-v0`.
     """
-    name = env_id.rpartition("/")[2].rpartition("-v")[0].lower()
+    name = re.sub(r"-v\d+$", "", re.split("[:/]", env_id)[-1]).lower()
     return _recipe(
         f"{name}_tiny",
         WorldSpec(env_id=env_id),

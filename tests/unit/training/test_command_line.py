@@ -175,6 +175,23 @@ def test_any_world_can_be_trained_by_its_id(monkeypatch):
         assert worlds.get_attr("max_turns") == (5,), "also where its module is not imported yet"
 
 
+def test_a_world_of_ones_own_needs_neither_namespace_nor_version_in_its_id(tmp_path, monkeypatch):
+    (tmp_path / "unversioned.py").write_text(
+        "import gymnasium as gym\nfrom own_world import BulbWorld\ngym.register('Bulbs', entry_point=BulbWorld)\n"
+    )
+    monkeypatch.syspath_prepend(str(CHECKOUT / "examples"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    recipe, rest = find_recipe(["unversioned:Bulbs"])
+    assert recipe is not None
+    assert (configured(recipe, rest).name, configured(recipe, rest).worlds[0].env_id) == (
+        "bulbs_tiny",
+        "unversioned:Bulbs",
+    )
+    with pytest.raises(ConfigError, match=r"Unknown env 'unversioned:Bulb'\. Did you mean 'unversioned:Bulbs'\?"):
+        configured(Recipe(name="x", make=RECIPES["frozenlake_tiny"]), ["--worlds.0.env-id", "unversioned:Bulb"])
+
+
 def test_the_last_value_of_an_option_counts():
     assert option_value(words("--name a --seed 1 --name=b"), "--name") == "b"
     assert option_value(words("--seed 1"), "--name") is None
+    assert option_value(words("--num_iterations 3"), "--num-iterations") == "3", "as the parser takes it"

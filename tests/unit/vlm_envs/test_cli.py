@@ -100,6 +100,26 @@ def test_wrong_calls_are_explained(arguments, said, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["play", "check"])
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import os\ndef broken(:\n", "line 2: SyntaxError: "),
+        ("import os\n\n\nraise RuntimeError('no display')\n", "line 4: RuntimeError: no display"),
+        ("import not_installed\n", "line 1: ModuleNotFoundError: No module named 'not_installed'"),
+    ],
+)
+def test_a_module_that_does_not_import_is_told_with_file_and_line(command, source, said, tmp_path, monkeypatch, capsys):
+    module = f"of_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main([command, f"{module}:Own/World-v0"]) == 2
+    told = capsys.readouterr().err
+    assert f"Cannot import '{module}', the module in '{module}:Own/World-v0': " in told
+    assert f"{tmp_path / module}.py, {said}" in told
+    assert len(told.splitlines()) == 1
+
+
 def test_no_command_shows_the_commands(capsys):
     assert main([]) == 2
     assert "gallery" in capsys.readouterr().out

@@ -1,0 +1,37 @@
+"""Errors raised by modules that users wrote, told in one line with file and line in place of a traceback."""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from pathlib import Path
+
+
+def fault_in_module(error: BaseException) -> str | None:
+    """Returns where a user's own code failed, and how: `worlds/mine.py, line 3: KeyError: 'HOME'`.
+
+    Call it where the error is caught, in the function that imported the module or called what is in it.
+
+    Args:
+        error: What was raised.
+
+    Returns:
+        The last line within the folder of the code that was called, since what a library does below it says less to
+        whoever wrote it; None if none of their code was reached, as where there is no such module.
+    """
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
+        return f"{_shown(error.filename)}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    _, *called = traceback.extract_tb(error.__traceback__)
+    theirs = [each for each in called if not each.filename.startswith("<") and each.filename != importlib.__file__]
+    if not theirs:
+        return None
+    home = Path(theirs[0].filename).parent
+    last = [each for each in theirs if Path(each.filename).parent == home][-1]
+    said = (str(error).splitlines() or [""])[0]
+    return f"{_shown(last.filename)}, line {last.lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
+
+
+def _shown(filename: str) -> str:
+    """Returns a path from the current folder if it is within it."""
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
