@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from training.checkpoint_files import LATEST, has_checkpoint
-from training.command_line import Recipe, configured, find_recipe, option_value
+from training.checkpoint_files import LATEST, has_checkpoint, num_iterations_done
+from training.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.config import RunConfig
 from training.curate_config import CurateConfig
 from training.errors import NonFiniteGradientError
-from training.options import Command, parsed
+from training.options import Command, option_names, parsed
+from training.places import require_writable
 from training.recipes import RECIPES
-from training.resume import check_same_run, saved_config
+from training.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.start import checked, ready, require_teachable
 from vlm_envs.errors import VLMEnvsError, did_you_mean
+from vlm_envs.ranges import fields_named
 
 COMMANDS = {
     "cold_start": "rebuild a recipe's cold start",
@@ -75,12 +77,21 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
 
 def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
     """Returns the configuration of the run of this name with the command line's changes, if it may have them."""
-    default = None if _asks_for_help(words) else recipe.make()
-    if default is None:
+    if _asks_for_help(words):
         return configured(recipe, words)
-    output, name = (option_value(words, f"--{key}") or getattr(default, key) for key in ("output", "name"))
-    directory = Path(output) / name
-    config = configured(recipe, words, replace(saved_config(directory), output=output, name=name))
+    default = recipe.config()
+    given = {key: option_value(words, f"--{key}") for key in ("output", "name")}
+    with fields_named(option_names(RunConfig)):
+        place = {key: getattr(default, key) if value is None else value for key, value in given.items()}
+        placed = replace(default, **place)
+        directory = Path(placed.output) / placed.name
+        saved = replace(saved_config(directory), **place)
+    if recipe_word(started_by(directory)) != recipe.name:  # which may have been given other worlds, as options
+        check_same_worlds(recipe.name, default.worlds, saved)
+    num_done, asked = num_iterations_done(directory / LATEST), option_value(words, "--num-iterations")
+    if num_done is not None and asked is not None and asked.isdecimal():
+        check_length(int(asked), num_done)
+    config = configured(recipe, words, saved)
     check_same_run(config, directory)
     return config
 
@@ -91,6 +102,7 @@ def _asks_for_help(words: list[str]) -> bool:
 
 def _free_name(config: RunConfig) -> str:
     """Returns the recipe's name, or with the first number that no finished or resumable run has."""
+    require_writable(Path(config.output) / config.name, config.output)
     names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
     return next(name for name in names if not has_checkpoint(Path(config.output) / name / LATEST))
 
@@ -109,12 +121,13 @@ def _cold_start(words: list[str]) -> None:
             f"--cold-start.start-from {start_from}."
         )
     config = replace(configured(recipe, options, makes_cold_start=True), model=None)
+    directory = Path(config.output) / f"{config.name}_cold_start"
+    require_writable(directory, config.output)
     config, told = ready(config, imitates=True)
     print(*told, sep="\n", end="\n" if told else "")
     from training.run import make_cold_start, prepare
 
     prepare(config)
-    directory = Path(config.output) / f"{config.name}_cold_start"
     make_cold_start(config, directory, writer=None)
     print(f"Cold start: {directory}")
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from agents.hf.chat import ChatEncoder
-from training.checkpoint_files import PROVENANCE, STATE, has_checkpoint, replacing
+from training.checkpoint_files import PROGRESS, PROVENANCE, STATE, replacing, require_run_state
 from training.json_lines import replace_file
 
 
@@ -56,6 +56,8 @@ def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder:
     with replacing(directory) as temporary:
         _write_model(temporary / "model", model, encoder)
         torch.save(state, temporary / STATE)
+        if "iteration" in state:
+            replace_file(temporary / PROGRESS, (json.dumps({"iteration": state["iteration"]}) + "\n").encode())
 
 
 def copied(state: Any) -> Any:
@@ -85,11 +87,7 @@ def load_checkpoint_state(directory: Path) -> dict[str, Any]:
         ValueError: If it is damaged.
     """
     path = directory / STATE
-    if not has_checkpoint(directory):
-        raise FileNotFoundError(
-            f"No checkpoint at {directory}: expected a file {STATE}. A run writes its first one "
-            "after the cold start; start it again without --resume."
-        )
+    require_run_state(directory)
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError) as error:

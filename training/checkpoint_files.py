@@ -7,11 +7,13 @@ the next load or save.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
 
 LATEST = "latest"
+PROGRESS = "progress.json"
 PROVENANCE = "provenance.json"
 STATE = "state.pt"
 
@@ -22,6 +24,35 @@ def has_checkpoint(directory: Path) -> bool:
     """Returns whether there is a checkpoint, after bringing back one that a crash left moved aside."""
     _finish(directory)
     return (directory / STATE).is_file()
+
+
+def require_run_state(directory: Path) -> None:
+    """Refuses to go on from a checkpoint that is not there.
+
+    Args:
+        directory: A checkpoint directory.
+
+    Raises:
+        FileNotFoundError: If there is none.
+    """
+    if not has_checkpoint(directory):
+        raise FileNotFoundError(
+            f"No checkpoint at {directory}: expected a file {STATE}. A run writes its first one "
+            "after the cold start; start it again without --resume."
+        )
+
+
+def num_iterations_done(directory: Path) -> int | None:
+    """Returns how many iterations a checkpoint is of, or None where only its state tells, which takes torch to read.
+
+    Args:
+        directory: A checkpoint directory; it may be missing, damaged, or of a time when this was not written down.
+    """
+    try:
+        done = json.loads((directory / PROGRESS).read_text(encoding="utf-8"))["iteration"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return done if isinstance(done, int) else None
 
 
 def model_directory(directory: str | Path) -> Path:

@@ -14,6 +14,7 @@ from judges.episodes import require_strategy
 from judges.rules import has_rules
 from training.inert import refuse_inert
 from training.judge_config import JudgeConfig
+from training.places import require_name
 from training.rows import require_rows_that_fit
 from training.shares import require_room_for_partners
 from vlm_envs.errors import ConfigError, WorkerError, require, require_choice
@@ -364,7 +365,7 @@ class RunConfig:
     """One training run.
 
     Attributes:
-        name: Name of the run; its files go to `<output>/<name>`.
+        name: Name of the run, one part of a path; its files go to `<output>/<name>`.
         output: Directory of all runs.
         model: Checkpoint directory to start from. None builds the tiny VLM and cold-starts it first.
         worlds: The mix of worlds.
@@ -415,6 +416,7 @@ class RunConfig:
     num_threads: int = 0
 
     def __post_init__(self) -> None:
+        require_name(self)
         require(bool(self.worlds), "A run needs at least one world.")
         names = world_names(self.worlds)
         require(

@@ -8,6 +8,7 @@ from agents.hf.sampling import SamplingConfig
 from judges.episodes import EpisodeMethod, require_strategy
 from training.config import WorldSpec
 from training.judge_config import VerifierConfig
+from training.places import require_name
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.ranges import field_name, require_at_least, require_between
@@ -21,7 +22,7 @@ class CurateConfig:
     """How a data set is made.
 
     Attributes:
-        name: Name of the data set; it goes to `<output>/<name>`, which must not exist.
+        name: Name of the data set, one part of a path; it goes to `<output>/<name>`, which must not exist.
         env_id: The world the teacher plays.
         settings: Its arguments, as `name=value`, such as `side_px=600`.
         method: Whose reward verifies.
@@ -55,6 +56,7 @@ class CurateConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        require_name(self)
         require_at_least(self, 1, "num_samples", "num_rollouts")
         require_at_least(self, 0, "seed")
         require_between(self, 0, 1, "mistake_rate")

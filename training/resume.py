@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from training.config import RunConfig
+from training.config import RunConfig, WorldSpec
 from vlm_envs.errors import ConfigError
 
 MAY_DIFFER = {
@@ -125,19 +126,50 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else json.dumps(value)
 
 
-def check_length(config: RunConfig, num_done: int) -> None:
+def started_by(directory: Path) -> list[str]:
+    """Returns the words after `python -m training` that a run was started with; none where it does not say.
+
+    Args:
+        directory: The run's directory.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+    """
+    return shlex.split(str(_saved(directory).get("command", "")))[3:]
+
+
+def check_same_worlds(recipe: str, worlds: Sequence[WorldSpec], config: RunConfig) -> None:
+    """Refuses to go on with a run of other worlds than those of the recipe that is named.
+
+    Args:
+        recipe: What the user calls it.
+        worlds: Its worlds.
+        config: The run's own configuration.
+
+    Raises:
+        ConfigError: If the ids differ; the modules before them do not count.
+    """
+    asked, own = ([spec.env_id for spec in specs] for specs in (worlds, config.worlds))
+    if {each.rpartition(":")[2] for each in asked} != {each.rpartition(":")[2] for each in own}:
+        raise ConfigError(
+            f"{recipe} trains {', '.join(asked)}, but the run at {Path(config.output) / config.name} trains "
+            f"{', '.join(own)}: name the recipe or the world it was started with, or another run with --name."
+        )
+
+
+def check_length(num_iterations: int, num_done: int) -> None:
     """Refuses a number of iterations that the run has passed already.
 
     Args:
-        config: The configuration asked for.
+        num_iterations: How many are asked for.
         num_done: Iterations that are done.
 
     Raises:
         ConfigError: If there are fewer to be than there are.
     """
-    if config.num_iterations < num_done:
+    if num_iterations < num_done:
         raise ConfigError(
-            f"--num-iterations {config.num_iterations}: the run has done {num_done} already. Give a larger number to "
+            f"--num-iterations {num_iterations}: the run has done {num_done} already. Give a larger number to "
             "extend it; to keep an earlier state, start another run."
         )
 

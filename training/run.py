@@ -97,7 +97,7 @@ def _started(config: RunConfig, directory: Path) -> Trainer:
 def _resumed(config: RunConfig, directory: Path) -> Trainer:
     """Returns the trainer of a run that goes on where its latest checkpoint is."""
     num_done = load_checkpoint_state(directory / LATEST)["iteration"]
-    check_length(config, num_done)
+    check_length(config.num_iterations, num_done)
     if num_done == config.num_iterations:
         print(f"All {num_done} iterations are done; it is only evaluated again. To extend it: --num-iterations N")
     model, encoder = load_for_training(directory / LATEST / "model", config)

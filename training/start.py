@@ -15,12 +15,13 @@ from agents.oracle import has_careless_planner, has_planner
 from judges.episodes import NEED_ANSWER_JUDGE
 from judges.llm.config import EndpointConfig
 from judges.rules import has_rules
-from training.checkpoint_files import LATEST, has_checkpoint, model_directory
+from training.checkpoint_files import LATEST, has_checkpoint, model_directory, require_run_state
 from training.config import RunConfig, WorldSpec, world_names
 from training.curate_config import CURATED, CurateConfig
 from training.evaluation import require_levels
 from training.json_lines import MissingRunDataError, RunExistsError
 from training.judge_config import JudgeConfig, VerifierConfig
+from training.places import require_writable
 from training.resume import check_same_run
 from training.run_data import RunReader, holds_run
 from vlm_envs.errors import ConfigError
@@ -79,8 +80,10 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
         EngineUnavailableError: If a world's engine is not there.
     """
     directory = Path(config.output) / config.name
+    require_writable(directory, config.output)
     if resume:
         check_same_run(config, directory)
+        require_run_state(directory / LATEST)
     else:
         require_unused(directory)
     require_answer_judge(config.judge, config.worlds)
@@ -253,11 +256,12 @@ def require_teachable(config: CurateConfig) -> None:
 
     Raises:
         RunExistsError: If there is one of this name.
-        ConfigError: If the world or a verifier's model cannot be had, if answers can only be compared by a model, or if
-            the oracle is to teach a world without a planner: its actions would be random.
+        ConfigError: If the folder, the world or a verifier's model cannot be had, if answers can only be compared by a
+            model, or if the oracle is to teach a world without a planner: its actions would be random.
         FileNotFoundError: If the teacher is no checkpoint.
     """
     directory = Path(config.output) / config.name
+    require_writable(directory, config.output)
     if holds_run(directory):
         raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
     judge = JudgeConfig(episode=config.method, verifier=config.verifier)

@@ -20,6 +20,7 @@ from training.config import AdvantageConfig, PPOConfig, RunConfig
 from training.curate_config import CurateConfig
 from training.options import option_names
 from training.recipes import RECIPES
+from training.recipes.tiny import any_world
 from vlm_envs.errors import ConfigError
 from vlm_envs.ranges import fields_named
 
@@ -82,8 +83,75 @@ MISTAKES = {
     f"{LAKE} --num-iterations 10 --eval-every 10": "--eval-every 10 never comes round in --num-iterations 10",
     f"{LAKE} --resume --name never_started": "No run at",
     "report no/such/run": "no/such/run does not exist",
+    f"{LAKE} --output a_file": (
+        "error: --output a_file: a_file is no folder, so a_file/frozenlake_tiny cannot be made. Name a folder that can "
+        "be written to."
+    ),
+    f"cold_start {LAKE} --output a_file": "--output a_file: a_file is no folder, so a_file/frozenlake_tiny_cold_start",
+    "curate --output a_file": "--output a_file: a_file is no folder, so a_file/curated cannot be made.",
+    f"{LAKE} --output /proc/of_nobody": (
+        "error: --output /proc/of_nobody: /proc takes no files (No such file or directory), so "
+        "/proc/of_nobody/frozenlake_tiny cannot be made. Name a folder that can be written to."
+    ),
+    f"{LAKE} --name {'n' * 300}": "--output runs: it cannot be looked for (File name too long), so runs/nnn",
+    f"{LAKE} --name=": "--name must be one part of a path, such as my_run: it is a folder within --output; got ''.",
+    f"{LAKE} --name ../x": "it is a folder within --output; got '../x'.",
+    f"{LAKE} --name ..": "--name must be one part of a path",
+    f"{LAKE} --name a/b --resume": "--name must be one part of a path",
+    "curate --name a/b": "must be one part of a path, such as my_run: it is a folder within --output; got 'a/b'",
+    f"{LAKE} --resume --name bulbs": (
+        "error: frozenlake_tiny trains VLM/FrozenLake-v0, but the run at runs/bulbs trains own_world:Own/Bulbs-v0: "
+        "name the recipe or the world it was started with, or another run with --name."
+    ),
+    f"{LAKE} --resume --name lake --num-iterations 3": (
+        "error: --num-iterations 3: the run has done 4 already. Give a larger number to extend it; to keep an earlier "
+        "state, start another run."
+    ),
+    f"{LAKE} --resume --name lake --num_iterations=2": "error: --num-iterations 2: the run has done 4 already.",
+    f"{LAKE} --resume --name mixed": "error: No checkpoint at runs/mixed/latest",  # its worlds were options
+    f"{LAKE} --resume --name half": "error: No checkpoint at runs/half/latest",
+    "own_world:Own/Bulb-v0": "error: Unknown env 'own_world:Own/Bulb-v0'. Did you mean 'own_world:Own/Bulbs-v0'?",
+    "broken_syntax:Own/World-v0": (
+        "error: Cannot import 'broken_syntax', the module in 'broken_syntax:Own/World-v0': broken_syntax.py, line 2: "
+        "SyntaxError: "
+    ),
+    "broken_start:Own/World-v0": "broken_start.py, line 3: RuntimeError: no display here",
+    "broken_import:Own/World-v0": "broken_import.py, line 1: ModuleNotFoundError: No module named 'not_installed'",
+    "broken_exit:Own/World-v0": "broken_exit.py, line 2: SystemExit: 3",
+    ":Own/World-v0": "Unknown recipe ':Own/World-v0'.",
+    "--recipe broken_syntax.py": (
+        "error: --recipe broken_syntax.py: cannot import 'broken_syntax': broken_syntax.py, line 2: SyntaxError: "
+    ),
+    "--recipe broken_start:make": "'broken_start': broken_start.py, line 3: RuntimeError: no display here",
+    "--recipe broken_recipes.py:raises": (
+        "error: --recipe broken_recipes.py:raises: broken_recipes.py, line 2: KeyError: 'HOME_OF_MODELS'"
+    ),
+    "--recipe broken_recipes.py:returns": "error: --recipe broken_recipes.py:returns: gives int, not a RunConfig.",
+    "--recipe broken_recipes.py:takes": "takes() missing 1 required positional argument: 'lines'",
 }
 """Command lines that none of it takes torch to refuse, and a part of what is said."""
+
+FILES = {
+    "unplanned.py": UNPLANNED,
+    "a_file": "",
+    "broken_syntax.py": "import os\ndef broken(:\n",
+    "broken_start.py": "import os\n\nraise RuntimeError('no display here\\nand a second line')\n",
+    "broken_import.py": "import not_installed\n",
+    "broken_exit.py": "import sys\nsys.exit(3)\n",
+    "broken_recipes.py": (
+        "def raises():\n    return {}['HOME_OF_MODELS']\n\ndef returns():\n    return 3\n\n"
+        "def takes(lines):\n    pass\n"
+    ),
+    "runs/mixed/config.json": json.dumps(
+        RECIPES["sokoban_tiny"]().to_dict()
+        | {"name": "mixed", "command": f"python -m training {LAKE} --worlds.0.env-id VLM/Sokoban-v0 --name mixed"}
+    ),
+    "runs/half/config.json": json.dumps(RECIPES[LAKE]().to_dict() | {"name": "half"}),
+    "runs/lake/config.json": json.dumps(RECIPES[LAKE]().to_dict() | {"name": "lake"}),
+    "runs/lake/latest/state.pt": "read by torch only",
+    "runs/lake/latest/progress.json": '{"iteration": 4}',
+}
+"""What is in the user's folder; beside it there is a run of a world of one's own, `runs/bulbs`."""
 
 RUN_THEM = """
 import contextlib, io, json, sys, types
@@ -115,16 +183,26 @@ json.dump(found, sys.__stdout__)
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What each command line came to, all in one process that starts without anything imported."""
     folder = tmp_path_factory.mktemp("user")
-    (folder / "unplanned.py").write_text(UNPLANNED)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(CHECKOUT / "examples"))
+        bulbs = json.dumps(any_world("own_world:Own/Bulbs-v0").to_dict() | {"name": "bulbs"})
+    for name, content in {**FILES, "runs/bulbs/config.json": bulbs}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    before = files_in(folder)
     path = os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "examples", folder)))
     command = [sys.executable, "-c", RUN_THEM, json.dumps(list(MISTAKES))]
     told = subprocess.run(
         command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120
     )
     assert told.returncode == 0, told.stderr
-    assert [each.name for each in folder.iterdir() if each.name != "__pycache__"] == ["unplanned.py"], "no run is left"
+    assert files_in(folder) == before, "no run is left"
     found: dict[str, dict[str, Any]] = json.loads(told.stdout)
     return found
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if "__pycache__" not in path.parts)
 
 
 def without_frame(said: str) -> str:

@@ -20,6 +20,7 @@ from tests.unit.episodes import SHORT
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main
 from training.checkpoint import load_checkpoint_state
+from training.checkpoint_files import num_iterations_done
 from training.config import PPOConfig, WorldSpec
 from training.console import RunConsole
 from training.estimate import estimate
@@ -413,6 +414,7 @@ def test_a_finished_run_can_be_extended(arguments, tmp_path, capsys):
     # The last iteration's, of a line from 1e-4 to a tenth of it over four: 0.1 + 0.9 * (1 - 3/4)
     adamw = state["learner"]["policy_optimizer"]["adamw"]
     assert adamw["param_groups"][0]["lr"] == pytest.approx(1e-4 * (0.1 + 0.9 * 0.25))
+    assert num_iterations_done(tmp_path / "run" / "latest") == 4
     assert main([*resume, "--num-iterations", "3"]) == 2
     assert "--num-iterations 3: the run has done 4 already." in capsys.readouterr().err
 
