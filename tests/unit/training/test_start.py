@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
+from judges.rules import RULES
+from judges.shaping import exact_judge
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main
+from training.command_line import configured, find_recipe
 from training.config import ColdStartConfig, RunConfig, WorldSpec
 from training.judge_config import JudgeConfig, VerifierConfig
 from training.recipes import RECIPES
@@ -67,6 +71,28 @@ def test_judges_are_left_out_where_there_are_no_rules_and_that_is_told():
     assert BULBS in line
     assert ready(small(judge=NO_JUDGE), imitates=False)[1] == []
     assert ready(RECIPES["frozenlake_tiny"](), imitates=False) == (RECIPES["frozenlake_tiny"](), [])
+
+
+def test_the_rules_of_the_page_judge_its_world(tmp_path, monkeypatch):
+    page = (CHECKOUT / "docs" / "own-world.md").read_text(encoding="utf-8").partition("\n## Judge it\n")[2]
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    (command,) = re.findall(r"```bash\npython -m training (.*?)\n```", page, re.S)
+    (tmp_path / "bulb_rules.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(RULES, "Own/Bulbs-v0", None)  # so that there are none again afterwards
+    recipe, words = find_recipe(command.split())
+    assert recipe is not None
+    config, told = ready(configured(recipe, words), imitates=True)
+    assert (told, config.judge) == ([], JudgeConfig())
+    judge = exact_judge("bulb_rules:Own/Bulbs-v0", "natural_language")
+    assert judge.score("Lit bulbs: [0, 2].", {"lit_bulbs": [0, 2]}).f1 == 1.0
+    assert judge.score("Bulbs 0 and 3 are lit.", {"lit_bulbs": [0, 2]}).f1 == 0.5
+    (spec,) = config.worlds
+    with spec.make_vector(1, split="train") as worlds:
+        played = rollout(OracleAgent(), worlds, [0], env_ids=[spec.env_id])
+    (scored,) = TurnScorer(config.judge).score(played)
+    paid = JudgeConfig().grounding_weight + JudgeConfig().worldmodeling_weight
+    assert [shaped.total for shaped in scored.shaped] == pytest.approx([paid] * len(scored.shaped))
 
 
 def test_beside_a_judged_world_one_without_rules_is_paid_by_its_own_reward():
