@@ -80,12 +80,12 @@ def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
     if _asks_for_help(words):
         return configured(recipe, words)
     default = recipe.config()
-    given = {key: option_value(words, f"--{key}") for key in ("output", "name")}
+    output, name = option_value(words, "--output"), option_value(words, "--name")
+    output, name = default.output if output is None else output, default.name if name is None else name
     with fields_named(option_names(RunConfig)):
-        place = {key: getattr(default, key) if value is None else value for key, value in given.items()}
-        placed = replace(default, **place)
-        directory = Path(placed.output) / placed.name
-        saved = replace(saved_config(directory), **place)
+        replace(default, output=output, name=name)  # whose checks come before the name is looked for
+        directory = Path(output) / name
+        saved = replace(saved_config(directory), output=output, name=name)
     if recipe_word(started_by(directory)) != recipe.name:  # which may have been given other worlds, as options
         check_same_worlds(recipe.name, default.worlds, saved)
     num_done, asked = num_iterations_done(directory / LATEST), option_value(words, "--num-iterations")
