@@ -33,6 +33,13 @@ def key(answer: str) -> AnswerKey:
         "_Overall Judgment: Answer 1 is better._",
         "`1`",
         "“1.”",
+        # ARM-Thinker, figure 5, has its verdict in quotation marks; brackets are punctuation too.
+        'Overall Judgment: "Answer 1 is better."',
+        "Overall Judgment: “1”",
+        "Answer [1]",
+        "Answer (1)",
+        "[[1]]",
+        "Overall Judgment: Answer [1] is better.",
         # What was read before.
         "resp_1",
         "Resp 1",
@@ -60,6 +67,11 @@ def test_verdicts_on_several(answer):
         "Overall judgment:  true .",
         "The answer is True",
         "True. Overall Judgment: True",
+        'Overall Judgment: "True"',
+        "Overall Judgment: “True”",
+        "Overall Judgment: 'True'.",
+        "[True]",
+        "Overall Judgment: (True)",
     ],
 )
 def test_verdicts_on_one(answer):
@@ -85,6 +97,9 @@ def test_verdicts_on_one(answer):
         "Is it 1? Answer 2 is better.",
         "Overall Judgment: Answer X is better",
         "Overall Judgment: True (or False)",
+        "Overall Judgment: True (False)",
+        "Overall Judgment: [1] [2]",
+        '"1" "2"',
         "True. False.",
         "True or False",
         "not true",

@@ -32,6 +32,12 @@ _COMPARISON = re.compile(
 _PREFERRED = r"\b(?:{0}) (?:response|answer) is (?!not |no |hardly )(?:\w+ ){{0,2}}better\b|better response: \[{1}\]"
 _FIRST = re.compile(_PREFERRED.format("first|1st", 1), re.IGNORECASE)
 _SECOND = re.compile(_PREFERRED.format("second|2nd", 2), re.IGNORECASE)
+_DENIED = re.compile(
+    r"(?:\b(?:not|neither|never|nobody|hardly|wrong|false|incorrect|untrue)|n['’]t)\b[^.!?;\n]{0,80}"
+    r"\b(?:that|say|think|believe|claim|agree)\b[^.!?;,\n]{0,40}$",
+    re.IGNORECASE,
+)
+"""Before a verdict, within its sentence: it is not what is said."""
 
 
 def vl_rewardbench_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
@@ -162,7 +168,9 @@ def _compared_row(row: Row) -> JudgedRow | None:
 
 
 def _winner(verdict: str) -> int | None:
-    """Returns which response a verdict prefers; None when it names none, or both."""
+    """Returns which response a verdict prefers; None when it names none, or both, or denies that one is better."""
     plain = verdict.replace("*", "")
+    if any(_DENIED.search(plain[: found.start()]) for each in (_FIRST, _SECOND) for found in each.finditer(plain)):
+        return None
     first, second = _FIRST.search(plain), _SECOND.search(plain)
     return None if bool(first) == bool(second) else int(second is not None)

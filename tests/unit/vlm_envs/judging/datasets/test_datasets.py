@@ -101,6 +101,21 @@ def test_equal_candidates_are_refused_since_none_of_them_can_be_the_right_one(tm
         judging_dataset(kind, write(tmp_path, f"{kind}.jsonl", [row]))
 
 
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "It is not the case that the first response is better.",
+        "It isn't true that the first response is better.",
+        "I do not think the first response is better.",
+        "Neither do I say that the first response is better.",
+        "It would be wrong to say that the first response is better.",
+    ],
+)
+def test_a_verdict_that_is_denied_is_none(tmp_path, verdict):
+    rows = [comparison(verdict), comparison("No doubt about it. The first response is better.", id="c2")]
+    assert len(judging_dataset("llava_critic", write(tmp_path, "llava_critic.jsonl", rows))) == 1
+
+
 def test_a_comparison_of_equal_responses_has_no_winner(tmp_path):
     row = comparison("The first response is better.")
     row["conversations"][0]["value"] = row["conversations"][0]["value"].replace("A car,\nred.", "A boat. ")
