@@ -139,5 +139,5 @@ def test_training_never_finds_an_evaluations_reply_in_its_cache(episodes, tmp_pa
 
 
 def test_asking_in_evaluations_needs_somebody_to_ask():
-    with pytest.raises(ConfigError, match="needs an endpoint"):
+    with pytest.raises(ConfigError, match=r"say which, with --judge\.endpoint\.model"):
         JudgeConfig(in_evaluations=True)

@@ -17,7 +17,8 @@ from tests.unit.training.batches import run_config
 from tests.unit.vlm_envs.corridor import CorridorWorld, DeadlyWorld, DyingWorld, FaultyWorld
 from training.collect import Collector
 from training.config import WorldSpec
-from training.curate import LABEL, CurateConfig, make_data_set, play, question_seeds
+from training.curate import make_data_set, play, question_seeds
+from training.curate_config import CURATED, CurateConfig
 from training.demonstrations import _despite_losses
 from training.evaluation import evaluate
 from training.run_data import RunReader
@@ -302,7 +303,7 @@ def test_a_data_set_tells_how_many_questions_were_lost(lose, tmp_path):
     assert result.record()["num_lost"] == 1
     assert result.record()["num_samples"] == result.record()["num_kept"] == 2, "of those that could be played"
     assert "questions lost with their workers: 1" in str(result)
-    assert len(list(RunReader(directory).trajectories(LABEL))) == 2
+    assert len(list(RunReader(directory).trajectories(CURATED))) == 2
 
 
 def test_a_curation_of_nothing_is_an_error_and_leaves_no_data_set(lose, tmp_path):

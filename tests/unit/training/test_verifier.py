@@ -96,9 +96,9 @@ def test_without_models_nothing_is_loaded():
 
 
 def test_what_cannot_be_used_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="both directories or none"):
+    with pytest.raises(ConfigError, match="give both detector and segmenter, or neither; got a and None"):
         VerifierConfig(detector="a")
-    with pytest.raises(ConfigError, match="Only episode='argos'"):
+    with pytest.raises(ConfigError, match=r"Only --judge\.episode argos"):
         JudgeConfig(episode="ivgr", verifier=VerifierConfig(likelihood="a"))
     with pytest.raises(ConfigError, match="Only episode='argos'"):
         CurateConfig(method="arm_accuracy", settings=("prompt_format=arm",), verifier=VerifierConfig(likelihood="a"))
