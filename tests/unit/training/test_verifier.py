@@ -100,7 +100,7 @@ def test_what_cannot_be_used_is_refused(tmp_path):
         VerifierConfig(detector="a")
     with pytest.raises(ConfigError, match=r"Only --judge\.episode argos"):
         JudgeConfig(episode="ivgr", verifier=VerifierConfig(likelihood="a"))
-    with pytest.raises(ConfigError, match="Only episode='argos'"):
+    with pytest.raises(ConfigError, match="Only method argos"):
         CurateConfig(method="arm_accuracy", settings=("prompt_format=arm",), verifier=VerifierConfig(likelihood="a"))
     with pytest.raises(FileNotFoundError, match="No checkpoint"):
         verifier_models(VerifierConfig(likelihood=str(tmp_path)), "cpu")
