@@ -58,6 +58,10 @@ _LASTING = re.compile(
     r"\s(?:(?:about|around|roughly|approximately|only|just|nearly|almost|over|up\sto|at\sleast|the|first|last|next)\s){0,3}\Z",
     re.IGNORECASE,
 )
+_STRETCHES = re.compile(
+    r"\b(?:span(?:s|ned|ning)?|over|within|(?:interval|period|stretch|segment)\sof)\s(?:the\s)?\Z", re.IGNORECASE
+)
+"""Before two moments, and then no duration: `over 4.47 to 16.11 seconds`."""
 _LONG = re.compile(
     r"\s{0,2}-?(?:long|later|earlier|ago|apart|in\s(?:length|total|duration)"
     r"|(?:clip|video|recording|interval|gap|pause|delay|period|window)s?)\b",
@@ -310,6 +314,13 @@ def _items(sentence: str) -> list[Mention]:
     return items
 
 
+def _has_two_ends(sentence: str, matches: Sequence[re.Match[str]], first: int) -> bool:
+    """Whether a range with decimals at both ends begins with a match."""
+    ends = matches[first : first + 2]
+    is_range = len(ends) == 2 and _TO.fullmatch(sentence, ends[0].end(), ends[1].start()) is not None
+    return is_range and all("." in (end["number"] or "") for end in ends)
+
+
 def _durations(sentence: str, matches: Sequence[re.Match[str]]) -> set[int]:
     """Which of the matches say how long something takes or how much later it is: `for 2 to 3 seconds`, `2 s later`."""
     found: set[int] = set()
@@ -320,6 +331,8 @@ def _durations(sentence: str, matches: Sequence[re.Match[str]]) -> set[int]:
             first = number
         if match["unit"] and not match["clock"] and not _MARK.match(sentence, match.end()):
             ahead = sentence[max(0, matches[first].start() - 60) : matches[first].start()]
+            if _STRETCHES.search(ahead) and _has_two_ends(sentence, matches, first):
+                continue
             is_long = _LASTING.search(ahead) or _LONG.match(sentence, match.end())
             if is_long or (_FROM_ELSEWHERE.match(sentence, match.end()) and not _FIXED.search(ahead)):
                 found.update(range(first, number + 1))

@@ -223,7 +223,8 @@ def own_contradiction(text: str) -> str | None:
     for denial in claims.clauses:
         if denial.denied and denial.affirmed:
             for clause in claims.clauses:
-                if denial.denied <= clause.affirmed and denial.affirmed <= clause.affirmed:
+                same = clause.subject == denial.subject  # or it is the same once more: the plate is not above the cup
+                if same and denial.denied <= clause.affirmed and denial.affirmed <= clause.affirmed:
                     return f"says and denies: {' '.join(sorted(denial.denied))}"
     return two_readings(text)
 

@@ -19,6 +19,16 @@ _TOLD_APART = frozenset(
     "did if whether perhaps probably".split()
 )
 """Words that tell a thing from another of its name, and that leave open what it shows."""
+_NOT_SAID = frozenset(
+    "if whether might may maybe perhaps possibly could would not never no wrong false untrue first later then "  # noqa: SIM905
+    "earlier before after once".split()
+)
+"""In a sentence with one of these a thing may well show something else, or at another moment."""
+_ENDS = re.compile(r"[.!?\n]")
+_HANGS_ON = re.compile(
+    r"\b(?:to|of|by|at|in|on|near|with|from|over|under|above|below|beside|behind|for)\s\Z", re.IGNORECASE
+)
+_ANOTHER = re.compile(r"\b(?:the|an?)\s", re.IGNORECASE)
 
 TIME = re.compile(_TIME)
 QUOTED = re.compile(_QUOTED)
@@ -40,20 +50,37 @@ class Reading:
 
 
 def readings(text: str) -> tuple[Reading, ...]:
-    """Returns what a text says that things show or say, in order; "it" is the thing read before."""
+    """Returns what a text says that things show or say, in order; "it" is the thing read before, if none is between.
+
+    Sentences that ask, doubt, deny or tell of several moments say nothing.
+    """
     return tuple(_readings(text))
 
 
 def _readings(text: str) -> Iterator[Reading]:
-    thing, is_the_one = "", False
+    thing, is_the_one, end = "", False, 0
     for match in _READING.finditer(text):
-        if not match["it"]:
+        between, end = text[end : match.start()], match.end()
+        if match["it"]:
+            thing = "" if _ANOTHER.search(between) else thing
+        elif _HANGS_ON.search(between):  # "the man next to the sign says": not the sign does
+            thing = ""
+        else:
             thing, is_the_one = match["thing"].casefold(), match["article"].casefold() == "the"
-        if thing and _TOLD_APART.isdisjoint(thing.split()):
+        if thing and _TOLD_APART.isdisjoint(thing.split()) and _is_said(text, match):
             yield Reading(thing, _value(match["value"]), is_the_one)
 
 
+def _is_said(text: str, match: re.Match[str]) -> bool:
+    """Whether the sentence of a reading affirms it, as far as single words tell."""
+    start = max((each.end() for each in _ENDS.finditer(text, 0, match.start())), default=0)
+    stop = _ENDS.search(text, match.end())
+    around = text[start : match.start("value")] + text[match.end("value") : stop.start() if stop else len(text)]
+    return (stop is None or stop[0] != "?") and _NOT_SAID.isdisjoint(re.findall(r"[^\W\d_]+", around.casefold()))
+
+
 def _value(said: str) -> str:
+    said = said.strip("\"'“”‘’")
     if TIME.fullmatch(said):
         hours, _, minutes = said.partition(":")
         return f"{int(hours) % 12 or 12}:{minutes}"

@@ -209,7 +209,8 @@ def _fitted_to_length(config: RunConfig, words: Sequence[str]) -> tuple[RunConfi
         told.append(_instead(evaluations, 0, config.eval_every))
         config = _unchecked(config, eval_every=0)
     num_warmup = config.ppo.critic_warmup_iterations
-    if num_warmup >= num_iterations > 0 and option_value(said, warmup) is None:
+    has_critic = config.advantage.estimator != "grpo" and option_value(said, "--advantage.estimator") != "grpo"
+    if has_critic and num_warmup >= num_iterations > 0 and option_value(said, warmup) is None:
         told.append(_instead(warmup, num_iterations - 1, num_warmup))
         ppo = replace(config.ppo, critic_warmup_iterations=num_iterations - 1)
         config = _unchecked(config, ppo=ppo)
@@ -217,7 +218,9 @@ def _fitted_to_length(config: RunConfig, words: Sequence[str]) -> tuple[RunConfi
 
 
 def _instead(option: str, taken: int, own: int) -> str:
-    return f"So short a run takes {option} {taken} in place of {own}, the recipe's own."
+    return (
+        f"So short a run takes {option} {taken} in place of {own}, the recipe's own; it stays if the run is extended."
+    )
 
 
 def _refuse_cold_start_options(config: RunConfig, words: Sequence[str]) -> None:

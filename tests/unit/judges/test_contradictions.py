@@ -282,3 +282,35 @@ def test_walls_of_text_take_bounded_time():
         text = (piece * 100_000)[:MAX_TEXT_CHARS]
         word_consistency("What?", text, text)
     assert time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "If the clock shows 3:15, the shop is open. The clock shows 4:20.",
+        "Perhaps the clock shows 3:15. The clock shows 3:20.",
+        "At first the clock shows 3:15, later the clock shows 4:15.",
+        "It is wrong that the clock shows 3:15. The clock shows 4:20.",
+        "The clock shows 3:15. The watch is on the table. It reads 10:10.",
+        "The sign says STOP. The man next to the sign says 'hello'.",
+        "The tree is taller than the lamp. The lamp is not taller than the tree.",
+        "The cup is above the plate. The plate is not above the cup.",
+        "The book is on the table, and the table is not on the book.",
+        "The red car is behind the bus. The bus is not behind the car.",
+    ],
+)
+def test_doubt_other_moments_other_things_and_the_same_once_more_are_no_contradiction(text):
+    assert own_contradiction(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The clock shows '3:15'.",
+        "Does the clock show 4:20? No, the clock shows 3:15.",
+        "The clock shows 3:15. The phone lies beside it. It shows 4:20.",
+        "It is wrong that the clock shows 4:20.",
+    ],
+)
+def test_what_a_clock_shows_is_held_against_what_is_said_only(text):
+    assert word_consistency("What time is it?", "The clock shows 3:15.", text).f1 > 0

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from judges.anchors import read_anchors
 from judges.grounding import MAX_POINTS, Moment, Point, Segment, read_response
 from judges.sections import MAX_TEXT_CHARS
 
@@ -341,3 +342,17 @@ PIECES = [
 def test_no_text_raises_and_descriptions_are_verbatim(text):
     response = read_response(text)
     assert all(anchor.description in text for anchor in (*response.moments, *response.segments))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Spanning 4.47 to 16.11 seconds, it stands.",
+        "Over 4.47-16.11 seconds it runs.",
+        "Within 4.47s to 16.11s it runs.",
+        "Over the interval of 4.47 to 16.11 seconds it runs.",
+    ],
+)
+def test_two_moments_are_a_stretch_whatever_is_said_of_it(text):
+    (mention,) = read_anchors(text).parts
+    assert (mention.time_s, mention.last_s, mention.is_span) == (4.47, 16.11, True)

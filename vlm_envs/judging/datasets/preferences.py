@@ -33,11 +33,12 @@ _PREFERRED = r"\b(?:{0}) (?:response|answer) is (?!not |no |hardly )(?:\w+ ){{0,
 _FIRST = re.compile(_PREFERRED.format("first|1st", 1), re.IGNORECASE)
 _SECOND = re.compile(_PREFERRED.format("second|2nd", 2), re.IGNORECASE)
 _DENIED = re.compile(
-    r"(?:\b(?:not|neither|never|nobody|hardly|wrong|false|incorrect|untrue)|n['’]t)\b[^.!?;\n]{0,80}"
-    r"\b(?:that|say|think|believe|claim|agree)\b[^.!?;,\n]{0,40}$",
+    r"(?:(?:\bnot|n['’]t) (?:the case|true|correct|right|say|think|believe|claim|agree)"
+    r"|\bneither do I (?:say|think|believe)|\b(?:wrong|false|incorrect|untrue)(?: to (?:say|think|believe|claim))?)"
+    r"(?: that)?(?: the)? $",
     re.IGNORECASE,
 )
-"""Before a verdict, within its sentence: it is not what is said."""
+"""Right before a verdict: it is not what is said."""
 
 
 def vl_rewardbench_rows(data: DataFolder) -> tuple[JudgedRow, ...]:

@@ -116,6 +116,20 @@ def test_a_verdict_that_is_denied_is_none(tmp_path, verdict):
     assert len(judging_dataset("llava_critic", write(tmp_path, "llava_critic.jsonl", rows))) == 1
 
 
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        "While neither is perfect, I believe the first response is better.",
+        "Although it is not fully accurate, I would say the first response is better.",
+        "Both do not mention the cat, but overall I think the first response is better.",
+        "The second response is wrong about the colour, so I say the first response is better.",
+        "I do not hesitate to say that the first response is better.",
+    ],
+)
+def test_a_verdict_after_a_reservation_is_one(tmp_path, verdict):
+    assert len(judging_dataset("llava_critic", write(tmp_path, "llava_critic.jsonl", [comparison(verdict)]))) == 1
+
+
 def test_a_comparison_of_equal_responses_has_no_winner(tmp_path):
     row = comparison("The first response is better.")
     row["conversations"][0]["value"] = row["conversations"][0]["value"].replace("A car,\nred.", "A boat. ")
