@@ -11,7 +11,7 @@ import numpy as np
 from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason
 
 if TYPE_CHECKING:
-    from vlm_envs.vector import VectorWorld
+    from vlm_envs.vector.env import VectorWorld
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from agents.agent import Response
 from vlm_envs.errors import SolverLimitError
 from vlm_envs.parts import Dynamics
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector import VectorWorld
+from vlm_envs.vector.env import VectorWorld
 from vlm_envs.world import World
 
 THOUGHTS = ("observation", "reasoning", "prediction", "think", "rethink")

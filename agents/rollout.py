@@ -7,7 +7,7 @@ from typing import Any
 
 from agents.agent import Agent, Response
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.vector import VectorWorld
+from vlm_envs.vector.env import VectorWorld
 
 
 def rollout(

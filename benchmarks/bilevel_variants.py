@@ -22,15 +22,15 @@ from typing import Any, get_args
 
 from agents.hf.agent import HFAgent
 from benchmarks.speed import machine
-from training.advantages import BilevelVariant
-from training.checkpoint_files import LATEST, has_checkpoint
-from training.config import RunConfig
-from training.evaluation import evaluate
+from training.algorithms.advantages import BilevelVariant
+from training.checkpoints.files import LATEST, has_checkpoint
+from training.config.run import RunConfig
+from training.loop.evaluation import evaluate
+from training.loop.run import load_for_training, prepare, train
 from training.recipes import RECIPES
-from training.run import load_for_training, prepare, train
-from training.run_data import RunReader
-from training.statistics import wilson_interval
 from vlm_envs.errors import ConfigError, did_you_mean, require
+from vlm_envs.records.run_data import RunReader
+from vlm_envs.records.statistics import wilson_interval
 
 RESULT = "result.json"
 NUM_LAST = 10

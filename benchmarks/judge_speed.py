@@ -9,9 +9,9 @@ from typing import Any, cast
 import vlm_envs
 from agents.oracle import OracleAgent
 from benchmarks.measure import Row, median_times_s
-from judges.rules import rules_of
-from judges.shaping import GroundingReward, JudgedTurn, RewardTerm, WorldModelingReward, shape
-from vlm_envs.formats import Representation
+from judges.state_text.rules import rules_of
+from judges.turn_rewards.shaping import GroundingReward, JudgedTurn, RewardTerm, WorldModelingReward, shape
+from vlm_envs.responses.formats import Representation
 from vlm_envs.world import World
 
 LIMIT_PER_S = 500.0

@@ -23,13 +23,13 @@ from agents.hf.tiny import save_tiny
 from benchmarks import advantages_speed
 from benchmarks.measure import Row, median_times_s
 from training.batch import Batch, make_batch
-from training.demonstrations import demonstrations
-from training.estimate import estimate
-from training.learner import Learner
+from training.data.demonstrations import demonstrations
+from training.loop.credit import estimate
+from training.loop.learner import Learner
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector import VectorWorld, world_vector
+from vlm_envs.vector.env import VectorWorld, world_vector
 
 
 def gae_ms(*, quick: bool) -> list[Row]:

@@ -16,12 +16,12 @@ import numpy as np
 
 import vlm_envs
 from benchmarks.measure import Row, median_times_s
-from vlm_envs.grids.directions import Direction
-from vlm_envs.grids.task import ACTION_NAMES
-from vlm_envs.vector import WORKER_KINDS, world_vector
+from vlm_envs.vector.env import WORKER_KINDS, world_vector
 from vlm_envs.worlds.frozen_lake import batched as lake_batched
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
 from vlm_envs.worlds.frozen_lake.state import move as lake_move
+from vlm_envs.worlds.grids.directions import Direction
+from vlm_envs.worlds.grids.task import ACTION_NAMES
 from vlm_envs.worlds.sokoban import batched as sokoban_batched
 from vlm_envs.worlds.sokoban.state import SokobanState
 from vlm_envs.worlds.sokoban.state import move as sokoban_move

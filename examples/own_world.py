@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.errors import LevelError
-from vlm_envs.parsing import ActionGrammar
 from vlm_envs.parts import Dynamics, Task, View
+from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.splits import split_of
 from vlm_envs.world import World
 

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.api.config import EndpointConfig
 from judges.batches import BatchJudge, Claim
-from judges.calibration import Agreement, examples_of, measure_agreement, report
-from judges.chance import ChanceBaseline, measure_chance, start_states
-from judges.exact import ExactJudge, JudgeScore
-from judges.llm.config import EndpointConfig
-from judges.rules import rules_of
+from judges.calibration.agreement import Agreement, examples_of, measure_agreement, report
+from judges.calibration.chance import ChanceBaseline, measure_chance, start_states
+from judges.state_text.exact import ExactJudge, JudgeScore
+from judges.state_text.rules import rules_of
+from vlm_envs.arguments.ranges import fields_named, require_at_least, require_between
 from vlm_envs.errors import ConfigError, VLMEnvsError
-from vlm_envs.formats import REPRESENTATIONS
-from vlm_envs.ranges import fields_named, require_at_least, require_between
+from vlm_envs.responses.formats import REPRESENTATIONS
 
 if TYPE_CHECKING:
-    from judges.llm import ChatClient
+    from agents.api.client import ChatClient
 
 _ENDPOINT = {
     **{name: name for name in ("model", "base_url", "api_key_variable", "cache_dir", "max_parallel", "max_attempts")},
@@ -202,7 +202,8 @@ def _print_calibration(options: argparse.Namespace) -> None:
         agreement = measure_agreement(examples, judge, threshold=options.threshold)
         print(report(agreement, f"{title}exact judge", "none"))
         return
-    from judges.llm import ChatClient, DirectJudge, ExtractionJudge
+    from agents.api.client import ChatClient
+    from judges.llm.judge import DirectJudge, ExtractionJudge
 
     judge_type = DirectJudge if options.method == "direct" else ExtractionJudge
     with ChatClient(_endpoint(options)) as client:
@@ -214,10 +215,10 @@ def _print_calibration(options: argparse.Namespace) -> None:
 
 def _print_agentic_calibration(options: argparse.Namespace) -> None:
     """Lets a judge that looks decide on single responses of RewardJudging, right ones and flawed ones."""
-    from judges.agentic import AgenticJudge, chat_generate
+    from agents.api.client import ChatClient
     from judges.agentic.calibration import measure_verdicts
-    from judges.agentic.generate import Unavailable, Utterance
-    from judges.llm import ChatClient
+    from judges.agentic.generate import Unavailable, Utterance, chat_generate
+    from judges.agentic.judge import AgenticJudge
 
     with ChatClient(_endpoint(options)) as client:
         generate = chat_generate(client)

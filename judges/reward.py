@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from judges.exact import JudgeScore
+from judges.state_text.exact import JudgeScore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

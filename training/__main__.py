@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from training.checkpoint_files import LATEST, has_checkpoint, num_iterations_done
-from training.command_line import Recipe, configured, find_recipe, option_value, recipe_word
-from training.config import RunConfig
-from training.curate_config import CurateConfig
+from training.checkpoints.files import LATEST, has_checkpoint, num_iterations_done
+from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
+from training.config.curation import CurateConfig
+from training.config.options import Command, option_names, parsed
+from training.config.places import require_writable
+from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
+from training.config.run import RunConfig
 from training.errors import NonFiniteGradientError
-from training.options import Command, option_names, parsed
-from training.places import require_writable
+from training.preflight.start import checked, ready, require_teachable
 from training.recipes import RECIPES
-from training.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
-from training.start import checked, ready, require_teachable
+from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import VLMEnvsError, did_you_mean
-from vlm_envs.ranges import fields_named
 
 COMMANDS = {
     "cold_start": "rebuild a recipe's cold start",
@@ -70,7 +70,7 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
     if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
     config = checked(config, resume=resume)
-    from training.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
+    from training.loop.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
 
     train_checked(config, resume=resume)
 
@@ -125,7 +125,7 @@ def _cold_start(words: list[str]) -> None:
     require_writable(directory, config.output)
     config, told = ready(config, imitates=True)
     print(*told, sep="\n", end="\n" if told else "")
-    from training.run import make_cold_start, prepare
+    from training.loop.run import make_cold_start, prepare
 
     prepare(config)
     make_cold_start(config, directory, writer=None)
@@ -137,7 +137,7 @@ def _curate(words: list[str]) -> None:
         CurateConfig, words, Command(prog="python -m training curate", description=CurateConfig.__doc__ or "")
     )
     require_teachable(config)
-    from training.curate import make_data_set
+    from training.data.curation import make_data_set
 
     directory, result = make_data_set(config)
     print(result)
@@ -151,7 +151,7 @@ def _curate(words: list[str]) -> None:
 def _report(words: list[str]) -> None:
     if not words:
         raise ValueError("report takes one run directory, such as runs/frozenlake_tiny.")
-    from training.report.command import ReportConfig, write_report
+    from vlm_envs.records.report.command import ReportConfig, write_report
 
     config = parsed(
         ReportConfig, words, Command(prog="python -m training report", description=ReportConfig.__doc__ or "")

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.formats import FORMATS, REPRESENTATIONS, SECTION_MEANING, ResponseFormat
-from vlm_envs.parsing import ActionGrammar
+from vlm_envs.responses.formats import FORMATS, REPRESENTATIONS, SECTION_MEANING, ResponseFormat
+from vlm_envs.responses.parsing import ActionGrammar
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")

@@ -11,29 +11,29 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from vlm_envs.arguments.faults import fault_in_module
 from vlm_envs.errors import ConfigError, did_you_mean
-from vlm_envs.faults import fault_in_module
 
 NAMESPACE = "VLM"
 
 WORLDS: dict[str, tuple[str, str]] = {
-    "VLM/Sokoban-v0": ("vlm_envs.worlds.sokoban.world:SokobanWorld", "vlm_envs.vector:sokoban_vector"),
+    "VLM/Sokoban-v0": ("vlm_envs.worlds.sokoban.world:SokobanWorld", "vlm_envs.vector.env:sokoban_vector"),
     "VLM/FrozenLake-v0": (
         "vlm_envs.worlds.frozen_lake.world:FrozenLakeWorld",
-        "vlm_envs.vector:frozen_lake_vector",
+        "vlm_envs.vector.env:frozen_lake_vector",
     ),
-    "VLM/Navigation-v0": ("vlm_envs.worlds.navigation.world:NavigationWorld", "vlm_envs.vector:navigation_vector"),
+    "VLM/Navigation-v0": ("vlm_envs.worlds.navigation.world:NavigationWorld", "vlm_envs.vector.env:navigation_vector"),
     "VLM/PrimitiveSkill-v0": (
         "vlm_envs.worlds.primitive_skill.world:PrimitiveSkillWorld",
-        "vlm_envs.vector:primitive_skill_vector",
+        "vlm_envs.vector.env:primitive_skill_vector",
     ),
-    "VLM/SVG-v0": ("vlm_envs.worlds.svg.world:SvgWorld", "vlm_envs.vector:svg_vector"),
-    "VLM/ZoomQA-v0": ("vlm_envs.worlds.zoom_qa.world:ZoomQAWorld", "vlm_envs.vector:zoom_qa_vector"),
+    "VLM/SVG-v0": ("vlm_envs.worlds.svg.world:SvgWorld", "vlm_envs.vector.env:svg_vector"),
+    "VLM/ZoomQA-v0": ("vlm_envs.worlds.zoom_qa.world:ZoomQAWorld", "vlm_envs.vector.env:zoom_qa_vector"),
     "VLM/RewardJudging-v0": (
         "vlm_envs.worlds.reward_judging.world:RewardJudgingWorld",
-        "vlm_envs.vector:reward_judging_vector",
+        "vlm_envs.vector.env:reward_judging_vector",
     ),
-    "VLM/DocQA-v0": ("vlm_envs.worlds.doc_qa.world:DocQaWorld", "vlm_envs.vector:doc_qa_vector"),
+    "VLM/DocQA-v0": ("vlm_envs.worlds.doc_qa.world:DocQaWorld", "vlm_envs.vector.env:doc_qa_vector"),
 }
 """Env id to entry point and vector entry point."""
 
@@ -93,7 +93,7 @@ class Need(NamedTuple):
 _DOCUMENTS = ("bm25s", "matplotlib", "pydantic", "pypdfium2", "reportlab")
 
 NEEDS: dict[str, Need] = {
-    "VLM/Navigation-v0": Need("navigation", ("panda3d",), probe="vlm_envs.homes.panda_engine:engine"),
+    "VLM/Navigation-v0": Need("navigation", ("panda3d",), probe="vlm_envs.content.homes.panda_engine:engine"),
     "VLM/PrimitiveSkill-v0": Need(
         "manipulation",
         ("sapien", "mani_skill"),

@@ -26,10 +26,10 @@ from vlm_envs.errors import (
     require_flag,
     require_positive,
 )
-from vlm_envs.formats import ResponseFormat
-from vlm_envs.parsing import ParsedResponse, parse_response
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
-from vlm_envs.prompts import Briefing, first_prompt, next_prompt
+from vlm_envs.responses.formats import ResponseFormat
+from vlm_envs.responses.parsing import ParsedResponse, parse_response
+from vlm_envs.responses.prompts import Briefing, first_prompt, next_prompt
 from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation

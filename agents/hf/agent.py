@@ -19,7 +19,7 @@ from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from agents.hf.template import processor_template
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector import VectorWorld
+from vlm_envs.vector.env import VectorWorld
 
 
 def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto") -> tuple[Any, ChatEncoder]:

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 
 from agents.hf.template import PROBE, mismatch, rendered_probe
 from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
-from vlm_envs.formats import KNOWN_TAGS
+from vlm_envs.responses.formats import KNOWN_TAGS
 from vlm_envs.trajectory import IntArray, Observation
 
 MAX_ASPECT_RATIO = 200

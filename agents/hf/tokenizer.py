@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 from agents.oracle import OracleAgent
 from vlm_envs import make
-from vlm_envs.formats import FORMATS, KNOWN_TAGS
+from vlm_envs.responses.formats import FORMATS, KNOWN_TAGS
 from vlm_envs.splits import split_seeds
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"

@@ -8,10 +8,10 @@ from typing import Any
 import vlm_envs
 from judges.agentic.judge import AgenticJudge, Submission
 from judges.at_once import Map, one_by_one
-from judges.calibration import Agreement
+from judges.calibration.agreement import Agreement
+from vlm_envs.content.judging.samples import TRUE, request_of
 from vlm_envs.errors import ConfigError
-from vlm_envs.inquiries.sample import Sample
-from vlm_envs.judging.samples import TRUE, request_of
+from vlm_envs.qa.sample import Sample
 from vlm_envs.splits import split_seeds
 
 

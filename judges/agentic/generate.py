@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from judges.llm.client import ChatClient
+    from agents.api.client import ChatClient
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -54,8 +54,8 @@ def chat_generate(client: ChatClient) -> Generate:
     Returns:
         A function whose every failure is an `Unavailable`.
     """
-    from judges.llm.failures import Outage
-    from judges.llm.images import with_images
+    from agents.api.failures import Outage
+    from agents.api.messages import with_images
 
     def generate(utterances: Sequence[Utterance]) -> str | Unavailable:
         messages = [with_images([{"role": each.role, "content": each.text}], each.images)[0] for each in utterances]

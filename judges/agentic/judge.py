@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from judges.agentic.generate import Generate, Unavailable, Utterance
-from judges.exact import JudgeScore
-from vlm_envs import verdicts
-from vlm_envs.answers import normalise
+from judges.state_text.exact import JudgeScore
+from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_positive
-from vlm_envs.inquiries.sample import Sample
-from vlm_envs.judging.samples import judging_key, judging_question, response_name
-from vlm_envs.parsing import MAX_RESPONSE_CHARS
+from vlm_envs.qa.sample import Sample
+from vlm_envs.responses import verdicts
+from vlm_envs.responses.answers import normalise
+from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.tools.documents import Document
 from vlm_envs.tools.pictures import Exhibit, Picture
 from vlm_envs.tools.registry import CallRecord
@@ -107,7 +107,7 @@ class AgenticJudge:
         self.config = config or AgenticConfig()
 
     def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
-        """Judge an answer against a known truth: what `judges.answers.match_answer` asks of a judge.
+        """Judge an answer against a known truth: what `judges.reading.answers.match_answer` asks of a judge.
 
         Args:
             question: what was asked.

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 from judges.batches import Claim, score_together
-from judges.exact import Judge, JudgeScore
+from judges.state_text.exact import Judge, JudgeScore
 from vlm_envs.errors import ConfigError, require_choice
 
 Combination = Literal["majority", "mean"]

@@ -13,9 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from judges.llm.verdict import UnreadableReplyError, read_object
-from vlm_envs.formats import Representation
-from vlm_envs.grids.relations import RELATION_PHRASES
+from agents.api.failures import UnreadableReplyError
+from judges.llm.verdict import read_object
+from vlm_envs.responses.formats import Representation
+from vlm_envs.worlds.grids.relations import RELATION_PHRASES
 
 _MAX_NUMBER = 1e6
 _MAX_NAME_CHARS = 40

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from judges.llm.extraction import Extraction, GridExtraction, NavigationExtraction, PositionExtraction
-from judges.rules import judged_name, rules_of
-from judges.scenes import cells_at
+from judges.state_text.grid.scenes import cells_at
+from judges.state_text.rules import judged_name, rules_of
 from vlm_envs.errors import ConfigError, did_you_mean
-from vlm_envs.formats import Representation
-from vlm_envs.grids.relations import named_cells, relation_text, relations_of
+from vlm_envs.responses.formats import Representation
+from vlm_envs.worlds.grids.relations import named_cells, relation_text, relations_of
 
 State = Mapping[str, Any]
 

@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from judges.exact import JudgeScore
-from judges.llm.client import ChatClient
-from judges.llm.failures import Outage
-from judges.llm.images import with_images
+from agents.api.client import ChatClient
+from agents.api.failures import Outage
+from agents.api.messages import with_images
 from judges.llm.templates import template
 from judges.llm.verdict import read_score, read_yes_no
+from judges.state_text.exact import JudgeScore
 from vlm_envs.errors import require_choice, require_positive
 
 ANSWER_GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)

@@ -14,15 +14,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
+from agents.api.client import ChatClient
+from agents.api.failures import Outage
+from agents.api.messages import Message
 from judges.batches import Claim, score_together
-from judges.exact import ExactJudge, JudgeScore
-from judges.llm.client import ChatClient
 from judges.llm.extraction import Extraction
-from judges.llm.failures import Outage
 from judges.llm.families import family_of
-from judges.llm.templates import Message, template
+from judges.llm.templates import template
 from judges.llm.verdict import read_yes_no
-from vlm_envs.formats import Representation
+from judges.state_text.exact import ExactJudge, JudgeScore
+from vlm_envs.responses.formats import Representation
 
 Skill = Literal["grounding", "world_modeling"]
 """What a text shows: that the model saw the state it is in, or that it foresaw the next one."""

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from judges.llm.client import ChatClient
-from judges.llm.failures import Outage
-from judges.llm.images import with_images
+from agents.api.client import ChatClient
+from agents.api.failures import Outage
+from agents.api.messages import with_images
 from judges.llm.templates import template
 from judges.llm.verdict import read_choice
 

@@ -1,4 +1,4 @@
-"""Language models in the place of the exact judge, for `judges.shaping.shape` and so for a trainer.
+"""Language models in the place of the exact judge, for `judges.turn_rewards.shaping.shape` and so for a trainer.
 
 with ChatClient(config) as client:
     judges = LLMJudges(client, "extraction")
@@ -9,12 +9,12 @@ import threading
 from collections.abc import Mapping
 from typing import Literal
 
-from judges.exact import Judge
-from judges.llm.client import ChatClient
+from agents.api.client import ChatClient
 from judges.llm.judge import DirectJudge, ExtractionJudge, Skill
-from judges.shaping import JudgeFor, Section
+from judges.state_text.exact import Judge
+from judges.turn_rewards.shaping import JudgeFor, Section
 from vlm_envs.errors import require_choice
-from vlm_envs.formats import Representation
+from vlm_envs.responses.formats import Representation
 
 Method = Literal["direct", "extraction"]
 

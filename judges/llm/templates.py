@@ -23,10 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from agents.api.messages import Message
 from vlm_envs.errors import ConfigError, did_you_mean
-
-Message = dict[str, Any]
-"""One message of a conversation, as chat completions take it."""
 
 MAX_TEXT_CHARS = 8_000
 """Characters of a text that a judge is shown; the rest is cut, and the cut is marked."""

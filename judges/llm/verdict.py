@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from agents.api.failures import UnreadableReplyError
+
 MAX_REPLY_CHARS = 20_000
 """Longer replies are unreadable."""
 
@@ -18,10 +20,6 @@ _MAX_DIGITS = 18
 _OPEN, _CLOSE = "<answer>", "</answer>"
 _FENCE = re.compile(r"```(?:json)?\n(.*)\n```", re.DOTALL)
 _SCORE = re.compile(r"[0-9](?:\.[0-9]{1,6})?")
-
-
-class UnreadableReplyError(ValueError):
-    """A reply holds no verdict in the asked form; the message says why, for the log and for the second attempt."""
 
 
 def read_yes_no(reply: str) -> bool:

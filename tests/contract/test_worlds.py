@@ -9,7 +9,7 @@ import pytest
 
 import vlm_envs
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.formats import FORMATS, REPRESENTATIONS
+from vlm_envs.responses.formats import FORMATS, REPRESENTATIONS
 from vlm_envs.testing import check_world
 from vlm_envs.world import OBS_MODES
 

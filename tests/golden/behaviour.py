@@ -24,11 +24,11 @@ import numpy as np
 
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
-from training.config import WorldSpec
-from training.judge_config import JudgeConfig
+from training.config.judges import JudgeConfig
+from training.config.run import WorldSpec
+from training.loop.run import train
 from training.recipes import RECIPES
-from training.run import train
-from training.score import TurnScorer
+from training.rewards.score import TurnScorer
 from vlm_envs import env_ids
 from vlm_envs.errors import VLMEnvsError
 from vlm_envs.splits import split_seeds

@@ -27,7 +27,7 @@ NOT_IN_ROOM: dict[str, set[str]] = {
 }
 """Other distributions a room must do without."""
 
-NEEDS_TORCH = {"judges/similarity"}
+NEEDS_TORCH: set[str] = set()
 """Folders that exist for models, and are imported by nothing but a user's own setting."""
 
 NOT_AT_IMPORT = (

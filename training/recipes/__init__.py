@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from training.config import RunConfig
+from training.config.run import RunConfig
 from training.recipes.tiny import frozenlake_tiny, navigation_tiny, primitive_tiny, sokoban_tiny, svg_tiny, zoomqa_tiny
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from agents.hf.sampling import SamplingConfig
-from training.config import AdvantageConfig, ColdStartConfig, PPOConfig, RunConfig, WorldSpec
-from training.judge_config import JudgeConfig
+from training.config.judges import JudgeConfig
+from training.config.run import AdvantageConfig, ColdStartConfig, PPOConfig, RunConfig, WorldSpec
 
 _GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 """Those whose texts the shipped tokenizers know; `agents.hf.tokenizer` has the same, and with it transformers."""

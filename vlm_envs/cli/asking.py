@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.typed import ZOOM_TOOL, Place, Problem, Show, help_line, read_typed
-from vlm_envs.inquiries.desk import regions
-from vlm_envs.inquiries.state import CallTool, Inquiry
-from vlm_envs.inquiries.task import InquiryTask, options
+from vlm_envs.qa.desk import regions
+from vlm_envs.qa.state import CallTool, Inquiry
+from vlm_envs.qa.task import InquiryTask, options
 from vlm_envs.tools.coordinates import Percents, convert
 from vlm_envs.tools.pictures import within_budget
 from vlm_envs.tools.registry import ToolCall, parse_tool_call

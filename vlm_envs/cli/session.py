@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vlm_envs.cli.lookup import load_creator, make_world
 from vlm_envs.errors import SolverLimitError
-from vlm_envs.parsing import parse_response
+from vlm_envs.responses.parsing import parse_response
 from vlm_envs.world import World
 
 MAX_ACTIONS_PER_LINE = 100
@@ -184,7 +184,7 @@ class Session:
 def session_of(env_id: str, **kwargs: Any) -> Session:
     """Returns the session of a world; arguments as in `Session`."""
     creator = load_creator(env_id)
-    asking = sys.modules.get("vlm_envs.inquiries.world")  # Imported by every world that asks, and by no other.
+    asking = sys.modules.get("vlm_envs.qa.world")  # Imported by every world that asks, and by no other.
     if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.InquiryWorld)):
         return Session(env_id, **kwargs)
     from vlm_envs.cli.asking import AskingSession

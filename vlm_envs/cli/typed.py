@@ -14,15 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlm_envs.answers import AnswerKey, chosen_letter, normalise, read_number
 from vlm_envs.errors import did_you_mean
-from vlm_envs.inquiries.second_looks import ZoomStrategy
-from vlm_envs.inquiries.state import Act, Answer, CallTool, Inquiry, Zoom
-from vlm_envs.inquiries.task import InquiryTask, options_of
+from vlm_envs.qa.second_looks import ZoomStrategy
+from vlm_envs.qa.state import Act, Answer, CallTool, Inquiry, Zoom
+from vlm_envs.qa.task import InquiryTask, options_of
+from vlm_envs.responses.answers import AnswerKey, chosen_letter, normalise, read_number
+from vlm_envs.responses.verdicts import read_verdict
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.stores import ORIGINAL_IMAGE
 from vlm_envs.tools.written_boxes import WrittenBox
-from vlm_envs.verdicts import read_verdict
 
 ZOOM_TOOL = "image_zoom_in_tool"
 PAGE_TOOL = "doc_page_retrieval_by_index"

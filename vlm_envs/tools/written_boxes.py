@@ -14,7 +14,7 @@ import math
 import re
 from typing import NamedTuple
 
-from vlm_envs.parsing import MAX_RESPONSE_CHARS
+from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 
 MAX_BOXES = 256
 """Boxes read from one text; further ones are ignored, which bounds the time spent on them."""

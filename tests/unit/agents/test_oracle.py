@@ -6,11 +6,11 @@ import pytest
 
 from agents.agent import Response
 from agents.oracle import OracleAgent, RandomAgent
-from judges.exact import ExactJudge
+from judges.state_text.exact import ExactJudge
 from tests.unit.episodes import play
 from vlm_envs import make
 from vlm_envs.errors import SolverLimitError
-from vlm_envs.formats import FORMATS, REPRESENTATIONS
+from vlm_envs.responses.formats import FORMATS, REPRESENTATIONS
 
 ENV_IDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 

@@ -9,7 +9,7 @@ import numpy as np
 from agents.agent import Response
 from agents.rollout import rollout
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld
-from vlm_envs.vector import VectorWorld
+from vlm_envs.vector.env import VectorWorld
 
 RIGHT = "<answer>Right</answer>"
 

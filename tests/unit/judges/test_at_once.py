@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
+from agents.api.config import EndpointConfig
 from agents.oracle import OracleAgent
+from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
-from agents.teachers.likelihood import HFLikelihood
-from judges.episodes import IvgrJudge, episode_judge
-from judges.exact import JudgeScore
-from judges.ivgr import MEAN_OF_FOUR
-from judges.llm import EndpointConfig
-from tests.unit.judges.llm.endpoint import Gathering
-from training.config import WorldSpec
-from training.judge_config import JudgeConfig, VerifierConfig
-from training.score import TurnScorer, judged_episode
-from training.verifier import verifier_models
+from judges.episode_rewards.episodes import IvgrJudge, episode_judge
+from judges.episode_rewards.ivgr import MEAN_OF_FOUR
+from judges.state_text.exact import JudgeScore
+from tests.unit.agents.api.endpoint import Gathering
+from training.config.judges import JudgeConfig, VerifierConfig
+from training.config.run import WorldSpec
+from training.rewards.score import TurnScorer, judged_episode
+from training.rewards.verifier import verifier_models
 
 SMALL = {"side_px": 400, "target_px": (16, 40)}
 NUM_PARALLEL = 8

@@ -12,9 +12,10 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 
 from agents.oracle import OracleAgent
-from training.config import RunConfig, WorldSpec
-from training.evaluation import evaluate, require_levels
-from training.judge_config import JudgeConfig
+from training.config.judges import JudgeConfig
+from training.config.run import RunConfig, WorldSpec
+from training.loop.evaluation import evaluate
+from training.preflight.start import require_levels
 from vlm_envs.errors import ConfigError
 from vlm_envs.splits import SPLIT_SEEDS
 

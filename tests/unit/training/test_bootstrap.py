@@ -15,16 +15,16 @@ from agents.rollout import rollout
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import load, with_ending
 from tests.unit.training.batches import run_config
-from training import policy
 from training.batch import Batch, make_batch
-from training.config import AdvantageConfig, PPOConfig
-from training.estimate import estimate, turn_end_targets
-from training.learner import Learner
-from training.policy import ValueModel, token_logprobs, token_values
-from training.score import TurnScorer
+from training.config.run import AdvantageConfig, PPOConfig
+from training.engines import policy
+from training.engines.policy import ValueModel, token_logprobs, token_values
+from training.loop.credit import estimate, turn_end_targets
+from training.loop.learner import Learner
+from training.rewards.score import TurnScorer
 from vlm_envs import make
 from vlm_envs.trajectory import Trajectory
-from vlm_envs.vector import VectorWorld
+from vlm_envs.vector.env import VectorWorld
 
 ESTIMATORS = [
     {"estimator": "bilevel_gae", "variant": "paper"},

@@ -11,10 +11,10 @@ import torch
 
 from tests.unit.second_device import DeviceTensor, moved, second_device
 from tests.unit.training.batches import WORLD, played_batch, run_config
-from training.config import AdvantageConfig, ColdStartConfig, Estimator, PPOConfig
-from training.estimate import estimate, turn_end_targets
-from training.learner import Learner
-from training.supervised import cold_start
+from training.config.run import AdvantageConfig, ColdStartConfig, Estimator, PPOConfig
+from training.loop.credit import estimate, turn_end_targets
+from training.loop.learner import Learner
+from training.loop.supervised import cold_start
 
 EVERYTHING: dict[str, Any] = {
     "num_minibatches": 1,

@@ -12,17 +12,17 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from judges.llm.config import EndpointConfig
+from agents.api.config import EndpointConfig
 from tests.unit.training.batches import run_config
-from tests.unit.training.test_start import UNPLANNED
-from training.command_line import Recipe, configured
-from training.config import AdvantageConfig, PPOConfig, RunConfig
-from training.curate_config import CurateConfig
-from training.options import option_names
+from tests.unit.training.preflight.test_start import UNPLANNED
+from training.cli.command_line import Recipe, configured
+from training.config.curation import CurateConfig
+from training.config.options import option_names
+from training.config.run import AdvantageConfig, PPOConfig, RunConfig
 from training.recipes import RECIPES
 from training.recipes.tiny import any_world
+from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
-from vlm_envs.ranges import fields_named
 
 CHECKOUT = Path(__file__).parents[3]
 LAKE = "frozenlake_tiny"

@@ -14,7 +14,7 @@ from gymnasium.wrappers import FilterObservation, TransformAction
 import vlm_envs
 from vlm_envs.errors import ConfigError
 from vlm_envs.spaces import FreeText, Pictures
-from vlm_envs.vector import VectorWorld
+from vlm_envs.vector.env import VectorWorld
 
 LAKE = "VLM/FrozenLake-v0"
 MOVES = ("Up", "Down", "Left", "Right")

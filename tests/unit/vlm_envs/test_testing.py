@@ -19,7 +19,7 @@ from tests.unit.vlm_envs.corridor import (
     CorridorWorld,
 )
 from vlm_envs.errors import ConfigError, WorldContractError
-from vlm_envs.parsing import ActionGrammar
+from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.testing import check_world
 from vlm_envs.testing.checks import CHECKS
 from vlm_envs.world import World

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.vlm_envs.corridor import CorridorDynamics, CorridorTask, CorridorView, CorridorWorld
 from vlm_envs import make
 from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
-from vlm_envs.formats import FORMATS
+from vlm_envs.responses.formats import FORMATS
 from vlm_envs.world import World
 
 FAR = {"level": "10 16"}  # six cells to the right

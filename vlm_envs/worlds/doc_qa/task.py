@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vlm_envs.answers import anls, page_accuracy
-from vlm_envs.inquiries.state import Inquiry
-from vlm_envs.inquiries.task import InquiryTask
+from vlm_envs.qa.state import Inquiry
+from vlm_envs.qa.task import InquiryTask
+from vlm_envs.responses.answers import anls, page_accuracy
 from vlm_envs.tools.registry import ToolCall, parse_tool_call
 
 

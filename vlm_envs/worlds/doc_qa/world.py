@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from vlm_envs.arguments.factories import made_by
+from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES
+from vlm_envs.content.reports.questions.ask import CATEGORIES
+from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.errors import ConfigError
-from vlm_envs.factories import made_by
-from vlm_envs.inquiries.datasets.documents import document_source
-from vlm_envs.inquiries.documents import DocumentDesk
-from vlm_envs.inquiries.sample import SampleSource
-from vlm_envs.inquiries.sources import check_dataset
-from vlm_envs.inquiries.strategies import strategies
-from vlm_envs.inquiries.world import InquiryWorld
-from vlm_envs.reports.composition import MAX_PAGES, MIN_PAGES
-from vlm_envs.reports.questions.ask import CATEGORIES
-from vlm_envs.reports.source import ReportSource
+from vlm_envs.qa.datasets.documents import document_source
+from vlm_envs.qa.documents import DocumentDesk
+from vlm_envs.qa.sample import SampleSource
+from vlm_envs.qa.sources import check_dataset
+from vlm_envs.qa.strategies import strategies
+from vlm_envs.qa.world import InquiryWorld
 from vlm_envs.tools.document_tools import RetrievalSettings
 from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX
 from vlm_envs.tools.retrieval import Bm25Retriever, Retriever
@@ -48,7 +48,7 @@ class DocQaWorld(InquiryWorld):
     ## Rewards
     +1 for the right answer when it comes. Numbers and page labels must be exact, values read off charts may be 5 %
     off, names earn their similarity to the right one (ANLS, 0 below one half). Looking is free and `format_reward` is
-    0: rewards for calls are the judge's (`judges.arm`).
+    0: rewards for calls are the judge's (`judges.episode_rewards.arm`).
 
     ## Starting State
     A question of the split. Categories: `table_lookup`; `chart_reading`, whose values are in no text layer;
@@ -65,7 +65,7 @@ class DocQaWorld(InquiryWorld):
     ## Arguments
     `num_pages=(5, 60)`, or one number, and `categories`: of generated reports; `dataset=None` with `folder=None`: a
     local copy of `"mp_docvqa"` or `"mmlongbench_doc"`, or any PDF files with a file of questions (`"pdf_folder"`), in
-    place of them, see `vlm_envs.inquiries.datasets.documents`; `is_benchmark=None`: whether all of it is `test`, None
+    place of them, see `vlm_envs.qa.datasets.documents`; `is_benchmark=None`: whether all of it is `test`, None
     for what it was published as; `source=None`: `"module:factory"` or a `SampleSource`
     in place of both; `retriever=None` for BM25 over the text layer, `"module:factory"` or a
     `vlm_envs.tools.retrieval.Retriever`; `num_found=5` pages at most a query; `long_side_px=1120`;

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from vlm_envs.errors import ConfigError, LevelError, require_flag, require_positive
-from vlm_envs.grids.directions import Direction
 from vlm_envs.parts import Dynamics
 from vlm_envs.spaces import MAX_GRID
 from vlm_envs.worlds.frozen_lake import generator, solver
 from vlm_envs.worlds.frozen_lake.slipping import slipped_action
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, level_text, move, parse_level
+from vlm_envs.worlds.grids.directions import Direction
 
 _DIRECTIONS = tuple(Direction)
 

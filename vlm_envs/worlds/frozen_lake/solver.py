@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from functools import lru_cache
 
-from vlm_envs.grids.directions import Cell, Direction
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, move
+from vlm_envs.worlds.grids.directions import Cell, Direction
 
 UNREACHABLE = -1
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vlm_envs.errors import LevelError
-from vlm_envs.grids.directions import Cell, Direction
-from vlm_envs.grids.level_text import find_single, find_symbols, parse_rows
+from vlm_envs.worlds.grids.directions import Cell, Direction
+from vlm_envs.worlds.grids.level_text import find_single, find_symbols, parse_rows
 
 SYMBOLS = {
     "_": "ice",

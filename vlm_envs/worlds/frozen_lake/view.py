@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vlm_envs.errors import require_choice
-from vlm_envs.grids.descriptions import REPRESENTATIONS, structured_text
-from vlm_envs.grids.directions import Cell
-from vlm_envs.grids.relations import Relation, named_cells, relations_of, relations_text
-from vlm_envs.grids.tiles import tile_set
 from vlm_envs.parts import View
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, level_text
+from vlm_envs.worlds.grids.descriptions import REPRESENTATIONS, structured_text
+from vlm_envs.worlds.grids.directions import Cell
+from vlm_envs.worlds.grids.relations import Relation, named_cells, relations_of, relations_text
+from vlm_envs.worlds.grids.tiles import tile_set
 
 
 class FrozenLakeStateDict(TypedDict):

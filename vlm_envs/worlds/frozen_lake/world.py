@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vlm_envs.grids.task import GridTask, representation_help
 from vlm_envs.world import World
 from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
 from vlm_envs.worlds.frozen_lake.view import FrozenLakeView
+from vlm_envs.worlds.grids.task import GridTask, representation_help
 
 STEP_PENALTY = -0.1
 SUCCESS_REWARD = 10.0

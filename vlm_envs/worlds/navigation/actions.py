@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from vlm_envs.parsing import ActionGrammar
+from vlm_envs.responses.parsing import ActionGrammar
 
 
 class Action(IntEnum):

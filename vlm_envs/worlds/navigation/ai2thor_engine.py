@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vlm_envs.content.homes.home import LATTICE_CM, QUARTERS
+from vlm_envs.content.homes.kinds import words_of
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
-from vlm_envs.homes.home import LATTICE_CM, QUARTERS
-from vlm_envs.homes.kinds import words_of
 from vlm_envs.parts import Dynamics, View
 from vlm_envs.worlds.navigation import state_text
 from vlm_envs.worlds.navigation.actions import ACTIONS, Action

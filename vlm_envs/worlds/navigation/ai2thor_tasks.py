@@ -23,8 +23,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from vlm_envs.content.homes.home import QUARTERS
 from vlm_envs.errors import ConfigError, LevelError
-from vlm_envs.homes.home import QUARTERS
 from vlm_envs.splits import split_of
 
 MAX_LEVEL_CHARS = 4_000

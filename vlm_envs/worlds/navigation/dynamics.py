@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from vlm_envs.content.homes.free_space import free_space
 from vlm_envs.errors import LevelError
-from vlm_envs.homes.free_space import free_space
 from vlm_envs.parts import Dynamics
 from vlm_envs.worlds.navigation import generator, paths
 from vlm_envs.worlds.navigation.actions import Action

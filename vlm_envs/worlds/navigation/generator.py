@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vlm_envs.content.homes.floor_plans import draw_plan
+from vlm_envs.content.homes.free_space import free_space
+from vlm_envs.content.homes.furnishing import furnish
+from vlm_envs.content.homes.home import LATTICE_CM, Home
+from vlm_envs.content.homes.kinds import KINDS
+from vlm_envs.content.homes.sight import Pose, can_see
 from vlm_envs.errors import GenerationError
-from vlm_envs.homes.floor_plans import draw_plan
-from vlm_envs.homes.free_space import free_space
-from vlm_envs.homes.furnishing import furnish
-from vlm_envs.homes.home import LATTICE_CM, Home
-from vlm_envs.homes.kinds import KINDS
-from vlm_envs.homes.sight import Pose, can_see
 from vlm_envs.worlds.navigation.instructions import target_candidates, write_instruction
 from vlm_envs.worlds.navigation.paths import Rules, cost_to_go
 from vlm_envs.worlds.navigation.state import NavigationState

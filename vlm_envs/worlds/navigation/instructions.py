@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vlm_envs.homes.home import Home, Thing
-from vlm_envs.homes.kinds import words_of
+from vlm_envs.content.homes.home import Home, Thing
+from vlm_envs.content.homes.kinds import words_of
 from vlm_envs.worlds.navigation import phrases
 from vlm_envs.worlds.navigation.phrases import PHRASES
 

@@ -10,9 +10,9 @@ from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 
-from vlm_envs.homes.free_space import FreeSpace, free_space
-from vlm_envs.homes.home import LATTICE_CM, Home
-from vlm_envs.homes.sight import MAX_TILT, Pose, can_see
+from vlm_envs.content.homes.free_space import FreeSpace, free_space
+from vlm_envs.content.homes.home import LATTICE_CM, Home
+from vlm_envs.content.homes.sight import MAX_TILT, Pose, can_see
 from vlm_envs.worlds.navigation.actions import ACTIONS, Action
 from vlm_envs.worlds.navigation.state import NavigationState
 

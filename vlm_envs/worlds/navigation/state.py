@@ -6,10 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from vlm_envs.content.homes.home import Home, Thing
+from vlm_envs.content.homes.home_text import home_data, read_home, read_whole
+from vlm_envs.content.homes.sight import MAX_TILT, Pose, bearing
 from vlm_envs.errors import LevelError
-from vlm_envs.homes.home import Home, Thing
-from vlm_envs.homes.home_text import home_data, read_home, read_whole
-from vlm_envs.homes.sight import MAX_TILT, Pose, bearing
 
 MAX_LEVEL_CHARS = 60_000
 MAX_INSTRUCTION_CHARS = 600

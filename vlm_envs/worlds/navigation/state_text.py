@@ -13,9 +13,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
+from vlm_envs.content.homes.kinds import words_of
+from vlm_envs.content.homes.sight import direction_of
 from vlm_envs.errors import require_choice
-from vlm_envs.homes.kinds import words_of
-from vlm_envs.homes.sight import direction_of
 
 REPRESENTATIONS = ("natural_language", "structured")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from vlm_envs.homes.kinds import words_of
+from vlm_envs.content.homes.kinds import words_of
 from vlm_envs.parts import Task
 from vlm_envs.worlds.navigation.actions import ACTION_NAMES, GRAMMAR, Action
 from vlm_envs.worlds.navigation.state_text import REPRESENTATIONS

@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.homes import panda_engine
-from vlm_envs.homes.home import LATTICE_CM
-from vlm_envs.homes.sight import EYE_HEIGHT_M, TILT_DEGREES, bearing, seen_things
+from vlm_envs.content.homes import panda_engine
+from vlm_envs.content.homes.home import LATTICE_CM
+from vlm_envs.content.homes.sight import EYE_HEIGHT_M, TILT_DEGREES, bearing, seen_things
 from vlm_envs.parts import View
 from vlm_envs.worlds.navigation import state_text
 from vlm_envs.worlds.navigation.state import NavigationState

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+from vlm_envs.content.homes.home import LATTICE_CM
 from vlm_envs.errors import ConfigError, require_choice, require_flag, require_positive
-from vlm_envs.homes.home import LATTICE_CM
 from vlm_envs.parts import Dynamics, View
 from vlm_envs.spaces import MAX_RESOLUTION
 from vlm_envs.world import World

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from vlm_envs.parsing import ActionGrammar
+from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.worlds.primitive_skill.geometry import Millimetres, is_in_workspace
 
 

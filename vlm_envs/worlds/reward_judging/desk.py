@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from vlm_envs.content.judging.cases import TRACKS, Case
+from vlm_envs.content.judging.samples import request_of, response_name
+from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.errors import LevelError
-from vlm_envs.inquiries.desk import Desk, PictureDesk
-from vlm_envs.inquiries.documents import DocumentDesk
-from vlm_envs.inquiries.sample import Sample
-from vlm_envs.judging.cases import TRACKS, Case
-from vlm_envs.judging.samples import request_of, response_name
-from vlm_envs.judging.source import JudgingSource
+from vlm_envs.qa.desk import Desk, PictureDesk
+from vlm_envs.qa.documents import DocumentDesk
+from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import OriginalPixels, ShownPixels, shown_space
 from vlm_envs.tools.document_tools import page_retrieval_by_index, page_retrieval_by_query
 from vlm_envs.tools.documents import DocumentShelf

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vlm_envs.answers import score_answer
-from vlm_envs.inquiries.state import Inquiry
-from vlm_envs.inquiries.task import InquiryTask
-from vlm_envs.judging.samples import track_of
+from vlm_envs.content.judging.samples import track_of
+from vlm_envs.qa.state import Inquiry
+from vlm_envs.qa.task import InquiryTask
+from vlm_envs.responses.answers import score_answer
 
 
 class JudgingTask(InquiryTask):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from vlm_envs.content.judging.cases import TRACKS
+from vlm_envs.content.judging.datasets import judging_dataset
+from vlm_envs.content.judging.source import JudgingSource
+from vlm_envs.content.reports.source import ReportSource
+from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.errors import require_flag
-from vlm_envs.inquiries.desk import PictureDesk
-from vlm_envs.inquiries.sample import SampleSource
-from vlm_envs.inquiries.sources import check_dataset, resolve_source
-from vlm_envs.inquiries.strategies import strategies
-from vlm_envs.inquiries.world import InquiryWorld
-from vlm_envs.judging.cases import TRACKS
-from vlm_envs.judging.datasets import judging_dataset
-from vlm_envs.judging.source import JudgingSource
-from vlm_envs.reports.source import ReportSource
-from vlm_envs.scenes.source import SceneSource
+from vlm_envs.qa.desk import PictureDesk
+from vlm_envs.qa.sample import SampleSource
+from vlm_envs.qa.sources import check_dataset, resolve_source
+from vlm_envs.qa.strategies import strategies
+from vlm_envs.qa.world import InquiryWorld
 from vlm_envs.worlds.reward_judging.desk import JudgingDesk
 from vlm_envs.worlds.reward_judging.task import JudgingTask
 
@@ -43,7 +43,7 @@ class RewardJudgingWorld(InquiryWorld):
 
     ## Rewards
     1 for the right answer, at the end; `format_reward` (0) a turn for a response in the format. ARM-Thinker's rewards
-    for calls and format are added by the trainer (`judges.arm`), not here.
+    for calls and format are added by the trainer (`judges.episode_rewards.arm`), not here.
 
     ## Starting State
     A case of the split, of each track with the same chance. Of a data set, val and test are gone through in order: seed
@@ -59,7 +59,7 @@ class RewardJudgingWorld(InquiryWorld):
     runs; `profile="arm"` or `"mm_ifengine"`, what the checks count; `tools=True`: False leaves only `direct`;
     `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of pictures and of things in them; `num_pages=(5, 60)` of
     reports; `dataset=None` with `folder=None`: a local copy of `vl_rewardbench`, `llava_critic`, `mm_ifeval` or
-    `armbench_vl` in place of generated cases, see `vlm_envs.judging.datasets`; `is_benchmark=None`: whether all
+    `armbench_vl` in place of generated cases, see `vlm_envs.content.judging.datasets`; `is_benchmark=None`: whether all
     of it is `test`, None for what it was published as; `source=None`: `"module:factory"` or a
     `SampleSource` in place of both; `max_pixels=1048576`, budget of a picture as shown (pages of documents have
     4194304); `answer_reward=1.0`; `max_turns=None` for the strategy's own number; and those of every world:

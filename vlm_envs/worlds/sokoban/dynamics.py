@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, require_positive
-from vlm_envs.grids.directions import Direction
 from vlm_envs.parts import Dynamics
 from vlm_envs.spaces import MAX_GRID
+from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.sokoban import generator, solver
 from vlm_envs.worlds.sokoban.state import SokobanState, level_text, move, parse_level
 

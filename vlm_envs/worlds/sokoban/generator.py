@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from vlm_envs.errors import GenerationError, SolverLimitError
-from vlm_envs.grids.directions import Cell, Direction
 from vlm_envs.splits import split_of
+from vlm_envs.worlds.grids.directions import Cell, Direction
 from vlm_envs.worlds.sokoban import solver
 from vlm_envs.worlds.sokoban.one_box import OneBoxCosts
 from vlm_envs.worlds.sokoban.push_search import walk_distances

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 
-from vlm_envs.grids.directions import Cell
+from vlm_envs.worlds.grids.directions import Cell
 from vlm_envs.worlds.sokoban.state import SokobanLayout
 
 UNSOLVABLE = -1

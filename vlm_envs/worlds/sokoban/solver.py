@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from vlm_envs.grids.directions import Direction
+from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.sokoban.one_box import OneBoxCosts
 from vlm_envs.worlds.sokoban.push_search import Node, PushSearch
 from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState, move

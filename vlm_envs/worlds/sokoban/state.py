@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vlm_envs.errors import LevelError
-from vlm_envs.grids.directions import Cell, Direction
-from vlm_envs.grids.level_text import cells_of, find_single, find_symbols, parse_rows
+from vlm_envs.worlds.grids.directions import Cell, Direction
+from vlm_envs.worlds.grids.level_text import cells_of, find_single, find_symbols, parse_rows
 
 SYMBOLS = {
     "#": "wall",

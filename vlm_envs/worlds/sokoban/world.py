@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlm_envs.grids.task import GridTask, representation_help
 from vlm_envs.world import World
+from vlm_envs.worlds.grids.task import GridTask, representation_help
 from vlm_envs.worlds.sokoban.dynamics import SokobanDynamics
 from vlm_envs.worlds.sokoban.state import SokobanState
 from vlm_envs.worlds.sokoban.view import SokobanView

@@ -7,14 +7,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from vlm_envs.arguments.factories import made_by
 from vlm_envs.errors import ConfigError, did_you_mean
-from vlm_envs.factories import made_by
 from vlm_envs.worlds.svg.structural import StructuralScorer
 
 BUILT_IN = {"structural": StructuralScorer}
 """Scorers that need no weights, by name."""
 
-LEARNED = {"dreamsim": "judges.similarity:dreamsim", "dino": "judges.similarity:dino"}
+LEARNED = {"dreamsim": "agents.perception.similarity:dreamsim", "dino": "agents.perception.similarity:dino"}
 """Scorers of this project's checkout that need weights and torch; they are given to a world as `module:factory`."""
 
 

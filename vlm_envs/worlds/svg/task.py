@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from vlm_envs.parsing import ActionGrammar
 from vlm_envs.parts import Task
+from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.worlds.svg.descriptions import REPRESENTATIONS
 from vlm_envs.worlds.svg.icons.bands import draw_icon
 from vlm_envs.worlds.svg.shapes import shapes_of

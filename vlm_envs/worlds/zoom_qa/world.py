@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+from vlm_envs.arguments.factories import made_by
+from vlm_envs.content.scenes.questions import CATEGORIES
+from vlm_envs.content.scenes.settings import SETTINGS
+from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
 from vlm_envs.errors import ConfigError, did_you_mean, require_choice, require_flag
-from vlm_envs.factories import made_by
-from vlm_envs.inquiries.datasets import dataset_source
-from vlm_envs.inquiries.desk import PictureDesk
-from vlm_envs.inquiries.sample import SampleSource
-from vlm_envs.inquiries.second_looks import VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
-from vlm_envs.inquiries.sources import check_dataset, resolve_source
-from vlm_envs.inquiries.strategies import STRATEGIES
-from vlm_envs.inquiries.world import InquiryWorld
-from vlm_envs.scenes.questions import CATEGORIES
-from vlm_envs.scenes.settings import SETTINGS
-from vlm_envs.scenes.source import KINDS_OF_ANSWERS, SceneSource
+from vlm_envs.qa.datasets import dataset_source
+from vlm_envs.qa.desk import PictureDesk
+from vlm_envs.qa.sample import SampleSource
+from vlm_envs.qa.second_looks import VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
+from vlm_envs.qa.sources import check_dataset, resolve_source
+from vlm_envs.qa.strategies import STRATEGIES
+from vlm_envs.qa.world import InquiryWorld
 from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler, Upscaler
 from vlm_envs.tools.zoom import ZoomSettings
 
@@ -51,9 +51,9 @@ class ZoomQAWorld(InquiryWorld):
     were asked for, once each, none where nothing was. A tool's words are in `<tool_response>`.
 
     ## Rewards
-    +1 for a right answer (`answer_reward`), by rule: `vlm_envs.answers`. Looking is free. The papers' rewards are
-    added by the trainer from the same record (`judges`), not here; no format reward, for an agent paid by the turn asks
-    as often as it may.
+    +1 for a right answer (`answer_reward`), by rule: `vlm_envs.responses.answers`. Looking is free. The papers' rewards
+    are added by the trainer from the same record (`judges`), not here; no format reward, for an agent paid by the
+    turn asks as often as it may.
 
     ## Starting State
     A scene and a question of the split: `existence`, `attribute`, `relation`, `count` (0 included) or `comparison`.
@@ -65,16 +65,16 @@ class ZoomQAWorld(InquiryWorld):
     ## Arguments
     `side_px=(2000, 8000)`, `target_px=(8, 40)`, `max_objects=40`, `categories`, `answer_kinds` (`choice`, `exact`,
     `number`), `settings`: of generated scenes; `dataset=None` with `folder=None`: a local copy of a data set instead,
-    see `vlm_envs.inquiries.datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was published
+    see `vlm_envs.qa.datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was published
     as; `source=None`: `"module:factory"` or a `SampleSource` in place of both;
     `max_pixels=1048576`, budget of every picture as shown; `blank_crops=False`, the control that shows whether what is
     in a crop matters; `views="both"`, `"crops"`, `"union"` or `"none"`, what `ivgr_views` shows in round 2;
     `mags_stage=None`, the stage of the curriculum whose prompt `mags` shows, 1 or 2, None for 2;
     `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`), `"bicubic"`, `"module:factory"` or
-    an object, such as `agents.upscalers.SMFANetUpscaler`; `answer_reward=1.0`; `max_turns=None` for the strategy's own
-    (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation`
-    (no `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `render_mode`; `max_actions_per_turn`
-    is 1.
+    an object, such as `agents.perception.upscalers.SMFANetUpscaler`; `answer_reward=1.0`; `max_turns=None` for the
+    strategy's own (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`,
+    `representation` (no `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `render_mode`;
+    `max_actions_per_turn` is 1.
     `reset(options={"level": text})` takes a sample's id.
 
     ## Version History

@@ -12,11 +12,13 @@ from PIL import Image
 pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'")
 
 from judges.__main__ import main
-from judges.agentic import AgenticJudge, Unavailable, measure_verdicts, submission_of
-from judges.calibration import report
-from judges.episodes import episode_judge
-from judges.judged_episode import JudgedEpisode
-from tests.unit.judges.llm.endpoint import Gathering
+from judges.agentic.calibration import measure_verdicts, submission_of
+from judges.agentic.generate import Unavailable
+from judges.agentic.judge import AgenticJudge
+from judges.calibration.agreement import report
+from judges.episode_rewards.episodes import episode_judge
+from judges.episode_rewards.judged_episode import JudgedEpisode
+from tests.unit.agents.api.endpoint import Gathering
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.splits import split_seeds

@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("tenacity", reason="needs tenacity: pip install '.[judge]'")
 pytest.importorskip("openai", reason="needs openai: pip install '.[judge]'")
 
-from judges.agentic import Unavailable, Utterance, chat_generate
-from judges.llm.failures import Outage
+from agents.api.failures import Outage
+from judges.agentic.generate import Unavailable, Utterance, chat_generate
 
 PIXELS = np.zeros((4, 5, 3), np.uint8)
 

@@ -15,11 +15,11 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.agentic import AgenticConfig, AgenticJudge, Submission, Unavailable, Utterance
-from judges.agentic.judge import read_verdict
-from judges.answers import match_answer
-from vlm_envs.answers import AnswerKey
+from judges.agentic.generate import Unavailable, Utterance
+from judges.agentic.judge import AgenticConfig, AgenticJudge, Submission, read_verdict
+from judges.reading.answers import match_answer
 from vlm_envs.errors import ConfigError
+from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.documents import PictureDocument
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.trajectory import Trajectory, Turn

@@ -8,9 +8,9 @@ import socket
 import pytest
 
 from judges.__main__ import _FirstAlone, main
-from judges.calibration import Agreement, report
-from judges.llm import DirectJudge
-from tests.unit.judges.llm.endpoint import YES, status
+from judges.calibration.agreement import Agreement, report
+from judges.llm.judge import DirectJudge
+from tests.unit.agents.api.endpoint import YES, status
 
 
 def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsys):

@@ -8,20 +8,16 @@ import threading
 import numpy as np
 import pytest
 
-from judges import JudgeScore
+from agents.api.client import ChatClient
+from agents.api.config import EndpointConfig
+from agents.api.messages import data_uri
 from judges.batches import score_together
-from judges.llm import (
-    AnswerJudge,
-    ChatClient,
-    ConsistencyJudge,
-    DirectJudge,
-    EndpointConfig,
-    Ensemble,
-    ExtractionJudge,
-    PairwiseJudge,
-)
-from judges.llm.images import data_uri
-from tests.unit.judges.llm import endpoint as fake
+from judges.llm.ensemble import Ensemble
+from judges.llm.graded import AnswerJudge, ConsistencyJudge
+from judges.llm.judge import DirectJudge, ExtractionJudge
+from judges.llm.pairwise import PairwiseJudge
+from judges.state_text.exact import JudgeScore
+from tests.unit.agents.api import endpoint as fake
 from vlm_envs.errors import ConfigError
 
 

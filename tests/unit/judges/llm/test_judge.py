@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges import ExactJudge, Judge, score_many
-from judges.batches import BatchJudge
-from judges.llm import DirectJudge, ExtractionJudge
+from agents.api.failures import UnreadableReplyError
+from judges.batches import BatchJudge, score_many
 from judges.llm.extraction import GridExtraction, NavigationExtraction, PositionExtraction
 from judges.llm.families import FAMILIES
-from judges.llm.verdict import UnreadableReplyError
-from tests.unit.judges.llm import endpoint as fake
+from judges.llm.judge import DirectJudge, ExtractionJudge
+from judges.state_text.exact import ExactJudge, Judge
+from tests.unit.agents.api import endpoint as fake
 from vlm_envs.errors import ConfigError
 
 LAKE = {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": [(0, 1)]}

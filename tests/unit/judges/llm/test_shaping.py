@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from judges import GroundingReward, JudgedTurn, RepetitionTerm, WorldModelingReward, shape
-from judges.llm import LLMJudges
-from tests.unit.judges.llm import endpoint as fake
+from judges.llm.shaping import LLMJudges
+from judges.turn_rewards.shaping import GroundingReward, JudgedTurn, RepetitionTerm, WorldModelingReward, shape
+from tests.unit.agents.api import endpoint as fake
 from vlm_envs.errors import ConfigError
 
 TURN = JudgedTurn(

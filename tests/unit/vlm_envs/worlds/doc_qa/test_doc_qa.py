@@ -5,10 +5,10 @@ import pytest
 
 import vlm_envs
 from tests.unit.vlm_envs.tools.pdfs import pdf
+from vlm_envs.content.reports.document import ReportDocument
+from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.errors import ConfigError, LevelError
-from vlm_envs.inquiries.documents import DocumentDesk, DocumentOverview
-from vlm_envs.reports.document import ReportDocument
-from vlm_envs.reports.source import ReportSource
+from vlm_envs.qa.documents import DocumentDesk, DocumentOverview
 from vlm_envs.testing import check_world
 
 for package in ("reportlab", "matplotlib", "pypdfium2", "bm25s", "pydantic"):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import vlm_envs
-from tests.unit.vlm_envs.homes.plain_homes import one_room, thing, two_rooms
+from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing, two_rooms
+from vlm_envs.content.homes.sight import Pose, can_see
 from vlm_envs.errors import ConfigError, GenerationError
-from vlm_envs.homes.sight import Pose, can_see
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.worlds.navigation.actions import ACTIONS, Action
 from vlm_envs.worlds.navigation.dynamics import HomeDynamics

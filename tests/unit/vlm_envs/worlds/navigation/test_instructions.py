@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.unit.vlm_envs.homes.plain_homes import one_room, thing
-from vlm_envs.homes.kinds import KINDS, words_of
+from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing
+from vlm_envs.content.homes.kinds import KINDS, words_of
 from vlm_envs.worlds.navigation.instructions import (
     INSTRUCTION_SETS,
     name_of,

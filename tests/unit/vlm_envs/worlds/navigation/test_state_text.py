@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.vlm_envs.homes.plain_homes import one_room, thing
+from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing
+from vlm_envs.content.homes.sight import Pose
 from vlm_envs.errors import ConfigError
-from vlm_envs.homes.sight import Pose
 from vlm_envs.worlds.navigation.actions import Action
 from vlm_envs.worlds.navigation.state import NavigationState
 from vlm_envs.worlds.navigation.state_text import Sighting, describe, shortened, state_dict

@@ -13,9 +13,9 @@ pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'
 
 import vlm_envs
 from agents.oracle import OracleAgent
+from vlm_envs.content.judging.cases import TRACKS
+from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.errors import ConfigError
-from vlm_envs.judging.cases import TRACKS
-from vlm_envs.judging.source import JudgingSource
 from vlm_envs.tools.instructions import CHECKERS
 from vlm_envs.worlds.reward_judging.task import quotation
 from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vlm_envs.errors import SolverLimitError
-from vlm_envs.grids.directions import Direction
+from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.sokoban import solver
 from vlm_envs.worlds.sokoban.dynamics import SokobanDynamics
 from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState, level_text, move, parse_level

@@ -137,7 +137,7 @@ def test_scorers_are_found_by_path():
 @pytest.mark.parametrize(
     ("scorer", "message"),
     [
-        ("dreamsim", "judges.similarity:dreamsim"),
+        ("dreamsim", "agents.perception.similarity:dreamsim"),
         ("structurel", "Did you mean 'structural'"),
         ("no_such_module:factory", "cannot be imported"),
         ("math:no_such_name", "cannot be imported"),

@@ -1,0 +1,111 @@
+"""What can go wrong between a judge and its endpoint, and what can be done about each."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
+"""Statuses below 500 that may pass by themselves; all from 500 on may, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """The result of a question that got no readable reply.
+
+    Attributes:
+        reason: one line for logs: what happened last.
+    """
+
+    reason: str
+
+
+class UnreadableReplyError(ValueError):
+    """A reply is not in the asked form; the message says why, for the log and for the second attempt."""
+
+
+class EndpointError(Exception):
+    """A request got no usable reply. It never leaves `agents.api`: what leaves is an `Outage`."""
+
+
+class TransientError(EndpointError):
+    """One that may go well at the next attempt.
+
+    Attributes:
+        retry_after_s: how long the endpoint asked to wait, in seconds; None where it did not say.
+    """
+
+    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after_s = retry_after_s
+
+
+class PermanentError(EndpointError):
+    """One that the next attempt would meet again, such as a wrong key."""
+
+
+def error_of_status(status: int, code: str | None, message: str, headers: Mapping[str, str]) -> EndpointError:
+    """Class an HTTP status by whether waiting helps.
+
+    Args:
+        status: 400 or more.
+        code: the endpoint's own word for it, such as `insufficient_quota`.
+        message: what it said, for the log.
+        headers: of the response, with lower-case names or a case-insensitive mapping.
+
+    Returns:
+        The error to raise.
+    """
+    reason = f"HTTP {status}: {one_line(message)}"
+    # A used-up account answers 429 like a busy one, but no wait of ours fills it.
+    if code == "insufficient_quota" or (status < 500 and status not in TRANSIENT_STATUSES):
+        return PermanentError(reason)
+    return TransientError(reason, retry_after_s(headers))
+
+
+def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float | None:
+    """The wait that a response asks for, in seconds.
+
+    Args:
+        headers: `retry-after-ms`, or `retry-after` in seconds or as an HTTP date.
+        now_s: seconds since the epoch, to count a date from; the response's own `date` header wins over it, as the
+            endpoint's clock need not be ours.
+
+    Returns:
+        At least 0, or None where nothing readable is asked for. No header raises.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    asked = headers.get("retry-after")
+    seconds = _number(asked)
+    if seconds is not None:
+        return seconds
+    until_s, sent_s = _date_s(asked), _date_s(headers.get("date"))
+    if until_s is None:
+        return None
+    if sent_s is None:
+        sent_s = time.time() if now_s is None else now_s
+    return max(0.0, until_s - sent_s)
+
+
+def one_line(text: str, max_chars: int = 200) -> str:
+    """Text of unknown origin for a log: printable, on one line, and not too long."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * max_chars])
+    return " ".join(printable.split())[:max_chars]
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _date_s(value: str | None) -> float | None:
+    try:
+        return parsedate_to_datetime(value or "").timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None

@@ -1,0 +1,51 @@
+"""Messages as chat completions take them, and pictures as parts of them."""
+
+import base64
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from vlm_envs.errors import ConfigError
+
+Message = dict[str, Any]
+"""One message of a conversation, as chat completions take it."""
+
+
+def data_uri(image: npt.NDArray[np.uint8]) -> str:
+    """A picture as a data URI, PNG inside; the same picture always gives the same text.
+
+    Args:
+        image: uint8 [height, width, 3].
+
+    Returns:
+        `data:image/png;base64,…`.
+
+    Raises:
+        ConfigError: the array is no picture.
+    """
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
+        raise ConfigError(f"Expected a picture uint8[height, width, 3], got {image.dtype}{list(image.shape)}.")
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, format="PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+
+
+def with_images(messages: Sequence[Message], images: Sequence[npt.NDArray[np.uint8]]) -> list[Message]:
+    """Put pictures before the text of the last message.
+
+    Args:
+        messages: at least one; not changed.
+        images: each uint8 [height, width, 3]; with none the messages stay as they are.
+
+    Returns:
+        The messages with the pictures.
+    """
+    if not images:
+        return list(messages)
+    *earlier, last = messages
+    pictures: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": data_uri(image)}} for image in images]
+    return [*earlier, {**last, "content": [*pictures, {"type": "text", "text": last["content"]}]}]

@@ -1,0 +1,210 @@
+"""How likely a vision-language model thinks an answer, once it has seen pictures, question and reasoning.
+
+The teacher reads the conversation it might have had itself:
+
+    user       pictures, then the question
+    assistant  <think>reasoning</think><answer>answer
+
+and the answer's tokens are what is scored: all prefixes in one forward pass, no cache, nothing sampled.
+
+Source: Argos, section 3.1, equation 5. Pins: the tags around reasoning and answer; the closing tag is not part of the
+answer, so nothing is lost for ending it; the whole vocabulary at temperature 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from agents.hf.agent import load_checkpoint
+from agents.hf.chat import ChatEncoder, PatchedImage
+from agents.hf.sampler import mrope_positions, vision_inputs
+from vlm_envs.errors import ConfigError, require_positive
+
+Pixels = npt.NDArray[np.uint8]
+
+
+class BoundLikelihood(Protocol):
+    """A teacher that has seen the pictures; what `judges.episode_rewards.argos.LikelihoodTeacher` asks for."""
+
+    def __call__(self, question: str, reasoning: str, answer: str) -> list[float] | None:
+        """Returns the natural log-probability of each token of the answer; None where there is none to give."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelihoodConfig:
+    """How much is read at once.
+
+    Attributes:
+        max_tokens: Longest conversation, pictures included; of longer ones nothing is said.
+        max_rows: Most conversations in one forward pass.
+    """
+
+    max_tokens: int = 8192
+    max_rows: int = 8
+
+    def __post_init__(self) -> None:
+        require_positive("max_tokens", self.max_tokens, minimum=2)
+        require_positive("max_rows", self.max_rows)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LikelihoodQuery:
+    """One answer to score.
+
+    Attributes:
+        question: What was asked, its options included.
+        reasoning: The thought before the answer; may be empty.
+        answer: The answer, without its tags.
+        images: What was shown, each uint8[height, width, 3].
+    """
+
+    question: str
+    reasoning: str
+    answer: str
+    images: tuple[Pixels, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A query in tokens; the answer is the last `num_answer_tokens` of them."""
+
+    ids: list[int]
+    images: tuple[PatchedImage, ...]
+    num_answer_tokens: int
+
+
+class HFLikelihood:
+    """Scores answers with a transformers model.
+
+    Args:
+        model: A Qwen2.5-VL or Qwen3-VL model for conditional generation.
+        encoder: Its chat format.
+        config: How much is read at once.
+    """
+
+    def __init__(self, model: Any, encoder: ChatEncoder, config: LikelihoodConfig | None = None) -> None:
+        self.model, self.encoder = model, encoder
+        self.config = config or LikelihoodConfig()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        directory: str | Path,
+        *,
+        config: LikelihoodConfig | None = None,
+        dtype: str | torch.dtype = "auto",
+        device: str | torch.device = "cpu",
+    ) -> HFLikelihood:
+        """Returns the teacher of a checkpoint directory.
+
+        Args:
+            directory: As `save_pretrained` writes it.
+            config: How much is read at once.
+            dtype: Weights' type; `"auto"` keeps the checkpoint's.
+            device: Where the model runs.
+
+        Raises:
+            FileNotFoundError: If there is no checkpoint there.
+            ValueError: If it is not of the Qwen-VL family, incomplete or damaged.
+        """
+        model, encoder = load_checkpoint(directory, dtype=dtype)
+        return cls(model.to(device), encoder, config)
+
+    def of(self, images: Sequence[Pixels]) -> BoundLikelihood:
+        """Returns the teacher of one sample.
+
+        Args:
+            images: What was shown with the question, each uint8[height, width, 3]; may be empty.
+        """
+        shown = tuple(images)
+
+        def log_probs(question: str, reasoning: str, answer: str) -> list[float] | None:
+            query = LikelihoodQuery(question=question, reasoning=reasoning, answer=answer, images=shown)
+            return self.log_probs([query])[0]
+
+        return log_probs
+
+    def log_probs(self, queries: Sequence[LikelihoodQuery]) -> list[list[float] | None]:
+        """Scores answers, up to `config.max_rows` of them at a time.
+
+        Args:
+            queries: What to score; a row's result does not depend on its neighbours.
+
+        Returns:
+            For each query the natural log-probability of each token of its answer. None where there is none to give:
+            an empty answer, or a conversation longer than `config.max_tokens`.
+        """
+        rows = [self._row(query) for query in queries]
+        scores: list[list[float] | None] = [None] * len(rows)
+        # Rows of like length together: the shorter are padded to the longest.
+        usable = sorted((i for i, row in enumerate(rows) if self._is_usable(row)), key=lambda i: len(rows[i].ids))
+        for start in range(0, len(usable), self.config.max_rows):
+            part = usable[start : start + self.config.max_rows]
+            for index, scored in zip(part, self._score([rows[i] for i in part]), strict=True):
+                scores[index] = scored
+        return scores
+
+    def _is_usable(self, row: _Row) -> bool:
+        return row.num_answer_tokens > 0 and len(row.ids) <= self.config.max_tokens
+
+    def _row(self, query: LikelihoodQuery) -> _Row:
+        """Returns a query in tokens; the answer's are its own, whatever stands before it."""
+        for image in query.images:
+            if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+                raise ConfigError(f"Pictures must be uint8[height, width, 3]; got {image.dtype}{list(image.shape)}.")
+        segment = self.encoder.encode({"text": query.question, "images": query.images}, is_first=True)
+        thought = self.encoder.encode_text(f"<think>{query.reasoning}</think><answer>")
+        answer = self.encoder.encode_text(query.answer)
+        return _Row(
+            ids=[*segment.ids.tolist(), *thought, *answer],
+            images=segment.images,
+            num_answer_tokens=len(answer),
+        )
+
+    @torch.no_grad()
+    def _score(self, rows: Sequence[_Row]) -> list[list[float]]:
+        """Returns the log-probabilities of each row's answer, from one forward pass."""
+        was_training = self.model.training
+        self.model.eval()
+        hidden_BTD = self._hidden_states(rows)
+        self.model.train(was_training)
+        return [self._answer_log_probs(hidden_TD, row) for hidden_TD, row in zip(hidden_BTD, rows, strict=True)]
+
+    def _hidden_states(self, rows: Sequence[_Row]) -> Tensor:
+        """Returns the last hidden states, float[B, T, D], rows padded on the right."""
+        width = max(len(row.ids) for row in rows)
+        ids_BT = torch.full((len(rows), width), self.encoder.pad_id, dtype=torch.long)
+        mask_BT = torch.zeros(len(rows), width, dtype=torch.long)
+        for index, row in enumerate(rows):
+            ids_BT[index, : len(row.ids)] = torch.tensor(row.ids)
+            mask_BT[index, : len(row.ids)] = 1
+        ids_BT, mask_BT = ids_BT.to(self.model.device), mask_BT.to(self.model.device)
+        vision = vision_inputs([image for row in rows for image in row.images], self.model)
+        grids = vision.get("image_grid_thw")
+        # Padding is on the right, where causal attention never looks from a real token: no mask is needed.
+        output = self.model.model(
+            input_ids=ids_BT,
+            attention_mask=None,
+            position_ids=mrope_positions(self.model, ids_BT, mask_BT, grids, self.encoder.image_token_id),
+            use_cache=False,
+            **vision,
+        )
+        hidden_BTD: Tensor = output.last_hidden_state
+        return hidden_BTD
+
+    def _answer_log_probs(self, hidden_TD: Tensor, row: _Row) -> list[float]:
+        """Returns the log-probability of each token of the answer, given all before it."""
+        end, num = len(row.ids), row.num_answer_tokens
+        logits_NV = self.model.lm_head(hidden_TD[end - num - 1 : end - 1]).float()
+        chosen_N = torch.tensor(row.ids[end - num :], device=logits_NV.device)
+        log_probs: list[float] = logits_NV.log_softmax(-1).gather(1, chosen_N[:, None])[:, 0].tolist()
+        return log_probs

@@ -1,0 +1,1 @@
+"""Whether two thoughts agree, by their words."""

@@ -1,0 +1,90 @@
+"""Consistency of two thoughts by their words: iVGR's alpha where no model judges.
+
+A stand-in that is free and reproducible, for generated scenes whose facts are said in few words. Contradictions are
+looked for by rule first. What a language model would see as a paraphrase it takes for another content;
+`judges.llm.ConsistencyJudge` asks one.
+"""
+
+import re
+
+from judges.consistency.contradictions import contradiction, hedge, own_contradiction
+from judges.consistency.readings import QUOTED
+from judges.reading.numbers import SMALL_NUMBERS, in_digits
+from judges.reading.sections import MAX_TEXT_CHARS
+from judges.state_text.exact import JudgeScore
+from vlm_envs.tools.written_boxes import find_boxes
+
+MAX_DEVIATION = 0.25
+"""Part of the words that may be missing, or added, without counting as omitted or added content."""
+
+MAX_ADDED = 4.0
+"""Words added to each of the reference's beyond which a text says everything there is, and so nothing."""
+
+MIN_SHARED = 0.25
+"""Part of the reference's words below which the text speaks of something else."""
+
+_WORD = re.compile(r"\d{1,2}:\d\d\b|[^\W_]*\d[^\W_]*|[^\W\d_]{3,}")
+"""Times and what holds a digit stay whole: "3:15" is neither 3 nor 15."""
+
+_SHORT_TEXT = re.compile(r"\b[A-Z]{2}\b")
+_DIGITS = {word: str(number) for number, word in enumerate(SMALL_NUMBERS) if word != "one"}
+_BRACKETS = re.compile(r"[\[(][^\[\]()]{0,200}[\])]")
+_COMMON = frozenset(
+    "the and are was were there this that these those which what with within for from has have had its his her one "  # noqa: SIM905
+    "box boxes picture image shown see seen look looks looking settles question answer therefore because here".split()
+)
+
+
+def content_words(text: str) -> frozenset[str]:
+    """The words of a text that say what is in a picture: no boxes, no tags, nothing that every thought says.
+
+    Numbers are digits, times and what holds a digit are whole, and what is quoted or in capitals counts however short.
+    """
+    plain = _plain(text)
+    quoted = " ".join(QUOTED.findall(plain))
+    texts = [word.casefold() for word in (*_SHORT_TEXT.findall(plain), *re.findall(r"[^\W_]+", quoted))]
+    words = (*_WORD.findall(in_digits(plain.casefold())), *(text for text in texts if not text.isdecimal()))
+    return frozenset(_DIGITS.get(word, word) for word in words) - _COMMON
+
+
+def _plain(text: str) -> str:
+    """A text without its boxes and tags."""
+    text = text[:MAX_TEXT_CHARS]
+    without_boxes = _BRACKETS.sub(lambda match: " " if find_boxes(match.group()) else match.group(), text)
+    return re.sub(r"<[^<>]{0,200}>", " ", without_boxes)
+
+
+def word_consistency(question: str, reference: str, text: str, temperature: float = 0.0) -> JudgeScore:
+    """Grade one text against the reference by the content words that they share.
+
+    Args:
+        question: its own words count in neither text.
+        reference: the grounded thought.
+        text: the textual thought.
+        temperature: of no use here.
+
+    Returns:
+        1 for the same content, 0.7 where it omits or adds, 0.3 for both, for a list of all words there are and for one
+        of what may be ("red or blue"), 0 where it contradicts the reference or hardly shares anything with it.
+
+    Source: iVGR, section 3.3, for the grades. Pins: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; what contradicts is
+    `judges.consistency.contradictions`' to say; a reference without content words is matched by any text that does not.
+    """
+    said_plainly = _plain(text)
+    if contrary := contradiction(_plain(reference), said_plainly) or own_contradiction(said_plainly):
+        return JudgeScore(f1=0.0, reason=f"contradicts: {contrary}")
+    asked = content_words(question)
+    expected, said = content_words(reference) - asked, content_words(text) - asked
+    if not expected:
+        return JudgeScore(f1=1.0, reason="the reference says no more than the question")
+    shared = len(expected & said)
+    if shared < MIN_SHARED * len(expected):
+        return JudgeScore(f1=0.0, reason=f"shares {shared} of {len(expected)} words")
+    omits = len(expected - said) > MAX_DEVIATION * len(expected)
+    adds = len(said - expected) > MAX_DEVIATION * max(1, len(said))
+    if (left_open := hedge(_plain(reference), said_plainly)) and shared:
+        return JudgeScore(f1=0.3, reason=left_open)
+    if len(said - expected) > MAX_ADDED * len(expected):
+        return JudgeScore(f1=0.3, reason=f"adds {len(said - expected)} words to {len(expected)}")
+    grade = {0: 1.0, 1: 0.7, 2: 0.3}[omits + adds]
+    return JudgeScore(f1=grade, reason=f"{'omits ' * omits}{'adds' * adds}".strip() or "the same content")

@@ -1,0 +1,332 @@
+"""The Argos verifier: accuracy decides, grounding and reasoning refine.
+
+    response ── read ──> points, moments, segments, reasoning, answer
+    answer ── key ──> R_acc;  below τ that is the reward
+    points ── mask teacher ──> spatial;  moments, segments ── description teacher ──> video
+    reasoning ── likelihood teacher ──> P(answer | question, reasoning, image)
+
+Teachers are callables bound to the sample's image or video, so that nothing here knows where pixels come from: exact
+masks of generated scenes serve as well as a detector with a segmenter behind it.
+
+Source: Argos, section 3.1, equations 1-9; appendix C for curation. Pins and deviations:
+
+- Equation 9 has w_S above the fraction bar and w_G below; both are read as the one weight of grounding.
+- A term without a value is left out and the weights of the others are renormalised. A response without points then
+  earns no less than one whose points are all right; `ArgosConfig.require_points` scores it 0 instead, as it
+  does a response whose points all have labels that the teacher cannot tell about.
+- Equation 2 writes M(x, y); here the mask is indexed row first, [y, x], at the pixel that holds the point.
+- P(ŷ | q, r, v) is normalised by length: the geometric mean over the answer's tokens. Equation 5 is the product,
+  under which a long right answer is worth less than a short one.
+- The paper averages two kinds of video score, frames and segments; its prompts extract three. Here the mean is over
+  points in frames, moments and segments, those that have a value.
+- The image's mask teacher says "no such object" with an empty mask, which scores 0. None means that it cannot tell.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from judges.reading.answers import AnswerJudge, match_answer, question_with_options
+from judges.reading.grounding import GroundedResponse, Moment, Point, Segment, read_response
+from judges.reward import Reward
+from vlm_envs.errors import ConfigError
+from vlm_envs.responses.answers import AnswerKey
+
+Mask = npt.NDArray[np.bool_]
+PointSpace = Literal["pixels", "percents"]
+RolloutT = TypeVar("RolloutT")
+
+
+class MaskTeacher(Protocol):
+    """Finds what a label names, in the sample's image or in one frame of its video."""
+
+    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
+        """Return the object's mask [height, width], all False for no such object; None when it cannot tell."""
+        ...
+
+
+class DescriptionTeacher(Protocol):
+    """Says whether a description is true of a frame or a stretch of the sample's video."""
+
+    def __call__(self, anchor: Moment | Segment) -> bool | None:
+        """Return whether the description is true there; None when it cannot tell."""
+        ...
+
+
+class LikelihoodTeacher(Protocol):
+    """Scores an answer's tokens after question, reasoning and the sample's image."""
+
+    def __call__(self, question: str, reasoning: str, answer: str) -> Sequence[float] | None:
+        """Return the natural log-probability of each token of the answer; None for an outage.
+
+        The question comes with its options, one a line.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArgosConfig:
+    """The gate and the weights; all pins, for the paper prints none.
+
+    Attributes:
+        threshold: τ: accuracy below it is the whole reward.
+        accuracy_weight: w_A.
+        grounding_weight: w_S, w_G.
+        reasoning_weight: w_R.
+        require_points: whether a response that points at nothing scores 0 for grounding, where a teacher is given; so
+            does one that points only at what the teacher cannot tell about.
+        space: how points are written: pixels of the mask's image, or percents of its sides.
+    """
+
+    threshold: float = 0.5
+    accuracy_weight: float = 1.0
+    grounding_weight: float = 1.0
+    reasoning_weight: float = 1.0
+    require_points: bool = False
+    space: PointSpace = "pixels"
+
+    def __post_init__(self) -> None:
+        """Refuse weights that no mean can be made of."""
+        weights = (self.accuracy_weight, self.grounding_weight, self.reasoning_weight)
+        if not all(math.isfinite(weight) and weight >= 0.0 for weight in weights) or self.accuracy_weight == 0.0:
+            raise ConfigError(f"Weights must be finite and at least 0, accuracy's above 0; got {weights}.")
+        if not math.isfinite(self.threshold):
+            raise ConfigError(f"threshold must be finite; got {self.threshold!r}.")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Teachers:
+    """The teachers of one sample; a teacher that is None leaves its term out.
+
+    Attributes:
+        mask: for points.
+        description: for moments and segments; given for videos only.
+        likelihood: for reasoning.
+        answer: for semantic answers.
+    """
+
+    mask: MaskTeacher | None = None
+    description: DescriptionTeacher | None = None
+    likelihood: LikelihoodTeacher | None = None
+    answer: AnswerJudge | None = None
+
+
+def point_score(point: Point, mask: Mask, space: PointSpace = "pixels") -> float:
+    """The score mask[y, x]: 1 for a point on the mask, 0 for one beside it, outside the image or unreadable.
+
+    Args:
+        point: in a space of the mask's image.
+        mask: bool[height, width].
+        space: how the point is written.
+
+    Source: Argos, equation 2. Pin: a point with decimals is in the pixel that holds it.
+    """
+    height, width = mask.shape
+    x, y = (point.x, point.y) if space == "pixels" else (point.x * width / 100.0, point.y * height / 100.0)
+    if not (0.0 <= x < width and 0.0 <= y < height):
+        return 0.0
+    return float(mask[int(y), int(x)])
+
+
+def spatial_score(points: Iterable[Point], teacher: MaskTeacher, space: PointSpace = "pixels") -> float | None:
+    """R_spatial: the mean score of the points that the teacher can tell about; None when there is no such point.
+
+    Args:
+        points: from the model's response.
+        teacher: asked once a label and moment.
+        space: how the points are written.
+
+    Source: Argos, equation 3. Pin: points without a teacher are left out.
+    """
+    masks: dict[tuple[str, int | None, float | None], Mask | None] = {}
+    scores: list[float] = []
+    for point in points:
+        asked = (point.label, point.frame, point.time_s)
+        if asked not in masks:
+            masks[asked] = teacher(*asked)
+        mask = masks[asked]
+        if mask is not None:
+            scores.append(point_score(point, mask, space))
+    return _mean(scores)
+
+
+def description_score(anchors: Iterable[Moment | Segment], teacher: DescriptionTeacher) -> float | None:
+    """The part of the descriptions that are true, of those that the teacher can tell about; None without any.
+
+    Source: Argos, equation 4.
+    """
+    verdicts = [teacher(anchor) for anchor in anchors]
+    return _mean([float(verdict) for verdict in verdicts if verdict is not None])
+
+
+def video_score(
+    response: GroundedResponse,
+    mask: MaskTeacher | None,
+    description: DescriptionTeacher,
+    space: PointSpace = "pixels",
+) -> float | None:
+    """The unweighted mean of the categories' means: points in frames, moments, segments; None without any.
+
+    Source: Argos, section 3.1, temporal rewards.
+    """
+    categories = (
+        spatial_score(response.points, mask, space) if mask is not None else None,
+        description_score(response.moments, description),
+        description_score(response.segments, description),
+    )
+    return _mean([score for score in categories if score is not None])
+
+
+def reasoning_quality(log_probs: Sequence[float]) -> float | None:
+    """R_reasoning: exp of the mean log-probability of the answer's tokens, in [0, 1].
+
+    Args:
+        log_probs: natural logarithms, at most 0; minus infinity is a probability of 0.
+
+    Returns:
+        The geometric mean of the probabilities; None when there are no tokens or a value is no log-probability.
+
+    Source: Argos, equation 5. Pin: normalised by length.
+    """
+    # Sums over a vocabulary in half precision come out a little above 1.
+    if not log_probs or any(math.isnan(value) or value > 1e-2 for value in log_probs):
+        return None
+    return math.exp(min(0.0, sum(log_probs) / len(log_probs)))
+
+
+def gated_mean(
+    accuracy: float, grounding: float | None, reasoning: float | None, config: ArgosConfig | None = None
+) -> Reward:
+    """R = R_acc when R_acc < τ, else the weighted mean of accuracy, grounding and reasoning.
+
+    Args:
+        accuracy: in [0, 1].
+        grounding: in [0, 1]; None leaves the term out.
+        reasoning: in [0, 1]; None leaves the term out.
+        config: threshold and weights.
+
+    Returns:
+        The terms `accuracy`, `grounding` and `reasoning`, each with its share of the mean.
+
+    Source: Argos, equation 9.
+    """
+    config = config or ArgosConfig()
+    if accuracy < config.threshold:
+        return Reward(terms={"accuracy": accuracy}, raw={"accuracy": accuracy}, reason="accuracy below the gate")
+    weighted = {
+        "accuracy": (config.accuracy_weight, accuracy),
+        "grounding": (config.grounding_weight, grounding),
+        "reasoning": (config.reasoning_weight, reasoning),
+    }
+    present = {name: (weight, value) for name, (weight, value) in weighted.items() if value is not None}
+    total = math.fsum(weight for weight, _ in present.values())
+    return Reward(
+        terms={name: weight * value / total for name, (weight, value) in present.items()},
+        raw={name: value for name, (_, value) in present.items()},
+    )
+
+
+def argos_reward(text: str, key: AnswerKey, teachers: Teachers, config: ArgosConfig | None = None) -> Reward:
+    """Verify one response.
+
+    Args:
+        text: the model's own text.
+        key: the true answer and the question.
+        teachers: of the sample. A description teacher makes it a video. None but the answer's is asked when the
+            accuracy is below the gate.
+        config: gate and weights.
+
+    Returns:
+        The gated reward; an outage when the answer's judge or the likelihood teacher gave one.
+
+    Source: Argos, section 3.1.
+    """
+    config = config or ArgosConfig()
+    response = read_response(text)
+    accuracy = match_answer(response.answer, key, teachers.answer)
+    if not accuracy.available:
+        return Reward.outage(accuracy.reason)
+    if accuracy.f1 < config.threshold:
+        return gated_mean(accuracy.f1, None, None, config)
+    reasoning = None
+    if teachers.likelihood is not None:
+        log_probs = teachers.likelihood(question_with_options(key), response.reasoning, response.answer or "")
+        reasoning = None if log_probs is None else reasoning_quality(log_probs)
+        if reasoning is None:
+            return Reward.outage("the likelihood teacher gave no log-probabilities")
+    return gated_mean(accuracy.f1, _grounding(response, teachers, config), reasoning, config)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Curated(Generic[RolloutT]):
+    """What curation kept.
+
+    Attributes:
+        kept: the best rollout of each sample kept, by sample id.
+        num_samples: samples looked at.
+        num_rollouts: rollouts looked at, those without a score included.
+        num_good_rollouts: rollouts that reach the threshold.
+    """
+
+    kept: Mapping[str, RolloutT] = field(default_factory=dict)
+    num_samples: int = 0
+    num_rollouts: int = 0
+    num_good_rollouts: int = 0
+
+    @property
+    def sample_yield(self) -> float:
+        """Samples kept over samples looked at; NaN without any."""
+        return len(self.kept) / self.num_samples if self.num_samples else math.nan
+
+    @property
+    def rollout_yield(self) -> float:
+        """Good rollouts over rollouts looked at; NaN without any. The paper's was about 3.1 %."""
+        return self.num_good_rollouts / self.num_rollouts if self.num_rollouts else math.nan
+
+
+def curate(samples: Mapping[str, Sequence[tuple[RolloutT, Reward]]], threshold: float = 0.7) -> Curated[RolloutT]:
+    """Keep the samples whose best rollout is good enough to imitate, each with that rollout.
+
+    The gate sees to it that a kept rollout answers right: below it the reward is the accuracy itself.
+
+    Args:
+        samples: a teacher's rollouts with their rewards, by sample id. Rollouts without a reward are passed over.
+        threshold: least reward of the best rollout.
+
+    Source: Argos, section 4 and appendix C: 0.7. Pin: of equals the first.
+    """
+    kept: dict[str, RolloutT] = {}
+    good = 0
+    for sample_id, rollouts in samples.items():
+        scored = [(reward.total, rollout) for rollout, reward in rollouts if reward.available]
+        good += sum(total >= threshold for total, _ in scored)
+        total, best = max(scored, key=lambda pair: pair[0], default=(-math.inf, None))
+        if best is not None and total >= threshold:
+            kept[sample_id] = best
+    return Curated(
+        kept=kept,
+        num_samples=len(samples),
+        num_rollouts=sum(map(len, samples.values())),
+        num_good_rollouts=good,
+    )
+
+
+def _grounding(response: GroundedResponse, teachers: Teachers, config: ArgosConfig) -> float | None:
+    if teachers.mask is None and teachers.description is None:
+        return None
+    if config.require_points and teachers.mask is not None and not response.points:
+        return 0.0
+    if teachers.description is not None:
+        score = video_score(response, teachers.mask, teachers.description, config.space)
+    else:
+        score = spatial_score(response.points, teachers.mask, config.space) if teachers.mask is not None else None
+    # A label that means nothing to the teacher must not be worth more than one that does.
+    return 0.0 if score is None and config.require_points and teachers.mask is not None else score
+
+
+def _mean(scores: Sequence[float]) -> float | None:
+    return math.fsum(scores) / len(scores) if scores else None

@@ -1,0 +1,316 @@
+"""The rewards of iVGR: a grounded stream, a textual stream, and the consistency that ties the second to the first.
+
+    grounded rollouts ── format + accuracy + box ──> rewards
+            └── best valid one ──> archive ──┐
+    textual rollouts ── format + accuracy + consistency with the archive ──> rewards
+
+The grounded rollouts of a step are scored first, so that the textual ones meet the best reference there is;
+`score_query` holds that order. Advantages are normalised within each stream's own group, by the trainer.
+
+Source: iVGR, sections 3.2 and 3.3, equations 1-4; appendix B for the batch. Pins:
+
+- Boxes are looked for in the thoughts only: an answer that is a list of four numbers is no box.
+- Consistency is paid whatever the format and the answer are, as equation 3 is a plain sum.
+- Of several judgements those that are outages are left out; the rollout is masked only when all are.
+- A batch holds whole box samples, each under both prompts, and general samples fill up; over the batches the shares
+  are exact. `training.config.shares` does the same for groups of a run.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeVar
+
+import numpy as np
+
+from judges.episode_rewards.archive import Reference, RolloutArchive
+from judges.reading.answers import AnswerJudge, extract_answer, match_answer
+from judges.reading.boxes import box_reward
+from judges.reading.sections import think_then_answer, thoughts_of
+from judges.reward import Reward, on_rubric
+from judges.state_text.exact import JudgeScore
+from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.tools.written_boxes import WrittenBox, find_boxes
+
+CONSISTENCY_GRADES = (0.0, 0.3, 0.7, 1.0)
+"""α: contradicts; omits and adds; omits or adds; the same content."""
+
+BOX_SAMPLE_PERCENT = 45
+
+Stream = Literal["grounded", "textual"]
+SampleT = TypeVar("SampleT")
+
+
+class ConsistencyJudge(Protocol):
+    """Compares what two texts say is in an image; a model behind it, an outage as a result."""
+
+    def __call__(self, question: str, reference: str, text: str, temperature: float) -> JudgeScore:
+        """Grade one text against the reference: 1, 0.7, 0.3 or 0."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConsistencyConfig:
+    """How the consistency judge is asked; once at 0.01 (iVGR, appendix C), or see `MEAN_OF_FOUR`.
+
+    Attributes:
+        num_samples: judgements whose mean is taken.
+        temperature: at which the judge samples, at least 0.
+    """
+
+    num_samples: int = 1
+    temperature: float = 0.01
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be sampled."""
+        require_positive("num_samples", self.num_samples)
+        if not (math.isfinite(self.temperature) and self.temperature >= 0.0):
+            raise ConfigError(f"temperature must be a number of at least 0; got {self.temperature!r}.")
+
+
+MEAN_OF_FOUR = ConsistencyConfig(num_samples=4, temperature=0.5)
+"""iVGR, table 9: better, at four times the cost."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """One training query.
+
+    Attributes:
+        query_id: names the query across epochs, and among all data sets of a run.
+        key: the true answer, with the question for the judges.
+        true_boxes: boxes of the objects asked about, in the coordinate space that the model is asked to write;
+            empty for general samples, which run in the textual stream only.
+    """
+
+    query_id: str
+    key: AnswerKey
+    true_boxes: tuple[WrittenBox, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredQuery:
+    """The rewards of a query's rollouts, one group per stream.
+
+    Attributes:
+        grounded: in the rollouts' order.
+        textual: in the rollouts' order.
+    """
+
+    grounded: tuple[Reward, ...]
+    textual: tuple[Reward, ...]
+
+
+def format_reward(text: str) -> float:
+    """R_format: 1 for exactly `<think>…</think><answer>…</answer>`, else 0.
+
+    Source: iVGR, section 3.2.
+    """
+    return float(think_then_answer(text) is not None)
+
+
+def grounded_reward(text: str, query: Query, judge: AnswerJudge | None = None) -> Reward:
+    """R^b = R_format + R_acc + R_box.
+
+    Args:
+        text: the model's own text.
+        query: the truth.
+        judge: for semantic answers.
+
+    Returns:
+        The terms `format`, `accuracy` and `box`; without true boxes no `box`. An outage when the judge gave one.
+
+    Source: iVGR, equations 1 and 2.
+    """
+    return _with_term(_format_and_accuracy(text, query, judge), "box", _box_term(text, query))
+
+
+def textual_reward(
+    text: str,
+    query: Query,
+    consistency: JudgeScore | None,
+    judge: AnswerJudge | None = None,
+) -> Reward:
+    """R^t = R_format + R_acc + R_consistency.
+
+    Args:
+        text: the model's own text.
+        query: the truth.
+        consistency: from `consistency_score`; None leaves the term out, as for general samples.
+        judge: for semantic answers.
+
+    Returns:
+        The terms `format`, `accuracy` and `consistency`. An outage when a judge gave one.
+
+    Source: iVGR, equation 3.
+    """
+    if consistency is not None and not consistency.available:
+        return Reward.outage(consistency.reason)
+    value = None if consistency is None else consistency.f1
+    return _with_term(_format_and_accuracy(text, query, judge), "consistency", value)
+
+
+def consistency_score(
+    text: str,
+    question: str,
+    reference: Reference | None,
+    judge: ConsistencyJudge,
+    config: ConsistencyConfig | None = None,
+) -> JudgeScore:
+    """R_consistency: α of a textual rollout against the archived grounded one.
+
+    Args:
+        text: the textual rollout's own text; the judge sees its thoughts.
+        question: the query's question.
+        reference: what the archive holds; None when it holds nothing.
+        judge: grades on `CONSISTENCY_GRADES`; any other grade is an outage.
+        config: how often it is asked, and how.
+
+    Returns:
+        The mean of the judgements that came; 0 for an empty archive, unasked; an outage when none came.
+
+    Source: iVGR, section 3.3; table 9 for the mean of four.
+    """
+    if reference is None:
+        return JudgeScore(f1=0.0, reason="the archive holds no reference yet")
+    config = config or ConsistencyConfig()
+    thoughts, grounded = thoughts_of(text), thoughts_of(reference.text)
+    asked = [judge(question, grounded, thoughts, config.temperature) for _ in range(config.num_samples)]
+    graded = [on_rubric(score, CONSISTENCY_GRADES) for score in asked]
+    grades = [score.f1 for score in graded if score.available]
+    if not grades:
+        return graded[0]
+    return JudgeScore(f1=math.fsum(grades) / len(grades), reason=f"{len(grades)} of {config.num_samples} judgements")
+
+
+def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rewards: Sequence[Reward]) -> bool:
+    """Offer the archive a group's best valid rollout: format 1, accuracy 1, and the highest R_box of those.
+
+    Args:
+        archive: keeps it when its R_box is above the threshold and above what is there.
+        query_id: the query.
+        texts: the grounded rollouts.
+        rewards: their rewards from `grounded_reward`.
+
+    Returns:
+        Whether the archive changed.
+
+    Source: iVGR, section 3.3, reference selection and equation 4. Pin: of equals the first.
+    """
+    valid = [
+        (reward.raw["box"], text)
+        for text, reward in zip(texts, rewards, strict=True)
+        if reward.available and reward.raw["format"] == reward.raw["accuracy"] == 1.0 and "box" in reward.raw
+    ]
+    if not valid:
+        return False
+    best_box, best_text = max(valid, key=lambda candidate: candidate[0])
+    return archive.offer(query_id, best_text, best_box)
+
+
+def score_query(
+    query: Query,
+    grounded: Sequence[str],
+    textual: Sequence[str],
+    archive: RolloutArchive,
+    *,
+    consistency_judge: ConsistencyJudge,
+    answer_judge: AnswerJudge | None = None,
+    config: ConsistencyConfig | None = None,
+) -> ScoredQuery:
+    """Score both groups of a query in the order that the archive needs.
+
+    Args:
+        query: the truth. Without true boxes it is a general sample: no grounded rollouts, no consistency.
+        grounded: the grounded rollouts' own texts.
+        textual: the textual rollouts' own texts.
+        archive: gets the best grounded rollout first, and is then asked once for the query.
+        consistency_judge: asked for every textual rollout of a query that has a reference.
+        answer_judge: for semantic answers.
+        config: how the consistency judge is asked.
+
+    Raises:
+        ConfigError: a general sample comes with grounded rollouts.
+    """
+    if not query.true_boxes:
+        if grounded:
+            raise ConfigError(f"Query {query.query_id!r} has no true boxes; give its rollouts to the textual stream.")
+        return ScoredQuery(
+            grounded=(), textual=tuple(textual_reward(text, query, None, answer_judge) for text in textual)
+        )
+    grounded_rewards = tuple(grounded_reward(text, query, answer_judge) for text in grounded)
+    is_new = offer_best(archive, query.query_id, grounded, grounded_rewards)
+    reference = archive.look_up(query.query_id, is_new=is_new)
+    scores = [consistency_score(text, query.key.question, reference, consistency_judge, config) for text in textual]
+    return ScoredQuery(
+        grounded=grounded_rewards,
+        textual=tuple(
+            textual_reward(text, query, score, answer_judge) for text, score in zip(textual, scores, strict=True)
+        ),
+    )
+
+
+def mix_batch(
+    box_samples: Sequence[SampleT],
+    general_samples: Sequence[SampleT],
+    batch_size: int,
+    rng: np.random.Generator,
+    box_percent: int = BOX_SAMPLE_PERCENT,
+    iteration: int = 0,
+) -> tuple[tuple[SampleT, Stream], ...]:
+    """Draw one batch: box samples under both prompts, general samples under the textual one.
+
+    Args:
+        box_samples: samples with true boxes.
+        general_samples: samples without.
+        batch_size: prompts in the batch.
+        rng: draws without replacement.
+        box_percent: box samples per hundred prompts, 0 to 50; 45 makes 90 % of the batch.
+        iteration: number of the batch, from 0: what one batch rounds down a later one makes up.
+
+    Returns:
+        Sample and stream of each prompt: the box samples' pairs, grounded first, then the general samples.
+
+    Raises:
+        ConfigError: a share is out of range or there are too few samples for it.
+
+    Source: iVGR, appendix B: 45 % twice and 10 %. Appendix C speaks of B/2 unique queries instead; that is
+    `box_percent` 50.
+    """
+    require_positive("batch_size", batch_size)
+    if not 0 <= box_percent <= 50:
+        raise ConfigError(f"box_percent must be from 0 to 50, for each box sample is used twice; got {box_percent}.")
+    so_far = box_percent * batch_size * iteration // 100
+    num_box = min(box_percent * batch_size * (iteration + 1) // 100 - so_far, batch_size // 2)
+    num_general = batch_size - 2 * num_box
+    for name, pool, count in (("box", box_samples, num_box), ("general", general_samples, num_general)):
+        if len(pool) < count:
+            raise ConfigError(f"A batch of {batch_size} needs {count} {name} samples; there are {len(pool)}.")
+    streams: tuple[Stream, ...] = ("grounded", "textual")
+    chosen = [box_samples[index] for index in rng.choice(len(box_samples), num_box, replace=False)] if num_box else []
+    paired = tuple((sample, stream) for sample in chosen for stream in streams)
+    if not num_general:
+        return paired
+    general = rng.choice(len(general_samples), num_general, replace=False)
+    return paired + tuple((general_samples[index], streams[1]) for index in general)
+
+
+def _format_and_accuracy(text: str, query: Query, judge: AnswerJudge | None) -> Reward:
+    accuracy = match_answer(extract_answer(text), query.key, judge)
+    if not accuracy.available:
+        return Reward.outage(accuracy.reason)
+    terms = {"format": format_reward(text), "accuracy": accuracy.f1}
+    return Reward(terms=terms, raw=terms, reason=accuracy.reason)
+
+
+def _box_term(text: str, query: Query) -> float | None:
+    return box_reward(find_boxes(thoughts_of(text)), query.true_boxes)
+
+
+def _with_term(reward: Reward, name: str, value: float | None) -> Reward:
+    """The reward with one more term; unchanged when there is no value or no reward."""
+    if value is None or not reward.available:
+        return reward
+    terms = {**reward.terms, name: value}
+    return Reward(terms=terms, raw=terms, reason=reward.reason)

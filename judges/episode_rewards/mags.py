@@ -1,0 +1,323 @@
+"""The reward of Mags-RL: two rounds, a zoom between them.
+
+    round 1: <think> … <zoom>[[x1, y1, x2, y2], …]</zoom> … </think>     the system answers with crops
+    round 2: <rethink> … </rethink> <answer> … </answer>
+
+Source: Mags-RL, section 3.3 and appendix B; equation 1 is r_zoom. Where the paper leaves a choice or disagrees with
+itself or with the project's checklist:
+
+- The paper writes N_u and f_d as functions of "o_zoom", its zoom specification, and describes them as measures of
+  the reasoning. Here they are measured on the round-1 reasoning *without* the zoom tag, or coordinates would count
+  as vocabulary.
+- The paper's two indicators overlap at a diversity of exactly 0.4 (≤ and ≥), which would pay 1.1. Here the lower one
+  is strict, as in the checklist.
+- `<think>` and `<rethink>` pay "at most 0.5": here 0.5 or 0, each for exactly one pair of tags.
+- Words are runs of letters and digits, with apostrophes and hyphens inside, in lower case; an ideograph or kana is
+  a word of its own.
+- r_zoom for counting divides by |a*|; with a* = 0 the form for other questions is used.
+- The rethink volume reward is optional in the paper and on here; weight 0 turns it off.
+- A zoom tag with no readable box, an empty list included, is not in the format.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from judges.reading.answers import (
+    AnswerJudge,
+    extract_answer,
+    grade_answer,
+    lettered_options,
+    match_answer,
+    question_with_options,
+)
+from judges.reading.boxes import count_zoomable
+from judges.reading.sections import MAX_TEXT_CHARS, sole_section
+from judges.reward import Reward
+from judges.state_text.exact import JudgeScore
+from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.responses.answers import AnswerKey, chosen_letter, normalise
+from vlm_envs.tools.written_boxes import read_box_list
+
+MIN_UNIQUE_WORDS = 5
+MIN_DIVERSITY = 0.4
+MIN_GRADE = 0.7
+MISS_PENALTY = 0.05
+
+Stage = Literal[1, 2]
+Difficulty = Literal["easy", "medium", "hard"]
+
+_IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_IDEOGRAPH}]|[^\W_{_IDEOGRAPH}]+(?:['’-][^\W_{_IDEOGRAPH}]+)*")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MagsWeights:
+    """Weights of the terms in the total; Mags-RL, appendix B.
+
+    Attributes:
+        answer: of r_ans (λ2).
+        zoom: of r_zoom (λ3).
+        rethink: of the rethink volume reward (λ4).
+        zoom_format: of r_zfmt, a part of λ1.
+        other_formats: of each of the three other format rewards, the rest of λ1.
+    """
+
+    answer: float = 2.0
+    zoom: float = 1.0
+    rethink: float = 0.5
+    zoom_format: float = 0.5
+    other_formats: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MagsRollout:
+    """What the model wrote in the two rounds, and nothing that the system wrote between them.
+
+    Attributes:
+        round_1: first generation, up to and including `</think>`.
+        round_2: second generation; empty when there was none.
+        width_px: width of the image that the model was shown, whose pixels its boxes are in.
+        height_px: height of that image.
+    """
+
+    round_1: str
+    round_2: str
+    width_px: int
+    height_px: int
+
+    def __post_init__(self) -> None:
+        """Refuse an image without pixels."""
+        require_positive("width_px", self.width_px)
+        require_positive("height_px", self.height_px)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MagsReading:
+    """What the formulas need to know of a rollout.
+
+    Attributes:
+        think_ok: round 1 has exactly one `<think>…</think>`.
+        zoom_ok: it holds the one `<zoom>` of the round, with a list of boxes in it (I_zfmt).
+        rethink_ok: round 2 has exactly one `<rethink>…</rethink>`, closed before the answer opens.
+        answer_ok: round 2 has exactly one `<answer>…</answer>` (I_afmt).
+        num_unique: unique words of the round-1 reasoning (N).
+        diversity: unique words over words there, in [0, 1] (d).
+        num_rethink_unique: unique words of the rethinking (N2).
+        num_boxes: boxes in the zoom tag (n).
+        num_valid: those that can be zoomed into (k).
+        answer: the answer; None when it is not in the format.
+    """
+
+    think_ok: bool
+    zoom_ok: bool
+    rethink_ok: bool
+    answer_ok: bool
+    num_unique: int
+    diversity: float
+    num_rethink_unique: int
+    num_boxes: int
+    num_valid: int
+    answer: str | None
+
+    @property
+    def is_substantive(self) -> bool:
+        """[N ≥ 5]."""
+        return self.num_unique >= MIN_UNIQUE_WORDS
+
+    @property
+    def is_diverse(self) -> bool:
+        """[d ≥ 0.4]."""
+        return self.diversity >= MIN_DIVERSITY
+
+
+def count_words(text: str) -> tuple[int, int]:
+    """Count the unique words and all words of a text; see the module for what a word is."""
+    words = _WORD.findall(text[:MAX_TEXT_CHARS].casefold())
+    return len(set(words)), len(words)
+
+
+def read_rollout(rollout: MagsRollout) -> MagsReading:
+    """Read the model's two texts; no text raises."""
+    think = sole_section(rollout.round_1, "think")
+    zoom = sole_section(think, "zoom") if think is not None and rollout.round_1.count("<zoom>") == 1 else None
+    boxes = (read_box_list(zoom) if zoom is not None else None) or ()
+    reasoning = (think or "").replace(f"<zoom>{zoom}</zoom>", " ")
+    num_unique, num_words = count_words(reasoning)
+    rethink, answer = sole_section(rollout.round_2, "rethink"), sole_section(rollout.round_2, "answer")
+    if rethink is not None and "<answer>" in rollout.round_2:
+        rethink_first = rollout.round_2.index("</rethink>") < rollout.round_2.index("<answer>")
+        rethink = rethink if rethink_first else None
+    return MagsReading(
+        think_ok=think is not None,
+        zoom_ok=bool(boxes),
+        rethink_ok=rethink is not None,
+        answer_ok=answer is not None,
+        num_unique=num_unique,
+        diversity=num_unique / num_words if num_words else 0.0,
+        num_rethink_unique=count_words(rethink or "")[0],
+        num_boxes=len(boxes),
+        num_valid=count_zoomable(boxes, rollout.width_px, rollout.height_px),
+        answer=extract_answer(rollout.round_2) if answer is not None else None,
+    )
+
+
+def zoom_format_reward(reading: MagsReading) -> float:
+    """r_zfmt = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4] (0.5 + 0.5 min(1, ln(N + 1) / ln 20))), in [0, 1].
+
+    Source: Mags-RL, appendix B, format reward.
+    """
+    if not (reading.zoom_ok and reading.is_substantive):
+        return 0.0
+    volume = min(1.0, math.log(reading.num_unique + 1) / math.log(20))
+    return 0.5 + 0.5 * volume if reading.is_diverse else 0.1
+
+
+def zoom_reward(reading: MagsReading, *, stage: Stage, num_objects: int | None = None) -> float:
+    """r_zoom of a curriculum stage, in [0, 1].
+
+    Args:
+        reading: the rollout, read.
+        stage: 1 pays precision; 2 pays recall where objects are counted.
+        num_objects: the true count |a*|; None when the question does not count.
+
+    Returns:
+        Stage 1: T k / n. Stage 2: S max(0, min(1, k / |a*|) - 0.05 (n - k)) for counting, S k / n otherwise.
+        0 without boxes.
+
+    Raises:
+        ConfigError: the stage is neither 1 nor 2, or the count is negative.
+
+    Source: Mags-RL, equation 1. Pin: |a*| = 0 takes the form for other questions.
+    """
+    if stage not in (1, 2):
+        raise ConfigError(f"stage must be 1 or 2; got {stage!r}.")
+    if num_objects is not None and num_objects < 0:
+        raise ConfigError(f"num_objects must not be negative; got {num_objects}.")
+    if reading.num_boxes == 0:
+        return 0.0
+    scale = _precision_scale(reading) if stage == 1 else _recall_scale(reading)
+    if stage == 2 and num_objects:
+        recall = min(1.0, reading.num_valid / num_objects)
+        return scale * max(0.0, recall - MISS_PENALTY * (reading.num_boxes - reading.num_valid))
+    return scale * reading.num_valid / reading.num_boxes
+
+
+def rethink_reward(reading: MagsReading) -> float:
+    """(0.5 + 0.5 [answer ok]) [N2 ≥ 5] min(1, 0.2 √N2), in [0, 1].
+
+    Source: Mags-RL, appendix B, rethink volume reward.
+    """
+    if reading.num_rethink_unique < MIN_UNIQUE_WORDS:
+        return 0.0
+    return (1.0 if reading.answer_ok else 0.5) * min(1.0, 0.2 * math.sqrt(reading.num_rethink_unique))
+
+
+def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | None = None) -> JudgeScore:
+    """r_ans = [answer ok] max([a = a*], 0.5 [grade ≥ 0.7]).
+
+    Args:
+        reading: the rollout, read.
+        key: the truth. Whatever its kind, a full point needs the truth's own words; of a choice these are its letter,
+            the option's text or both, and an answer that chooses another option is wrong, unasked.
+        judge: grades 0, 0.25, 0.5, 0.75 or 1; asked only where the words differ. None: no half points.
+
+    Returns:
+        1, 0.5 or 0 as `f1`; an outage when the judge gave one.
+
+    Source: Mags-RL, appendix B. Pin: equality is that of `judges.reading.answers`, after normalisation.
+    """
+    if normalise(reading.answer or "") in ("", "refusal"):
+        return JudgeScore(f1=0.0, reason="no answer in the format, or a refusal")
+    words = key if key.kind == "choice" else AnswerKey(kind="exact", answers=key.answers, question=key.question)
+    same_words = match_answer(reading.answer, words)
+    has_chosen = key.kind == "choice" and chosen_letter(reading.answer or "", key) is not None
+    if judge is None or same_words.f1 == 1.0 or has_chosen:
+        return same_words
+    grade = grade_answer(reading.answer, _in_words(key), judge)
+    if not grade.available:
+        return grade
+    return JudgeScore(f1=0.5 * (grade.f1 >= MIN_GRADE), reason=f"graded {grade.f1}")
+
+
+def _in_words(key: AnswerKey) -> AnswerKey:
+    """A key as a judge can read it: a choice with its options, and the right one's text beside its letter."""
+    options = {text[0].casefold(): text for text in lettered_options(key)}
+    answers = tuple(options.get(normalise(answer), answer) for answer in key.answers)
+    return AnswerKey(kind="exact", answers=answers, question=question_with_options(key))
+
+
+def mags_reward(
+    rollout: MagsRollout,
+    key: AnswerKey,
+    *,
+    stage: Stage,
+    judge: AnswerJudge | None = None,
+    num_objects: int | None = None,
+    weights: MagsWeights | None = None,
+) -> Reward:
+    """The whole reward of a two-round rollout.
+
+    Args:
+        rollout: the model's own two texts.
+        key: the true answer.
+        stage: of the curriculum.
+        judge: grades answers that are not the truth's own words.
+        num_objects: the true count; None when the question does not count.
+        weights: of the terms; the paper's by default.
+
+    Returns:
+        The terms `answer`, `zoom`, `rethink`, `zoom_format`, `answer_format`, `think_format`, `rethink_format`;
+        an outage when the judge gave one.
+
+    Source: Mags-RL, appendix B: 2 r_ans + r_zoom + 0.5 r_revo + 0.5 r_zfmt + 0.1 (r_afmt + r_tfmt + r_rfmt).
+    """
+    weights = weights or MagsWeights()
+    reading = read_rollout(rollout)
+    answer = answer_reward(reading, key, judge)
+    if not answer.available:
+        return Reward.outage(answer.reason)
+    raw = {
+        "answer": answer.f1,
+        "zoom": zoom_reward(reading, stage=stage, num_objects=num_objects),
+        "rethink": rethink_reward(reading),
+        "zoom_format": zoom_format_reward(reading),
+        "answer_format": 1.0 * reading.answer_ok,
+        "think_format": 0.5 * reading.think_ok,
+        "rethink_format": 0.5 * reading.rethink_ok,
+    }
+    weight = {
+        "answer": weights.answer,
+        "zoom": weights.zoom,
+        "rethink": weights.rethink,
+        "zoom_format": weights.zoom_format,
+    }
+    terms = {name: weight.get(name, weights.other_formats) * value for name, value in raw.items()}
+    return Reward(terms=terms, raw=raw, reason=answer.reason)
+
+
+def difficulty(zoom_score: int) -> Difficulty:
+    """Sort a sample by how much it needs a zoom: easy 1-3, medium 4-7, hard 8-10.
+
+    Args:
+        zoom_score: the judge's score of zoom necessity, 1 to 10.
+
+    Raises:
+        ConfigError: the score is no integer from 1 to 10.
+
+    Source: Mags-RL, appendix A.2.
+    """
+    if isinstance(zoom_score, bool) or not isinstance(zoom_score, int) or not 1 <= zoom_score <= 10:
+        raise ConfigError(f"zoom_score must be an integer from 1 to 10; got {zoom_score!r}.")
+    return "easy" if zoom_score <= 3 else "medium" if zoom_score <= 7 else "hard"
+
+
+def _precision_scale(reading: MagsReading) -> float:
+    """T = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4])."""
+    return (1.0 if reading.is_diverse else 0.1) * (reading.zoom_ok and reading.is_substantive)
+
+
+def _recall_scale(reading: MagsReading) -> float:
+    """S = [zoom ok] (0.1 + 0.9 [N ≥ 5] [d ≥ 0.4])."""
+    return (1.0 if reading.is_substantive and reading.is_diverse else 0.1) * reading.zoom_ok

@@ -1,0 +1,82 @@
+"""Reads tags out of one piece of the model's own text. Nothing here raises, whatever the string.
+
+Tags are matched as they are written, byte for byte: look-alikes (`＜answer＞`), upper case and tags with attributes
+are plain text. A piece of more than `MAX_TEXT_CHARS` characters is refused unread.
+"""
+
+import re
+
+from vlm_envs.responses.formats import FORMATS
+from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, ActionGrammar, parse_response
+
+MAX_TEXT_CHARS = MAX_RESPONSE_CHARS
+
+_ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", expected="an answer")
+
+
+def sections(text: str, tag: str) -> tuple[str, ...]:
+    """Return what stands in each `<tag>…</tag>` that holds no further `<tag>`, in order.
+
+    Args:
+        text: one piece of the model's own text.
+        tag: the tag's name, such as `answer`.
+
+    Returns:
+        The insides, as they are written. Tags that never close give nothing.
+    """
+    if len(text) > MAX_TEXT_CHARS:
+        return ()
+    found: list[str] = []
+    start: int | None = None
+    for match in re.finditer(rf"<(/?){re.escape(tag)}>", text):
+        if not match[1]:
+            start = match.end()
+        elif start is not None:
+            found.append(text[start : match.start()])
+            start = None
+    return tuple(found)
+
+
+def sole_section(text: str, tag: str) -> str | None:
+    """Return the inside of the one `<tag>…</tag>` of a piece; None when there is none, or more than one.
+
+    Args:
+        text: one piece of the model's own text.
+        tag: the tag's name.
+
+    Returns:
+        The inside as it is written, or None.
+    """
+    if text.count(f"<{tag}>") != 1 or text.count(f"</{tag}>") != 1:
+        return None
+    found = sections(text, tag)
+    return found[0] if found else None
+
+
+def think_then_answer(text: str) -> tuple[str, str] | None:
+    """Read a piece that is exactly `<think>…</think><answer>…</answer>`, white space between allowed.
+
+    Args:
+        text: one piece of the model's own text.
+
+    Returns:
+        Thought and answer; None when anything else is in the piece, or the answer is empty.
+    """
+    parsed = parse_response(text, FORMATS["free_think"], _ANY_ANSWER, 1)
+    return (parsed.sections["think"], parsed.sections["answer"]) if parsed.format_correct else None
+
+
+def thoughts_of(text: str) -> str:
+    """Return what comes before the answer, tags included: the text in which boxes and reasoning are looked for.
+
+    Args:
+        text: one piece of the model's own text.
+
+    Returns:
+        Everything before the first `<answer>` after the last `</think>`; empty for a piece that is too long.
+    """
+    if len(text) > MAX_TEXT_CHARS:
+        return ""
+    after_think = text.rfind("</think>") + 1
+    answer = text.find("<answer>", after_think)
+    return text if answer < 0 else text[:answer]

@@ -1,0 +1,251 @@
+"""Natural-language text of a search to mentions: which thing is in which direction, and how far.
+
+It reads the world's own sentences exactly, and freely written ones as far as a simple rule carries: a sentence is
+cut into segments at commas and conjunctions, and what a segment says belongs to the first thing that it names, or
+else to the things before it ("the sofa and the lamp are on the left, 2 m away"), or else to those after it ("to my
+left, there is a bin"). Directions of movement ("I turn left") and seen from other things ("left of the sofa", "on
+the left side of the image") claim nothing, and neither does what is negated. No string makes it raise, and time is
+linear in its length.
+"""
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from judges.state_text.egocentric.household import THINGS, known_name
+from judges.state_text.egocentric.mentions import DIRECTIONS, Mention
+from judges.state_text.grid.scenes import words_of
+from judges.state_text.quantities import LENGTH, length_m, spell_digits
+
+_WORD = re.compile(rf"visible[a-z ]{{0,20}}:|{LENGTH}|[a-z]{{1,24}}n't\b|[a-z]{{1,24}}|[.;!?\n,]")
+_LIST = "visible:"
+_NUMBER_START = re.compile(r"[-+.]?\d|[-+]?(nan|inf)")
+_TARGET = words_of("target goal destination")
+_CUTS = words_of(", and while whereas but then")
+_STOPS = words_of(". ; ! ?") | {"\n"}
+_SINGULAR_COPULAS = words_of("is was lies stands sits appears remains stays")
+_COPULAS = _SINGULAR_COPULAS | words_of("are be were there")
+_MOVES = re.compile(r"(mov|rotat|turn|walk|go|step|straf|fac|look|head)(e|es|ed|ing|s)?|going|went")
+_NEGATIONS = words_of("not no never nothing neither nor without cannot")
+_HEDGES = words_of("slightly somewhat bit")
+_ARTICLES = words_of("the a an my your its this that our")
+_PLAYER = words_of("me you us myself player agent robot camera here current")
+_AFTER_ADVERB_RIGHT = words_of("in behind ahead at on there now away beside by above below under before next")
+_BEFORE_NOUN_RIGHT = words_of("the my your its to on")
+_SIDES = words_of("side hand part")
+_MAX_NAME_WORDS = 3
+
+
+def read_bearings(text: str, types: Iterable[str]) -> list[Mention]:
+    """Read what a text claims of the target and of the visible objects.
+
+    Args:
+        text: any string.
+        types: types of the things that are there, as letters only; they are known besides the usual ones.
+
+    Returns:
+        All that is named, in order; without direction and distance a mention claims nothing.
+    """
+    vocabulary = THINGS.union(types, _TARGET)
+    mentions: list[Mention] = []
+    is_list = False
+    for words in _sentences(text):
+        is_list = is_list or words[:1] == [_LIST]
+        segments = [_SegmentReader(part, vocabulary).read() for part in _cut(words)]
+        _Sentence(mentions).join(segments)
+        for segment in segments:
+            if segment.thing is not None:
+                segment.thing.is_listed = is_list
+    return mentions
+
+
+def _sentences(text: str) -> Iterator[list[str]]:
+    plain = spell_digits(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("_", " "))
+    words: list[str] = []
+    for word in _WORD.findall(plain):
+        is_list = word.endswith(":")
+        if is_list or word in _STOPS:
+            yield words
+            words = [_LIST] if is_list else []
+        else:
+            words.append(word)
+    yield words
+
+
+def _cut(words: list[str]) -> Iterator[list[str]]:
+    for is_cut, part in itertools.groupby(words, key=_CUTS.__contains__):
+        if not is_cut:
+            yield list(part)
+
+
+@dataclass(slots=True)
+class _Segment:
+    """What stands between two cuts of a sentence.
+
+    Attributes:
+        thing: the first thing named.
+        is_about_it: whether a pronoun stands for the thing spoken of last.
+        is_alone: whether a verb in the singular follows the thing.
+        directions: directions from the player.
+        leads: whether the directions stand before the thing, or without one.
+        distances_m: distances from the player.
+        is_negated: whether it claims nothing.
+    """
+
+    thing: Mention | None = None
+    is_about_it: bool = False
+    is_alone: bool = False
+    directions: set[str] = field(default_factory=set)
+    leads: bool = False
+    distances_m: set[float] = field(default_factory=set)
+    is_negated: bool = False
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is a direction or a distance in it."""
+        return bool(self.directions or self.distances_m)
+
+
+class _SegmentReader:
+    """Reads one segment from left to right."""
+
+    def __init__(self, words: list[str], vocabulary: frozenset[str]) -> None:
+        self._words, self._vocabulary = words, vocabulary
+        self._segment = _Segment()
+        self._is_moving = False
+
+    def read(self) -> _Segment:
+        position = 0
+        while position < len(self._words):
+            position += self._read_word(position)
+        return self._segment
+
+    def _read_word(self, position: int) -> int:
+        """Take in what stands at `position`; return how many words that took."""
+        word, name = self._words[position], self._name_at(position)
+        if name is not None:
+            self._read_name(name[0])
+            return name[1]
+        if _NUMBER_START.match(word):
+            return self._read_length(position)
+        if word in DIRECTIONS:
+            return self._read_direction(position)
+        self._read_small_word(word)
+        return 1
+
+    def _name_at(self, position: int) -> tuple[str, int] | None:
+        """The longest name at a position and its number of words."""
+        for length in range(_MAX_NAME_WORDS, 0, -1):
+            name = known_name(self._words[position : position + length], self._vocabulary)
+            if name is not None:
+                return name, length
+        return None
+
+    def _read_name(self, name: str) -> None:
+        self._is_moving = False
+        if self._segment.thing is None:
+            is_target = name in _TARGET
+            self._segment.thing = Mention("" if is_target else name, is_target=is_target)
+
+    def _read_small_word(self, word: str) -> None:
+        if word in _COPULAS:
+            self._is_moving = False
+            self._segment.is_alone |= word in _SINGULAR_COPULAS and self._segment.thing is not None
+        elif _MOVES.fullmatch(word):
+            self._is_moving = True
+        elif word in _NEGATIONS or word.endswith("n't"):
+            self._segment.is_negated = True
+        elif word == "it":
+            self._is_moving, self._segment.is_about_it = False, True
+
+    def _read_length(self, position: int) -> int:
+        after = self._skip(position + 1, frozenset({"away"}))
+        anchor = self._other_thing_after(after, frozenset({"from", "of"}))
+        is_of_this = self._segment.thing is None and "it" not in self._words[after:anchor]
+        if anchor is not None and not is_of_this:
+            return anchor - position
+        if not self._is_moving:
+            self._segment.distances_m.add(length_m(self._words[position]))
+        return 1
+
+    def _read_direction(self, position: int) -> int:
+        word, following = self._words[position], self._words[position + 1 : position + 2]
+        is_noun = not _BEFORE_NOUN_RIGHT.isdisjoint(self._words[max(0, position - 1) : position])
+        is_adverb = word == "right" and not is_noun and not _AFTER_ADVERB_RIGHT.isdisjoint(following)
+        is_hedged = not _HEDGES.isdisjoint(self._words[max(0, position - 3) : position])
+        anchor = self._other_thing_after(self._skip(position + 1, _SIDES), frozenset({"of", "from"}))
+        if anchor is None and word == "behind":
+            anchor = self._other_thing_after(position, frozenset({"behind"}))
+        if anchor is not None:
+            return anchor - position
+        if not is_adverb and not is_hedged and not self._is_moving:
+            self._segment.directions.add(DIRECTIONS[word])
+            self._segment.leads |= self._segment.thing is None
+        return 1
+
+    def _skip(self, position: int, words: frozenset[str]) -> int:
+        while position < len(self._words) and self._words[position] in words:
+            position += 1
+        return position
+
+    def _other_thing_after(self, position: int, prepositions: frozenset[str]) -> int | None:
+        """Where "of the sofa" ends, if a preposition stands at `position` and its object is not the player."""
+        start = self._skip(position, prepositions)
+        noun = self._skip(start, _ARTICLES)
+        if start == position or noun == len(self._words) or self._words[noun] in _PLAYER:
+            return None
+        name = self._name_at(noun)
+        if name is not None:
+            return noun + name[1]
+        return noun + 1 if noun > start or self._words[noun] == "it" else None
+
+
+class _Sentence:
+    """Gives what the segments of one sentence say to the things that it is said of."""
+
+    def __init__(self, mentions: list[Mention]) -> None:
+        self._mentions = mentions
+        self._subjects: list[Mention] = []
+        self._leading: set[str] = set()
+        self._is_open = False
+
+    def join(self, segments: Sequence[_Segment]) -> None:
+        """Add the things of a sentence to the mentions, and what is said of them to the things."""
+        for index, segment in enumerate(segments):
+            following = segments[index + 1] if index + 1 < len(segments) else _Segment()
+            if segment.thing is not None:
+                self._read_thing(segment.thing, segment)
+            else:
+                self._read_attributes(segment, following)
+
+    def _read_thing(self, thing: Mention, segment: _Segment) -> None:
+        """Read a segment that names a thing: its directions, else those that lead, else those that are to come."""
+        self._mentions.append(thing)
+        if segment.is_negated:
+            self._subjects, self._leading, self._is_open = [thing], set(), False
+            return
+        is_one_of_several = self._is_open and not segment.is_alone
+        self._subjects = [*self._subjects, thing] if is_one_of_several else [thing]
+        self._is_open = not (segment.says_something or self._leading)
+        if segment.directions:
+            self._leading = segment.directions if segment.leads else set()
+        self._say(segment.directions or self._leading, segment.distances_m)
+
+    def _read_attributes(self, segment: _Segment, following: _Segment) -> None:
+        """Read a segment that names nothing: it speaks of what came before, or else leads what follows."""
+        if segment.is_about_it and self._mentions:
+            self._subjects, self._is_open = self._mentions[-1:], False
+        if segment.is_negated or not segment.says_something:
+            return
+        is_lead_awaited = following.thing is not None and not following.directions
+        if segment.directions and is_lead_awaited and all(subject.directions for subject in self._subjects):
+            self._leading = segment.directions
+        else:
+            self._say(segment.directions, segment.distances_m)
+            self._is_open = False
+
+    def _say(self, directions: set[str], distances_m: set[float]) -> None:
+        for subject in self._subjects:
+            subject.directions |= directions
+            subject.distances_m |= distances_m

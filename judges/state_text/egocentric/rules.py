@@ -1,0 +1,170 @@
+"""Facts of a search through a home: in which direction and how far away things are.
+
+Source: VAGEN, appendix D.1.1, for the state dict of Navigation; section 5.1 and D.1.2 for F1 over facts. The
+paper prints neither weights nor tolerances. These are ours:
+
+- 0.5 for the target's direction, one of four. Naming two is naming none.
+- 0.2 for its distance, right within 20 % or 0.25 m, whichever is more; a quarter metre is a step of the player.
+- 0.3 for the visible objects, each a type with a direction. Such a pair is right or wrong. A general name may stand
+  for several types, so claims are matched to objects as well as can be. The five nearest have to be named; naming
+  further ones that are there does no harm.
+
+What is said of an object that the text calls the target, but by the name of something else, is wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from judges.state_text.egocentric.household import is_name_of, plain
+from judges.state_text.egocentric.language import read_bearings
+from judges.state_text.egocentric.mentions import Mention
+from judges.state_text.egocentric.structured import read_bearing_dict
+from judges.state_text.tally import Part, Tally
+from vlm_envs.errors import ConfigError
+from vlm_envs.responses.formats import Representation
+
+_ROUNDING_M = 1e-6
+_NEAR, _SEPARATE = 0.1, 0.01
+"""What makes one matching better than another with as many pairs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """The true state, as far as it is judged.
+
+    Attributes:
+        target: the target's type, as letters only.
+        direction: the target's direction.
+        distance_m: the target's distance in metres.
+        visible: type and direction of each visible object, the nearest first.
+    """
+
+    target: str
+    direction: str
+    distance_m: float
+    visible: tuple[tuple[str, str], ...]
+    others: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Collect the types that are not the target's."""
+        object.__setattr__(self, "others", frozenset(type_ for type_, _ in self.visible) - {self.target})
+
+    @classmethod
+    def of(cls, state: Mapping[str, Any]) -> "Surroundings":
+        """Read a state dict.
+
+        Raises:
+            ConfigError: it is another world's.
+        """
+        try:
+            return cls(
+                target=plain(state["target_obj_type"]),
+                direction=state["target_direction_to_player"],
+                distance_m=float(state["target_distance_to_player"]),
+                visible=tuple((plain(each["type"]), each["direction_to_player"]) for each in state["visible_objects"]),
+            )
+        except KeyError as missing:
+            raise ConfigError(
+                f"Expected a state with {missing}, got the keys {sorted(state)}. Is this another world's state?"
+            ) from missing
+
+    def names_target(self, mention: Mention) -> bool:
+        """Whether a mention's name, if it has one, is the target's."""
+        return not mention.name or is_name_of(mention.name, self.target)
+
+    def is_of_target(self, mention: Mention) -> bool:
+        """Whether a mention is meant for the target: it is called so, or its name fits nothing else better."""
+        if mention.is_target or mention.is_listed:
+            return mention.is_target
+        fits_better = mention.name != self.target and any(is_name_of(mention.name, other) for other in self.others)
+        return is_name_of(mention.name, self.target) and not fits_better
+
+
+@dataclass(frozen=True, kw_only=True)
+class BearingRules:
+    """Rules of worlds in which something is searched for, with Navigation's state dict.
+
+    Attributes:
+        tolerance_m: distances this close to the true one are right, in metres.
+        relative_tolerance: the same as a share of the true distance; the larger of the two holds.
+        num_visible: visible objects that have to be named, the nearest first.
+        representations: those that can be read.
+    """
+
+    tolerance_m: float = 0.25
+    relative_tolerance: float = 0.2
+    num_visible: int = 5
+    representations: tuple[Representation, ...] = ("natural_language", "structured")
+
+    def __post_init__(self) -> None:
+        """Refuse tolerances that nothing could meet."""
+        if not (self.tolerance_m >= 0.0 and self.relative_tolerance >= 0.0 and self.num_visible >= 0):
+            raise ConfigError(f"Tolerances and num_visible must be at least 0, got {self}.")
+
+    def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
+        """Read a text and compare it with a state; see `judges.state_text.rules.Rules.parts`."""
+        truth = Surroundings.of(state)
+        is_dict = representation == "structured"
+        mentions = read_bearing_dict(text) if is_dict else read_bearings(text, truth.others | {truth.target})
+        of_target = [mention for mention in mentions if truth.is_of_target(mention)]
+        others = [mention for mention in mentions if not truth.is_of_target(mention)]
+        return (
+            Part(name="target_direction", weight=0.5, tally=_tally_direction(of_target, truth)),
+            Part(name="target_distance", weight=0.2, tally=self._tally_distance(of_target, truth)),
+            Part(name="visible_objects", weight=0.3, tally=self._tally_visible(others, of_target, truth)),
+        )
+
+    def guesses(self, representation: Representation) -> tuple[str, ...]:
+        """Texts that place "the target" without knowing what it is, in every direction and at usual distances."""
+        phrases = {"ahead": "ahead", "left": "to the left", "right": "to the right", "back": "behind"}
+        distances_m = [step / 2 for step in range(1, 15)]
+        if representation == "natural_language":
+            return tuple(f"the target is {phrase} at {m} m." for phrase in phrases.values() for m in distances_m)
+        keys = "target_direction_to_player: {}, target_distance_to_player: {}"
+        return tuple(f"{{{keys.format(direction, m)}}}" for direction in phrases for m in distances_m)
+
+    def _tally_distance(self, of_target: Sequence[Mention], truth: Surroundings) -> Tally:
+        tolerance_m = max(self.tolerance_m, self.relative_tolerance * truth.distance_m) + _ROUNDING_M
+        claims = {(each, truth.names_target(mention)) for mention in of_target for each in mention.distances_m}
+        # Of NaN the comparison is false, as it should be.
+        return Tally.of_one_fact(named and abs(each - truth.distance_m) <= tolerance_m for each, named in claims)
+
+    def _tally_visible(self, others: Sequence[Mention], of_target: Sequence[Mention], truth: Surroundings) -> Tally:
+        """Count pairs of type and direction.
+
+        To say where the target is does not claim that it can be seen, as it may be out of sight. Where it is in sight
+        and nothing else names it there, this is one of the pairs named.
+        """
+        claims = [mention for mention in others if mention.directions]
+        free = [mention for mention in of_target if len(mention.directions) == 1]
+        num_near = min(self.num_visible, len(truth.visible))
+        pairs = _best_pairs(claims, free, truth.visible, num_near)
+        return Tally(
+            num_correct=len(pairs),
+            num_claimed=len(claims) + sum(row >= len(claims) for row, _ in pairs),
+            num_true=num_near + sum(column >= num_near for _, column in pairs),
+        )
+
+
+def _tally_direction(of_target: Sequence[Mention], truth: Surroundings) -> Tally:
+    claims = {(each, truth.names_target(mention)) for mention in of_target for each in mention.directions}
+    return Tally.of_one_fact(named and each == truth.direction for each, named in claims)
+
+
+def _best_pairs(
+    claims: Sequence[Mention], free: Sequence[Mention], visible: Sequence[tuple[str, str]], num_near: int
+) -> list[tuple[int, int]]:
+    """Pair claims, then free mentions, with the visible objects they are right of; near objects come first."""
+    rows = [*claims, *free]
+    gains = np.zeros((len(rows), len(visible)))
+    for row, mention in enumerate(rows):
+        for column, (type_, direction) in enumerate(visible):
+            if mention.directions == {direction} and is_name_of(mention.name, type_):
+                gains[row, column] = 1.0 + _NEAR * (column < num_near) + _SEPARATE * (row < len(claims))
+    from scipy.optimize import linear_sum_assignment  # Slow to import; a command line need not wait for it.
+
+    matched = zip(*(indices.tolist() for indices in linear_sum_assignment(gains, maximize=True)), strict=True)
+    return [(row, column) for row, column in matched if gains[row, column] > 0.0]

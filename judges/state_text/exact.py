@@ -1,0 +1,99 @@
+"""The exact judge: reads a model's state text by rule and scores it against the true state.
+
+Source: VAGEN, section 5.1 (visual reasoning reward) and appendix D.1.2 (structured evaluation by F1).
+Deviations, each named:
+
+- Extraction is by rule where the paper asks a language model, so that the score is reproducible and free.
+- A world's score is a fixed weighted sum over its categories. A category with nothing in the state (a lake
+  without holes) keeps its weight and scores 1 when nothing is claimed for it: renormalising would make the
+  same claim about the goal worth more in some levels than in others.
+- A text in which no fact can be read scores 0, also where silence on a category would be right.
+
+What a world's facts and categories are, its rules say: see `judges.state_text.rules`.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from judges.state_text.grid.language import MAX_TEXT_CHARS
+from judges.state_text.rules import Rules, rules_of
+from vlm_envs.errors import require_choice
+from vlm_envs.responses.formats import Representation
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeScore:
+    """What a judge says of one text.
+
+    Attributes:
+        f1: the score, in [0, 1]; NaN when the judge gave none, so that no sum can take an outage for a zero.
+        per_category: F1 of each of the world's categories, in [0, 1].
+        num_facts_read: facts found in the text, right or wrong.
+        reason: one line for logs: what was right, or why there is no score.
+        available: False when the judge could not answer; the trainer masks such a turn.
+    """
+
+    f1: float
+    per_category: Mapping[str, float] = field(default_factory=dict)
+    num_facts_read: int = 0
+    reason: str = ""
+    available: bool = True
+
+    @classmethod
+    def outage(cls, reason: str) -> "JudgeScore":
+        """The result of a judge that could not answer, with the reason why."""
+        return cls(f1=math.nan, reason=reason, available=False)
+
+
+class Judge(Protocol):
+    """Scores one text against the state that it describes or predicts."""
+
+    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
+        """Score `text` against the typed state dict `state`; an outage is a result, not an exception."""
+        ...
+
+
+class ExactJudge:
+    """Scores state text of one world in one representation by rule; see the module for what it counts."""
+
+    def __init__(self, world: str, representation: Representation, *, rules: Rules | None = None) -> None:
+        """Choose the world and the representation.
+
+        Args:
+            world: a world's name or an env id, such as `Sokoban` or `VLM/Sokoban-v0`.
+            representation: one that the world's rules can read, such as `natural_language`.
+            rules: in place of the world's own, for another tolerance or a world that has none yet.
+
+        Raises:
+            ConfigError: the world has no exact judge, or not in this representation.
+        """
+        self.rules = rules_of(world) if rules is None else rules
+        require_choice("representation", representation, self.rules.representations)
+        self.representation = representation
+
+    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
+        """Score a text against a state.
+
+        Args:
+            text: any string; its first `MAX_TEXT_CHARS` characters are read.
+            state: the world's typed state dict, as in `info["state"]`.
+
+        Returns:
+            The weighted F1 and its parts.
+
+        Raises:
+            ConfigError: the state is another world's. No text raises.
+        """
+        parts = self.rules.parts(text[:MAX_TEXT_CHARS], self.representation, state)
+        num_facts_read = sum(part.tally.num_claimed for part in parts)
+        if num_facts_read == 0:
+            silent = dict.fromkeys((part.name for part in parts), 0.0)
+            return JudgeScore(f1=0.0, per_category=silent, reason="no fact could be read")
+        return JudgeScore(
+            f1=min(1.0, math.fsum(part.weight * part.tally.f1 for part in parts)),
+            per_category={part.name: part.tally.f1 for part in parts},
+            num_facts_read=num_facts_read,
+            reason="; ".join(f"{part.name}: {part.tally}" for part in parts),
+        )

@@ -1,0 +1,213 @@
+"""Words to tokens: the part of the natural-language reader that knows English.
+
+The tokens are the few things that matter to a spatial relation: objects, sides, and the small words that
+decide which object is on which side of which. All other words vanish.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from judges.state_text.grid.scenes import FRAME, Scene, words_of
+
+TokenKind = Literal["object", "pronoun", "side", "copula", "and", "but", "not", "move", "near", "stop"]
+
+
+@dataclass(slots=True)
+class Token:
+    """One meaningful word.
+
+    Attributes:
+        kind: what part the token plays in a sentence.
+        name: an object's kind, such as `box`.
+        index: the number written with an object, as 0 in "box0"; None without one.
+        is_new: the article introduces an object not spoken of before ("a hole", "another hole").
+        axis: of a side, 0 vertical or 1 horizontal.
+        sign: of a side, -1 above or left, 1 below or right, 0 aligned.
+        is_absolute: the side alone names a part of the picture ("at the bottom").
+        is_contact: the side comes from touching words ("on the target").
+        is_possessive: of an object, "the player's".
+    """
+
+    kind: TokenKind
+    name: str = ""
+    index: int | None = None
+    is_new: bool = False
+    axis: int = 0
+    sign: int = 0
+    is_absolute: bool = False
+    is_contact: bool = False
+    is_possessive: bool = False
+
+
+_SIDES: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(words_of("above up over north top upper higher upward upwards"), (0, -1)),
+    **dict.fromkeys(words_of("below under underneath beneath down south bottom lower downward downwards"), (0, 1)),
+    **dict.fromkeys(words_of("left west leftward leftwards"), (1, -1)),
+    **dict.fromkeys(words_of("right east rightward rightwards"), (1, 1)),
+}
+_COMPASS = {
+    "northwest": ("north", "west"),
+    "northeast": ("north", "east"),
+    "southwest": ("south", "west"),
+    "southeast": ("south", "east"),
+}
+_ABSOLUTE = words_of("top upper bottom lower")
+_AFTER_ADVERB_RIGHT = words_of("above below under underneath beneath next at on in beside over by now where")
+_ALIGNED: dict[str, tuple[int, ...]] = {
+    "row": (0,),
+    "column": (1,),
+    **dict.fromkeys(words_of("place position location cell square tile spot coordinate"), (0, 1)),
+}
+_ALIGNED_ADVERBS = {"horizontally": 0, "vertically": 1}
+_COPULAS = words_of(
+    "is are be was were been being lies lie sits stands standing located positioned situated placed end ends "
+    "ending remain remains stay stays become becomes has"
+)
+_ENDS = words_of("end ends ending ended")
+_MOVES = re.compile(r"(mov|push|walk|slid|pull|turn|fac|head)(e|es|ed|ing|s)?|go|goes|going|gone|step(ping|ped)")
+_NEGATIONS = words_of("not no never neither nor without")
+_CONTACT = words_of("on onto at in into inside reach reaches reached reaching")
+_NEAR = words_of("near next adjacent beside close front behind between around toward towards")
+_ARTICLES = words_of("the a an this that its his their")
+_NEW = words_of("a an another one other second third fourth")
+_UNITS = re.compile(r"(cell|step|square|tile|unit|row|column|block|space|move)s?")
+_ON_TOP_OF = re.compile(r"\bon top of\b")
+_WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,3}|'s?\b|[.,;:!?()]|\n\s*\n|\n\s*[-*]")
+
+
+def tokenize(text: str, scene: Scene) -> list[Token]:
+    """Turn text into the tokens of its spatial claims.
+
+    Args:
+        text: any string.
+        scene: gives the nouns.
+
+    Returns:
+        The tokens in order, ending with a `stop`.
+    """
+    plain = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    words = _WORD.findall(_ON_TOP_OF.sub("on", plain))
+    tokens: list[Token] = []
+    position = 0
+    while position < len(words):
+        position += _read_word(words, position, tokens, scene)
+    tokens.append(Token("stop"))
+    return _unfold_possessives(tokens)
+
+
+def _word_at(words: list[str], position: int) -> str:
+    return words[position] if 0 <= position < len(words) else ""
+
+
+def _read_word(words: list[str], position: int, tokens: list[Token], scene: Scene) -> int:
+    """Append what the word at `position` means; return how many words that took."""
+    word, following = words[position], _word_at(words, position + 1)
+    if scene.kind_of(word) is not None and not _is_aligned_noun(words, position):
+        return _read_object(words, position, tokens, scene)
+    if word == "same" and _aligned_axes(following):
+        return _read_same(words, position, tokens)
+    if word in _ALIGNED_ADVERBS:
+        tokens.append(Token("side", axis=_ALIGNED_ADVERBS[word]))
+    elif word in _SIDES or word in _COMPASS:
+        _read_side(words, position, tokens)
+    elif word in _CONTACT:
+        if _touches_object(words, position, scene):
+            tokens.extend(Token("side", axis=axis, is_contact=True) for axis in (0, 1))
+    else:
+        tokens.extend(_small_word(word))
+    return 1
+
+
+def _small_word(word: str) -> list[Token]:
+    if word.endswith("n't"):
+        return [Token("copula"), Token("not")]
+    if word in ("it", "its"):
+        return [Token("pronoun", is_possessive=word == "its")]
+    if word in ("my", "your"):
+        return [Token("object", name="player", is_possessive=True)]
+    if word in ("and", ",", "or", "while", "whereas"):
+        return [Token("and")]
+    if word in ("but", "instead", "rather"):
+        return [Token("but")]
+    if word in _NEGATIONS:
+        return [Token("not")]
+    if word in _COPULAS:
+        return [Token("copula")]
+    if word in _NEAR:
+        return [Token("near")]
+    if _MOVES.fullmatch(word):
+        return [Token("move")]
+    if word in (".", ";", "!", "?") or word.startswith("\n"):
+        return [Token("stop")]
+    return []
+
+
+def _read_object(words: list[str], position: int, tokens: list[Token], scene: Scene) -> int:
+    number = _word_at(words, position + 1)
+    # "the box 2 cells to the left" gives a distance, "box 2" a name.
+    has_index = number.isdigit() and not _UNITS.fullmatch(_word_at(words, position + 2))
+    taken = 2 if has_index else 1
+    tokens.append(
+        Token(
+            "object",
+            name=scene.kind_of(words[position]) or FRAME,
+            index=int(number) if has_index else None,
+            is_new=_word_at(words, position - 1) in _NEW,
+            is_possessive=_word_at(words, position + taken).startswith("'"),
+        )
+    )
+    return taken
+
+
+def _aligned_axes(word: str) -> tuple[int, ...]:
+    return _ALIGNED.get(word, ())
+
+
+def _is_aligned_noun(words: list[str], position: int) -> bool:
+    return _word_at(words, position - 1) == "same" and bool(_aligned_axes(words[position]))
+
+
+def _read_same(words: list[str], position: int, tokens: list[Token]) -> int:
+    """Read "same row", "same row and column" or "same place"; return how many words that took."""
+    axes = _aligned_axes(words[position + 1])
+    taken = 2
+    if _word_at(words, position + 2) == "and" and (more := _aligned_axes(_word_at(words, position + 3))):
+        axes, taken = axes + more, 4
+    tokens.extend(Token("side", axis=axis) for axis in axes)
+    return taken
+
+
+def _read_side(words: list[str], position: int, tokens: list[Token]) -> None:
+    word, before, following = words[position], _word_at(words, position - 1), _word_at(words, position + 1)
+    is_adverb = word == "right" and following in _AFTER_ADVERB_RIGHT
+    is_end_up = word == "up" and before in _ENDS
+    if not is_adverb and not is_end_up:
+        for part in _COMPASS.get(word, (word,)):
+            axis, sign = _SIDES[part]
+            tokens.append(Token("side", axis=axis, sign=sign, is_absolute=part in _ABSOLUTE))
+
+
+def _touches_object(words: list[str], position: int, scene: Scene) -> bool:
+    """Whether the next noun is an object: "on the target", but not "on the left" or "in the player's way"."""
+    position += 1
+    if _word_at(words, position) in _ARTICLES:
+        position += 1
+    noun_kind = scene.kind_of(_word_at(words, position))
+    after = _word_at(words, position + 1)
+    return noun_kind not in (None, FRAME) and not after.startswith("'") and after not in _SIDES
+
+
+def _unfold_possessives(tokens: list[Token]) -> list[Token]:
+    """Turn "the player's left" into "left of the player"."""
+    unfolded: list[Token] = []
+    owner: Token | None = None
+    for token in tokens:
+        if owner is not None and token.kind != "side":
+            unfolded.append(owner)
+            owner = None
+        if token.is_possessive:
+            owner = token
+        else:
+            unfolded.append(token)
+    return unfolded

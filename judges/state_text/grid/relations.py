@@ -1,0 +1,176 @@
+"""Relative facts: on which side of each other two objects are, and the matching that compares them.
+
+"box0 is above and to the left of the player" is two facts, one for each axis. An aligned axis ("at the same
+row") is a fact like the others, as the worlds' own text states it.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from judges.state_text.grid.scenes import PLAYER, Cell, Scene, cells_at
+from judges.state_text.tally import Tally
+
+Name = tuple[str, int]
+"""An object as a text tells it apart: its kind and the order in which the text introduced it."""
+
+Sides = tuple[set[int], set[int]]
+"""Signs claimed for an object against another: vertical (-1 above) and horizontal (-1 left); 0 is aligned."""
+
+THE_PLAYER: Name = (PLAYER, 0)
+_MAX_PAIRINGS = 120
+_CountMatrix = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class RelationClaims:
+    """The relations that a text claims between the objects of a scene.
+
+    Attributes:
+        scene: decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
+    """
+
+    scene: Scene
+    by_object: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
+
+    def add(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
+        """Claim that `subject` lies on side `sign` of `anchor` along `axis` (0 vertical, 1 horizontal)."""
+        if self.scene.is_scored(anchor[0], subject[0]):
+            subject, anchor, sign = anchor, subject, -sign
+        elif not self.scene.is_scored(subject[0], anchor[0]):
+            return
+        sides = self.by_object.setdefault(subject, {}).setdefault(anchor, (set(), set()))
+        sides[axis].add(sign)
+
+    def of_kind(self, kind: str) -> list[dict[Name, Sides]]:
+        """What is claimed of each object of a kind, in the order of their introduction."""
+        return [self.by_object[name] for name in sorted(self.by_object) if name[0] == kind]
+
+    def names_of_kind(self, kind: str) -> list[Name]:
+        """Every object of a kind that is named, on either side of a relation."""
+        anchors = (anchor for sides in self.by_object.values() for anchor in sides)
+        return sorted({name for name in itertools.chain(self.by_object, anchors) if name[0] == kind})
+
+
+def tally_relations(claims: RelationClaims, state: Mapping[str, Any], scene: Scene) -> dict[str, Tally]:
+    """Compare claimed relations with a state, pairing named objects with real ones as well as can be.
+
+    Names are free: "box0" may be any box, if one box is used for it throughout. The pairing is the one with
+    the highest weighted score, found exactly: by the Hungarian method, for every pairing of the objects that
+    others refer to. Where those pairings exceed 120 (say five boxes against six), only the order of
+    introduction and the Hungarian pairing of the objects referred to are tried.
+
+    Two signs claimed for a pair on one axis contradict each other: both count as claimed, neither as correct,
+    so listing every direction earns nothing.
+
+    Args:
+        claims: what the reader returned.
+        state: the world's typed state dict.
+        scene: the world's scene.
+
+    Returns:
+        A tally for each category's name, in facts (an axis of a pair).
+
+    Raises:
+        ValueError: the state is another world's.
+    """
+    cells = {c.kind: cells_at(state, c.state_key) for c in scene.categories}
+    cells[PLAYER] = cells_at(state, "player_position")
+    num_true, num_claimed, share = {}, {}, {}
+    for c in scene.categories:
+        num_true[c.name] = 2 * len(cells[c.kind]) * sum(len(cells[anchor]) for anchor in c.relative_to)
+        num_claimed[c.name] = sum(
+            len(signs) for sides in claims.of_kind(c.kind) for pair in sides.values() for signs in pair
+        )
+        share[c.name] = c.weight / max(1, num_true[c.name] + num_claimed[c.name])
+    pairings = _pairings(claims, cells, scene)
+    counts = (_num_correct(claims, cells, scene, pairing) for pairing in pairings)
+    best = max(counts, key=lambda count: sum(share[name] * number for name, number in count.items()))
+    return {
+        c.name: Tally(num_correct=best[c.name], num_claimed=num_claimed[c.name], num_true=num_true[c.name])
+        for c in scene.categories
+    }
+
+
+Pairing = dict[Name, Cell]
+
+
+def _pairings(claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], scene: Scene) -> Iterator[Pairing]:
+    """Ways to give a real cell to the player and to every named object that others are described against."""
+    anchor_kinds = sorted({kind for c in scene.categories for kind in c.relative_to} - {PLAYER})
+    choices = [list(_assignments(claims, kind, cells)) for kind in anchor_kinds]
+    for chosen in itertools.product(*choices):
+        pairing: Pairing = {THE_PLAYER: cells[PLAYER][0]}
+        for part in chosen:
+            pairing.update(part)
+        yield pairing
+
+
+def _assignments(claims: RelationClaims, kind: str, cells: Mapping[str, tuple[Cell, ...]]) -> Iterator[Pairing]:
+    names, real = claims.names_of_kind(kind), cells[kind]
+    fewer, more = sorted((len(names), len(real)))
+    if math.perm(more, fewer) > _MAX_PAIRINGS:
+        from scipy.optimize import linear_sum_assignment  # Rare, and slow to import.
+
+        pairing = {THE_PLAYER: cells[PLAYER][0]}
+        matrix = _correct_matrix([claims.by_object.get(name, {}) for name in names], real, pairing)
+        rows, columns = linear_sum_assignment(matrix, maximize=True)
+        yield dict(zip(names, real, strict=False))
+        yield {names[row]: real[column] for row, column in zip(rows, columns, strict=True)}
+    elif len(names) <= len(real):
+        for order in itertools.permutations(real, len(names)):
+            yield dict(zip(names, order, strict=True))
+    else:
+        for subset in itertools.permutations(names, len(real)):
+            yield dict(zip(subset, real, strict=True))
+
+
+def _num_correct(
+    claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], scene: Scene, pairing: Pairing
+) -> dict[str, int]:
+    counts = {}
+    for category in scene.categories:
+        referred_to = any(category.kind in other.relative_to for other in scene.categories)
+        if referred_to:
+            counts[category.name] = sum(
+                _correct_sides(claims.by_object.get(name, {}), cell, pairing)
+                for name, cell in pairing.items()
+                if name[0] == category.kind
+            )
+        else:
+            counts[category.name] = _best_total(
+                _correct_matrix(claims.of_kind(category.kind), cells[category.kind], pairing)
+            )
+    return counts
+
+
+def _correct_matrix(claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing) -> _CountMatrix:
+    """Correct facts of each named object if it were each real one: int [num_named, num_real]."""
+    counts = [[_correct_sides(sides, cell, pairing) for cell in real] for sides in claimed]
+    return np.array(counts, dtype=np.int64).reshape(len(claimed), len(real))
+
+
+def _best_total(matrix: _CountMatrix) -> int:
+    if min(matrix.shape, default=0) <= 1:
+        # One row or column needs no assignment, and this is the usual case on the training path.
+        return int(matrix.max(initial=0))
+    from scipy.optimize import linear_sum_assignment  # Not the usual case, and slow to import.
+
+    return int(matrix[linear_sum_assignment(matrix, maximize=True)].sum())
+
+
+def _correct_sides(sides: dict[Name, Sides], cell: Cell, pairing: Pairing) -> int:
+    num_correct = 0
+    for anchor, signs in sides.items():
+        if anchor in pairing:
+            num_correct += sum(signs[axis] == {_sign(cell[axis] - pairing[anchor][axis])} for axis in (0, 1))
+    return num_correct
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)

@@ -1,0 +1,145 @@
+"""Natural-language text of a table to claims: "the red cube is at (83, -102, 20)".
+
+It reads the world's own sentences exactly, and freely written ones as far as a simple rule carries: a position
+belongs to the subject of its clause, or else to the things named before it in their order ("the red and the green
+cube are at (…) and (…)"), or else to the next thing named ("at (…) is the red cube"). Where an action is to pick or
+place something is no claim ("place it at (…)"), and neither is what is negated. No string makes it raise, and time is
+linear in its length.
+"""
+
+import re
+
+from judges.state_text.grid.scenes import words_of
+from judges.state_text.metric.words import DRAWER, MODIFIERS, OPEN, PARTS, Claim, Name, noun_of
+from judges.state_text.quantities import LENGTH, TRIPLE, length_m, position
+
+_TOKEN = re.compile(rf"{TRIPLE}|{LENGTH}|[a-z]{{1,24}}n't\b|[a-z]{{1,24}}|[.;!?\n,]")
+_LENGTH = re.compile(LENGTH)
+_STOPS = words_of(". ; ! ?") | {"\n"}
+_COPULAS = words_of("is are be was were being lies lie stands rests remains stays sits located situated positioned")
+_NEGATIONS = words_of("not no never neither nor without")
+_ACTION = re.compile(r"(pick|plac|put|push|mov|pull|grasp|grab|drop|stack|align)(e|es|ed|ting|s|ing)?")
+_LASTING = re.compile(r"(plac|put|push|mov|pull|drop|stack|align)\w*")
+_PARTICIPLE = re.compile(r"\w+ed|put")
+_SHUT = words_of("closed shut")
+_DRAWER = frozenset({DRAWER})
+_OPENING = frozenset({DRAWER, OPEN})
+_MM_PER_M = 1000.0
+
+
+def read_positions(text: str) -> list[Claim]:
+    """Read the positions, and how far a drawer stands open, that a text claims.
+
+    Args:
+        text: any string; none raises.
+
+    Returns:
+        The claims in order.
+    """
+    reader = _Reader()
+    plain = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("_", " ")
+    for token in _TOKEN.findall(plain):
+        reader.read(token)
+    return reader.claims
+
+
+class _Reader:
+    """Reads from left to right, holding names until their position arrives."""
+
+    def __init__(self) -> None:
+        self.claims: list[Claim] = []
+        self._latest: list[Name] = []
+        self._begin_sentence()
+
+    def _begin_sentence(self) -> None:
+        self._subjects: list[Name] = []
+        self._named: list[Name] = []
+        self._last: Name | None = None
+        self._waiting: list[tuple[float, ...]] = []
+        self._modifiers: list[set[str]] = [set()]
+        self._is_placed = self._is_acting = self._is_lasting = self._is_negated = self._is_after_noun = False
+
+    def read(self, token: str) -> None:
+        """Take in the next token."""
+        is_part = token in PARTS and self._named[-1:] == [_DRAWER]
+        noun = token if is_part and self._is_after_noun else noun_of(token)
+        if noun is not None:
+            self._read_noun(noun)
+        elif token in MODIFIERS:
+            self._modifiers[-1].add(token)
+        elif token in ("and", ",", "or"):
+            # "the red and green cubes" are two things.
+            self._modifiers.append(set())
+            self._is_negated &= token == "or"
+        elif token not in ("the", "a", "an"):
+            self._modifiers = [set()]
+            self._read_other(token)
+        self._is_after_noun = noun is not None
+
+    def _read_other(self, token: str) -> None:
+        if token in _STOPS:
+            self._begin_sentence()
+        elif token[0] in "([":
+            self._read_position(position(token))
+        elif _LENGTH.fullmatch(token):
+            self._read_opening(_MM_PER_M * length_m(token))
+        elif token in _SHUT:
+            self._read_opening(0.0)
+        elif token in _COPULAS or token.endswith("n't"):
+            self._is_acting = False
+            self._is_negated |= token.endswith("n't")
+            self._subjects, self._named = self._named or self._subjects, []
+        elif token in _NEGATIONS:
+            self._is_negated = True
+        elif token == "it":
+            self._subjects, self._named = list(self._latest), []
+        elif _ACTION.fullmatch(token):
+            self._read_action(token)
+
+    def _read_noun(self, noun: str) -> None:
+        if self._is_after_noun and self._named:
+            names = [self._named.pop() | {noun}]
+        else:
+            names = [frozenset({*modifiers, noun}) for modifiers in self._modifiers if modifiers]
+            names = names or [frozenset({noun})]
+        self._modifiers = [set()]
+        self._is_acting &= self._is_lasting
+        self._latest = names
+        if self._waiting:
+            self._end_wait(names)
+        elif self._is_placed and not self._subjects:
+            # What is still held was only named along with what has its position: "the red cube on the target at (…)".
+            self._named, self._is_placed = list(names), False
+        else:
+            self._named += names
+
+    def _end_wait(self, names: list[Name]) -> None:
+        """Give the positions that came first to the things they are of."""
+        if len(names) != len(self._waiting):
+            names = names[:1] * len(self._waiting)
+        for name, value in zip(names, self._waiting, strict=True):
+            self.claims.append(Claim(name, value))
+        self._waiting, self._last, self._named = [], None, []
+
+    def _read_action(self, word: str) -> None:
+        is_done = _PARTICIPLE.fullmatch(word) and (self._subjects or self._named)
+        if not is_done:
+            self._is_acting, self._is_lasting = True, _LASTING.fullmatch(word) is not None
+
+    def _read_position(self, value: tuple[float, ...]) -> None:
+        if self._subjects:
+            self._last, self._named = self._subjects.pop(0), []
+        elif self._named:
+            self._last = self._named.pop(0)
+        self._is_placed = True
+        if self._is_acting or self._is_negated:
+            return
+        if self._last is not None:
+            self.claims.append(Claim(self._last, value))
+        else:
+            self._waiting.append(value)
+
+    def _read_opening(self, length_mm: float) -> None:
+        is_drawer = [*self._subjects, *self._named][:1] == [_DRAWER]
+        if is_drawer and not self._is_acting and not self._is_negated:
+            self.claims.append(Claim(_OPENING, (length_mm,)))

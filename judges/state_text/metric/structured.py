@@ -1,0 +1,31 @@
+"""Structured text of a table to claims: `{red_cube_position: (83, -102, 20), drawer_open_mm: 0}`."""
+
+import re
+
+from judges.state_text.metric.words import Claim, name_of_key
+from judges.state_text.quantities import TRIPLE, first_number, position
+
+# A key has two letters or more: x, y and z are coordinates.
+_KEY = re.compile(r"\b([a-z_]{2,40})[0-9]{0,3}[\"']?\s{0,20}[:=]")
+_TRIPLE = re.compile(TRIPLE)
+
+
+def read_position_dict(text: str) -> list[Claim]:
+    """Read a dict of positions, as Python, as JSON or without quotes.
+
+    Args:
+        text: any string; none raises.
+
+    Returns:
+        Every position, and every single number, with the name that its key gives it.
+    """
+    text = text.lower()
+    claims = []
+    keys = list(_KEY.finditer(text))
+    ends = [*(key.start() for key in keys), len(text)][1:]
+    for key, end in zip(keys, ends, strict=True):
+        name, value = name_of_key(key[1]), text[key.end() : end]
+        triples = [Claim(name, position(triple)) for triple in _TRIPLE.findall(value)]
+        number = None if triples else first_number(value)
+        claims += triples if number is None else [Claim(name, (number,))]
+    return claims

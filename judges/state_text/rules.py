@@ -1,0 +1,177 @@
+"""What the exact judge knows about each world: one registry from worlds to the rules that read and count.
+
+    text, state ── rules of the world ──> parts (name, weight, tally) ── ExactJudge ──> one score
+
+The grid worlds share `GridRules` and differ by their scene; a world of another kind brings rules of its own.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
+
+from judges.state_text.egocentric.rules import BearingRules
+from judges.state_text.grid.cells import read_structured, read_symbolic, tally_cells
+from judges.state_text.grid.language import read_language
+from judges.state_text.grid.relations import tally_relations
+from judges.state_text.grid.scenes import SCENES, Scene, scene_name
+from judges.state_text.metric.rules import PositionRules
+from judges.state_text.tally import Part, Tally
+from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.registration import NAMESPACE, VARIANTS, WORLDS
+from vlm_envs.responses.formats import Representation
+
+
+class Rules(Protocol):
+    """How the texts of one world are read and what is counted in them."""
+
+    @property
+    def representations(self) -> tuple[Representation, ...]:
+        """The representations that can be read."""
+        ...
+
+    def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
+        """Read a text and compare it with a state.
+
+        Args:
+            text: any string, already cut to a bounded length; none raises.
+            representation: one of `representations`.
+            state: the world's typed state dict.
+
+        Returns:
+            The parts of the score; their weights sum to 1.
+
+        Raises:
+            ConfigError: the state is another world's.
+        """
+        ...
+
+    def guesses(self, representation: Representation) -> tuple[str, ...]:
+        """Constant texts that may pay without sight, besides the worlds' own; a chance baseline tries them."""
+        ...
+
+
+class GridRules:
+    """Rules of a grid world, which follow from its scene: cells, or relations between them."""
+
+    representations: tuple[Representation, ...] = ("natural_language", "symbolic", "structured")
+
+    def __init__(self, scene: Scene) -> None:
+        """Judge by a scene.
+
+        Args:
+            scene: the world's kinds of object, their weights and names.
+        """
+        self.scene = scene
+
+    def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
+        """Read a text and compare it with a state; see `Rules.parts`."""
+        tallies = self._tallies(text, representation, state)
+        return tuple(Part(name=c.name, weight=c.weight, tally=tallies[c.name]) for c in self.scene.categories)
+
+    def guesses(self, representation: Representation) -> tuple[str, ...]:
+        """No texts: the worlds' own are the best there are, as they name what every level has."""
+        return ()
+
+    def _tallies(self, text: str, representation: Representation, state: Mapping[str, Any]) -> dict[str, Tally]:
+        if representation == "natural_language":
+            return tally_relations(read_language(text, self.scene), state, self.scene)
+        read = read_structured if representation == "structured" else read_symbolic
+        return tally_cells(read(text, self.scene), state, self.scene)
+
+
+_POSITION_RULES = PositionRules()
+
+RULES: dict[str, Rules] = {
+    "Navigation": BearingRules(),
+    "PrimitiveSkill": _POSITION_RULES,
+    "PrimitiveSkillPlace": _POSITION_RULES,
+    "PrimitiveSkillStack": _POSITION_RULES,
+    "PrimitiveSkillDrawer": _POSITION_RULES,
+    "PrimitiveSkillAlign": _POSITION_RULES,
+}
+"""Rules of every world that is judged exactly and is no grid; those of grids follow from `SCENES`."""
+
+UNJUDGED: dict[str, str] = {
+    "SVG": "Its state is a drawing, which the world's own reward compares as a whole; the paper judges no text of it. "
+    "Training leaves the judge's terms out for it."
+}
+"""Worlds without an exact judge, and why."""
+
+
+def judged_name(world: str) -> str:
+    """Finds the name that a world's rules are kept under.
+
+    Args:
+        world: `Navigation`, `VLM/Navigation-v0`, `vlm_envs:VLM/Navigation-v0`, or an id of one's own.
+
+    Returns:
+        An id that has rules of its own, whole; the name of a world of this package, also where the id is another
+        registration of it, in whatever namespace, or of a subclass; otherwise the id without its module.
+    """
+    env_id = world.rpartition(":")[2]
+    if env_id in RULES:
+        return env_id
+    registered = gym.registry.get(env_id)
+    if registered is None:
+        return scene_name(env_id) if env_id.rpartition("/")[0] in ("", NAMESPACE) else env_id
+    base_id = _base_id(registered.entry_point)
+    if base_id is None:
+        return env_id
+    return scene_name(env_id if env_id in WORLDS or env_id in VARIANTS else base_id)
+
+
+def _base_id(entry_point: object) -> str | None:
+    """Returns the id of the world of this package that an entry point makes; None if it makes somebody else's.
+
+    Args:
+        entry_point: What Gymnasium knows: text, a class (a subclass is judged as its base) or arguments bound to one.
+    """
+    known = {ours: env_id for env_id, (ours, _) in WORLDS.items()}
+    if isinstance(entry_point, str):
+        if entry_point in known:
+            return known[entry_point]
+        try:
+            entry_point = load_env_creator(entry_point)
+        except Exception:  # whatever somebody else's module raises on import; making the world says it
+            return None
+    while isinstance(entry_point, functools.partial):
+        entry_point = entry_point.func
+    bases = entry_point.__mro__ if isinstance(entry_point, type) else ()
+    names = (f"{base.__module__}:{base.__qualname__}" for base in bases)
+    return next((known[name] for name in names if name in known), None)
+
+
+def has_rules(world: str) -> bool:
+    """Returns whether a world's texts can be judged by rule; takes what `rules_of` takes."""
+    return (name := judged_name(world)) in SCENES or name in RULES
+
+
+def rules_of(world: str) -> Rules:
+    """Find a world's rules by its name or by an env id.
+
+    Args:
+        world: `Navigation`, `VLM/Navigation-v0` or `vlm_envs:VLM/Navigation-v0`; an id of one's own for what
+            `RULES[id]` holds, or for another registration of a world of this package or of a subclass.
+
+    Returns:
+        The rules.
+
+    Raises:
+        ConfigError: the world has no exact judge, or nothing has that name.
+    """
+    name = judged_name(world)
+    if name in SCENES:
+        return GridRules(SCENES[name])
+    if name in RULES:
+        return RULES[name]
+    if name in UNJUDGED:
+        raise ConfigError(f"{world!r} has no exact judge. {UNJUDGED[name]}")
+    known = (*SCENES, *RULES)
+    raise ConfigError(
+        f"There are no rules to judge {world!r} by.{did_you_mean(name, known)} "
+        f"Judged worlds: {', '.join(known)}. For a world of your own: "
+        f"judges.state_text.rules.RULES[{world.rpartition(':')[2]!r}] = its Rules."
+    )

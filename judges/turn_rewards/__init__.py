@@ -1,0 +1,1 @@
+"""What the trainer adds to the reward of single turns."""

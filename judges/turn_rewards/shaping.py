@@ -1,0 +1,285 @@
+"""Reward shaping: named terms that the trainer adds to the raw reward of each turn.
+
+    turns ── judges ──> scored turns ── terms ──> named rewards per turn
+
+Source: VAGEN, section 5.1: the sum over turns t of 0.5 times the score of observation_t against s_t and 0.5
+times the score of prediction_t against s_{t+1}, paid only where the response's format is right; and appendix
+D.1.2 for the repetition penalty. The world's own reward is not touched here. A judge that could not answer
+makes its turn unavailable: it is to be masked, for a zero would teach the policy that its answer was wrong.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from judges.batches import Claim, score_together
+from judges.state_text.exact import ExactJudge, Judge, JudgeScore
+from judges.turn_rewards.repetition import RepetitionConfig, RepetitionPenalty
+from vlm_envs.errors import ConfigError
+from vlm_envs.responses.formats import Representation
+
+Section = Literal["observation", "prediction"]
+JudgeFor = Callable[[str, Representation], Judge]
+"""Finds the judge of an env id and a representation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgedTurn:
+    """What the judges see of one turn.
+
+    Attributes:
+        env_id: the turn's world, such as `VLM/Sokoban-v0`.
+        representation: how the policy was asked to write states.
+        observation_text: inside of the response's `<observation>`; None where there is none.
+        prediction_text: inside of its `<prediction>`; None where there is none.
+        format_correct: whether the response as a whole had the asked format.
+        state: true state dict before the turn's actions.
+        next_state: true state dict after them.
+    """
+
+    env_id: str
+    representation: Representation
+    observation_text: str | None
+    prediction_text: str | None
+    format_correct: bool
+    state: Mapping[str, Any]
+    next_state: Mapping[str, Any]
+
+    def claim(self, section: Section) -> str | None:
+        """The text to judge, or None where the format is wrong or the section is absent."""
+        text = self.observation_text if section == "observation" else self.prediction_text
+        return text if self.format_correct else None
+
+    def truth(self, section: Section) -> Mapping[str, Any]:
+        """The state that a section speaks of: the present for observations, the next for predictions."""
+        return self.state if section == "observation" else self.next_state
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredTurn:
+    """A turn with its judges' scores.
+
+    Attributes:
+        turn: what was judged.
+        scores: the score of each section that was judged; a section without a text to judge has none.
+    """
+
+    turn: JudgedTurn
+    scores: Mapping[Section, JudgeScore]
+
+
+class RewardTerm(Protocol):
+    """One named part of the shaped reward."""
+
+    @property
+    def name(self) -> str:
+        """The part's name in logs, unique among the terms in use."""
+        ...
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The sections whose scores the term reads."""
+        ...
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """The reward of each turn of a batch, in order."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShapedTurn:
+    """The shaped reward of one turn.
+
+    Attributes:
+        rewards: reward of each term by name; all 0 where the turn is unavailable.
+        available: False where a judge could not answer and the turn is to be masked.
+        reasons: what the judge said of each section, for logs.
+        scores: each judged section's score in [0, 1], before weights; a section without a text to judge has none.
+    """
+
+    rewards: Mapping[str, float]
+    available: bool
+    reasons: Mapping[Section, str]
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        """What the trainer adds to the turn's raw reward."""
+        return math.fsum(self.rewards.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _SectionReward:
+    """Weight times the score of one section; 0 where there was nothing to judge."""
+
+    weight: float = 0.5
+
+    def _of_section(self, turns: Sequence[ScoredTurn], section: Section) -> list[float]:
+        return [self.weight * turn.scores[section].f1 if section in turn.scores else 0.0 for turn in turns]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroundingReward(_SectionReward):
+    """Pays for an observation that agrees with the state the policy saw.
+
+    Attributes:
+        weight: reward of a perfect observation (the paper's beta_g).
+    """
+
+    name: str = "grounding"
+    sections: tuple[Section, ...] = ("observation",)
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """The reward of each turn's observation, in [0, weight]."""
+        return self._of_section(turns, "observation")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorldModelingReward(_SectionReward):
+    """Pays for a prediction that agrees with the state the actions led to.
+
+    Attributes:
+        weight: reward of a perfect prediction (the paper's beta_w).
+    """
+
+    name: str = "world_modeling"
+    sections: tuple[Section, ...] = ("prediction",)
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """The reward of each turn's prediction, in [0, weight]."""
+        return self._of_section(turns, "prediction")
+
+
+class RepetitionTerm:
+    """Penalises wrong text that the policy keeps writing, with one history for each world and section.
+
+    A world's observations are compared with its observations only: otherwise a world that is seldom sampled
+    could never have a frequent text.
+    """
+
+    name = "repetition"
+    sections: tuple[Section, ...] = ("observation", "prediction")
+
+    def __init__(self, config: RepetitionConfig | None = None) -> None:
+        """Start with empty histories.
+
+        Args:
+            config: shared by all histories; the paper's values by default.
+        """
+        self._config = config or RepetitionConfig()
+        self._penalties: dict[str, RepetitionPenalty] = {}
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """The sum of each turn's penalties, at most 0; remembers the batch."""
+        rewards = [0.0] * len(turns)
+        for key, members in self._members_by_history(turns).items():
+            penalty = self._penalties.setdefault(key, RepetitionPenalty(self._config))
+            texts = [text for _, text, _ in members]
+            penalties = penalty.penalize(texts, [f1 for _, _, f1 in members])
+            for (index, _, _), reward in zip(members, penalties, strict=True):
+                rewards[index] += reward
+        return rewards
+
+    def _members_by_history(self, turns: Sequence[ScoredTurn]) -> dict[str, list[tuple[int, str, float]]]:
+        members: dict[str, list[tuple[int, str, float]]] = {}
+        for index, scored in enumerate(turns):
+            for section, score in scored.scores.items():
+                key = f"{scored.turn.env_id}/{scored.turn.representation}/{section}"
+                text = scored.turn.claim(section) or ""
+                members.setdefault(key, []).append((index, text, score.f1))
+        return members
+
+    def state_dict(self) -> dict[str, Any]:
+        """Every history, for a checkpoint: JSON types only."""
+        return {key: penalty.state_dict() for key, penalty in self._penalties.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        self._penalties = {}
+        for key, history in state.items():
+            self._penalties[key] = RepetitionPenalty(self._config)
+            self._penalties[key].load_state_dict(history)
+
+
+@functools.lru_cache(maxsize=64)
+def exact_judge(env_id: str, representation: Representation) -> Judge:
+    """The exact judge of a world and a representation; it holds no state, so one serves all turns."""
+    return ExactJudge(env_id, representation)
+
+
+def shape(
+    turns: Sequence[JudgedTurn],
+    terms: Sequence[RewardTerm],
+    judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
+) -> list[ShapedTurn]:
+    """Judge a batch of turns and reward them by name.
+
+    Every section is judged once, however many terms read its score, and only if a term does. All that one judge has
+    to judge it is given at once.
+
+    Args:
+        turns: the batch, in any order; length B.
+        terms: the parts of the shaped reward, with distinct names.
+        judge_for: finds the judge of an env id and a representation; or one such function for each section, where
+            observations and predictions are judged differently, as language models do.
+
+    Returns:
+        B shaped turns, in the same order.
+
+    Raises:
+        ConfigError: two terms share a name, or a section that a term reads has no judge.
+    """
+    names = [term.name for term in terms]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.")
+    sections: set[Section] = {section for term in terms for section in term.sections}
+    scores = _score_sections(turns, sorted(sections), judge_for)
+    scored = [ScoredTurn(turn=turn, scores=scores_of) for turn, scores_of in zip(turns, scores, strict=True)]
+    columns = [term(scored) for term in terms]
+    return [
+        _shaped(turn, dict(zip(names, [column[index] for column in columns], strict=True)))
+        for index, turn in enumerate(scored)
+    ]
+
+
+def _score_sections(
+    turns: Sequence[JudgedTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
+) -> list[dict[Section, JudgeScore]]:
+    """The scores of each turn's sections; judges of one model ask about all texts at once."""
+    places: dict[int, list[tuple[int, Section]]] = {}
+    claims: dict[int, list[Claim]] = {}
+    judges: dict[int, Judge] = {}
+    for index, turn in enumerate(turns):
+        for section in sections:
+            text = turn.claim(section)
+            if text is not None:
+                judge = _judge_finder(judge_for, section)(turn.env_id, turn.representation)
+                judges[id(judge)] = judge
+                places.setdefault(id(judge), []).append((index, section))
+                claims.setdefault(id(judge), []).append((text, turn.truth(section)))
+    scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
+    judged = score_together([(judge, claims[key]) for key, judge in judges.items()])
+    for key, column in zip(judges, judged, strict=True):
+        for (index, section), score in zip(places[key], column, strict=True):
+            scores[index][section] = score
+    return scores
+
+
+def _judge_finder(judge_for: JudgeFor | Mapping[Section, JudgeFor], section: Section) -> JudgeFor:
+    if not isinstance(judge_for, Mapping):
+        return judge_for
+    if section not in judge_for:
+        raise ConfigError(f"Reward terms read {section!r}, but judge_for has only {sorted(judge_for)}. Add its judge.")
+    return judge_for[section]
+
+
+def _shaped(scored: ScoredTurn, rewards: dict[str, float]) -> ShapedTurn:
+    available = all(score.available for score in scored.scores.values())
+    return ShapedTurn(
+        rewards=rewards if available else dict.fromkeys(rewards, 0.0),
+        available=available,
+        reasons={section: score.reason for section, score in scored.scores.items()},
+        scores={section: score.f1 for section, score in scored.scores.items() if score.available},
+    )

@@ -1,0 +1,336 @@
+"""Asking an endpoint that fails in every way: what is tried again, what is an outage, what it costs."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from agents.api.cache import ReplyCache
+from agents.api.failures import Outage
+from judges.llm.verdict import read_yes_no
+from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api.conftest import KEY
+from vlm_envs.errors import ConfigError
+
+CHECKOUT = Path(__file__).parents[4]
+QUESTION = [{"role": "user", "content": "Is the box above the player?"}]
+PASSING = {
+    "429": fake.status(429),
+    "429 with a wait": fake.status(429, headers={"Retry-After": "3"}),
+    "500": fake.status(500),
+    "503": fake.status(503),
+    "408": fake.status(408),
+    "reset": fake.reset,
+    "no answer": fake.no_answer,
+    "half a body": fake.half_a_body,
+    "not JSON": fake.body_of(b"<html>Bad gateway</html>"),
+    "JSON bomb": fake.body_of(b"[" * 200_000),
+    "not UTF-8": fake.body_of(b"\xff\xfe{}"),
+    "empty body": fake.body_of(b""),
+    "error with status 200": fake.body_of({"error": {"message": "overloaded"}}),
+    "no choices": fake.body_of({"choices": []}),
+    "content of another type": fake.body_of({"choices": [{"message": {"content": {"a": 1}}}]}),
+    "a list": fake.body_of([1, 2]),
+    "endless body": fake.endless_body,
+}
+SLOW = {
+    "hang": fake.hang,
+    "drip of the body": fake.drip_body,
+    "drip of the headers": fake.drip_headers,
+    "drip of a refusal": fake.drip_refusal,
+}
+
+
+@pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING)
+def test_a_failure_that_may_pass_is_tried_again(failure, endpoint, client):
+    endpoint.script.extend([failure, failure])
+    assert client.ask(QUESTION, read_yes_no) is True
+    usage = client.usage
+    assert (usage.num_requests, usage.num_failed_requests, usage.num_outages) == (3, 2, 0)
+    assert (usage.prompt_tokens, usage.completion_tokens) == (100, 10)
+
+
+@pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING)
+def test_a_failure_that_does_not_pass_is_an_outage_after_all_attempts(failure, endpoint, make_client):
+    client = make_client(max_attempts=3)
+    endpoint.script.extend([failure] * 4)
+    outage = client.ask(QUESTION, read_yes_no)
+    assert isinstance(outage, Outage) and "judge" in outage.reason
+    assert len(endpoint.requests) == 3
+    assert (client.usage.num_outages, client.usage.num_failed_requests) == (1, 3)
+
+
+@pytest.mark.parametrize("failure", SLOW.values(), ids=SLOW)
+def test_a_reply_has_to_be_whole_in_time(failure, endpoint, make_client):
+    client = make_client(timeout_s=0.4, max_attempts=1)
+    endpoint.script.append(failure)
+    outage = client.ask(QUESTION, read_yes_no)
+    assert isinstance(outage, Outage) and "no whole reply within 0.4 s" in outage.reason
+    # The connection that hung does not stand in the way of the next.
+    assert make_client(timeout_s=30.0).ask(QUESTION, read_yes_no) is True
+
+
+def test_nobody_at_the_address_is_an_outage(endpoint, make_client):
+    endpoint.__exit__()
+    client = make_client(max_attempts=2)
+    assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
+    assert client.usage.num_failed_requests == 2
+
+
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 422])
+def test_a_refusal_is_not_repeated(code, endpoint, client):
+    endpoint.script.append(fake.status(code, "no such model"))
+    outage = client.ask(QUESTION, read_yes_no)
+    assert isinstance(outage, Outage) and f"HTTP {code}" in outage.reason and "no such model" in outage.reason
+    assert len(endpoint.requests) == 1
+
+
+def test_a_used_up_account_is_no_busy_one(endpoint, client):
+    endpoint.script.append(fake.status(429, "quota", error_code="insufficient_quota"))
+    assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
+    assert len(endpoint.requests) == 1
+
+
+def test_the_key_is_sent_and_never_told(endpoint, client):
+    endpoint.script.append(fake.status(401, f"Incorrect key {KEY}\nsee the manual"))
+    outage = client.ask(QUESTION, read_yes_no)
+    assert endpoint.keys == [f"Bearer {KEY}"]
+    assert KEY not in outage.reason and "\n" not in outage.reason
+    assert KEY not in repr(client.config)
+
+
+def test_a_key_that_is_not_set_is_an_error_before_any_request(make_client):
+    with pytest.raises(ConfigError, match="NOBODYS_KEY, which is not set"):
+        make_client(api_key_variable="NOBODYS_KEY")
+    make_client(api_key_variable="")
+
+
+class TestWaits:
+    def test_retry_after_is_obeyed(self, endpoint, client, clock):
+        endpoint.script.append(fake.status(429, headers={"Retry-After": "17"}))
+        start_s = clock.now_s()
+        assert client.ask(QUESTION, read_yes_no) is True
+        assert clock.now_s() - start_s >= 17.0
+
+    def test_retry_after_as_a_date_counts_from_the_servers_own_clock(self, endpoint, client, clock):
+        # Without `send_response`, which would add a Date of today.
+        def far_away(handler):
+            handler.send_response_only(503)
+            handler.send_header("Date", "Wed, 21 Oct 2015 07:28:00 GMT")
+            handler.send_header("Retry-After", "Wed, 21 Oct 2015 07:28:42 GMT")
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+
+        endpoint.script.append(far_away)
+        start_s = clock.now_s()
+        assert client.ask(QUESTION, read_yes_no) is True
+        assert 42.0 <= clock.now_s() - start_s < 43.5
+
+    def test_a_wait_that_is_too_long_is_an_outage_now(self, endpoint, make_client, clock):
+        endpoint.script.append(fake.status(429, headers={"Retry-After": "3600"}))
+        assert isinstance(make_client(max_wait_s=60.0).ask(QUESTION, read_yes_no), Outage)
+        assert len(endpoint.requests) == 1
+        assert max(clock.slept) == 0.0
+
+    def test_one_requests_wait_is_all_requests_wait(self, endpoint, make_client, clock):
+        client = make_client(max_attempts=1)
+        endpoint.script.append(fake.status(429, headers={"Retry-After": "17"}))
+        assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
+        start_s = clock.now_s()
+        assert client.ask(QUESTION, read_yes_no) is True
+        assert clock.now_s() - start_s == pytest.approx(17.0)
+
+    def test_waits_double_with_jitter_up_to_a_limit(self, endpoint, make_client, clock):
+        client = make_client(first_wait_s=2.0, max_wait_s=5.0, max_attempts=5)
+        endpoint.script.extend([fake.status(500)] * 5)
+        client.ask(QUESTION, read_yes_no)
+        waits = [wait for wait in clock.slept if wait > 0.0]
+        # Full waits 2, 4, 8 -> 5, 5; each shortened by at most one half.
+        assert [full / 2 <= wait <= full for wait, full in zip(waits, (2, 4, 5, 5), strict=True)] == [True] * 4
+
+    def test_requests_are_spaced(self, endpoint, make_client, clock):
+        client = make_client(requests_per_minute=30.0)
+        start_s = clock.now_s()
+        assert client.map(lambda _: client.ask(QUESTION, read_yes_no), range(5)) == [True] * 5
+        # The first at once, four more 2 s apart; a fake clock lets every sleeping thread's time add up.
+        assert clock.now_s() - start_s >= 8.0
+
+    def test_no_more_at_once_than_allowed_from_any_number_of_threads(self, endpoint, make_client):
+        client = make_client(max_parallel=3)
+        # Long enough for all twelve to meet, were they let.
+        endpoint.answer = lambda messages: endpoint.released.wait(0.05) or fake.YES
+        with ThreadPoolExecutor(12) as pool:
+            assert list(pool.map(lambda _: client.ask(QUESTION, read_yes_no), range(24))) == [True] * 24
+        assert len(endpoint.requests) == 24
+        assert endpoint.max_at_once == 3
+
+
+class TestUnreadable:
+    def test_it_is_asked_for_once_more_with_the_reason(self, endpoint, client):
+        endpoint.script.append(fake.reply("I would say yes."))
+        assert client.ask(QUESTION, read_yes_no) is True
+        first, second = (request["messages"] for request in endpoint.requests)
+        assert first == QUESTION
+        assert second[:2] == [*QUESTION, {"role": "assistant", "content": "I would say yes."}]
+        assert "exactly one <answer>" in second[2]["content"]
+        usage = client.usage
+        assert (usage.num_unreadable, usage.num_outages, usage.num_requests) == (1, 0, 2)
+
+    @pytest.mark.parametrize("text", ["", None, "MAYBE", "<answer>YES</answer><answer>NO</answer>"])
+    def test_twice_is_an_outage_that_costs(self, text, endpoint, make_client):
+        client = make_client(usd_per_million_prompt_tokens=2.0, usd_per_million_completion_tokens=5.0)
+        endpoint.answer = lambda messages: text
+        outage = client.ask(QUESTION, read_yes_no)
+        assert isinstance(outage, Outage) and "unreadable twice" in outage.reason
+        usage = client.usage
+        assert (usage.num_unreadable, usage.num_outages, usage.num_requests) == (2, 1, 2)
+        # 2 replies of 100 + 10 tokens: 2 · (100 · 2 + 10 · 5) / 10^6.
+        assert usage.usd == pytest.approx(500e-6)
+
+
+class TestCost:
+    def test_tokens_times_price(self, endpoint, make_client):
+        client = make_client(usd_per_million_prompt_tokens=0.1, usd_per_million_completion_tokens=0.4)
+        endpoint.script.append(fake.body_of(fake.completion(fake.YES, 1_500_000, 250_000)))
+        client.ask(QUESTION, read_yes_no)
+        # 1.5 · 0.1 + 0.25 · 0.4
+        assert client.usage.usd == pytest.approx(0.25)
+
+    @pytest.mark.parametrize("counted", [None, {}, {"prompt_tokens": "many"}, {"prompt_tokens": -5}, [1]])
+    def test_replies_without_counts_are_counted_as_such(self, counted, endpoint, client):
+        endpoint.script.append(fake.body_of({**fake.completion(fake.YES), "usage": counted}))
+        assert client.ask(QUESTION, read_yes_no) is True
+        assert (client.usage.num_uncounted, client.usage.prompt_tokens) == (1, 0)
+
+
+class TestCache:
+    def test_what_was_asked_before_costs_nothing(self, endpoint, make_client, tmp_path):
+        settings = {"cache_dir": tmp_path, "usd_per_million_prompt_tokens": 1.0}
+        assert make_client(**settings).ask(QUESTION, read_yes_no) is True
+        again = make_client(**settings)
+        assert again.ask(QUESTION, read_yes_no) is True
+        assert len(endpoint.requests) == 1
+        assert (again.usage.num_cached, again.usage.num_requests, again.usage.usd) == (1, 0, 0.0)
+        assert KEY not in "".join(path.read_text() for path in tmp_path.rglob("*.json"))
+
+    def test_every_part_of_a_question_counts(self, endpoint, make_client, tmp_path):
+        client = make_client(cache_dir=tmp_path)
+        client.ask(QUESTION, read_yes_no)
+        client.ask([{"role": "user", "content": "Is it below?"}], read_yes_no)
+        client.ask(QUESTION, read_yes_no, temperature=0.5)
+        client.ask(QUESTION, read_yes_no, temperature=0.5, sample=1)
+        make_client(cache_dir=tmp_path, model="another").ask(QUESTION, read_yes_no)
+        make_client(cache_dir=tmp_path, max_tokens=7).ask(QUESTION, read_yes_no)
+        assert len(endpoint.requests) == 6
+
+    @pytest.mark.parametrize(
+        "content", [b"", b"{", b"[]", b"\xff", b'{"key": "another", "reply": "<answer>NO</answer>"}', b"[" * 10**5]
+    )
+    def test_a_damaged_entry_is_replaced(self, content, endpoint, make_client, tmp_path):
+        make_client(cache_dir=tmp_path).ask(QUESTION, read_yes_no)
+        (entry,) = tmp_path.rglob("*.json")
+        entry.write_bytes(content)
+        assert make_client(cache_dir=tmp_path).ask(QUESTION, read_yes_no) is True
+        assert len(endpoint.requests) == 2
+        assert json.loads(entry.read_text())["reply"] == fake.YES
+        assert [path.name for path in tmp_path.rglob("*.tmp")] == []
+
+    def test_an_entry_that_cannot_be_read_as_a_verdict_is_replaced(self, endpoint, make_client, tmp_path):
+        make_client(cache_dir=tmp_path).ask(QUESTION, str)
+        (entry,) = tmp_path.rglob("*.json")
+        entry.write_text(json.dumps({"key": entry.stem, "reply": "hm"}))
+        assert make_client(cache_dir=tmp_path).ask(QUESTION, read_yes_no) is True
+        assert len(endpoint.requests) == 2
+
+    def test_unreadable_replies_and_outages_are_not_kept(self, endpoint, make_client, tmp_path):
+        client = make_client(cache_dir=tmp_path, max_attempts=1)
+        endpoint.script.extend([fake.reply("hm"), fake.reply("hm"), fake.status(500)])
+        assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
+        assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
+        assert list(tmp_path.rglob("*.json")) == []
+
+    def test_a_folder_that_cannot_be_used_is_an_error_at_once(self, make_client, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(ConfigError, match="cache_dir"):
+            make_client(cache_dir=tmp_path / "file")
+
+    def test_a_disk_that_takes_nothing_is_logged(self, endpoint, make_client, tmp_path, caplog):
+        client = make_client(cache_dir=tmp_path / "cache")
+        (tmp_path / "cache").rmdir()
+        assert client.ask(QUESTION, read_yes_no) is True
+        assert "was not cached" in caplog.text
+
+    def test_two_processes_share_a_folder(self, tmp_path):
+        program = (
+            "import sys; from pathlib import Path; from agents.api.cache import ReplyCache\n"
+            "cache = ReplyCache(Path(sys.argv[1]))\n"
+            "for turn in range(300):\n"
+            "    key = f'{turn % 7:064x}'\n"
+            "    found = cache.get(key)\n"
+            "    assert found in (None, key * 50), found\n"
+            "    cache.put(key, key * 50)\n"
+        )
+        processes = [
+            subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=CHECKOUT, stderr=subprocess.PIPE)
+            for _ in range(2)
+        ]
+        errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+        assert errors == ["", ""]
+        assert ReplyCache(tmp_path).get(f"{6:064x}") == f"{6:064x}" * 50
+        assert list(tmp_path.rglob("*.tmp")) == []
+
+
+class TestMap:
+    def test_results_keep_their_order(self, endpoint, client):
+        endpoint.answer = lambda messages: messages[0]["content"]
+        texts = [f"text {number}" for number in range(40)]
+        answers = client.map(lambda text: client.ask([{"role": "user", "content": text}], str), texts)
+        assert answers == texts
+
+    def test_an_interruption_does_not_wait_for_the_rest_and_harms_nothing(self, endpoint, make_client):
+        client = make_client(max_parallel=1)
+
+        def ask(number):
+            if number == 1:
+                raise KeyboardInterrupt
+            return client.ask(QUESTION, read_yes_no)
+
+        with pytest.raises(KeyboardInterrupt):
+            client.map(ask, range(50))
+        assert len(endpoint.requests) < 50
+        assert client.ask(QUESTION, read_yes_no) is True
+
+
+def test_closing_makes_an_outage_of_what_is_under_way_and_may_be_repeated(endpoint, make_client):
+    client = make_client(timeout_s=30.0)
+    endpoint.script.append(fake.hang)
+    started, answers = threading.Event(), []
+    endpoint.on_request = started.set
+    thread = threading.Thread(target=lambda: answers.append(client.ask(QUESTION, read_yes_no)))
+    thread.start()
+    assert started.wait(20)
+    client.close()
+    thread.join(20)
+    assert answers == [Outage("judge judge: the client was closed")]
+    client.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork, which this system does not have")
+def test_a_client_used_before_a_fork_says_so_after_it(client):
+    assert client.ask(QUESTION, read_yes_no) is True
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Forking with threads is what is tried here.
+        child = os.fork()
+    if child == 0:
+        try:
+            client.ask(QUESTION, read_yes_no)
+        except ConfigError:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -1,0 +1,71 @@
+"""Agents are made from checkpoint directories of either family."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from agents.hf.agent import HFAgent, load_checkpoint
+from agents.hf.sampling import SamplingConfig
+from tests.unit.episodes import play
+from tests.unit.models import load
+from training.batch import make_batch
+from training.checkpoints.state import save_model
+from training.engines.policy import hidden_states
+
+
+def test_a_saved_checkpoint_gives_identical_logits(family_directory, tmp_path):
+    model, encoder = load(family_directory)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.01)
+    trajectories = play(HFAgent(model, encoder, sampling=SamplingConfig(max_new_tokens=4), seed=0), range(2))
+    save_model(tmp_path / "saved", model, encoder)
+    again, again_encoder = load(tmp_path / "saved")
+    batches = [make_batch(trajectories, [[0.0, 0.0]] * 2, each) for each in (encoder, again_encoder)]
+    with torch.no_grad():
+        ours, theirs = (
+            each.lm_head(hidden_states(each, batch)) for each, batch in zip((model, again), batches, strict=True)
+        )
+    assert torch.equal(ours, theirs)
+
+
+def test_an_agent_from_a_directory_plays_and_repeats_itself(family_directory):
+    def episodes(seed):
+        agent = HFAgent.from_pretrained(family_directory, sampling=SamplingConfig(max_new_tokens=4), seed=seed)
+        return [turn.response_ids for trajectory in play(agent, range(3)) for turn in trajectory.turns]
+
+    first, second, other = episodes(5), episodes(5), episodes(6)
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_an_agent_can_play_again_from_the_start(tiny):
+    agent = HFAgent(*tiny, sampling=SamplingConfig(temperature=0.0, max_new_tokens=4))
+    first, second = (play(agent, range(3)) for _ in range(2))
+    for a, b in zip(first, second, strict=True):
+        assert [turn.response_text for turn in a.turns] == [turn.response_text for turn in b.turns]
+
+
+def test_sampling_leaves_the_model_in_the_mode_it_found(tiny):
+    model, encoder = tiny
+    model.train()
+    play(HFAgent(model, encoder, sampling=SamplingConfig(max_new_tokens=1)), range(2), max_turns=(1,))
+    assert model.training
+
+
+def test_the_tiny_model_is_the_same_every_time_and_leaves_the_global_generator_alone(tiny_directory, tmp_path):
+    from agents.hf.tiny import save_tiny
+
+    before = torch.get_rng_state()
+    save_tiny(tmp_path)
+    assert torch.equal(before, torch.get_rng_state())
+    ours, theirs = (load(directory)[0].state_dict() for directory in (tmp_path, tiny_directory))
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert (tmp_path / "tokenizer.json").read_bytes() == (tiny_directory / "tokenizer.json").read_bytes()
+
+
+def test_a_directory_without_a_checkpoint_is_explained(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"expected a directory with config\.json"):
+        load_checkpoint(tmp_path)

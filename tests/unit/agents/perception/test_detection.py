@@ -1,0 +1,326 @@
+"""Masks from Grounding DINO and SAM: the real code on small random weights, and geometry with planted outputs."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from agents.perception.detection import DetectionConfig, GroundingDino, GroundingDinoSam, Sam, as_phrase, kept_boxes
+from judges.episode_rewards.argos import MaskTeacher, spatial_score
+from judges.reading.grounding import Point
+from tests.unit.agents.perception.checkpoints import MAX_TEXT_TOKENS, SAM_SIDE_PX, save_detector, save_segmenter
+from vlm_envs.errors import ConfigError, EngineUnavailableError
+
+WIDTH, HEIGHT = 90, 50
+PICTURE = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
+ANY_BOX = DetectionConfig(threshold=0.0, max_boxes=3)
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory):
+    return save_detector(tmp_path_factory.mktemp("detector")), save_segmenter(tmp_path_factory.mktemp("segmenter"))
+
+
+@pytest.fixture
+def teacher(directories):
+    return GroundingDinoSam.from_pretrained(*directories, config=ANY_BOX)
+
+
+class PlantedDetector:
+    """What Grounding DINO is to `GroundingDino`, with scores and boxes of our own."""
+
+    device, dtype = torch.device("cpu"), torch.float32
+    config = SimpleNamespace(max_text_len=MAX_TEXT_TOKENS)
+
+    def __init__(self, scores, boxes):
+        self.output = SimpleNamespace(
+            logits=torch.tensor([scores]).logit()[..., None], pred_boxes=torch.tensor([boxes])
+        )
+        self.asked = []
+
+    def eval(self):
+        return self
+
+    def __call__(self, **inputs):
+        self.asked.append(inputs)
+        return self.output
+
+
+class PaintingSegmenter:
+    """What SAM is to `Sam`, with masks that are the boxes themselves, at a quarter of its resolution."""
+
+    device, dtype = torch.device("cpu"), torch.float32
+
+    def __init__(self):
+        self.seen = []
+
+    def eval(self):
+        return self
+
+    def get_image_embeddings(self, pixels):
+        self.seen.append(pixels)
+        return pixels.mean()
+
+    def __call__(self, *, image_embeddings, input_boxes, multimask_output):
+        side = SAM_SIDE_PX // 4
+        middles = (torch.arange(side) + 0.5) * 4
+        masks = torch.stack(
+            [
+                ((middles > top) & (middles < bottom))[:, None] & ((middles > left) & (middles < right))[None]
+                for left, top, right, bottom in input_boxes[0]
+            ]
+        )
+        assert multimask_output is False
+        return SimpleNamespace(pred_masks=(masks * 20.0 - 10.0)[None, :, None])
+
+
+def painting(teacher):
+    """The teacher with a segmenter that paints boxes."""
+    return GroundingDinoSam(teacher.detector, Sam(PaintingSegmenter(), teacher.segmenter.image_processor))
+
+
+def planted(teacher, scores, boxes, config=None):
+    """The same, with a detector that finds these boxes."""
+    old = teacher.detector
+    detector = GroundingDino(PlantedDetector(scores, boxes), old.tokenizer, old.image_processor, config)
+    return GroundingDinoSam(detector, painting(teacher).segmenter)
+
+
+class TestLoadedWeights:
+    def test_a_mask_of_the_pictures_size_comes_out(self, teacher):
+        for shape in ((HEIGHT, WIDTH), (WIDTH, HEIGHT), (7, 9)):
+            picture = np.resize(PICTURE, (*shape, 3))
+            mask = teacher.mask(picture, "red mug")
+            assert mask.shape == shape and mask.dtype == np.bool_
+            boxes = teacher.detector.boxes(picture, "red mug")
+            assert boxes.shape == (3, 4)
+            left, top, right, bottom = boxes.T
+            assert bool((left < right).all() and (top < bottom).all())
+            assert float(boxes.min()) >= 0 and float(right.max()) <= shape[1] and float(bottom.max()) <= shape[0]
+
+    def test_both_models_look_at_picture_and_label(self, teacher):
+        boxes = teacher.detector.boxes(PICTURE, "red mug")
+        assert not torch.equal(boxes, teacher.detector.boxes(PICTURE, "kite"))
+        assert not torch.equal(boxes, teacher.detector.boxes(PICTURE[::-1].copy(), "red mug"))
+        assert torch.equal(boxes, teacher.detector.boxes(PICTURE, "  Red MUG. "))
+        low_res = teacher.segmenter.model(
+            image_embeddings=teacher.segmenter._embedding(PICTURE)[0],
+            input_boxes=torch.tensor([[[0.0, 0, 20, 20], [9.0, 9, 60, 30]]]),
+            multimask_output=False,
+        ).pred_masks
+        assert low_res.shape == (1, 2, 1, SAM_SIDE_PX // 4, SAM_SIDE_PX // 4)
+        assert not torch.allclose(low_res[0, 0], low_res[0, 1])
+
+    def test_it_is_a_teacher_of_masks(self, teacher):
+        masks: MaskTeacher = teacher.of(PICTURE)
+        mask = masks("red mug", None, None)
+        assert np.array_equal(mask, teacher.mask(PICTURE, "red mug")) and 0 < mask.sum() < mask.size
+        (row, column), (no_row, no_column) = np.argwhere(mask)[0], np.argwhere(~mask)[0]
+        points = [Point(column, row, "red mug"), Point(no_column, no_row, "red mug"), Point(column, row, "...")]
+        assert spatial_score(points, masks) == 0.5
+
+    def test_a_picture_is_embedded_once_for_all_labels(self, teacher):
+        seen = []
+        embed = teacher.segmenter.model.get_image_embeddings
+        teacher.segmenter.model.get_image_embeddings = lambda pixels: seen.append(1) or embed(pixels)
+        for label in ("mug", "kite", "mug"):
+            teacher.of(PICTURE)(label, None, None)
+        assert len(seen) == 1
+        for shift in range(6):
+            teacher.mask(PICTURE + np.uint8(shift), "mug")
+        assert len(seen) == 6 and len(teacher.segmenter._pictures) == 4
+
+    @pytest.mark.parametrize("label", ["", "...", "\ud800", "[[]]", "mug " * MAX_TEXT_TOKENS])
+    def test_what_cannot_be_asked_for_is_left_open(self, teacher, label):
+        assert teacher.mask(PICTURE, label) is None
+
+    @pytest.mark.parametrize("shape", [(1, 300), (300, 1), (3, 40), (1, 1), (10, 5000)])
+    def test_a_line_of_pixels_is_a_picture_too(self, teacher, shape):
+        assert teacher.mask(np.zeros((*shape, 3), np.uint8), "red mug").shape == shape
+
+    def test_arrays_that_are_no_pictures_are_refused(self, teacher):
+        with pytest.raises(ConfigError, match=r"got uint8\[50, 90\]"):
+            teacher.mask(PICTURE[..., 0], "mug")
+
+
+class TestThreshold:
+    BOXES = ((0.5, 0.5, 0.2, 0.4), (0.1, 0.5, 0.4, 0.2), (0.5, 0.5, 0.5, 0.5))
+
+    def kept(self, scores, **config):
+        boxes = kept_boxes(
+            torch.tensor(scores).logit()[:, None],
+            torch.tensor(self.BOXES),
+            width=100,
+            height=50,
+            config=DetectionConfig(**config),
+        )
+        return [pytest.approx(box, abs=1e-4) for box in boxes.tolist()]
+
+    def test_scores_above_it_are_kept_the_best_first(self):
+        # The middle of the second is 10 and its width 40 pixels: what is outside the picture is cut off.
+        assert self.kept([0.6, 0.7, 0.2], threshold=0.5) == [[0, 20, 30, 30], [40, 15, 60, 35]]
+        assert self.kept([0.6, 0.7, 0.2], threshold=0.5, max_boxes=1) == [[0, 20, 30, 30]]
+        assert len(self.kept([0.6, 0.7, 0.2], threshold=0.1)) == 3
+
+    def test_a_score_at_it_is_not_above_it(self):
+        assert self.kept([0.5, 0.5, 0.2], threshold=0.5) == []
+        assert self.kept([0.0, 0.0, 0.0], threshold=0.0) == []
+
+    def test_a_boxs_score_is_its_best_tokens(self):
+        logits = torch.tensor([[-3.0, 2.0, -math.inf], [-1.0, -1.0, -math.inf], [-math.inf] * 3])
+        boxes = kept_boxes(logits, torch.tensor(self.BOXES), width=10, height=10, config=DetectionConfig(threshold=0.3))
+        assert boxes.tolist() == [pytest.approx([4, 3, 6, 7], abs=1e-4)]  # sigmoid(-1) = 0.27
+
+    @given(st.lists(st.floats(-4, 4), min_size=3, max_size=3), st.sampled_from([0.1, 0.35, 0.8]))
+    def test_the_librarys_own_rule_keeps_the_same(self, logits, threshold):
+        from transformers.models.grounding_dino.image_processing_pil_grounding_dino import (
+            GroundingDinoImageProcessorPil,
+        )
+
+        output = SimpleNamespace(logits=torch.tensor(logits)[None, :, None], pred_boxes=torch.tensor([self.BOXES]))
+        (theirs,) = GroundingDinoImageProcessorPil().post_process_object_detection(output, threshold, [(50, 100)])
+        ours = kept_boxes(
+            output.logits[0],
+            output.pred_boxes[0],
+            width=100,
+            height=50,
+            config=DetectionConfig(threshold=threshold),
+        )
+        clipped = theirs["boxes"][theirs["scores"].argsort(descending=True, stable=True)]
+        assert torch.allclose(ours, clipped.clamp(min=0.0), atol=1e-4)
+
+    def test_the_shipped_threshold(self):
+        assert DetectionConfig().threshold == 0.35
+        assert len(self.kept([0.36, 0.34, 0.1])) == 1
+
+    @pytest.mark.parametrize("wrong", [{"threshold": 1.0}, {"threshold": -0.1}, {"max_boxes": 0}])
+    def test_settings_out_of_range_are_refused(self, wrong):
+        with pytest.raises(ConfigError):
+            DetectionConfig(**wrong)
+
+
+class TestGeometry:
+    def test_a_mask_is_where_its_box_is(self, teacher):
+        # Columns 22.5 to 67.5, rows 12.5 to 37.5 of a picture that SAM sees with 64 columns and 36 rows, padded to 64.
+        mask = planted(teacher, [0.9], [(0.5, 0.5, 0.5, 0.5)]).mask(PICTURE, "mug")
+        box = np.zeros((HEIGHT, WIDTH), np.bool_)
+        box[12:38, 22:68] = True
+        assert (mask & box).sum() / (mask | box).sum() > 0.85
+        rows, columns = np.nonzero(mask)
+        assert (rows.mean(), columns.mean()) == pytest.approx((24.5, 44.5), abs=1.5)
+
+    def test_every_box_above_the_threshold_counts(self, teacher):
+        boxes = [(0.2, 0.5, 0.2, 0.5), (0.8, 0.5, 0.2, 0.5)]
+        both = planted(teacher, [0.9, 0.5], boxes).mask(PICTURE, "mugs")
+        one = planted(teacher, [0.9, 0.5], boxes, DetectionConfig(max_boxes=1)).mask(PICTURE, "mugs")
+        assert both[25, 18] and both[25, 72] and not both[25, 45]
+        assert one[25, 18] and not one[25, 72]
+
+    def test_nothing_found_is_an_empty_mask(self, teacher):
+        mask = planted(teacher, [0.3], [(0.5, 0.5, 0.5, 0.5)]).mask(PICTURE, "mug")
+        assert mask.shape == (HEIGHT, WIDTH) and not mask.any()
+
+    def test_pictures_are_prepared_with_the_constants_of_the_directory(self, teacher):
+        white = np.full((HEIGHT, WIDTH, 3), 255, np.uint8)
+        one = planted(teacher, [0.9], [(0.5, 0.5, 0.5, 0.5)])
+        one.mask(white, "red mug")
+        (asked,), (seen,) = one.detector.model.asked, one.segmenter.model.seen
+        expected = [(1 - mean) / std for mean, std in ((0.485, 0.229), (0.456, 0.224), (0.406, 0.225))]
+        # The longer side is at most 128: 50 x 90 becomes 71 x 128; for SAM it is 64, and padded with zeros
+        assert asked["pixel_values"].shape == (1, 3, 71, 128)
+        assert asked["pixel_values"][0, :, 5, 5].tolist() == pytest.approx(expected, abs=1e-4)
+        assert asked["input_ids"].tolist() == [[101, 1050, 1051, 1012, 102]]
+        assert seen.shape == (1, 3, 64, 64) and not seen[:, :, 36:].any()
+        assert seen[0, :, 35, 63].tolist() == pytest.approx(expected, abs=1e-4)
+
+
+class TestVideo:
+    FRAMES = tuple(np.full((4, 6, 3), shade, np.uint8) for shade in (0, 100, 200))
+
+    @pytest.fixture
+    def masks(self, monkeypatch):
+        teacher = GroundingDinoSam.__new__(GroundingDinoSam)
+        shades = {id(frame): frame for frame in self.FRAMES}
+        monkeypatch.setattr(teacher, "mask", lambda picture, label: (label, int(shades[id(picture)][0, 0, 0])))
+        return teacher.of_video(self.FRAMES, (0.0, 0.5, 1.0))
+
+    @pytest.mark.parametrize(
+        ("frame", "time_s", "shade"),
+        [(1, None, 0), (3, None, 200), (None, 0.6, 100), (None, 1.0, 200), (3, 0.0, 200)],
+    )
+    def test_a_frame_or_a_time_names_a_picture(self, masks, frame, time_s, shade):
+        assert masks("mug", frame, time_s) == ("mug", shade)
+
+    @pytest.mark.parametrize(("frame", "time_s"), [(None, None), (0, None), (4, None), (None, 1.2), (None, math.nan)])
+    def test_outside_of_it_nothing_can_be_told(self, masks, frame, time_s):
+        assert masks("mug", frame, time_s) is None
+
+    def test_times_belong_to_frames(self, teacher):
+        with pytest.raises(ConfigError, match="as many times as frames"):
+            teacher.of_video(self.FRAMES, (0.0,))
+
+
+@given(st.text(max_size=30))
+def test_a_phrase_is_words_and_one_dot(label):
+    phrase = as_phrase(label)
+    assert phrase == "" or (phrase.endswith(".") and phrase.count(".") == 1 and not set(phrase) & set("[]<>_\n"))
+
+
+class TestMissingWeights:
+    def test_an_empty_directory(self, directories, tmp_path):
+        with pytest.raises(EngineUnavailableError, match=r"No weights in .* Nothing is downloaded"):
+            GroundingDinoSam.from_pretrained(tmp_path, directories[1])
+
+    def test_directories_in_the_wrong_order(self, directories):
+        with pytest.raises(EngineUnavailableError, match=r"of type 'grounding-dino' .* says 'sam'"):
+            GroundingDinoSam.from_pretrained(*reversed(directories))
+
+    def test_no_weights_beside_the_configuration(self, directories, tmp_path):
+        shutil.copy(directories[1] / "config.json", tmp_path)
+        with pytest.raises(EngineUnavailableError, match="missing or damaged"):
+            Sam.from_pretrained(tmp_path)
+
+    def test_weights_that_lack_a_tensor_are_not_drawn_at_random(self, directories, tmp_path):
+        shutil.copytree(directories[1], tmp_path, dirs_exist_ok=True)
+        weights = load_file(tmp_path / "model.safetensors")
+        del weights["vision_encoder.neck.conv1.weight"]
+        save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(
+            EngineUnavailableError, match=r"lack 1 tensors of a sam model, such as vision_encoder\.neck"
+        ):
+            Sam.from_pretrained(tmp_path)
+
+    @pytest.mark.parametrize("names", [("preprocessor_config.json",), ("tokenizer.json", "vocab.txt")])
+    def test_parts_that_are_not_there(self, directories, tmp_path, names):
+        shutil.copytree(directories[0], tmp_path, dirs_exist_ok=True)
+        for name in names:
+            (tmp_path / name).unlink()
+        with pytest.raises(EngineUnavailableError, match=f"no {names[0]} or .* copy the whole published directory"):
+            GroundingDino.from_pretrained(tmp_path)
+
+    def test_parts_that_cannot_be_read(self, directories, tmp_path):
+        shutil.copytree(directories[0], tmp_path, dirs_exist_ok=True)
+        (tmp_path / "preprocessor_config.json").write_text("{", encoding="utf-8")
+        with pytest.raises(EngineUnavailableError, match=r"preprocessor_config\.json in .* cannot be read"):
+            GroundingDino.from_pretrained(tmp_path)
+
+    def test_a_vocabulary_without_the_fast_tokenizers_file_is_enough(self, directories, tmp_path):
+        shutil.copytree(directories[0], tmp_path, dirs_exist_ok=True)
+        (tmp_path / "tokenizer.json").unlink()
+        tokenizer = GroundingDino.from_pretrained(tmp_path).tokenizer
+        assert tokenizer("red mug.")["input_ids"] == [101, 1050, 1051, 1012, 102]
+
+    @pytest.mark.parametrize("text", ["{", "[]", json.dumps({})])
+    def test_a_configuration_that_is_none(self, tmp_path, text):
+        (tmp_path / "config.json").write_text(text, encoding="utf-8")
+        with pytest.raises(EngineUnavailableError):
+            Sam.from_pretrained(tmp_path)

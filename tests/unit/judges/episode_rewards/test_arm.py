@@ -1,0 +1,124 @@
+"""ARM-Thinker: both stages (equations 4 and 5) from the environment's records, and the two filters."""
+
+import math
+
+import pytest
+
+from judges.episode_rewards.arm import (
+    ArmOutcome,
+    ArmWeights,
+    CallRecord,
+    accuracy_reward,
+    drop_trivial,
+    exploration_reward,
+    filter_trajectories,
+    first_fault,
+    is_trivial,
+)
+from judges.state_text.exact import JudgeScore
+from vlm_envs.errors import ConfigError
+
+WORKED, FAILED = CallRecord(name="zoom", succeeded=True), CallRecord(name="zoom", succeeded=False)
+OUT = JudgeScore.outage("no route")
+
+
+def outcome(accuracy=1.0, calls=(), format_correct=True):
+    answer = accuracy if isinstance(accuracy, JudgeScore) else JudgeScore(f1=accuracy)
+    return ArmOutcome(format_correct=format_correct, answer=answer, calls=tuple(calls))
+
+
+def test_calls_are_counted_from_the_records():
+    counted = outcome(calls=[WORKED, FAILED, WORKED])
+    assert (counted.num_calls, counted.num_successful_calls) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("calls", "accuracy", "expected"),
+    [
+        ([], 1.0, 0.3),
+        ([FAILED], 0.0, 0.4),  # 0.3 + 0.1: a call that failed is an attempt
+        ([WORKED, WORKED], 1.0, 0.4),
+        ([WORKED], OUT, 0.4),  # the answer does not matter, so neither does its judge
+    ],
+)
+def test_stage_one_pays_format_and_attempt(calls, accuracy, expected):
+    # ARM-Thinker, equation 4; pins 0.3 and 0.1.
+    assert exploration_reward(outcome(accuracy, calls)).total == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "calls", "expected"),
+    [
+        (0.0, [FAILED], 0.4),  # wrong, calls: 0.3 + 0.1
+        (0.0, [WORKED], 0.4),
+        (0.0, [], 0.3),  # pin: equation 5 leaves this case out
+        (1.0, [], 1.0),  # right, none worked: 0.3 + 0.7
+        (1.0, [FAILED], 1.0),
+        (1.0, [FAILED, WORKED], 1.5),  # right after one that worked: 0.3 + 0.7 + 0.5
+        (0.5, [WORKED], 1.15),  # 0.3 + 0.35 + 0.5
+    ],
+)
+def test_stage_two_pays_accuracy_and_verified_tools(accuracy, calls, expected):
+    # ARM-Thinker, equation 5; pins 0.3, 0.1, 0.7, 0.5.
+    reward = accuracy_reward(outcome(accuracy, calls))
+    assert reward.total == pytest.approx(expected)
+    assert math.fsum(reward.terms.values()) == reward.total
+
+
+@pytest.mark.parametrize("reward", [exploration_reward, accuracy_reward])
+@pytest.mark.parametrize("accuracy", [1.0, OUT])
+def test_a_wrong_format_earns_nothing(reward, accuracy):
+    # Pin: the paper only leaves R_format out.
+    spoilt = reward(outcome(accuracy, [WORKED], format_correct=False))
+    assert (spoilt.total, spoilt.available) == (0.0, True)
+
+
+def test_an_outage_is_no_reward():
+    assert not accuracy_reward(outcome(OUT, [WORKED])).available
+
+
+def test_weights_are_arguments():
+    weights = ArmWeights(format=1.0, attempt=2.0, accuracy=4.0, success=8.0)
+    assert accuracy_reward(outcome(1.0, [WORKED]), weights).total == 13.0
+    assert exploration_reward(outcome(1.0, [WORKED]), weights).total == 3.0
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, math.nan])
+def test_a_score_out_of_range_is_refused(score):
+    with pytest.raises(ConfigError):
+        outcome(score)
+
+
+def test_only_samples_always_right_are_dropped():
+    # ARM-Thinker, section 3.2: 100 % of five.
+    assert drop_trivial([("easy", 5), ("fair", 4), ("hard", 0)]) == ("fair", "hard")
+    assert is_trivial(2, num_samples=2)
+    with pytest.raises(ConfigError, match="from 0 to 5"):
+        is_trivial(6)
+
+
+@pytest.mark.parametrize(
+    ("trajectory", "fault"),
+    [
+        (outcome(1.0, [WORKED]), None),
+        (outcome(0.0, [], format_correct=False), "format"),
+        (outcome(0.0, []), "accuracy"),
+        (outcome(0.9, [WORKED]), "accuracy"),
+        (outcome(OUT, [WORKED]), "outage"),
+        (outcome(1.0, [FAILED]), "behaviour"),
+    ],
+)
+def test_the_first_fault_of_a_trajectory(trajectory, fault):
+    # ARM-Thinker, section 3.2: format, accuracy, behaviour.
+    assert first_fault(trajectory) == fault
+
+
+def test_data_without_tools_need_no_call():
+    assert first_fault(outcome(1.0), needs_tools=False) is None
+
+
+def test_the_filter_keeps_order_and_counts_the_rest():
+    good, lazy, wrong = outcome(1.0, [WORKED]), outcome(1.0), outcome(0.0)
+    filtered = filter_trajectories([("a", good), ("b", lazy), ("c", wrong), ("d", good), ("e", lazy)])
+    assert filtered.kept == ("a", "d")
+    assert filtered.dropped == {"behaviour": 2, "accuracy": 1}

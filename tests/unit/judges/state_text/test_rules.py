@@ -1,0 +1,163 @@
+"""Which world is judged by which rules, and what is said where there are none."""
+
+import functools
+
+import gymnasium as gym
+import pytest
+
+from judges.__main__ import main
+from judges.state_text.egocentric.rules import BearingRules
+from judges.state_text.exact import ExactJudge
+from judges.state_text.grid.scenes import SCENES
+from judges.state_text.metric.rules import PositionRules
+from judges.state_text.rules import RULES, has_rules, rules_of
+from judges.turn_rewards.shaping import GroundingReward, JudgedTurn, RepetitionTerm, shape
+from vlm_envs.errors import ConfigError
+from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
+
+TURN = JudgedTurn(
+    env_id="VLM/SVG-v0",
+    representation="natural_language",
+    observation_text="a red circle",
+    prediction_text="a red circle",
+    format_correct=True,
+    state={},
+    next_state={},
+)
+
+
+@pytest.mark.parametrize("name", ["Navigation", "VLM/Navigation-v0", "vlm_envs:VLM/Navigation-v3"])
+def test_navigation_is_judged_by_bearings(name):
+    assert isinstance(rules_of(name), BearingRules)
+
+
+@pytest.mark.parametrize("task", ["", "Place", "Stack", "Drawer", "Align"])
+def test_every_task_of_primitive_skill_is_judged_by_positions(task):
+    assert isinstance(rules_of(f"VLM/PrimitiveSkill{task}-v0"), PositionRules)
+
+
+@pytest.mark.parametrize("world", SCENES)
+def test_grids_are_judged_by_their_scene(world):
+    assert rules_of(f"VLM/{world}-v0").scene is SCENES[world]
+
+
+@pytest.mark.parametrize("world", ["Navigation", "PrimitiveSkillStack"])
+def test_symbols_are_for_grids(world):
+    with pytest.raises(ConfigError, match="representation must be one of 'natural_language', 'structured'"):
+        ExactJudge(world, "symbolic")
+
+
+def test_another_registration_of_a_world_is_judged_as_that_world():
+    gym.register("Mine/Easy-v0", entry_point="vlm_envs.worlds.sokoban.world:SokobanWorld", kwargs={"num_boxes": 1})
+    try:
+        assert rules_of("Mine/Easy-v0").scene is SCENES["Sokoban"]
+    finally:
+        del gym.registry["Mine/Easy-v0"]
+    assert not has_rules("Mine/Easy-v0")
+
+
+class HarderLake(FrozenLakeWorld):
+    """Somebody's own lake, with the same states and texts."""
+
+
+class SomebodysWorld(gym.Env):
+    """A world of somebody else's."""
+
+
+@pytest.fixture
+def registered():
+    """Registers worlds for one test."""
+    ids = []
+
+    def register(env_id, **changes):
+        gym.register(env_id, **changes)
+        ids.append(env_id)
+
+    yield register
+    for env_id in ids:
+        del gym.registry[env_id]
+
+
+@pytest.mark.parametrize("env_id", ["VLM/LakeVariant-v0", "Mine/LakeVariant-v0", "LakeVariant-v0"])
+@pytest.mark.parametrize(
+    "entry_point",
+    [
+        "vlm_envs.worlds.frozen_lake.world:FrozenLakeWorld",
+        FrozenLakeWorld,
+        HarderLake,
+        f"{__name__}:HarderLake",
+        functools.partial(FrozenLakeWorld, size=5),
+    ],
+    ids=["text", "class", "subclass", "subclass_as_text", "partial"],
+)
+def test_however_a_world_is_registered_anew_its_rules_are_found(registered, env_id, entry_point):
+    registered(env_id, entry_point=entry_point, kwargs={"representation": "structured"})
+    assert rules_of(env_id).scene is SCENES["FrozenLake"]
+    assert has_rules(f"my_worlds:{env_id}")
+
+
+@pytest.mark.parametrize("env_id", ["VLM/Sokoban-v7", "Sokoban-v7", "Their/Sokoban-v7"])
+@pytest.mark.parametrize("entry_point", [SomebodysWorld, f"{__name__}:SomebodysWorld", "not.there:World", lambda: None])
+def test_a_strangers_world_is_not_judged_by_our_rules_whatever_its_id(registered, env_id, entry_point):
+    registered(env_id, entry_point=entry_point)
+    assert not has_rules(env_id)
+
+
+def test_a_namesake_of_somebody_elses_is_not_judged_by_our_rules():
+    assert has_rules("VLM/Sokoban-v0")
+    assert not has_rules("their_worlds:Their/Sokoban-v0")
+    with pytest.raises(ConfigError, match=r"no rules to judge 'Their/Sokoban-v0' by.*RULES\['Their/Sokoban-v0'\]"):
+        rules_of("Their/Sokoban-v0")
+
+
+def test_a_world_of_ones_own_brings_its_rules(monkeypatch):
+    rules = PositionRules(tolerance_mm=1.0)
+    monkeypatch.setitem(RULES, "My/Table-v0", rules)
+    assert rules_of("my_table:My/Table-v0") is rules
+
+
+def test_a_misspelt_world_gets_a_suggestion():
+    with pytest.raises(ConfigError, match="Did you mean 'PrimitiveSkillPlace'"):
+        ExactJudge("VLM/PrimitiveSkilPlace-v0", "structured")
+
+
+def test_svg_has_no_exact_judge_and_the_error_says_what_to_do():
+    with pytest.raises(ConfigError, match=r"'VLM/SVG-v0' has no exact judge.*leaves the judge's terms out"):
+        ExactJudge("VLM/SVG-v0", "natural_language")
+
+
+@pytest.mark.parametrize("term", [GroundingReward(), RepetitionTerm()])
+def test_svg_turns_cannot_be_shaped_by_terms_that_need_a_judge(term):
+    with pytest.raises(ConfigError, match="no exact judge"):
+        shape([TURN], [term])
+
+
+def test_svg_turns_are_shaped_without_terms():
+    (shaped,) = shape([TURN], [])
+    assert (shaped.rewards, shaped.total, shaped.available) == ({}, 0.0, True)
+
+
+def test_rules_can_be_given():
+    state = {"red_cube_position": (0, 0, 20)}
+    strict = ExactJudge("My/Table-v0", "structured", rules=PositionRules(tolerance_mm=1.0))
+    assert strict.score("{red_cube_position: (2, 0, 20)}", state).f1 == 0.0
+    assert ExactJudge("PrimitiveSkill", "structured").score("{red_cube_position: (2, 0, 20)}", state).f1 == 1.0
+
+
+def test_a_tolerance_must_be_one():
+    for tolerance in (-1.0, float("nan")):
+        with pytest.raises(ConfigError, match="at least 0"):
+            PositionRules(tolerance_mm=tolerance)
+        with pytest.raises(ConfigError, match="at least 0"):
+            BearingRules(tolerance_m=tolerance)
+
+
+@pytest.mark.parametrize("world", ["Navigation", "PrimitiveSkill"])
+def test_another_worlds_state_is_misuse(world):
+    with pytest.raises(ConfigError, match="another world's state"):
+        ExactJudge(world, "structured").score("", {"player_position": (0, 0)})
+
+
+def test_chance_of_a_world_without_a_judge(capsys):
+    assert main(["chance", "VLM/SVG-v0"]) == 2
+    assert "no exact judge" in capsys.readouterr().err

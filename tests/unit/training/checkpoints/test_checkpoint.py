@@ -1,0 +1,139 @@
+"""A checkpoint is there as a whole or not at all, whenever the machine stops."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+import torch
+
+from tests.unit.models import load
+from training.checkpoints import files as checkpoint_files
+from training.checkpoints import state as checkpoint
+from training.checkpoints.state import (
+    generator_state,
+    load_checkpoint_state,
+    restore_generator,
+    save_checkpoint,
+    save_model,
+)
+
+
+@pytest.fixture
+def saved(tiny, tmp_path):
+    """A checkpoint directory that holds number 1, and what number 2 is saved from."""
+    save_checkpoint(tmp_path / "latest", {"number": 1}, *tiny)
+    return tmp_path / "latest"
+
+
+def test_a_checkpoint_comes_back(saved, tiny):
+    assert load_checkpoint_state(saved) == {"number": 1}
+    model, _ = load(saved / "model")
+    assert all(torch.equal(value, tiny[0].state_dict()[name]) for name, value in model.state_dict().items())
+    save_checkpoint(saved, {"number": 2}, *tiny)
+    assert load_checkpoint_state(saved) == {"number": 2}
+    assert [path.name for path in saved.parent.iterdir()] == ["latest"], "nothing is left lying about"
+
+
+def test_a_save_that_fails_leaves_the_old_one(saved, tiny, monkeypatch):
+    def no_space(*args, **kwargs):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(checkpoint.torch, "save", no_space)
+    with pytest.raises(OSError, match="no space"):
+        save_checkpoint(saved, {"number": 2}, *tiny)
+    assert load_checkpoint_state(saved) == {"number": 1}
+    assert [path.name for path in saved.parent.iterdir()] == ["latest"]
+
+
+def test_what_a_killed_save_left_behind_is_ignored_and_swept_away(saved, tiny):
+    left = saved.with_name(".latest.tmp")
+    left.mkdir()
+    (left / "state.pt").write_bytes(b"half a file")
+    assert load_checkpoint_state(saved) == {"number": 1}
+    save_checkpoint(saved, {"number": 2}, *tiny)
+    assert load_checkpoint_state(saved) == {"number": 2}
+    assert not (saved / "half a file").exists()
+    assert [path.name for path in saved.parent.iterdir()] == ["latest"]
+
+
+def test_a_kill_between_the_two_renames_loses_nothing(saved, tiny, monkeypatch):
+    replace, calls = os.replace, []
+
+    def killed_at_the_second(source, target):
+        calls.append(target)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(checkpoint_files.os, "replace", killed_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(saved, {"number": 2}, *tiny)
+    monkeypatch.setattr(checkpoint_files.os, "replace", replace)
+    assert not saved.exists(), "the moment this test is about"
+    assert load_checkpoint_state(saved) == {"number": 1}
+    assert (saved / "model" / "config.json").is_file()
+
+
+def test_a_kill_before_the_old_one_is_removed_keeps_the_new_one(saved, tiny):
+    shutil.copytree(saved, saved.with_name(".latest.old"))
+    save_checkpoint(saved, {"number": 2}, *tiny)
+    assert load_checkpoint_state(saved) == {"number": 2}
+    assert not saved.with_name(".latest.old").exists()
+
+
+def test_a_model_alone_can_be_saved_over_another(tiny, tmp_path):
+    for _ in range(2):
+        save_model(tmp_path / "model", *tiny)
+    assert load(tmp_path / "model")[0].config.model_type == "qwen3_vl"
+
+
+def test_no_checkpoint_is_explained(tmp_path):
+    with pytest.raises(FileNotFoundError, match="start it again without --resume"):
+        load_checkpoint_state(tmp_path / "latest")
+
+
+class GeneratorOfAGpu:
+    """A generator whose states are of another size than the CPU's, as CUDA's are."""
+
+    device = torch.device("cuda")
+
+    def __init__(self) -> None:
+        self.seeds: list[int] = []
+
+    def get_state(self) -> torch.Tensor:
+        return torch.zeros(16, dtype=torch.uint8)
+
+    def set_state(self, state: torch.Tensor) -> None:
+        if len(state) != 16:
+            raise RuntimeError("RNG state is wrong size")
+
+    def manual_seed(self, seed: int) -> None:
+        self.seeds.append(seed)
+
+
+def test_a_generator_goes_on_where_it_was_on_the_same_kind_of_device(capsys):
+    first, second = torch.Generator().manual_seed(1), torch.Generator()
+    torch.rand(3, generator=first)
+    restore_generator(second, generator_state(first), seed=5, iteration=2)
+    assert torch.equal(torch.rand(3, generator=second), torch.rand(3, generator=first))
+    restore_generator(GeneratorOfAGpu(), generator_state(GeneratorOfAGpu()), seed=5, iteration=2)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_generator_of_another_kind_of_device_gets_a_seed_of_run_and_iteration(capsys):
+    saved = generator_state(torch.Generator().manual_seed(1))
+    seeds = []
+    for seed, iteration in ((5, 2), (5, 2), (5, 3), (6, 2)):
+        generator = GeneratorOfAGpu()
+        with pytest.raises(RuntimeError):
+            generator.set_state(saved["state"])
+        restore_generator(generator, saved, seed=seed, iteration=iteration)
+        seeds += generator.seeds
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds)) == 3
+    assert "The run was on cpu and goes on on cuda" in capsys.readouterr().out
+    back = torch.Generator()
+    restore_generator(back, generator_state(GeneratorOfAGpu()), seed=5, iteration=2)
+    assert back.initial_seed() == seeds[0]

@@ -1,0 +1,199 @@
+"""From words to a configuration: worlds and recipes of one's own, any argument of a world, errors that come at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from training.cli.command_line import Recipe, configured, find_recipe, option_value, read_world_options
+from training.config.run import WorldSpec
+from training.recipes import RECIPES
+from vlm_envs.errors import ConfigError
+
+CHECKOUT = Path(__file__).parents[4]
+LAKE = "VLM/FrozenLake-v0"
+MIX = (WorldSpec(env_id=LAKE, kwargs={"representation": "structured", "prompt_example": False}),)
+
+RECIPE_FILE = """
+from training.config.run import RunConfig, WorldSpec
+from training.config.judges import JudgeConfig
+
+
+def small_lake() -> RunConfig:
+    '''A lake without judges.'''
+    return RunConfig(
+        name="small_lake",
+        worlds=(WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"prompt_format": "no_think"}),),
+        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
+    )
+"""
+
+
+def words(text: str) -> list[str]:
+    return text.split(" ")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("--worlds.0.kwargs.max-turns 5", {"max_turns": 5}),
+        ("--worlds.0.kwargs.max_turns=5", {"max_turns": 5}),
+        ("--worlds.0.kwargs.prompt-example", {"prompt_example": True}),
+        ("--worlds.0.kwargs.no-prompt-example", {"prompt_example": False}),
+        ("--worlds.0.kwargs.prompt-example false", {"prompt_example": False}),
+        ("--worlds.0.kwargs.representation symbolic", {"representation": "symbolic"}),
+        ("--worlds.0.kwargs.reward -0.5", {"reward": -0.5}),
+        ("--worlds.0.kwargs.max-steps None", {"max_steps": None}),
+        ("--worlds.0.kwargs.size 4 6", {"size": (4, 6)}),
+        ("--worlds.0.kwargs.size (4,6)", {"size": (4, 6)}),
+    ],
+)
+def test_any_argument_of_a_world_is_an_option(given, expected):
+    (changed,), rest = read_world_options(["--seed", "3", *words(given), "--name", "x"], MIX)
+    assert changed.kwargs == {**MIX[0].kwargs, **expected}
+    assert rest == ["--seed", "3", "--name", "x"]
+
+
+def test_what_a_mix_says_of_a_world_is_an_option_and_the_next_number_adds_one():
+    given = "--worlds.1.env-id VLM/Sokoban-v0 --worlds.0.weight 3 --worlds.1.kwargs.num-boxes 2 --worlds.0.name lake"
+    mix, rest = read_world_options(words(given), MIX)
+    assert rest == []
+    assert (mix[0].name, mix[0].weight, mix[0].kwargs) == ("lake", 3.0, MIX[0].kwargs)
+    assert (mix[1].env_id, mix[1].kwargs) == ("VLM/Sokoban-v0", {"num_boxes": 2})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("--worlds.0.env-id VLM/Sokobn-v0", "Unknown env 'VLM/Sokobn-v0'. Did you mean 'VLM/Sokoban-v0'?"),
+        ("--worlds.0.env-id mine:My/World-v0", "Cannot import 'mine', the module in 'mine:My/World-v0'"),
+        ("--worlds.0.weight many", "--worlds.0.weight takes a number; got 'many'"),
+        ("--worlds.0.weight", "--worlds.0.weight takes one value; got none"),
+        ("--worlds.0.max-turns 5", "--worlds.0.kwargs.max-turns"),
+        ("--worlds.2.env-id VLM/Sokoban-v0", "the mix has 1 world, counted from 0. --worlds.1.env-id ID adds one"),
+    ],
+)
+def test_mistakes_in_options_of_worlds_are_explained(given, said):
+    with pytest.raises(ConfigError) as caught:
+        read_world_options(words(given), MIX)
+    assert said in str(caught.value)
+
+
+def test_a_configuration_is_checked_with_all_its_options_together():
+    """Without the judge's options the format would be refused, and without the format they would do nothing."""
+    recipe = Recipe(name="frozenlake_tiny", make=RECIPES["frozenlake_tiny"])
+    given = "--worlds.0.kwargs.prompt-format no_think --judge.grounding-weight 0 --judge.worldmodeling-weight 0"
+    assert configured(recipe, words(given)).worlds[0].prompt_format == "no_think"
+    with pytest.raises(SystemExit):
+        configured(recipe, words(given)[:2])
+
+
+@pytest.mark.parametrize(
+    ("given", "eval_every", "warmup", "told"),
+    [
+        ("--num-iterations 11", 10, 2, []),
+        ("--num-iterations=10", 0, 2, ["--eval-every 0 in place of 10"]),
+        (
+            "--num_iterations 2",
+            0,
+            1,
+            ["--eval-every 0 in place of 10", "--ppo.critic-warmup-iterations 1 in place of 2"],
+        ),
+        (
+            "--num-iterations 1",
+            0,
+            0,
+            ["--eval-every 0 in place of 10", "--ppo.critic-warmup-iterations 0 in place of 2"],
+        ),
+        ("--num-iterations 0", 0, 2, ["--eval-every 0 in place of 10"]),
+        ("--num-iterations 3 --eval-every 2", 2, 2, []),
+    ],
+)
+def test_a_recipe_may_be_tried_for_a_few_iterations(given, eval_every, warmup, told, capsys):
+    recipe = Recipe(name="mine", make=lambda: replace(RECIPES["frozenlake_tiny"](), eval_every=10))
+    config = configured(recipe, words(given))
+    assert (config.eval_every, config.ppo.critic_warmup_iterations) == (eval_every, warmup)
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == [
+        f"So short a run takes {each}, the recipe's own; it stays if the run is extended." for each in told
+    ]
+
+
+@pytest.mark.parametrize("asked", ["--eval-every 10", "--ppo.critic-warmup-iterations 2"])
+def test_what_is_asked_for_and_does_nothing_in_a_few_iterations_is_refused(asked, capsys):
+    recipe = Recipe(name="mine", make=RECIPES["frozenlake_tiny"])
+    with pytest.raises(SystemExit):
+        configured(recipe, words(f"--num-iterations 2 {asked}"))
+    assert asked in " ".join(capsys.readouterr().err.split())
+
+
+def test_options_of_a_cold_start_need_one(tmp_path):
+    recipe = Recipe(name="frozenlake_tiny", make=RECIPES["frozenlake_tiny"])
+    given = words("--cold-start.num-steps 5 --cold-start.num-first-turn-steps=0")
+    assert configured(recipe, [*given, "--model", "None"]).cold_start.num_steps == 5
+    assert configured(recipe, given, makes_cold_start=True).cold_start.num_steps == 5
+    saved = replace(recipe.make(), model=str(tmp_path))
+    assert configured(recipe, words("--cold-start.num-steps 2600"), saved) == saved, "its own options may be repeated"
+    for model in ([], ["--model", str(tmp_path)]):
+        with pytest.raises(ConfigError, match=r"--cold-start.num-steps and .*first-turn-steps would do nothing"):
+            configured(recipe, [*given, *model])
+
+
+def test_a_recipe_of_ones_own_is_a_file(tmp_path):
+    path = tmp_path / "my_small_recipe.py"
+    path.write_text(RECIPE_FILE)
+    for named in (str(path), f"{path}:small_lake", "my_small_recipe:small_lake"):
+        recipe, rest = find_recipe(["--seed", "3", "--recipe", named])
+        assert recipe is not None
+        config = configured(recipe, rest)
+        assert (config.name, config.seed, recipe.description) == ("small_lake", 3, "A lake without judges.")
+
+
+def test_mistakes_in_a_recipe_of_ones_own_are_explained(tmp_path):
+    two, none = tmp_path / "two_recipes.py", tmp_path / "no_recipe.py"
+    two.write_text(RECIPE_FILE + "\n\ndef other() -> RunConfig:\n    return small_lake()\n")
+    none.write_text("from training.recipes.tiny import frozenlake_tiny\n")
+    for named, said in (
+        (two, r"has 2 of them \(small_lake, other\); say which: --recipe .*two_recipes.py:small_lake"),
+        (none, "needs one function that says `-> RunConfig`.*has none"),
+        (tmp_path / "missing.py", "no such file"),
+        (f"{two}:smal_lake", "has no function 'smal_lake'. Did you mean 'small_lake'?"),
+        ("no_such_module:recipe", "cannot import 'no_such_module'"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            find_recipe(["--recipe", str(named)])
+
+
+def test_any_world_can_be_trained_by_its_id(monkeypatch):
+    monkeypatch.syspath_prepend(str(CHECKOUT / "examples"))
+    recipe, rest = find_recipe(["own_world:Own/Bulbs-v0", "--num-iterations", "5", "--worlds.0.kwargs.max-turns", "5"])
+    assert recipe is not None
+    config = configured(recipe, rest)
+    (spec,) = config.worlds
+    assert (config.name, config.num_iterations, spec.kwargs) == ("bulbs_tiny", 5, {"max_turns": 5})
+    with replace(spec, workers="process").make_vector(1, split="train") as worlds:
+        assert worlds.get_attr("max_turns") == (5,), "also where its module is not imported yet"
+
+
+def test_a_world_of_ones_own_needs_neither_namespace_nor_version_in_its_id(tmp_path, monkeypatch):
+    (tmp_path / "unversioned.py").write_text(
+        "import gymnasium as gym\nfrom own_world import BulbWorld\ngym.register('Bulbs', entry_point=BulbWorld)\n"
+    )
+    monkeypatch.syspath_prepend(str(CHECKOUT / "examples"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    recipe, rest = find_recipe(["unversioned:Bulbs"])
+    assert recipe is not None
+    assert (configured(recipe, rest).name, configured(recipe, rest).worlds[0].env_id) == (
+        "bulbs_tiny",
+        "unversioned:Bulbs",
+    )
+    with pytest.raises(ConfigError, match=r"Unknown env 'unversioned:Bulb'\. Did you mean 'unversioned:Bulbs'\?"):
+        configured(Recipe(name="x", make=RECIPES["frozenlake_tiny"]), ["--worlds.0.env-id", "unversioned:Bulb"])
+
+
+def test_the_last_value_of_an_option_counts():
+    assert option_value(words("--name a --seed 1 --name=b"), "--name") == "b"
+    assert option_value(words("--seed 1"), "--name") is None
+    assert option_value(words("--num_iterations 3"), "--num-iterations") == "3", "as the parser takes it"

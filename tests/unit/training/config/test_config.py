@@ -1,0 +1,94 @@
+"""A configuration that cannot work, or would do nothing, is refused before anything runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
+from training.config.judges import JudgeConfig
+from training.config.run import AdvantageConfig, ColdStartConfig, PPOConfig, WorldSpec
+from training.recipes import RECIPES
+from vlm_envs.errors import ConfigError
+
+LAKE = WORLD.env_id
+INERT = {"gamma_turn": 1.0, "lambda_turn": 1.0, "gamma_token": 1.0, "lambda_token": 1.0}
+
+
+def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
+    return (WorldSpec(env_id=LAKE, kwargs={"prompt_format": prompt_format}),)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: WorldSpec(env_id=LAKE, weight=0.0), "weight must be above 0; got 0.0"),
+        (lambda: WorldSpec(env_id=LAKE, kwargs={"split": "test"}), "the trainer sets it"),
+        (lambda: ColdStartConfig(num_steps=-1), "num_steps must be at least 0; got -1"),
+        (lambda: ColdStartConfig(batch_size=0), "at least 1"),
+        (
+            lambda: ColdStartConfig(num_steps=5, num_first_turn_steps=6),
+            "num_first_turn_steps must be at most num_steps, which is 5; got 6",
+        ),
+        (lambda: ColdStartConfig(learning_rate=0.0), "learning_rate must be above 0; got 0.0"),
+        (lambda: ColdStartConfig(mistake_rate=1.5), "mistake_rate must be at least 0 and at most 1; got 1.5"),
+        (lambda: ColdStartConfig(careless_rate=-0.1), "careless_rate must be at least 0 and at most 1; got -0.1"),
+        (lambda: JudgeConfig(grounding_weight=-0.5), "grounding_weight must be at least 0; got -0.5"),
+        (lambda: JudgeConfig(repetition_penalty=-0.1), "repetition_penalty must be at least 0; got -0.1"),
+        (lambda: AdvantageConfig(gamma_turn=1.1), "gamma_turn must be at least 0 and at most 1; got 1.1"),
+        (lambda: AdvantageConfig(lambda_token=-0.1), "lambda_token must be at least 0 and at most 1; got -0.1"),
+        (lambda: AdvantageConfig(variant="released", **INERT), "choose --advantage.estimator token_gae"),
+        (lambda: PPOConfig(learning_rate=0.0), "learning_rate must be above 0; got 0.0"),
+        (lambda: PPOConfig(critic_learning_rate=-1.0), "critic_learning_rate must be above 0; got -1.0"),
+        (lambda: PPOConfig(num_epochs=0), "at least 1"),
+        (lambda: PPOConfig(num_minibatches=0), "at least 1"),
+        (lambda: PPOConfig(micro_batch_size=0), "at least 1"),
+        (lambda: PPOConfig(clip_low=1.0), "clip_low must be above 0 and below 1; got 1.0"),
+        (lambda: PPOConfig(clip_high=0.0), "clip_high must be above 0; got 0.0"),
+        (lambda: PPOConfig(importance_cap=2.0, old_logprobs="sampler"), "Use --ppo.old-logprobs trainer"),
+        (lambda: PPOConfig(kl_coef=-0.1), "kl_coef must be at least 0; got -0.1"),
+        (lambda: PPOConfig(entropy_coef=-0.1), "entropy_coef must be at least 0; got -0.1"),
+        (lambda: run_config(worlds=()), "at least one world"),
+        (lambda: run_config(num_iterations=-1), "num_iterations must be at least 0; got -1"),
+        (lambda: run_config(num_groups=0), "num_groups must be at least 1; got 0"),
+        (lambda: run_config(group_size=1, advantage=AdvantageConfig(estimator="grpo")), "Use --group-size 2 or more"),
+        (
+            lambda: run_config(ppo=PPOConfig(num_minibatches=3)),
+            "do not divide evenly into --ppo.num-minibatches 3. Use --ppo.num-minibatches 1, 2 or 4",
+        ),
+        (
+            lambda: run_config(worlds=of_format("worldmodeling"), judge=JudgeConfig(worldmodeling_weight=0.0)),
+            "'worldmodeling' of VLM/FrozenLake-v0 has no <observation>",
+        ),
+        (
+            lambda: run_config(worlds=of_format("grounding"), judge=JudgeConfig(grounding_weight=0.0)),
+            "has no <prediction>",
+        ),
+        (
+            lambda: run_config(worlds=of_format("free_think"), judge=JudgeConfig()),
+            "Use --judge.grounding-weight 0, or --worlds.0.kwargs.prompt-format with grounding in it",
+        ),
+    ],
+)
+def test_refused(make, said):
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert said in str(caught.value)
+
+
+def test_settings_that_only_look_inert_are_allowed():
+    AdvantageConfig(estimator="token_gae", **INERT)
+    AdvantageConfig(**(INERT | {"lambda_turn": 0.9}))
+    run_config(worlds=of_format("grounding_worldmodeling"), judge=JudgeConfig())
+    run_config(worlds=of_format("no_think"), judge=NO_JUDGE)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_named_after_themselves_and_can_be_written_down(name):
+    config = RECIPES[name]()
+    assert config.name == name
+    assert json.loads(json.dumps(config.to_dict()))["ppo"]["num_minibatches"] == config.ppo.num_minibatches
+    for spec in config.worlds:
+        with spec.make_vector(1, split="val") as worlds:
+            assert worlds.get_attr("split") == ("val",)

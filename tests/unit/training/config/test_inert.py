@@ -1,0 +1,321 @@
+"""Every row of the table of settings that do nothing or pay twice, each with a configuration that meets it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agents.api.config import EndpointConfig
+from agents.hf.sampling import SamplingConfig
+from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
+from training.__main__ import main
+from training.config.inert import TABLE
+from training.config.judges import JudgeConfig
+from training.config.run import AdvantageConfig, ColdStartConfig, PPOConfig, WorldSpec, inert
+from training.recipes import RECIPES
+from vlm_envs.errors import ConfigError
+
+WORDS = "natural_language"
+GRPO = AdvantageConfig(estimator="grpo")
+ENDPOINT = EndpointConfig(base_url="http://localhost:1/v1", model="judge")
+
+
+def grpo(**changes):
+    return AdvantageConfig(estimator="grpo", **changes)
+
+
+def asking(prompt_format="points", **kwargs):
+    return (WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={"side_px": 400, "prompt_format": prompt_format, **kwargs}),)
+
+
+def paper(episode, **changes):
+    return replace(NO_JUDGE, episode=episode, **changes)
+
+
+def lake(representation):
+    return (WorldSpec(env_id=WORLD.env_id, kwargs={"representation": representation}),)
+
+
+def lake_of(*formats):
+    return tuple(WorldSpec(env_id=WORLD.env_id, kwargs={"prompt_format": each}) for each in formats)
+
+
+REFUSED = [
+    ("greedy responses", {"sampling": SamplingConfig(temperature=0.0), "advantage": GRPO}, "--sampling.temperature 1"),
+    ("greedy responses", {"sampling": SamplingConfig(temperature=0.0)}, "--num-iterations 0"),
+    ("GRPO without siblings", {"group_size": 1, "advantage": GRPO}, "with --group-size 1 every"),
+    (
+        "a baseline of siblings without siblings",
+        {"group_size": 1, "advantage": AdvantageConfig(sibling_baseline=True), "ppo": PPOConfig(num_minibatches=1)},
+        "--advantage.no-sibling-baseline",
+    ),
+    (
+        "a critic's warm-up without a critic",
+        {"advantage": GRPO, "ppo": PPOConfig(critic_warmup_iterations=1)},
+        "--ppo.critic-warmup-iterations 0",
+    ),
+    (
+        "a critic's warm-up as long as the run",
+        {"num_iterations": 3, "ppo": PPOConfig(critic_warmup_iterations=3)},
+        "--num-iterations 3",
+    ),
+    *(
+        (
+            "a setting the estimator does not read",
+            {"advantage": AdvantageConfig(estimator=estimator, **{setting: value})},
+            f"estimator {estimator} does not read --advantage.{setting.replace('_', '-')}, which is {value};",
+        )
+        for estimator, setting, value in [
+            ("token_gae", "gamma_turn", 0.5),
+            ("token_gae", "lambda_turn", 1.0),
+            ("token_gae", "variant", "released"),
+            ("token_gae", "grpo_scale", "none"),
+            ("turn_gae", "gamma_token", 0.5),
+            ("turn_gae", "lambda_token", 0.5),
+            ("turn_gae", "variant", "released"),
+            ("bilevel_gae", "grpo_scale", "none"),
+            ("grpo", "gamma_turn", 0.5),
+            ("grpo", "lambda_turn", 0.5),
+            ("grpo", "gamma_token", 0.5),
+            ("grpo", "lambda_token", 0.5),
+            ("grpo", "variant", "released"),
+            ("grpo", "sibling_baseline", True),
+            ("bilevel_gae", "reward_placement", "trajectory"),
+            ("bilevel_gae", "mask", "all"),
+            ("turn_gae", "mask", "all"),
+            ("grpo", "mask", "all"),
+        ]
+    ),
+    ("whitening under GRPO", {"advantage": grpo(whiten=True)}, "Leave out --advantage.whiten True"),
+    (
+        "a clip that one step never meets",
+        {"ppo": PPOConfig(num_minibatches=1, clip_high=0.28)},
+        "--ppo.clip-high 0.28 never act",
+    ),
+    (
+        "a value clip that one step never meets",
+        {"ppo": PPOConfig(critic_num_minibatches=1, value_clip=0.2)},
+        "use --ppo.value-clip None",
+    ),
+    ("a KL penalty without a weight", {"ppo": PPOConfig(kl_coef=0.0, kl_placement="loss")}, "--ppo.kl-coef is 0"),
+    (
+        "a KL loss without a gradient",
+        {"ppo": PPOConfig(kl_placement="loss", kl_estimator="k1")},
+        "Use --ppo.kl-estimator k3",
+    ),
+    (
+        "top-p where the ratio is the sampler's own",
+        {"sampling": SamplingConfig(top_p=0.9), "ppo": PPOConfig(old_logprobs="sampler")},
+        "--ppo.old-logprobs trainer",
+    ),
+    *(
+        (
+            "observations that no sampler drew",
+            {"advantage": AdvantageConfig(estimator="token_gae", mask="all"), "ppo": PPOConfig(**ppo)},
+            "Use --ppo.old-logprobs trainer and --ppo.importance-cap None.",
+        )
+        for ppo in [{"old_logprobs": "sampler"}, {"importance_cap": 2.0}]
+    ),
+    *(
+        (
+            "evaluations that never come round",
+            {"eval_every": every, "num_iterations": 10},
+            f"--eval-every {every} never comes round in --num-iterations 10: the last evaluation is not one of these. "
+            "Use --eval-every 9 or less, 0 for none.",
+        )
+        for every in (10, 11)
+    ),
+    ("evaluations that never come round", {"eval_every": 1, "num_iterations": 1}, "Use --eval-every 0 for none."),
+    ("evaluations that never come round", {"eval_every": 1, "num_iterations": 0}, "Use --eval-every 0 for none."),
+    *(
+        (
+            "judges of evaluations that are not made",
+            {
+                "judge": JudgeConfig(method="direct", endpoint=ENDPOINT, in_evaluations=True),
+                "worlds": lake(WORDS),
+                **no,
+            },
+            "--judge.no-in-evaluations",
+        )
+        for no in [{"num_eval_episodes": 0}, {"num_eval_episodes": 0, "eval_every": 5, "num_val_episodes": 0}]
+    ),
+    ("evaluations of no episodes", {"eval_every": 5, "num_val_episodes": 0}, "use --eval-every 0"),
+    (
+        "a model judge that is never asked",
+        {"judge": replace(NO_JUDGE, method="direct", endpoint=ENDPOINT)},
+        "use --judge.method exact",
+    ),
+    *(
+        (
+            "a repetition penalty on sections that nobody writes",
+            {"judge": replace(NO_JUDGE, repetition_penalty=0.1, **judge), "worlds": worlds},
+            "--judge.repetition-penalty is 0.1, but it reads <observation> and <prediction>, and no format here has "
+            f"either: {told}. Use --judge.repetition-penalty 0, or --worlds.0.kwargs.prompt-format grounding",
+        )
+        for judge, worlds, told in [
+            ({}, lake_of("free_think"), "'free_think'"),
+            ({}, lake_of("no_think", "free_think"), "'no_think' and 'free_think'"),
+            ({"method": "direct", "endpoint": ENDPOINT}, lake_of("free_think"), "'free_think'"),
+        ]
+    ),
+    (
+        "claims extracted from what is structured already",
+        {"judge": JudgeConfig(method="extraction", endpoint=ENDPOINT), "worlds": lake("structured")},
+        "--worlds.0.kwargs.representation natural_language",
+    ),
+    *(
+        ("a right answer paid twice", {"judge": paper(episode), "worlds": worlds}, said)
+        for episode, worlds, said in [
+            ("argos", asking("points"), "VLM/ZoomQA-v0 pays 1.0 for it, too"),
+            ("arm_accuracy", asking("arm"), "--worlds.0.kwargs.answer-reward 0"),
+            ("mags_stage_1", asking("mags", mags_stage=1), "pays 1.0"),
+            ("mags_stage_2", asking("mags"), "pays 1.0"),
+            ("ivgr", asking("ivgr_grounded"), "pays 1.0"),
+        ]
+    ),
+    (
+        "a right answer paid twice",
+        {"judge": paper("agentic", endpoint=ENDPOINT), "worlds": asking("direct", answer_reward=2.0)},
+        "pays 2.0",
+    ),
+    *(
+        (
+            "a format paid twice",
+            {"judge": paper(episode), "worlds": asking(prompt_format, answer_reward=0.0, format_reward=0.5, **stage)},
+            f"--judge.episode {episode} has a reward of the format in it, and VLM/ZoomQA-v0 pays 0.5 for it, too. Set "
+            "format_reward=0 among the world's arguments (--worlds.0.kwargs.format-reward 0).",
+        )
+        for episode, prompt_format, stage in [
+            ("arm_exploration", "arm", {}),
+            ("arm_accuracy", "arm", {}),
+            ("mags_stage_1", "mags", {"mags_stage": 1}),
+            ("mags_stage_2", "mags", {}),
+            ("ivgr", "ivgr_grounded", {}),
+        ]
+    ),
+    (
+        "comparisons with an archive that stays empty",
+        {"judge": paper("ivgr"), "worlds": asking("ivgr_textual", answer_reward=0.0)},
+        "--worlds.1.env-id VLM/ZoomQAGrounded-v0",
+    ),
+    (
+        "a rate of careless steps that are not taken",
+        {"cold_start": ColdStartConfig(careless_learning_rate=1e-3)},
+        "--cold-start.num-careless-steps is 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "said"), REFUSED)
+def test_refused_with_the_options_that_mend_it(name, changes, said):
+    with pytest.raises(ConfigError) as caught:
+        run_config(**changes)
+    assert said in str(caught.value)
+    assert name in {row.name for row in TABLE}
+
+
+def test_all_that_is_wrong_is_told_at_once():
+    with pytest.raises(ConfigError) as caught:
+        run_config(
+            advantage=grpo(sibling_baseline=True, gamma_turn=0.5),
+            ppo=PPOConfig(num_minibatches=1, critic_warmup_iterations=1),
+        )
+    for remedy in (
+        "--ppo.critic-warmup-iterations 0",
+        "--advantage.no-sibling-baseline",
+        "--advantage.gamma-turn 0.95",
+    ):
+        assert remedy in str(caught.value)
+
+
+def test_every_row_has_its_case():
+    assert {row.name for row in TABLE} == {name for name, _, _ in REFUSED}
+    assert len({row.name for row in TABLE}) == len(TABLE)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sampling": SamplingConfig(temperature=0.0), "num_iterations": 0},
+        {"advantage": grpo(grpo_scale="none", whiten=False)},
+        {"advantage": AdvantageConfig(estimator="token_gae", gamma_token=0.9, whiten=True)},
+        {"advantage": AdvantageConfig(estimator="turn_gae", gamma_turn=0.9)},
+        {"ppo": PPOConfig(num_minibatches=2, clip_high=0.28)},
+        {"judge": paper("arm_exploration"), "worlds": asking("arm")},
+        {"judge": paper("argos"), "worlds": asking(answer_reward=0.0)},
+        {"judge": paper("argos"), "worlds": asking(answer_reward=0.0, format_reward=0.5)},
+        {
+            "judge": paper("agentic", endpoint=ENDPOINT),
+            "worlds": asking("direct", answer_reward=0.0, format_reward=0.5),
+        },
+        {"judge": paper("agentic", endpoint=ENDPOINT)},
+        {"judge": JudgeConfig(method="extraction", endpoint=ENDPOINT), "worlds": lake(WORDS)},
+        {
+            "judge": JudgeConfig(method="direct", endpoint=ENDPOINT, in_evaluations=True),
+            "worlds": lake(WORDS),
+            "num_eval_episodes": 0,
+            "eval_every": 9,
+            "num_iterations": 10,
+        },
+        {"judge": JudgeConfig(method="direct", endpoint=ENDPOINT), "worlds": lake("structured")},
+        {"judge": replace(NO_JUDGE, repetition_penalty=0.1), "worlds": lake_of("free_think", "worldmodeling")},
+        {
+            "judge": replace(NO_JUDGE, repetition_penalty=0.1, method="direct", endpoint=ENDPOINT),
+            "worlds": lake_of("grounding"),
+        },
+    ],
+)
+def test_what_acts_is_allowed(changes):
+    run_config(**changes)
+
+
+@pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/RewardJudging-v0"])
+def test_worlds_that_ask_pay_no_format_by_default(env_id):
+    run_config(worlds=(WorldSpec(env_id=env_id, kwargs={"answer_reward": 0.0}),), judge=paper("arm_accuracy"))
+
+
+def test_the_default_of_whitening_is_what_the_estimator_can_do():
+    assert AdvantageConfig().whitens
+    assert AdvantageConfig(estimator="turn_gae").whitens
+    assert not GRPO.whitens
+    assert not AdvantageConfig(whiten=False).whitens
+
+
+@pytest.mark.parametrize("estimator", ["token_gae", "turn_gae", "grpo"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_can_be_compared_under_every_estimator_by_few_options(name, estimator):
+    config = RECIPES[name]()
+    without = {"sibling_baseline": False} if estimator == "grpo" else {}
+    advantage = replace(config.advantage, estimator=estimator, **without)
+    warmup = 0 if estimator == "grpo" else config.ppo.critic_warmup_iterations
+    replace(config, advantage=advantage, ppo=replace(config.ppo, critic_warmup_iterations=warmup))
+
+
+def test_it_is_refused_before_a_cold_start(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("training.loop.run.make_cold_start", lambda *_: pytest.fail("a cold start is made"))
+    words = ["frozenlake_tiny", "--output", str(tmp_path), "--model", "None", "--advantage.estimator", "token_gae"]
+    with pytest.raises(SystemExit, match="2"):
+        main([*words, "--advantage.gamma-turn", "0.5"])
+    assert "does not read --advantage.gamma-turn" in " ".join(capsys.readouterr().err.replace("│", "").split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_worlds_made_only_to_be_asked_are_closed(monkeypatch):
+
+    class Asked:
+        representation, num_closed = "structured", 0
+
+        @property
+        def unwrapped(self):
+            return self
+
+        def close(self):
+            Asked.num_closed += 1
+
+    monkeypatch.setattr("training.config.inert.make", lambda env_id, **kwargs: Asked())
+    monkeypatch.setattr("training.config.run.make", lambda env_id, **kwargs: Asked())
+    spec = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"source": "x"})
+    assert inert._of_world(spec).representation == "structured" and Asked.num_closed == 1
+    assert spec.answer_kinds() == frozenset() and Asked.num_closed == 2
+    assert spec.has_level("train") and Asked.num_closed == 3

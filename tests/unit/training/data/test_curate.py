@@ -1,0 +1,175 @@
+"""Data sets filtered from a teacher's rollouts, and cold starts that imitate them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from agents.oracle import OracleAgent, RandomAgent
+from tests.unit.training.batches import run_config
+from training.__main__ import main
+from training.config.curation import CURATED, CurateConfig
+from training.config.run import ColdStartConfig, WorldSpec
+from training.data.curation import (
+    curated_episodes,
+    filter_rollouts,
+    make_data_set,
+    play,
+    shuffled_batches,
+)
+from training.loop.run import make_cold_start
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.records.run_data import RunReader
+
+SMALL = ("side_px=400", "target_px=(16, 40)", "answer_kinds=('choice', 'number')")
+
+
+def config(tmp_path: Path, strategy: str = "points", **changes) -> CurateConfig:
+    fields = {"output": str(tmp_path), "num_samples": 6, "num_rollouts": 3}
+    return CurateConfig(settings=(*SMALL, f"prompt_format={strategy}"), **fields | changes)
+
+
+def test_a_perfect_teachers_rollouts_are_all_kept(tmp_path):
+    _, result = make_data_set(config(tmp_path, mistake_rate=0.0))
+    assert result.record()["rollout_yield"] == 1.0
+    assert result.record()["num_kept"] == 6
+    assert "kept 6 of 6 questions (yield 1.000)" in str(result)
+
+
+def test_a_random_teachers_wrong_answers_are_not(tmp_path):
+    chosen = config(tmp_path, mistake_rate=1.0, num_rollouts=2)
+    groups = play(OracleAgent(mistake_rate=1.0), chosen)
+    result = filter_rollouts(groups, chosen)
+    num_right = sum(each.success for group in groups for each in group)
+    assert result.curated.num_good_rollouts == num_right < 12
+    assert all(each.success for each in result.curated.kept.values())
+    assert result.faults == {"accuracy": 12 - num_right}
+
+
+def test_trivial_questions_are_dropped_if_asked_for(tmp_path):
+    _, result = make_data_set(config(tmp_path, mistake_rate=0.0, drop_trivial=True))
+    assert (result.num_trivial, len(result.curated.kept)) == (6, 0)
+    with pytest.raises(ConfigError, match="is empty"):
+        curated_episodes(tmp_path / "curated")
+
+
+def test_arm_keeps_rollouts_with_a_call_that_worked(tmp_path):
+    chosen = config(tmp_path, "arm", method="arm_accuracy", num_samples=24, num_rollouts=1)
+    groups = play(RandomAgent(), chosen)  # answers at once
+    assert any(group[0].success for group in groups)
+    assert not filter_rollouts(groups, chosen).curated.kept
+    assert filter_rollouts(groups, replace(chosen, needs_tools=False)).curated.kept
+
+
+def test_a_data_set_reads_back_with_its_pictures_and_as_chat_messages(tmp_path):
+    directory, result = make_data_set(config(tmp_path, mistake_rate=0.0))
+    kept = list(result.curated.kept.values())
+    for written, read in zip(kept, curated_episodes(directory), strict=True):
+        for one, two in zip(written.turns, read.turns, strict=True):
+            assert (one.response_text, one.observation["text"]) == (two.response_text, two.observation["text"])
+            for a, b in zip(one.observation["images"], two.observation["images"], strict=True):
+                np.testing.assert_array_equal(a, b)
+    lines = [json.loads(line) for line in (directory / "sft.jsonl").read_text().splitlines()]
+    assert len(lines) == 6
+    user, assistant = lines[0]["messages"]
+    assert assistant == {"role": "assistant", "content": [{"type": "text", "text": kept[0].turns[0].response_text}]}
+    with Image.open(directory / user["content"][0]["image"]) as picture:
+        assert picture.size == (400, 400)
+    assert RunReader(directory).config["yield"]["num_kept"] == 6
+
+
+def test_an_existing_data_set_is_left_alone(tmp_path):
+    directory, _ = make_data_set(config(tmp_path, mistake_rate=0.0))
+    before = (directory / "sft.jsonl").read_bytes()
+    with pytest.raises(RunExistsError):
+        make_data_set(config(tmp_path))
+    assert (directory / "sft.jsonl").read_bytes() == before
+
+
+def test_batches_show_every_episode_once_before_any_again(tmp_path):
+    directory, _ = make_data_set(config(tmp_path, mistake_rate=0.0))
+    episodes = curated_episodes(directory)
+    batches = shuffled_batches(episodes, 3, seed=0)
+    first = [each.seed for _ in range(2) for each in next(batches)]
+    second = [each.seed for _ in range(2) for each in next(batches)]
+    assert sorted(first) == sorted(second) == sorted(each.seed for each in episodes)
+    assert first != second
+
+
+def test_the_command_prints_the_yield_and_a_cold_start_learns_from_its_data(tmp_path, capsys):
+    words = ["--output", str(tmp_path), "--name", "set", "--num-samples", "4", "--num-rollouts", "2"]
+    assert main(["curate", *words, "--mistake-rate", "0", "--settings", *SMALL, "prompt_format=points"]) == 0
+    assert "yield 1.000" in capsys.readouterr().out
+    assert RunReader(tmp_path / "set").trajectory_labels() == [CURATED]
+    run = run_config(
+        worlds=(
+            WorldSpec(
+                env_id="VLM/ZoomQA-v0", kwargs={"side_px": 400, "target_px": (16, 40), "prompt_format": "points"}
+            ),
+        ),
+        cold_start=ColdStartConfig(num_steps=2, num_first_turn_steps=1, batch_size=2, data=str(tmp_path / "set")),
+        num_val_episodes=0,
+    )
+    make_cold_start(run, tmp_path / "model", writer=None)
+    assert (tmp_path / "model" / "model.safetensors").is_file()
+
+
+def test_a_data_set_has_its_own_teacher():
+    with pytest.raises(ConfigError, match="its own teacher"):
+        ColdStartConfig(data="somewhere", mistake_rate=0.1)
+
+
+class Stubborn(OracleAgent):
+    """Answers everything in the same words."""
+
+    def write(self, world):
+        return "<think>No idea.</think><answer>no idea</answer>"
+
+
+def test_rollouts_of_a_question_that_comes_twice_belong_together(tmp_path):
+    chosen = config(tmp_path, mistake_rate=0.0, num_samples=2, num_rollouts=2)
+    first, second = play(OracleAgent(), chosen)
+    wrong = play(Stubborn(), replace(chosen, num_samples=1))[0]
+    assert not any(each.success for each in wrong), "the case under test"
+    result = filter_rollouts([first, second, wrong], chosen)
+    assert (result.curated.num_samples, result.curated.num_rollouts, len(result.curated.kept)) == (2, 6, 2)
+
+
+def test_the_verifier_is_asked_about_all_questions_at_once(tmp_path, monkeypatch):
+    chosen = config(tmp_path, mistake_rate=0.5, drop_trivial=True)
+    groups = play(OracleAgent(mistake_rate=0.5), chosen)
+    sizes = []
+
+    def likelihoods(asked):
+        sizes.append(len(asked))
+        return [[-0.1 * len(answer)] for *_, answer in asked]
+
+    monkeypatch.setattr("training.data.curation.verifier_models", lambda config, device: {"likelihoods": likelihoods})
+    together = filter_rollouts(groups, chosen)
+    assert len(sizes) == 1 and sizes[0] > 3, "one batch, of more than one question"
+    alone = [filter_rollouts([group], chosen) for group in groups]
+    assert together.curated.kept == {name: best for each in alone for name, best in each.curated.kept.items()}
+    assert together.faults == sum((each.faults for each in alone), Counter())
+    for count in ("num_samples", "num_trivial", "num_rollouts", "num_good_rollouts"):
+        assert together.record()[count] == sum(each.record()[count] for each in alone)
+
+
+def test_if_every_question_is_trivial_the_verifier_is_not_asked(tmp_path):
+    chosen = config(tmp_path, drop_trivial=True, num_samples=2, num_rollouts=1)
+    result = filter_rollouts(play(OracleAgent(), chosen), chosen)
+    assert (result.num_trivial, result.curated.num_rollouts) == (2, 0)
+
+
+def test_answers_that_only_a_model_can_compare_are_refused_before_anything_is_played(tmp_path):
+    rows = [{"problem": "What is it?", "answer": "a mug", "images": ["a.png"], "target_instances": []}]
+    (tmp_path / "table.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    settings = ("prompt_format=points", "dataset=treevgr", f"folder={tmp_path}")
+    with pytest.raises(ConfigError, match=r"only a model can compare .*judge\.endpoint"):
+        make_data_set(CurateConfig(output=str(tmp_path / "out"), settings=settings))

@@ -1,0 +1,177 @@
+"""Small steps are not lost to few bits, and no step is taken on gradients that are not finite."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from training.engines.optimizer import Optimizer
+from training.errors import NonFiniteGradientError
+
+
+def optimizer_of(model: nn.Module, learning_rate: float = 1e-6) -> Optimizer:
+    return Optimizer(
+        model,
+        learning_rate=learning_rate,
+        weight_decay=0.0,
+        max_grad_norm=1e9,
+        max_nonfinite_steps=3,
+        what="policy",
+    )
+
+
+def layer(dtype: torch.dtype = torch.float32) -> nn.Linear:
+    """Returns weights as large models have them, and the same rounded to another type."""
+    generator = torch.Generator().manual_seed(0)
+    made = nn.Linear(64, 64, bias=False)
+    made.weight.data = (0.02 * torch.randn(64, 64, generator=generator)).bfloat16().float()
+    return made.to(dtype)
+
+
+def trained(model: nn.Linear, steps: range, optimizer: Optimizer | None = None) -> Tensor:
+    """Returns the weights after steps along gradients that mostly agree with each other."""
+    optimizer = optimizer or optimizer_of(model)
+    for step in steps:
+        generator = torch.Generator().manual_seed(step)
+        pull = 1.0 + 0.5 * torch.randn(64, 64, generator=generator)
+        optimizer.zero_grad()
+        optimizer.backward((model.weight * pull.to(model.weight.dtype)).sum())
+        optimizer.step()
+    return model.weight.detach().clone()
+
+
+def test_a_hundred_small_steps_change_bfloat16_weights_as_they_change_float32_ones():
+    start = layer().weight.detach()
+    exact, rounded = trained(layer(), range(100)), trained(layer(torch.bfloat16), range(100))
+    assert 0.8e-4 < float((exact - start).abs().mean()) < 1e-4
+    assert float((exact.bfloat16() == rounded).float().mean()) > 0.999
+    changed = float((rounded.float() != start).float().mean())
+    assert changed > 0.6, "most weights move by more than half a gap in 100 steps"
+
+    naive = layer(torch.bfloat16)
+    adamw = torch.optim.AdamW(naive.parameters(), lr=1e-6, betas=(0.9, 0.95), weight_decay=0.0)
+    for _ in range(100):
+        naive.weight.grad = torch.ones_like(naive.weight)
+        adamw.step()
+    assert float((naive.weight.float() != start).float().mean()) < 0.03, "what would happen without masters"
+
+
+def test_gradients_of_parts_add_up_in_float32():
+    model = layer(torch.bfloat16)
+    optimizer = optimizer_of(model)
+    optimizer.zero_grad()
+    for _ in range(300):  # in bfloat16 a sum of ones stands still at 256
+        optimizer.backward(model.weight.sum())
+    norm, is_taken = optimizer.step()
+    assert is_taken
+    assert norm == pytest.approx(300 * 64)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_state_goes_on_bit_by_bit(dtype):
+    straight = layer(dtype)
+    trained(straight, range(0, 7), first := optimizer_of(straight))
+    stopped = copy.deepcopy(straight)
+    resumed = optimizer_of(stopped)  # its masters would start from rounded weights
+    resumed.load_state_dict(copy.deepcopy(first.state_dict()))
+    for step in range(7, 60, 10):
+        assert torch.equal(
+            trained(straight, range(step, step + 10), first), trained(stopped, range(step, step + 10), resumed)
+        )
+    assert (first.state_dict()["masters"] == [None]) == (dtype == torch.float32)
+
+
+def test_a_state_of_another_type_is_refused():
+    state = optimizer_of(layer(torch.bfloat16)).state_dict()
+    with pytest.raises(ValueError, match=r"policy has weights of another type than torch\.float32"):
+        optimizer_of(layer()).load_state_dict(state)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_gradients_that_are_not_finite_are_left_out_and_end_the_run_at_the_third_in_a_row(dtype, value):
+    model = layer(dtype)
+    optimizer = optimizer_of(model, learning_rate=0.1)
+
+    def step(factor: float) -> tuple[float, bool]:
+        optimizer.zero_grad()
+        optimizer.backward(factor * model.weight.sum())
+        return optimizer.step()
+
+    before = model.weight.detach().clone()
+    assert [step(value)[1], step(value)[1]] == [False, False]
+    assert torch.equal(model.weight, before)
+    assert step(1.0)[1], "a good one starts the count anew"
+    assert not torch.equal(model.weight, before)
+    after = model.weight.detach().clone()
+    step(value)
+    step(value)
+    with pytest.raises(NonFiniteGradientError, match=r"of the policy had norm .* in 3 steps in a row"):
+        step(value)
+    assert torch.equal(model.weight, after)
+    assert all(torch.isfinite(each).all() for each in optimizer.state_dict()["adamw"]["state"][0].values())
+
+
+class Halfway(Exception):
+    pass
+
+
+def fail_halfway(monkeypatch, optimizer):
+    """Lets AdamW change every weight and then fail, as where there is no memory for the rest of a step."""
+    whole = optimizer._adamw.step
+
+    def failing():
+        whole()
+        raise Halfway
+
+    monkeypatch.setattr(optimizer._adamw, "step", failing)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_step_that_fails_halfway_is_not_taken(dtype, monkeypatch):
+    model = layer(dtype)
+    optimizer = optimizer_of(model, learning_rate=0.1)
+    before = trained(model, range(2), optimizer)
+    fail_halfway(monkeypatch, optimizer)
+    with pytest.raises(Halfway):
+        trained(model, range(2, 3), optimizer)
+    assert torch.equal(model.weight, before)
+
+
+def copies_of(monkeypatch, model, optimizer, factor=1.0):
+    """Returns how many tensors one step copies."""
+    copied, clone = [], Tensor.clone
+    monkeypatch.setattr(Tensor, "clone", lambda self, **rest: copied.append(self) or clone(self, **rest))
+    optimizer.zero_grad()
+    optimizer.backward(factor * model.weight.sum())
+    optimizer.step()
+    monkeypatch.undo()
+    return len(copied)
+
+
+def test_weights_are_copied_only_where_a_step_could_leave_half_of_them_changed(monkeypatch):
+    model = layer()
+    assert copies_of(monkeypatch, model, optimizer_of(model)) == 1
+    assert copies_of(monkeypatch, model, optimizer_of(model), float("nan")) == 0, "no step is taken"
+    rounded = layer(torch.bfloat16)
+    assert copies_of(monkeypatch, rounded, optimizer_of(rounded)) == 0, "masters are stepped, not the weights"
+    monkeypatch.setattr("training.engines.optimizer.FUSED_ON", ("cpu",))
+    fused = optimizer_of(model)
+    monkeypatch.undo()
+    assert copies_of(monkeypatch, model, fused) == 0, "one kernel takes the whole step"
+
+
+def test_a_fused_step_is_the_same_step_and_goes_on_from_any_other(monkeypatch):
+    straight, stopped = layer(), layer()
+    trained(straight, range(0, 5), first := optimizer_of(straight, 1e-3))
+    trained(stopped, range(0, 5), other := optimizer_of(stopped, 1e-3))
+    monkeypatch.setattr("training.engines.optimizer.FUSED_ON", ("cpu",))
+    fused = optimizer_of(stopped, 1e-3)
+    fused.load_state_dict(copy.deepcopy(other.state_dict()))
+    assert [group["fused"] for group in fused._adamw.param_groups] == [True]
+    assert torch.allclose(trained(straight, range(5, 10), first), trained(stopped, range(5, 10), fused), atol=1e-7)
+    other.load_state_dict(copy.deepcopy(fused.state_dict()))
+    assert [group["fused"] for group in other._adamw.param_groups] == [False]

@@ -1,0 +1,126 @@
+"""Whatever fails in a cold start, what it had learnt by its last whole step is a checkpoint to train from."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from agents.hf.agent import load_checkpoint
+from tests.unit.training.batches import run_config
+from training.config.run import ColdStartConfig
+from training.engines.optimizer import Optimizer
+from training.loop.run import make_cold_start
+
+
+@pytest.fixture
+def cold_start(tiny, tmp_path, monkeypatch):
+    """Returns what makes a cold start of four steps, from a tiny model that is there already, and where it goes."""
+    monkeypatch.setattr("training.loop.run.save_tiny", lambda *_, **__: None)
+    monkeypatch.setattr("training.loop.run.load_for_training", lambda *_: (copy.deepcopy(tiny[0]), tiny[1]))
+    directory = tmp_path / "cold_start"
+    settings = ColdStartConfig(num_steps=4, num_first_turn_steps=2, batch_size=2)
+    config = run_config(cold_start=settings, num_val_episodes=2, eval_every=0)
+    return lambda writer=None: make_cold_start(config, directory, writer), directory
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """The weights after each whole step."""
+    real, weights = Optimizer.step, []
+
+    def remembered(self):
+        result = real(self)
+        weights.append([weight.detach().clone() for weight in self._weights])
+        return result
+
+    monkeypatch.setattr(Optimizer, "step", remembered)
+    return weights
+
+
+def third_call_fails(real, error):
+    calls = []
+
+    def failing(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == 3:
+            raise error
+        return real(*args, **kwargs)
+
+    return failing
+
+
+class FullDisk:
+    """A run's writer that has room for two lines."""
+
+    def __init__(self) -> None:
+        self.metrics = third_call_fails(lambda line: None, OSError("No space left on device"))
+
+
+def fail(monkeypatch, what):
+    """Lets the third batch, the third step half-way, or the evaluation at the end fail."""
+    if what == "a world":
+        from training.loop.supervised import make_batch
+
+        monkeypatch.setattr(
+            "training.loop.supervised.make_batch", third_call_fails(make_batch, RuntimeError("crashed"))
+        )
+    elif what == "half a step":
+        whole = Optimizer._round
+        monkeypatch.setattr(Optimizer, "_round", third_call_fails(whole, MemoryError("out of memory")))
+    elif what == "the evaluation":
+
+        def crashing(*args, **kwargs):
+            raise RuntimeError("crashed")
+
+        monkeypatch.setattr("training.loop.run.evaluate", crashing)
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "where", "num_done"),
+    [
+        ("a world", RuntimeError, "", 2),
+        ("half a step", MemoryError, "", 2),
+        ("a full disk", OSError, "", 3),
+        ("the evaluation", RuntimeError, " in the validation,", 4),
+    ],
+)
+def test_what_fails_leaves_the_last_whole_step(cold_start, steps, monkeypatch, capsys, what, error, where, num_done):
+    make, directory = cold_start
+    fail(monkeypatch, what)
+    with pytest.raises(error):
+        make(FullDisk() if what == "a full disk" else None)
+    shown = capsys.readouterr().err
+    assert f"{error.__name__}{where} after {num_done} of 4 steps of the cold start: what was learnt is saved." in shown
+    assert f"--model {directory}" in shown
+    loaded, _ = load_checkpoint(directory)
+    for saved, kept in zip(loaded.parameters(), steps[num_done - 1], strict=True):
+        assert torch.equal(saved, kept)
+
+
+def test_what_fails_before_the_first_step_leaves_nothing(cold_start, monkeypatch, capsys):
+    make, directory = cold_start
+
+    def crashing(*args, **kwargs):
+        raise RuntimeError("crashed")
+
+    monkeypatch.setattr("training.loop.supervised.make_batch", crashing)
+    with pytest.raises(RuntimeError, match="crashed"):
+        make()
+    assert "saved" not in capsys.readouterr().err
+    assert not directory.exists()
+
+
+def test_what_cannot_be_saved_is_told_beside_what_failed(cold_start, monkeypatch, capsys):
+    make, directory = cold_start
+
+    def full(*args, **kwargs):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("training.loop.run.save_model", full)
+    fail(monkeypatch, "a world")
+    with pytest.raises(RuntimeError, match="crashed"):
+        make()
+    assert "what was learnt could not be saved (OSError: No space left on device)." in capsys.readouterr().err
+    assert not directory.exists()

@@ -1,0 +1,125 @@
+"""Training levels: siblings share a start, no seed comes twice, none is an evaluation's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from agents.oracle import RandomAgent
+from tests.unit.episodes import SHORT
+from tests.unit.training.batches import WORLD, run_config
+from training.config.run import ColdStartConfig, WorldSpec
+from training.data.demonstrations import demonstrations, tokenized
+from training.loop.collect import Collector
+from training.loop.evaluation import evaluate
+from training.loop.supervised import cold_start, learning_rate_factor
+from vlm_envs.splits import SPLIT_SEEDS
+from vlm_envs.vector.env import VectorWorld
+
+MIX = (
+    WorldSpec(env_id="VLM/FrozenLake-v0", kwargs=dict(SHORT), weight=2.0),
+    WorldSpec(env_id="VLM/Sokoban-v0", kwargs=dict(SHORT), weight=1.0),
+)
+
+
+def test_siblings_share_their_start_and_iterations_share_nothing():
+    collector = Collector(run_config(worlds=MIX, num_groups=3, group_size=2))
+    seen: set[tuple[str, int]] = set()
+    for iteration in range(4):
+        groups = collector.collect(RandomAgent(), iteration)
+        assert [len(group.trajectories) for group in groups] == [2, 2, 2]
+        assert [group.trajectories[0].env_id[4:8] for group in groups] == ["Froz", "Froz", "Soko"], "by weight"
+        starts = [{(t.env_id, t.seed) for t in group.trajectories} for group in groups]
+        hashes = [{t.start_state_hash for t in group.trajectories} for group in groups]
+        assert all(len(each) == 1 for each in starts + hashes)
+        assert len(set.union(*hashes)) == 3
+        assert not seen & set.union(*starts)
+        seen |= set.union(*starts)
+    assert all(seed in SPLIT_SEEDS["train"] for _, seed in seen)
+    collector.close()
+
+
+def test_an_iteration_sees_the_same_levels_again_and_another_run_others():
+    def hashes(seed, iteration):
+        collector = Collector(run_config(seed=seed))
+        return [group.trajectories[0].start_state_hash for group in collector.collect(RandomAgent(), iteration)]
+
+    assert hashes(0, 5) == hashes(0, 5) != hashes(1, 5)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 899, 2**31 - 1])
+@pytest.mark.parametrize("iteration", [0, 10**6])
+def test_training_seeds_stay_training_seeds_whatever_the_run(seed, iteration):
+    groups = Collector(run_config(seed=seed)).collect(RandomAgent(), iteration)
+    assert all(group.trajectories[0].seed in SPLIT_SEEDS["train"] for group in groups)
+
+
+def test_evaluations_play_the_same_levels_of_their_split_each_time():
+    first, again, test = (evaluate(RandomAgent(), WORLD, split=s, num_episodes=5) for s in ("val", "val", "test"))
+    seeds = [[t.seed for t in each.trajectories] for each in (first, again, test)]
+    assert seeds[0] == seeds[1] == list(SPLIT_SEEDS["val"][:5])
+    assert seeds[2] == list(SPLIT_SEEDS["test"][:5])
+    record = first.record(label="x")
+    assert record["num_episodes"] == 5
+    assert record["success_low"] <= record["success"] <= record["success_high"]
+
+
+def test_demonstrations_never_repeat_a_seed_and_say_what_the_oracle_said(tiny):
+    _, encoder = tiny
+    seen: set[tuple[str, int]] = set()
+    batches = demonstrations(MIX, encoder, batch_size=5, mistake_rate=0.3)
+    for _ in range(4):
+        batch = next(batches)
+        assert len(batch) == 5
+        starts = {(t.env_id, t.seed) for t in batch}
+        assert len(starts) == 5
+        assert not seen & starts
+        seen |= starts
+        for trajectory in batch:
+            assert trajectory.seed in SPLIT_SEEDS["train"]
+            for number, turn in enumerate(trajectory.turns):
+                assert turn.response_ids[-1] == encoder.end_of_turn_id
+                assert encoder.decode(turn.response_ids) == turn.response_text
+                assert np.array_equal(turn.prompt_ids, encoder.encode(turn.observation, is_first=number == 0).ids)
+                assert len(turn.sampler_logprobs) == len(turn.response_ids)
+            assert tokenized(trajectory, encoder).seed == trajectory.seed
+    assert {env_id for env_id, _ in seen} == {spec.env_id for spec in MIX}
+
+
+def test_first_lessons_are_the_first_turns_of_episodes_and_ask_nothing_of_the_worlds(tiny, monkeypatch):
+    _, encoder = tiny
+    whole = next(demonstrations(MIX, encoder, batch_size=5))
+
+    def never(self, actions):
+        raise AssertionError("a first lesson was answered")
+
+    monkeypatch.setattr(VectorWorld, "step", never)
+    lessons = demonstrations(MIX, encoder, batch_size=5, num_first_turn_batches=1)
+    for lesson, episode in zip(next(lessons), whole, strict=True):
+        (turn,) = lesson.turns
+        assert (lesson.seed, lesson.start_state_hash) == (episode.seed, episode.start_state_hash)
+        assert turn.response_text == episode.turns[0].response_text
+        assert np.array_equal(turn.prompt_ids, episode.turns[0].prompt_ids)
+    with pytest.raises(AssertionError, match="was answered"):
+        next(lessons)
+
+
+def test_the_cold_start_learns(tiny):
+    model, encoder = tiny
+    losses: list[float] = []
+    config = ColdStartConfig(num_steps=20, num_first_turn_steps=10, batch_size=4, warmup_steps=2)
+    cold_start(model, encoder, (WORLD,), config, on_step=lambda step, metrics: losses.append(metrics["loss"]))
+    assert len(losses) == 20
+    assert losses[0] == pytest.approx(np.log(len(encoder.tokenizer)), rel=0.5), "about uniform over the vocabulary"
+    assert np.mean(losses[-4:]) < 0.5 * np.mean(losses[:2])
+    assert not model.training
+    assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
+
+
+def test_the_cold_starts_learning_rate_rises_then_falls_to_a_tenth():
+    config = ColdStartConfig(num_steps=110, num_first_turn_steps=0, warmup_steps=10)
+    assert learning_rate_factor(0, config) == pytest.approx(0.1)
+    assert learning_rate_factor(9, config) == pytest.approx(1.0)
+    assert learning_rate_factor(60, config) == pytest.approx(0.55), "halfway: 0.1 + 0.45"
+    assert learning_rate_factor(110, config) == pytest.approx(0.1)

@@ -1,0 +1,172 @@
+"""Whatever fails in the middle of an iteration, the run is saved as it was before it and goes on from there."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+
+from agents.hf.sampler import SamplingConfig
+from tests.unit.training.batches import run_config
+from tests.unit.training.loop.test_run import differing, metrics_of
+from training.checkpoints.state import copied, load_checkpoint_state
+from training.config.judges import JudgeConfig
+from training.config.run import PPOConfig, WorldSpec
+from training.loop import trainer
+from training.loop.learner import Learner
+from training.loop.run import train
+from training.loop.trainer import Trainer
+from vlm_envs.records.run_data import RunReader
+
+LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language", "max_turns": 2})
+
+
+@pytest.fixture
+def config(tiny_directory, tmp_path, monkeypatch):
+    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+    return run_config(
+        worlds=(LAKE,),
+        output=str(tmp_path),
+        model=str(tiny_directory),
+        num_iterations=3,
+        num_eval_episodes=0,
+        checkpoint_every=0,
+        judge=JudgeConfig(repetition_penalty=0.1),
+        sampling=SamplingConfig(max_new_tokens=4),
+        ppo=PPOConfig(num_minibatches=1, critic_num_minibatches=1, learning_rate=1e-3, critic_learning_rate=1e-3),
+        num_threads=1,
+    )
+
+
+@pytest.fixture(scope="module")
+def straight_state():
+    """The end of a run in which nothing failed; made once."""
+    return {}
+
+
+def fail_in_the_second(monkeypatch, owner, name):
+    """Lets a method do its work and then fail, in the second iteration; a second run is left alone."""
+    real, calls = getattr(owner, name), []
+
+    def failing(*args, **kwargs):
+        result = real(*args, **kwargs)
+        calls.append(name)
+        if len(calls) == 2:
+            raise RuntimeError("out of memory")
+        return result
+
+    monkeypatch.setattr(owner, name, failing)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (Learner, "_policy_step"),
+        (Learner, "_critic_step"),
+        (trainer, "rollout_metrics"),
+        (Trainer, "train_iteration"),
+        (Trainer, "_log"),
+    ],
+    ids=["after the policy's step", "after the critic's step", "after scoring", "before the log", "after the log"],
+)
+def test_a_run_that_fails_goes_on_as_if_it_had_not(config, straight_state, monkeypatch, capsys, owner, name):
+    if not straight_state:
+        straight_state |= load_checkpoint_state(train(replace(config, name="straight")) / "latest")
+    broken = replace(config, name="broken")
+    with monkeypatch.context() as patched:
+        fail_in_the_second(patched, owner, name)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            train(broken)
+    shown = capsys.readouterr().err
+    assert "RuntimeError in iteration 1: saved as of 1 iterations. Go on with --resume." in shown
+    directory = train(broken, resume=True)
+    assert differing(straight_state, load_checkpoint_state(directory / "latest")) == []
+    assert [line["iteration"] for line in metrics_of(directory)] == [0, 1, 2]
+
+
+def without_times(lines):
+    return [{key: value for key, value in line.items() if not key.endswith("_s")} for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("end", "in_world"),
+    [(RuntimeError("engine gone"), 1), (KeyboardInterrupt(), 0)],
+    ids=["a failure", "Ctrl-C twice"],
+)
+def test_a_validation_that_does_not_come_to_its_end_is_made_up(config, monkeypatch, capsys, end, in_world):
+    """In two worlds, at once or when the first one's numbers stand already; episodes are replaced with the numbers."""
+    config = replace(config, worlds=(LAKE, replace(LAKE, name="b")), num_iterations=2, eval_every=1, num_val_episodes=2)
+    straight = RunReader(train(replace(config, name="straight")))
+    broken, real, calls = replace(config, name="broken"), trainer.evaluate, []
+
+    def ended(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == in_world + 1:
+            raise end
+        return real(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trainer, "evaluate", ended)
+        with pytest.raises(type(end)):
+            train(broken)
+    assert f"{type(end).__name__} after 1 iterations: saved as of 1 iterations." in capsys.readouterr().err
+    resumed = RunReader(train(broken, resume=True))
+    assert without_times(resumed.evaluations()) == without_times(straight.evaluations())
+    assert [line["world"] for line in resumed.evaluations()] == [LAKE.env_id, "b"]
+    assert resumed.trajectories("iteration 1") == straight.trajectories("iteration 1")
+    again = RunReader(train(replace(broken, num_iterations=3), resume=True))
+    assert [line["label"] for line in again.evaluations()] == [
+        "iteration 1",
+        "iteration 1",
+        "iteration 2",
+        "iteration 2",
+    ]
+
+
+def test_what_cannot_be_saved_leaves_the_last_checkpoint_as_it_was(config, monkeypatch, capsys):
+    broken = replace(config, name="broken")
+    real = torch.save
+
+    def full(state, path):
+        if state["iteration"] > 0:
+            path.write_bytes(b"half of it")
+            raise OSError("No space left on device")
+        real(state, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "save", full)
+        fail_in_the_second(patched, Learner, "_critic_step")
+        with pytest.raises(RuntimeError, match="out of memory"):
+            train(broken)
+    shown = capsys.readouterr().err
+    assert "could not be saved (OSError: No space left on device); the last checkpoint is as of 0 iterations." in shown
+    directory = f"{config.output}/broken"
+    assert [line["iteration"] for line in metrics_of(train(broken, resume=True))] == [0, 1, 2], directory
+
+
+def test_a_run_whose_log_cannot_be_opened_lets_go_of_everything(config, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError("No space left on device")
+
+    closed = []
+    monkeypatch.setattr(trainer, "SummaryWriter", full)
+    monkeypatch.setattr(trainer.Collector, "close", lambda self: closed.append("worlds"))
+    monkeypatch.setattr(trainer.TurnScorer, "close", lambda self: closed.append("judges"))
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(OSError, match="No space left"):
+        train(replace(config, name="unlogged"))
+    assert signal.getsignal(signal.SIGINT) is before
+    assert closed == ["worlds", "judges"]
+
+
+def test_a_copied_state_is_safe_from_the_models():
+    weight, frozen = torch.zeros(2), torch.zeros(2)
+    state = {"policy": {"w": weight}, "reference": {"w": frozen}, "steps": [torch.ones(1), 3], "pair": (1, "a")}
+    before = copied(state)
+    weight += 1.0
+    assert before["policy"]["w"].tolist() == [0.0, 0.0]
+    assert before["reference"]["w"] is frozen, "it never changes, and may be as large as the policy"
+    assert before["steps"][1:] == [3]
+    assert before["pair"] == (1, "a")

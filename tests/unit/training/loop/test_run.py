@@ -1,0 +1,475 @@
+"""Whole runs through the command line, on an untrained tiny model: every recipe, interruption, exact resumption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from agents.hf.agent import load_checkpoint
+from agents.hf.sampling import SamplingConfig
+from tests.unit.episodes import SHORT
+from tests.unit.training.batches import NO_JUDGE, run_config
+from training.__main__ import main
+from training.algorithms.losses import aggregate
+from training.checkpoints.files import num_iterations_done
+from training.checkpoints.state import load_checkpoint_state
+from training.config.run import PPOConfig, WorldSpec
+from training.loop.console import RunConsole
+from training.loop.credit import estimate
+from training.loop.learner import Learner
+from training.loop.run import train
+from training.loop.trainer import Trainer
+from training.recipes import RECIPES
+from vlm_envs.records.run_data import RunReader
+
+CHECKOUT = Path(__file__).parents[4]
+
+KILLED = """
+import os, signal, sys
+from training.__main__ import main
+from training.loop.trainer import Trainer
+after_iteration = Trainer._after_iteration
+def kill_in_the_second(trainer, console):
+    if trainer.iteration == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    after_iteration(trainer, console)
+Trainer._after_iteration = kill_in_the_second
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Results are compared bit by bit, so sums are taken in one order."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def only_recipes_draw_their_curves(request, monkeypatch):
+    """The picture takes longer than an iteration."""
+    if request.node.originalname != "test_every_recipe_runs":
+        monkeypatch.setattr(
+            "vlm_envs.records.report.page.save_curves", lambda groups, path, *, title: path.write_bytes(b"")
+        )
+
+
+@pytest.fixture
+def arguments(tiny_directory, tmp_path):
+    """Returns the command line of a run of a few seconds."""
+
+    def command_line(recipe: str, name: str, *more: str) -> list[str]:
+        settings = {
+            "--name": name,
+            "--output": str(tmp_path),
+            "--model": str(tiny_directory),
+            "--num-iterations": "1",
+            "--num-groups": "2",
+            "--group-size": "2",
+            "--num-eval-episodes": "4",
+            "--num-val-episodes": "2",
+            "--checkpoint-every": "2",
+            "--num-threads": "1",
+            "--sampling.max-new-tokens": "8",
+            "--ppo.num-minibatches": "1",
+            "--ppo.micro-batch-size": "3",
+            "--ppo.critic-num-minibatches": "2",
+            "--ppo.critic-warmup-iterations": "0",
+        }
+        settings |= dict(zip(more[::2], more[1::2], strict=True))
+        return [recipe, *(word for pair in settings.items() for word in pair)]
+
+    return command_line
+
+
+def metrics_of(directory: Path) -> list[dict[str, object]]:
+    return [line for line in RunReader(directory).metrics() if line["phase"] == "rl"]
+
+
+def differing(first: object, second: object, path: str = "") -> list[str]:
+    """Returns where two nested states differ, bit by bit; elapsed time aside."""
+    if isinstance(first, dict):
+        assert isinstance(second, dict)
+        assert first.keys() == second.keys(), path
+        return [
+            where
+            for key in first
+            if key != "elapsed_s"
+            for where in differing(first[key], second[key], f"{path}/{key}")
+        ]
+    if isinstance(first, list | tuple):
+        assert isinstance(second, list | tuple)
+        return [
+            where
+            for i, (a, b) in enumerate(zip(first, second, strict=True))
+            for where in differing(a, b, f"{path}/{i}")
+        ]
+    equal = torch.equal(first, second) if isinstance(first, torch.Tensor) else first == second
+    return [] if equal else [path]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
+    # In this process: engines take seconds to start, and a run starts its workers several times
+    more = ("--num-iterations", "2", "--eval-every", "1", "--worlds.0.workers", "serial")
+    assert main(arguments(recipe, "smoke", *more)) == 0
+    directory = tmp_path / "smoke"
+    assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
+    labels = [line["label"] for line in RunReader(directory).evaluations()]
+    assert labels == ["before", "iteration 1", "after"]
+    written = {path.name for path in directory.iterdir()}
+    assert {"config.json", "metrics.jsonl", "latest", "tensorboard", "trajectories", "images"} <= written
+    shown = capsys.readouterr().out
+    assert "after: VLM/" in shown
+    assert "Report: " in shown
+    assert Path(shown.partition("Report: ")[2].splitlines()[0]).is_file()
+    config = json.loads((directory / "config.json").read_text())
+    assert config["num_groups"] == 2
+    assert config["versions"]["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize("estimator", ["grpo", "token_gae", "turn_gae"])
+def test_every_estimator_runs(estimator, arguments, tmp_path):
+    words = arguments("frozenlake_tiny", "run", "--advantage.estimator", estimator)
+    words += ["--advantage.no-sibling-baseline"] if estimator == "grpo" else []
+    assert main(words) == 0
+    (line,) = metrics_of(tmp_path / "run")
+    assert ("value_loss" in line) == (estimator != "grpo")
+    expected = {"success", "reward", "format_rate", "response_tokens", "cut_rate", "zero_variance_groups", "kl"}
+    assert expected | {"tokens_per_s", "turns_per_s", "untrainable_rows", "unavailable_turns"} <= line.keys()
+    # All siblings of an untrained model earn the same, so that GRPO has nothing to learn from
+    assert line["zero_variance_groups"] == 1.0
+    assert ("policy_loss" in line) == ("sampler_gap" in line) == (estimator != "grpo")
+
+
+def test_a_mix_of_worlds_runs(tiny_directory, tmp_path):
+    worlds = tuple(WorldSpec(env_id=f"VLM/{name}-v0", kwargs=dict(SHORT)) for name in ("FrozenLake", "Sokoban"))
+    config = run_config(
+        worlds=worlds,
+        judge=NO_JUDGE,
+        output=str(tmp_path),
+        model=str(tiny_directory),
+        num_iterations=1,
+        num_eval_episodes=2,
+        ppo=PPOConfig(num_minibatches=2, old_logprobs="trainer", importance_cap=2.0),
+        sampling=SamplingConfig(max_new_tokens=5, temperature=0.8, top_p=0.9),
+    )
+    directory = train(config)
+    (line,) = metrics_of(directory)
+    assert {"success/VLM/FrozenLake-v0", "success/VLM/Sokoban-v0"} <= line.keys()
+    assert [each["env_id"] for each in RunReader(directory).evaluations()] == [spec.env_id for spec in worlds] * 2
+
+
+def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path):
+    more = ("--num-iterations", "2", "--checkpoint-every", "1", "--judge.repetition-penalty", "0.1")
+    straight, killed = (
+        [*arguments("frozenlake_tiny", name, *more), "--advantage.bootstrap-truncated"]
+        for name in ("straight", "killed")
+    )
+    assert main(straight) == 0
+    child = subprocess.run(
+        [sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, capture_output=True, text=True, timeout=120
+    )
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert [line["iteration"] for line in metrics_of(tmp_path / "killed")] == [0, 1]
+    assert load_checkpoint_state(tmp_path / "killed" / "latest")["iteration"] == 1
+    assert main([*killed, "--resume"]) == 0
+    states = [load_checkpoint_state(tmp_path / name / "latest") for name in ("straight", "killed")]
+    assert states[0]["learner"].keys() >= {"policy", "critic", "policy_optimizer", "critic_optimizer"}
+    assert differing(*states) == []
+    models = [tmp_path / name / "latest" / "model" / "model.safetensors" for name in ("straight", "killed")]
+    assert models[0].read_bytes() == models[1].read_bytes()
+    start = Path(straight[straight.index("--model") + 1]) / "model.safetensors"
+    assert models[0].read_bytes() != start.read_bytes(), "the policy did learn"
+    lines = [metrics_of(tmp_path / name) for name in ("straight", "killed")]
+    assert [line["iteration"] for line in lines[1]] == [0, 1], "each once"
+    for first, second in zip(*lines, strict=True):
+        for name in ("reward", "value_loss", "turn_end_explained_variance"):
+            assert first[name] == second[name]
+    labels = [line["label"] for line in RunReader(tmp_path / "killed").evaluations()]
+    assert labels == ["before", "after"]
+
+
+def test_ctrl_c_finishes_the_iteration_saves_and_says_so(arguments, tmp_path, capsys, monkeypatch):
+    command = arguments("frozenlake_tiny", "stopped", "--num-iterations", "3", "--checkpoint-every", "0")
+    update = Learner.update
+
+    def interrupted(self, *args, iteration, **kwargs):
+        if iteration == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return update(self, *args, iteration=iteration, **kwargs)
+
+    monkeypatch.setattr(Learner, "update", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    assert main(command) == 0
+    assert signal.getsignal(signal.SIGINT) is handler, "the handler is put back"
+    shown = capsys.readouterr().out
+    assert "Stopping after this iteration" in shown
+    assert "Interrupted after iteration 1; saved. Go on with --resume." in shown
+    assert load_checkpoint_state(tmp_path / "stopped" / "latest")["iteration"] == 1
+    assert main([*command, "--resume"]) == 0
+    assert [line["iteration"] for line in metrics_of(tmp_path / "stopped")] == [0, 1, 2]
+
+
+def test_a_second_ctrl_c_stops_at_once(arguments, monkeypatch, capsys):
+    def interrupted_twice(self, *args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("went on")
+
+    monkeypatch.setattr(Learner, "update", interrupted_twice)
+    assert main(arguments("frozenlake_tiny", "stopped")) == 130
+    assert "Stopped at once" in capsys.readouterr().err
+
+
+def test_a_run_is_never_overwritten(arguments, tmp_path, capsys):
+    directory = tmp_path / "taken"
+    directory.mkdir()
+    (directory / "metrics.jsonl").write_text("")
+    assert main(arguments("frozenlake_tiny", "taken")) == 2
+    said = capsys.readouterr().err
+    assert "taken already holds a run. Go on with it by adding --resume, or choose another --name." in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["frozenlake_tny"], "Did you mean 'frozenlake_tiny'?"),
+        (["cold_start"], "cold_start takes a recipe"),
+        (["report"], "report takes one run directory"),
+        (["frozenlake_tiny", "--model", "no/such/model"], "No checkpoint at no/such/model"),
+        (["frozenlake_tiny", "--resume", "--name", "no_such_run"], "No run at"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_explained(words, said, tmp_path, capsys):
+    output = ["--output", str(tmp_path)] if words[0] in RECIPES else []
+    assert main([*words, *output]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_settings_that_cannot_work_are_explained(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["frozenlake_tiny", "--num-groups", "0"])
+    assert "--num-groups must be at least 1; got 0." in capsys.readouterr().err
+
+
+def test_help_lists_recipes_and_commands(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in (*RECIPES, "cold_start", "report"))
+
+
+def short_cold_start(tmp_path: Path) -> list[str]:
+    words = ["frozenlake_tiny", "--output", str(tmp_path), "--name", "x", "--num-val-episodes", "2"]
+    words += ["--cold-start.num-steps", "3", "--cold-start.num-first-turn-steps", "1"]
+    words += ["--cold-start.num-careless-steps", "1", "--cold-start.careless-rate", "0.5"]
+    return [*words, "--cold-start.batch-size", "2", "--sampling.max-new-tokens", "4", "--num-threads", "1"]
+
+
+def test_a_cold_start_is_a_checkpoint_to_start_from(tmp_path, capsys):
+    assert main(["cold_start", *short_cold_start(tmp_path)]) == 0
+    directory = tmp_path / "x_cold_start"
+    assert f"Cold start: {directory}" in capsys.readouterr().out
+    made_from = json.loads((directory / "provenance.json").read_text())
+    assert "num_steps_done" not in made_from, "it is whole"
+    assert 0.0 <= made_from["validation_success"] <= 1.0
+    config = run_config(
+        output=str(tmp_path), model=str(directory), num_iterations=0, num_eval_episodes=2, num_threads=1
+    )
+    assert (train(replace(config, name="y")) / "latest" / "model" / "config.json").is_file()
+
+
+def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypatch):
+    advance = RunConsole.advance
+
+    def interrupted(self, step, metrics, shown):
+        if step == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        advance(self, step, metrics, shown)
+
+    monkeypatch.setattr(RunConsole, "advance", interrupted)
+    handler = signal.getsignal(signal.SIGINT)
+    assert main(["cold_start", *short_cold_start(tmp_path)]) == 130
+    assert signal.getsignal(signal.SIGINT) is handler
+    shown = capsys.readouterr()
+    assert "Interrupted after 2 of 4 steps of the cold start; what was learnt is saved." in shown.err
+    directory = tmp_path / "x_cold_start"
+    made_from = json.loads((directory / "provenance.json").read_text())
+    assert (made_from["num_steps_done"], made_from["validation_success"]) == (2, None)
+    assert (directory / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(("step", "said"), [(3, "after 4 of 4 steps"), (None, "in the validation, after 4 of 4 steps")])
+def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(tmp_path, capsys, monkeypatch, step, said):
+    """In the last step, and while what it learnt is measured."""
+    advance = RunConsole.advance
+
+    def interrupted(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def interrupted_in_step(self, number, metrics, shown):
+        if number == step:
+            interrupted()
+        advance(self, number, metrics, shown)
+
+    monkeypatch.setattr(RunConsole, "advance", interrupted_in_step)
+    monkeypatch.setattr("training.loop.run.evaluate", interrupted)
+    assert main(["cold_start", *short_cold_start(tmp_path)]) == 130
+    directory = tmp_path / "x_cold_start"
+    shown = capsys.readouterr().err
+    assert f"Interrupted {said} of the cold start; what was learnt is saved. Train from it with" in shown
+    assert f"--model {directory}" in shown
+    made_from = json.loads((directory / "provenance.json").read_text())
+    assert (made_from["num_steps_done"], made_from["validation_success"]) == (4, None)
+    assert (directory / "model.safetensors").is_file()
+
+
+def test_a_cold_start_goes_on_from_a_checkpoint(tmp_path):
+    start = CHECKOUT / "training" / "recipes" / "checkpoints" / "frozenlake_tiny"
+    assert main(["cold_start", *short_cold_start(tmp_path), "--cold-start.start-from", str(start)]) == 0
+    before, after = (load_file(each / "model.safetensors") for each in (start, tmp_path / "x_cold_start"))
+    assert before.keys() == after.keys()
+    moved = max(float((after[name] - before[name]).abs().max()) for name in before)
+    assert 0 < moved < 0.01  # four small steps away, not new weights
+    assert (tmp_path / "x_cold_start" / "tokenizer.json").read_bytes() == (start / "tokenizer.json").read_bytes()
+    made_from = json.loads((tmp_path / "x_cold_start" / "provenance.json").read_text())
+    assert made_from["cold_start"]["start_from"] == str(start)
+    assert made_from["started_from"] == json.loads((start / "provenance.json").read_text())
+
+
+def test_a_run_stopped_before_its_first_iteration_keeps_its_cold_start(tmp_path, monkeypatch):
+    command = [*short_cold_start(tmp_path), "--model", "None", "--num-eval-episodes", "2", "--num-iterations", "3"]
+    command += ["--num-groups", "2", "--group-size", "2", "--ppo.num-minibatches", "1"]
+    command += ["--ppo.critic-num-minibatches", "2"]
+
+    def stopped(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "train_iteration", stopped)
+        assert main(command) == 130
+    monkeypatch.setattr("training.loop.run.make_cold_start", lambda *_: pytest.fail("the cold start is made again"))
+    assert main([*command, "--resume"]) == 0
+    assert [line["iteration"] for line in metrics_of(tmp_path / "x")] == [0, 1, 2]
+    labels = [line["label"] for line in RunReader(tmp_path / "x").evaluations()]
+    assert labels == ["before", "after"]
+
+
+def test_another_configuration_cannot_go_on_with_a_run(arguments, capsys):
+    assert main(arguments("frozenlake_tiny", "run")) == 0
+    resumed = [*arguments("frozenlake_tiny", "run", "--num-val-episodes", "3"), "--resume"]
+    assert main(resumed) == 0, "how much is measured may change"
+    for setting, value, own in (("--ppo.learning-rate", "0.5", "0.0001"), ("--group-size", "4", "2")):
+        assert main([*arguments("frozenlake_tiny", "run", setting, value), "--resume"]) == 2
+        said = capsys.readouterr().err
+        assert "was started with another configuration" in said
+        assert f"{setting}: the run has {own}, asked for is {value}" in said
+    assert main([*arguments("frozenlake_tiny", "run"), "--worlds.0.kwargs.max-turns", "7", "--resume"]) == 2
+    assert "--worlds.0.kwargs.max-turns: the run has nothing, asked for is 7" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_with_its_own_options_and_none_need_be_repeated(arguments, tmp_path, capsys, monkeypatch):
+    command = [*arguments("frozenlake_tiny", "run", "--num-iterations", "2"), "--worlds.0.kwargs.max-turns", "2"]
+    update = Learner.update
+
+    def interrupted(self, *args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        return update(self, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Learner, "update", interrupted)
+        assert main(command) == 0
+    assert main(["frozenlake_tiny", "--resume", "--output", str(tmp_path), "--name", "run"]) == 0
+    assert [line["iteration"] for line in metrics_of(tmp_path / "run")] == [0, 1]
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (config["num_groups"], config["worlds"][0]["kwargs"]["max_turns"]) == (2, 2)
+    assert [each["at"] for each in config["resumed"]] == [1]
+
+
+def test_a_finished_run_can_be_extended(arguments, tmp_path, capsys):
+    """Learning rates that fall follow the longer run's line from there on; what was learnt stays."""
+    command = arguments("frozenlake_tiny", "run", "--num-iterations", "2")
+    assert main(command) == 0
+    first = metrics_of(tmp_path / "run")
+    resume = ["frozenlake_tiny", "--resume", "--output", str(tmp_path), "--name", "run"]
+    assert main(resume) == 0
+    assert "All 2 iterations are done; it is only evaluated again." in capsys.readouterr().out
+    assert main([*resume, "--num-iterations", "4"]) == 0
+    lines = metrics_of(tmp_path / "run")
+    assert [line["iteration"] for line in lines] == [0, 1, 2, 3]
+    assert [line["reward"] for line in lines[:2]] == [line["reward"] for line in first]
+    assert [each["label"] for each in RunReader(tmp_path / "run").evaluations()] == ["before", "after"]
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["num_iterations"] == 4
+    assert config["resumed"][-1]["changes"] == {"num_iterations": [2, 4]}
+    state = load_checkpoint_state(tmp_path / "run" / "latest")
+    # The last iteration's, of a line from 1e-4 to a tenth of it over four: 0.1 + 0.9 * (1 - 3/4)
+    adamw = state["learner"]["policy_optimizer"]["adamw"]
+    assert adamw["param_groups"][0]["lr"] == pytest.approx(1e-4 * (0.1 + 0.9 * 0.25))
+    assert num_iterations_done(tmp_path / "run" / "latest") == 4
+    assert main([*resume, "--num-iterations", "3"]) == 2
+    assert "--num-iterations 3: the run has done 4 already." in capsys.readouterr().err
+
+
+def test_gradients_that_stay_infinite_stop_a_run_with_finite_weights_on_disk(arguments, tmp_path, monkeypatch, capsys):
+    def exploding(*args):
+        advantages_BT, *rest = estimate(*args)
+        return torch.full_like(advantages_BT, torch.inf), *rest
+
+    monkeypatch.setattr("training.loop.trainer.estimate", exploding)
+    more = ("--num-iterations", "9", "--checkpoint-every", "0", "--ppo.max-nonfinite-steps", "3")
+    assert main(arguments("frozenlake_tiny", "run", *more)) == 1
+    shown = capsys.readouterr().err
+    assert "those of the policy had norm nan in 3 steps in a row" in shown
+    assert "Lower the learning rate" in shown
+    model = tmp_path / "run" / "latest" / "model"
+    assert f"This was iteration 2; to train on with other settings, start a new run with --model {model}" in shown
+    assert load_checkpoint_state(tmp_path / "run" / "latest")["learner"]["num_updates"] == 0
+    lines = metrics_of(tmp_path / "run")
+    assert [(line["skipped_steps"], line["grad_norm"]) for line in lines] == [(1, None)] * 2
+    loaded, _ = load_checkpoint(model)
+    assert all(torch.isfinite(weight).all() for weight in loaded.parameters())
+    monkeypatch.undo()
+    assert main(arguments("frozenlake_tiny", "again", "--model", str(model))) == 0
+
+
+def test_gradients_that_stay_infinite_stop_a_cold_start_with_finite_weights_on_disk(tmp_path, monkeypatch, capsys):
+    losses = iter([1.0, torch.nan, 1.0, torch.nan, torch.nan])
+
+    def exploding(*args, **kwargs):
+        return next(losses) * aggregate(*args, **kwargs)
+
+    monkeypatch.setattr("training.loop.supervised.aggregate", exploding)
+    more = ["--cold-start.max-nonfinite-steps", "2", "--cold-start.num-steps", "9"]
+    assert main(["cold_start", *short_cold_start(tmp_path), *more]) == 1
+    shown = capsys.readouterr().err
+    assert "those of the cold start had norm nan in 2 steps in a row" in shown
+    directory = tmp_path / "x_cold_start"
+    assert f"ended after 4 of 10 steps; what it had learnt is in {directory}" in shown
+    assert json.loads((directory / "provenance.json").read_text())["num_steps_done"] == 4
+    loaded, _ = load_checkpoint(directory)
+    assert all(torch.isfinite(weight).all() for weight in loaded.parameters())
+
+
+def test_a_run_goes_on_on_another_kind_of_device(arguments, tmp_path, capsys):
+    command = arguments("frozenlake_tiny", "moved")
+    assert main(command) == 0
+    path = tmp_path / "moved" / "latest" / "state.pt"
+    state = torch.load(path, weights_only=True)
+    assert state["sampler_rng"]["device"] == "cpu"
+    state["sampler_rng"] = {"device": "cuda", "state": torch.zeros(16, dtype=torch.uint8)}  # as CUDA's are
+    torch.save(state | {"iteration": 0}, path)
+    capsys.readouterr()
+    assert main([*command, "--resume"]) == 0
+    assert "The run was on cuda and goes on on cpu" in capsys.readouterr().out
+    assert [line["iteration"] for line in metrics_of(tmp_path / "moved")] == [0]

@@ -1,0 +1,196 @@
+"""What a run needs is tried before it leaves anything behind, and what its worlds cannot give is left out and told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from agents.oracle import OracleAgent
+from agents.rollout import rollout
+from judges.state_text.rules import RULES
+from judges.turn_rewards.shaping import exact_judge
+from tests.unit.training.batches import NO_JUDGE, run_config
+from training.__main__ import main
+from training.cli.command_line import configured, find_recipe
+from training.config.judges import JudgeConfig, VerifierConfig
+from training.config.run import ColdStartConfig, RunConfig, WorldSpec
+from training.preflight.start import check_device, facts_of, ready
+from training.recipes import RECIPES
+from training.rewards.score import TurnScorer
+from vlm_envs.errors import ConfigError
+
+CHECKOUT = Path(__file__).parents[4]
+BULBS = "own_world:Own/Bulbs-v0"
+
+UNPLANNED = """
+import gymnasium as gym
+from own_world import CELL_PX, NUM_BULBS, BulbDynamics, BulbTask, BulbView
+from vlm_envs.parts import Dynamics
+from vlm_envs.world import World
+
+
+class UnplannedDynamics(BulbDynamics):
+    plan = Dynamics.plan
+
+
+class UnplannedWorld(World):
+    def __init__(self, **kwargs):
+        super().__init__(UnplannedDynamics(), BulbView(), BulbTask(), **kwargs)
+        self.set_picture_shape((CELL_PX, NUM_BULBS * CELL_PX, 3))
+
+
+gym.register("Own/Unplanned-v0", entry_point=f"{__name__}:UnplannedWorld")
+"""
+FEW = ["--num-iterations", "1", "--num-groups", "2", "--group-size", "2", "--ppo.num-minibatches", "1"]
+FEW += ["--ppo.critic-num-minibatches", "1", "--ppo.critic-warmup-iterations", "0", "--num-eval-episodes", "2"]
+FEW += ["--num-val-episodes", "2", "--sampling.max-new-tokens", "4", "--num-threads", "1"]
+
+
+@pytest.fixture(autouse=True)
+def own_worlds(tmp_path, monkeypatch):
+    """The example's folder, and one with a world that nobody wrote a planner for, are on the path."""
+    folder = tmp_path / "their_worlds"
+    folder.mkdir()
+    (folder / "unplanned.py").write_text(UNPLANNED)
+    monkeypatch.syspath_prepend(str(CHECKOUT / "examples"))
+    monkeypatch.syspath_prepend(str(folder))
+
+
+def small(**changes: object) -> RunConfig:
+    fields = {"worlds": (WorldSpec(env_id=BULBS),), "judge": JudgeConfig(), **changes}
+    return run_config(**fields)
+
+
+def test_judges_are_left_out_where_there_are_no_rules_and_that_is_told():
+    config, told = ready(small(), imitates=False)
+    assert (config.judge.grounding_weight, config.judge.worldmodeling_weight) == (0.0, 0.0)
+    (line,) = told
+    assert line.startswith("Left out: --judge.grounding-weight, --judge.worldmodeling-weight, for there are no rules")
+    assert BULBS in line
+    assert ready(small(judge=NO_JUDGE), imitates=False)[1] == []
+    assert ready(RECIPES["frozenlake_tiny"](), imitates=False) == (RECIPES["frozenlake_tiny"](), [])
+
+
+def test_the_rules_of_the_page_judge_its_world(tmp_path, monkeypatch):
+    page = (CHECKOUT / "docs" / "own-world.md").read_text(encoding="utf-8").partition("\n## Judge it\n")[2]
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    (command,) = re.findall(r"```bash\npython -m training (.*?)\n```", page, re.S)
+    (tmp_path / "bulb_rules.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(RULES, "Own/Bulbs-v0", None)  # so that there are none again afterwards
+    recipe, words = find_recipe(command.split())
+    assert recipe is not None
+    config, told = ready(configured(recipe, words), imitates=True)
+    assert (told, config.judge) == ([], JudgeConfig())
+    judge = exact_judge("bulb_rules:Own/Bulbs-v0", "natural_language")
+    assert judge.score("Lit bulbs: [0, 2].", {"lit_bulbs": [0, 2]}).f1 == 1.0
+    assert judge.score("Bulbs 0 and 3 are lit.", {"lit_bulbs": [0, 2]}).f1 == 0.5
+    (spec,) = config.worlds
+    with spec.make_vector(1, split="train") as worlds:
+        played = rollout(OracleAgent(), worlds, [0], env_ids=[spec.env_id])
+    (scored,) = TurnScorer(config.judge).score(played)
+    paid = JudgeConfig().grounding_weight + JudgeConfig().worldmodeling_weight
+    assert [shaped.total for shaped in scored.shaped] == pytest.approx([paid] * len(scored.shaped))
+
+
+def test_beside_a_judged_world_one_without_rules_is_paid_by_its_own_reward():
+    specs = (WorldSpec(env_id=BULBS), WorldSpec(env_id="VLM/FrozenLake-v0"))
+    config, told = ready(small(worlds=specs, num_groups=2), imitates=False)
+    assert config.judge == JudgeConfig()
+    assert f"no rules to judge {BULBS} by" in told[0]
+    for spec, paid in zip(specs, (0.0, 1.0), strict=True):
+        with spec.make_vector(2, split="train") as worlds:
+            played = rollout(OracleAgent(), worlds, [0, 1], env_ids=[spec.env_id] * 2)
+        for scored in TurnScorer(JudgeConfig()).score(played):
+            assert all(scored.trainable_turns)
+            assert [shaped.total for shaped in scored.shaped] == pytest.approx([paid] * len(scored.shaped))
+
+
+def test_careless_lessons_are_left_out_where_nobody_is_careless():
+    careless = ColdStartConfig(num_steps=4, num_first_turn_steps=0, num_careless_steps=2, careless_rate=0.5)
+    config, told = ready(small(cold_start=careless, judge=NO_JUDGE), imitates=True)
+    assert (config.cold_start.num_careless_steps, config.cold_start.careless_rate) == (0, 0.0)
+    flags = "--cold-start.num-careless-steps and --cold-start.careless-rate"
+    assert told == [f"Left out: {flags}, for no world here has a careless_plan."]
+    lake = small(cold_start=careless, worlds=(WorldSpec(env_id="VLM/FrozenLake-v0"),))
+    assert ready(lake, imitates=True)[0].cold_start == careless
+
+
+def test_a_world_without_a_planner_is_not_imitated(tmp_path, capsys):
+    facts = facts_of(WorldSpec(env_id="unplanned:Own/Unplanned-v0"))
+    assert (facts.has_planner, facts.has_careless_planner) == (False, False)
+    start = ["unplanned:Own/Unplanned-v0", "--output", str(tmp_path / "runs"), *FEW]
+    for words in (start, ["cold_start", *start]):
+        assert main(words) == 2
+        said = capsys.readouterr().err
+        assert "Own/Unplanned-v0 has no planner, so there is nobody to imitate" in said
+        assert "--cold-start.num-steps 0" in said
+    assert not (tmp_path / "runs").exists()
+
+
+def test_nor_is_the_oracle_its_teacher_in_a_curation(tmp_path, capsys, monkeypatch):
+    unplanned = facts_of(WorldSpec(env_id="unplanned:Own/Unplanned-v0"))
+    monkeypatch.setattr("training.preflight.start.facts_of", lambda spec: unplanned)
+    assert main(["curate", "--output", str(tmp_path / "runs")]) == 2
+    assert "has no planner, so the oracle has nothing to teach" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_world_without_a_planner_can_start_without_imitation(tmp_path, capsys):
+    words = ["unplanned:Own/Unplanned-v0", "--output", str(tmp_path), "--cold-start.num-steps", "0", *FEW]
+    assert main(words) == 0
+    assert "Model: " in capsys.readouterr().out
+    assert (tmp_path / "unplanned_tiny" / "latest" / "model" / "config.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--device", "cuda"], "sees no CUDA GPU here. Use --device cpu"),
+        (["--device", "gpu"], "--device gpu cannot be used"),
+        (["--model", "no/such/model"], "No checkpoint at no/such/model"),
+        (["--worlds.0.kwargs.max-turn", "5"], "Did you mean 'max_turns'?"),
+        (["--worlds.0.kwargs.representation", "symbolic"], "representation must be one of 'natural_language'"),
+        (["--worlds.0.env-id", "no_such_module:My/World-v0"], "Cannot import 'no_such_module'"),
+    ],
+)
+def test_a_refused_start_leaves_nothing_behind(words, said, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main([BULBS, "--output", str(tmp_path / "runs"), *FEW, *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_judges_that_are_not_there_are_found_out_before_a_cold_start(monkeypatch):
+    verifier = VerifierConfig(likelihood="no/such/checkpoint")
+    points = WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={"prompt_format": "points", "answer_reward": 0.0})
+    judge = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode="argos", verifier=verifier)
+    with pytest.raises(ConfigError, match=r"--judge.verifier.likelihood no/such/checkpoint: no such directory"):
+        ready(small(worlds=(points,), judge=judge), imitates=True)
+
+
+def test_devices_that_are_there_are_taken():
+    check_device("auto")
+    check_device("cpu")
+
+
+def test_the_strategy_of_a_world_is_its_own_unless_it_is_told_another():
+    assert WorldSpec(env_id="VLM/ZoomQA-v0").prompt_format == "arm"
+    assert WorldSpec(env_id="VLM/ZoomQAGrounded-v0").prompt_format == "ivgr_grounded"
+    assert WorldSpec(env_id=BULBS, kwargs={"prompt_format": "no_think"}).prompt_format == "no_think"
+    assert WorldSpec(env_id=BULBS).prompt_format == "grounding_worldmodeling"
+
+
+@pytest.mark.parametrize("episodes", [None, ""], ids=["no folder", "no episodes"])
+def test_a_cold_start_from_data_that_is_not_there_is_refused_first(tmp_path, capsys, episodes):
+    data = tmp_path / "data"
+    if episodes is not None:
+        (data / "trajectories").mkdir(parents=True)
+        (data / "config.json").write_text("{}")
+        (data / "trajectories" / "curated.jsonl").write_text(episodes)
+    command = [BULBS, "--output", str(tmp_path / "runs"), "--cold-start.data", str(data), *FEW]
+    assert main(command) == 2
+    assert "--cold-start.data" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()

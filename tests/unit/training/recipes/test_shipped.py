@@ -1,0 +1,39 @@
+"""The cold starts that recipes start from are what `python -m training cold_start` makes of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agents.hf.agent import load_checkpoint
+from training.checkpoints.files import PROVENANCE
+from training.recipes import RECIPES
+
+ROOT = Path(__file__).parents[4]
+SHIPPED = {name: ROOT / recipe().model for name, recipe in RECIPES.items() if recipe().model}
+
+
+def test_both_recipes_ship_one():
+    assert set(SHIPPED) == {"frozenlake_tiny", "sokoban_tiny"}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_cold_start_was_made_from_its_recipe(name):
+    made_from = json.loads((SHIPPED[name] / PROVENANCE).read_text())
+    recipe = json.loads(json.dumps(RECIPES[name]().to_dict()))
+    first = made_from
+    while "started_from" in first:
+        assert first["worlds"][0]["kwargs"] == recipe["worlds"][0]["kwargs"], "every stage was taught in the same world"
+        first = first["started_from"]
+    since = {"data": None, "start_from": None, "max_nonfinite_steps": 5}
+    assert since | first["cold_start"] == recipe["cold_start"], "settings added since are off"
+    assert [{"name": None} | world for world in first["worlds"]] == recipe["worlds"]
+    assert 0.3 < made_from["validation_success"] < 0.85, "good enough to learn from, with something left to learn"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_cold_start_is_small_and_loads(name):
+    assert sum(path.stat().st_size for path in SHIPPED[name].iterdir()) < 8_000_000
+    model, encoder = load_checkpoint(SHIPPED[name])
+    assert 500_000 < model.num_parameters() < 2_000_000
+    assert len(encoder.tokenizer) == model.config.text_config.vocab_size

@@ -1,0 +1,108 @@
+"""Models that Argos verifies with, from a run's configuration to what an episode earns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agents.oracle import OracleAgent
+from agents.perception.likelihood import HFLikelihood
+from agents.rollout import rollout
+from judges.episode_rewards.argos import reasoning_quality
+from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
+from training.config.judges import JudgeConfig, VerifierConfig
+from training.config.run import WorldSpec
+from training.data.curation import CurateConfig, filter_rollouts
+from training.rewards.score import TurnScorer, judged_episode
+from training.rewards.verifier import verifier_models
+from vlm_envs.errors import ConfigError, EngineUnavailableError
+
+SETTINGS = ("side_px=400", "target_px=(16, 40)", "answer_kinds=('choice', 'number')", "prompt_format=points")
+CHOSEN = CurateConfig(settings=SETTINGS, num_samples=2, num_rollouts=1)
+WORLD: WorldSpec = CHOSEN.spec
+
+
+@pytest.fixture(scope="module")
+def trajectories():
+    with WORLD.make_vector(2, split="train") as worlds:
+        return rollout(OracleAgent(), worlds, [0, 1], env_ids=[WORLD.env_id] * 2)
+
+
+def argos(**directories) -> JudgeConfig:
+    verifier = VerifierConfig(**{name: str(path) for name, path in directories.items()})
+    return JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode="argos", verifier=verifier)
+
+
+def qualities(teacher, trajectories):
+    """What the likelihood teacher should have made of each episode, asked by hand."""
+    for trajectory in trajectories:
+        (turn,) = trajectory.turns
+        reasoning = turn.response_text.split("</think>")[0].removeprefix("<think>")
+        options = turn.info["state"]["options"]
+        asked = "\n".join([turn.info["state"]["question"], *(f"{'ABCD'[i]}. {o}" for i, o in enumerate(options))])
+        scored = teacher.of(turn.observation["images"])(asked, reasoning.strip(), turn.info["state"]["answer"])
+        yield reasoning_quality(scored)
+
+
+def test_a_checkpoint_pays_for_reasoning(tiny_directory, trajectories):
+    plain = TurnScorer(argos()).score(trajectories)
+    scored = TurnScorer(argos(likelihood=tiny_directory)).score(trajectories)
+    expected = list(qualities(HFLikelihood.from_pretrained(tiny_directory), trajectories))
+    assert all(0.0 < quality < 0.5 for quality in expected), "an untrained teacher is not convinced"
+    for before, after, quality in zip(plain, scored, expected, strict=True):
+        (raw,) = (turn.reward for turn in before.trajectory.turns)
+        assert before.turn_rewards == pytest.approx([raw + 1.0])
+        # Accuracy 1, grounding 1 where there is something to point at, and the quality
+        terms = after.shaped[-1].rewards
+        parts = [1.0, 1.0, quality] if "argos/grounding" in terms else [1.0, quality]
+        assert after.turn_rewards == pytest.approx([raw + np.mean(parts)], abs=1e-5)
+        assert terms["argos/reasoning"] == pytest.approx(quality / len(parts), abs=1e-5)
+
+
+def test_episodes_carry_the_pictures_that_came_with_the_question(trajectories):
+    for trajectory in trajectories:
+        episode = judged_episode(trajectory)
+        (picture,) = episode.images
+        assert np.array_equal(picture, trajectory.turns[0].observation["images"][0])
+        assert judged_episode(trajectory) == episode
+
+
+def test_scenes_keep_exact_masks_and_single_pictures_get_the_detectors(tmp_path, trajectories):
+    directories = save_detector(tmp_path / "detector"), save_segmenter(tmp_path / "segmenter")
+    masks_of = verifier_models(VerifierConfig(detector=str(directories[0]), segmenter=str(directories[1])), "cpu")[
+        "masks_of"
+    ]
+    scene = judged_episode(trajectories[0])
+    assert masks_of(scene)("no word a scene knows", None, None) is None
+    other = replace(scene, state={**scene.state, "sample_id": "vstar:7"})
+    mask = masks_of(other)("red mug", None, None)
+    assert mask.shape == scene.images[0].shape[:2]
+    assert masks_of(replace(other, images=())) is None
+    assert masks_of(replace(other, images=other.images * 2)) is None
+
+
+def test_curation_asks_the_same_models(tiny_directory, trajectories):
+    groups = [[trajectory] for trajectory in trajectories]
+    plain, strict = CHOSEN, replace(CHOSEN, verifier=VerifierConfig(likelihood=str(tiny_directory)))
+    assert filter_rollouts(groups, plain).curated.num_good_rollouts == 2
+    # (1 + 1 + quality) / 3 stays below 0.95 with a teacher that is not convinced
+    assert filter_rollouts(groups, replace(strict, threshold=0.95)).curated.num_good_rollouts == 0
+
+
+def test_without_models_nothing_is_loaded():
+    assert verifier_models(VerifierConfig(), "cpu") == {}
+
+
+def test_what_cannot_be_used_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match="give both detector and segmenter, or neither; got a and None"):
+        VerifierConfig(detector="a")
+    with pytest.raises(ConfigError, match=r"Only --judge\.episode argos"):
+        JudgeConfig(episode="ivgr", verifier=VerifierConfig(likelihood="a"))
+    with pytest.raises(ConfigError, match="Only method argos"):
+        CurateConfig(method="arm_accuracy", settings=("prompt_format=arm",), verifier=VerifierConfig(likelihood="a"))
+    with pytest.raises(FileNotFoundError, match="No checkpoint"):
+        verifier_models(VerifierConfig(likelihood=str(tmp_path)), "cpu")
+    with pytest.raises(EngineUnavailableError, match="No weights"):
+        verifier_models(VerifierConfig(detector=str(tmp_path), segmenter=str(tmp_path)), "cpu")

@@ -1,0 +1,456 @@
+"""The command line, driven as a person or a script drives it."""
+
+import html
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from PIL import Image
+
+import vlm_envs
+from vlm_envs.cli import gallery, main
+from vlm_envs.cli.keys import Ask, Command, from_keys, from_lines
+from vlm_envs.cli.lookup import make_world
+from vlm_envs.cli.session import KEYMAPS, Session
+from vlm_envs.cli.settings import parse_settings
+from vlm_envs.cli.terminal import colors_of, half_blocks
+from vlm_envs.errors import ConfigError, EngineUnavailableError, LevelError
+from vlm_envs.worlds.frozen_lake.view import FrozenLakeView
+
+CHECKOUT = Path(__file__).parents[4]
+
+SOKOBAN_LEVEL = """\
+######
+#_XO_#
+#____#
+#___P#
+###_##
+######
+"""
+"""The player must get left of the box, to (1, 1), and push once: five moves to walk there, and the push."""
+SOKOBAN_SOLUTION = ["Up", "Left", "Left", "Left", "Up", "Right"]
+
+ARROWS = {"Up": b"\x1b[A", "Down": b"\x1b[B", "Right": b"\x1b[C", "Left": b"\x1b[D"}
+
+
+class FakeTerminal:
+    """A stream that says whether it is a terminal."""
+
+    def __init__(self, *, is_a_tty: bool) -> None:
+        self.is_a_tty = is_a_tty
+
+    def isatty(self) -> bool:
+        return self.is_a_tty
+
+
+def run_cli(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vlm_envs", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=CHECKOUT, timeout=60)
+
+
+# --- list -----------------------------------------------------------------------------------------
+
+
+def test_list_names_every_world_and_what_it_is(capsys):
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.partition("\n\n")[0].splitlines()  # Below stands what this machine lacks.
+    assert [line.split()[0] for line in lines] == vlm_envs.env_ids()
+    assert any("Sokoban: push every box onto a target" in line for line in lines)
+
+
+def test_list_as_json_has_the_same_ids(capsys):
+    assert main(["list", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == vlm_envs.env_ids()
+
+
+# --- Wrong calls ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["play", "check"])
+def test_unknown_id_suggests_the_meant_one_without_traceback(command):
+    result = run_cli(command, "VLM/Sokobn-v0")
+    assert result.returncode == 2
+    assert result.stderr.strip() == (
+        "Unknown env 'VLM/Sokobn-v0'. Did you mean 'VLM/Sokoban-v0'? List all: python -m vlm_envs list"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["play", "no_such_module:My/World-v0"], "Cannot import 'no_such_module'"),
+        (["play", "CartPole-v1", "--set", "render_mode=None"], "cannot be made"),
+        (["play", "VLM/Sokoban-v0", "--set", "num_boxes"], "NAME=VALUE"),
+        (["play", "VLM/Sokoban-v0", "--set", "nonsense=1"], "nonsense"),
+        (["play", "VLM/Sokoban-v0", "--level", "no/such/file"], "Cannot read the level file 'no/such/file'"),
+    ],
+)
+def test_wrong_calls_are_explained(arguments, said, capsys):
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["play", "check"])
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import os\ndef broken(:\n", "line 2: SyntaxError: "),
+        ("import os\n\n\nraise RuntimeError('no display')\n", "line 4: RuntimeError: no display"),
+        ("import not_installed\n", "line 1: ModuleNotFoundError: No module named 'not_installed'"),
+    ],
+)
+def test_a_module_that_does_not_import_is_told_with_file_and_line(command, source, said, tmp_path, monkeypatch, capsys):
+    module = f"of_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main([command, f"{module}:Own/World-v0"]) == 2
+    told = capsys.readouterr().err
+    assert f"Cannot import '{module}', the module in '{module}:Own/World-v0': " in told
+    assert f"{tmp_path / module}.py, {said}" in told
+    assert len(told.splitlines()) == 1
+
+
+def test_no_command_shows_the_commands(capsys):
+    assert main([]) == 2
+    assert "gallery" in capsys.readouterr().out
+
+
+def test_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} -m vlm_envs list | true"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=CHECKOUT, timeout=60)
+    assert result.stderr == ""
+
+
+def test_true_false_and_none_may_be_written_in_any_case() -> None:
+    assert parse_settings(["a=false", "b=TRUE", "c=None", "d=none"]) == {"a": False, "b": True, "c": None, "d": None}
+
+
+def test_settings_are_literals_where_they_can_be():
+    assert parse_settings(["num_boxes=2", "dim_room=(7, 7)", "split=val"]) == {
+        "num_boxes": 2,
+        "dim_room": (7, 7),
+        "split": "val",
+    }
+    with pytest.raises(ConfigError, match="NAME=VALUE"):
+        parse_settings(["=2"])
+
+
+def test_gymnasiums_own_envs_are_not_worlds():
+    with pytest.raises(ConfigError, match="not a vlm_envs World"):
+        make_world("gymnasium.envs.toy_text:FrozenLake-v1")
+
+
+# --- check ----------------------------------------------------------------------------------------
+
+
+def test_check_passes_for_a_world_of_this_package(capsys):
+    assert main(["check", "VLM/FrozenLake-v0"]) == 0
+    out = capsys.readouterr().out
+    assert "checks passed, 0 skipped" in out
+    assert "oracle" in out
+
+
+def test_check_fails_for_a_world_that_lies_about_its_best_return(capsys, monkeypatch):
+    from vlm_envs.worlds.frozen_lake.world import FrozenLakeTask
+
+    monkeypatch.setattr(FrozenLakeTask, "best_return", lambda self, state, num_actions: 11.0)
+    assert main(["check", "VLM/FrozenLake-v0"]) == 1
+    assert "best_return" in capsys.readouterr().out
+
+
+# --- play: lines ----------------------------------------------------------------------------------
+
+
+def test_play_by_lines_solves_a_level_from_a_file(tmp_path):
+    level = tmp_path / "level.txt"
+    level.write_text(SOKOBAN_LEVEL)
+    result = run_cli("play", "VLM/Sokoban-v0", "--level", str(level), stdin=", ".join(SOKOBAN_SOLUTION) + "\n")
+    assert result.returncode == 0, result.stderr
+    assert SOKOBAN_LEVEL in result.stdout
+    assert "At least 6 actions to go." in result.stdout
+    # Six steps at -0.1, one box on its target +1, solved +10 (VAGEN Table 16).
+    assert "total +10.4" in result.stdout
+    assert "Solved with 6 actions; the fewest possible are 6." in result.stdout
+
+
+def test_play_says_what_cannot_be_read_and_goes_on():
+    result = run_cli("play", "VLM/FrozenLake-v0", stdin="Upp\nr\nn\nq\nUp\n")
+    assert "'Upp' is not an action" in result.stdout
+    assert "seed 1  turn 0" in result.stdout
+    assert "seed 1  turn 1" not in result.stdout, "q stops before what follows it"
+
+
+def test_lines_are_commands_or_actions():
+    lines = ["Up, Left\n", "\n", "r\n", " n \n", "q"]
+    assert list(from_lines(lines)) == [
+        Command(Ask.ACT, "Up, Left"),
+        Command(Ask.RESET),
+        Command(Ask.NEXT),
+        Command(Ask.QUIT),
+    ]
+
+
+@pytest.mark.parametrize(("size", "rows"), [("5", 5), ("7", 7)])
+def test_play_size_sets_the_rows(size, rows):
+    result = run_cli("play", "VLM/FrozenLake-v0", "--size", size)
+    assert len(result.stdout.splitlines()[0]) == rows
+
+
+@pytest.mark.parametrize(("obs_mode", "has_symbols"), [("image", True), ("text", False), ("image+text", True)])
+def test_play_shows_what_the_mode_shows(obs_mode, has_symbols):
+    result = run_cli("play", "VLM/Sokoban-v0", "--obs-mode", obs_mode)
+    assert ("######" in result.stdout) == has_symbols
+    assert ("the player" in result.stdout) == (obs_mode != "image")
+
+
+# --- play: session --------------------------------------------------------------------------------
+
+
+def test_a_person_gets_the_levels_of_an_agent_without_the_agents_limits():
+    session = Session("VLM/Sokoban-v0", seed=5)
+    agents_world = vlm_envs.make("VLM/Sokoban-v0")
+    _, info = agents_world.reset(seed=5)
+    assert session.info["state_hash"] == info["state_hash"]
+    for _ in range(150):  # More than max_turns=3 and max_steps=100.
+        session.act("Up")
+    assert not session.over
+    assert session.num_actions == 150
+
+
+def test_restart_gives_the_same_level_and_next_another():
+    session = Session("VLM/FrozenLake-v0", seed=2)
+    first = session.info["state_hash"]
+    session.act("Up, Down, Left")
+    session.restart()
+    assert (session.info["state_hash"], session.num_actions, session.total) == (first, 0, 0.0)
+    session.next_level()
+    assert session.seed == 3
+    assert session.info["state_hash"] != first
+
+
+def test_next_leaves_a_level_of_ones_own_behind():
+    session = Session("VLM/Sokoban-v0", level=SOKOBAN_LEVEL)
+    assert "own level" in session.status()[0]
+    session.next_level()
+    assert "seed 1" in session.status()[0]
+
+
+def test_lost_and_finished_episodes_are_said_and_take_no_further_actions():
+    session = Session("VLM/FrozenLake-v0", level="PO__\n__G_\n____\n____")
+    session.act("Right")
+    assert session.status()[2].startswith("Lost.")
+    session.act("Left")
+    assert session.num_actions == 1
+    assert "over" in session.note
+
+
+def test_an_unsolvable_position_is_said():
+    session = Session("VLM/Sokoban-v0", level="######\n#___P#\n#_X__#\n#____#\n#__O_#\n######")
+    session.act("Down, Left")
+    # Up, Left, Down, Down push the box to the bottom; Left, Down, Right push it onto the target.
+    assert session.status()[2] == "At least 7 actions to go."
+    session.act("Left")  # The box is now at the left wall, where no target is.
+    assert session.status()[2] == "It can no longer be solved."
+
+
+def test_a_bad_level_is_refused():
+    with pytest.raises(LevelError):
+        Session("VLM/Sokoban-v0", level="###")
+
+
+# --- play: keys -----------------------------------------------------------------------------------
+
+
+def test_keys_of_both_arrow_forms_and_letters():
+    reader, writer = os.pipe()
+    os.write(writer, b"\x1b[A\x1bOBaDx\x1b[Crnq")
+    os.close(writer)
+    asked = list(from_keys(reader, KEYMAPS[0]))
+    os.close(reader)
+    assert [command.answer for command in asked[:5]] == ["Up", "Down", "Left", "Right", "Right"]
+    assert [command.ask for command in asked[5:]] == [Ask.RESET, Ask.NEXT, Ask.QUIT]
+
+
+def read_until(descriptor: int, wanted: str, timeout_s: float = 30.0) -> str:
+    """Returns what a terminal shows up to and including `wanted`."""
+    shown, end = "", time.monotonic() + timeout_s
+    while wanted not in shown:
+        assert select.select([descriptor], [], [], end - time.monotonic())[0], f"{wanted!r} is not in {shown!r}"
+        shown += os.read(descriptor, 65536).decode(errors="replace")
+    return shown
+
+
+def test_play_in_a_terminal_with_arrow_keys(tmp_path):
+    level = tmp_path / "level.txt"
+    level.write_text(SOKOBAN_LEVEL)
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    command = [sys.executable, "-m", "vlm_envs", "play", "VLM/Sokoban-v0", "--level", str(level)]
+    environ = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    environ.pop("NO_COLOR", None)
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT, env=environ) as child:
+        first = read_until(ours, "At least 6 actions to go.")
+        assert "▀" in first
+        assert "\x1b[38;2;" in first, "the picture is drawn in 24-bit colours"
+        for number, action in enumerate(SOKOBAN_SOLUTION[:-1], start=1):
+            os.write(ours, ARROWS[action])
+            read_until(ours, f"At least {6 - number} actions to go.")
+        os.write(ours, ARROWS[SOKOBAN_SOLUTION[-1]])
+        read_until(ours, "Solved with 6 actions")
+        os.write(ours, b"q")
+        after = read_until(ours, "\x1b[?1049l").partition("\x1b[?1049l")[2]
+        # What follows may have come in the same piece.
+        assert "Solved with 6 actions" in after or read_until(ours, "Solved with 6 actions")
+        assert child.wait(timeout=30) == 0
+    assert termios.tcgetattr(theirs) == before, "the terminal is put back as it was"
+    os.close(ours)
+    os.close(theirs)
+
+
+# --- Terminal pictures ----------------------------------------------------------------------------
+
+
+def test_half_blocks_hold_two_pixels_a_character():
+    red, green, blue = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+    image = np.array([[red, red], [green, blue]], np.uint8)
+    assert half_blocks(image, "24bit", max_columns=80, max_rows=24) == [
+        "\x1b[38;2;255;0;0;48;2;0;255;0m▀\x1b[38;2;255;0;0;48;2;0;0;255m▀\x1b[0m"
+    ]
+    # xterm's cube: 16 + 36 r + 6 g + b with r, g, b from 0 to 5.
+    assert half_blocks(image, "256", max_columns=80, max_rows=24) == [
+        "\x1b[38;5;196;48;5;46m▀\x1b[38;5;196;48;5;21m▀\x1b[0m"
+    ]
+
+
+@pytest.mark.parametrize(("max_columns", "max_rows"), [(80, 19), (20, 40), (200, 200), (1, 1)])
+def test_half_blocks_fit_and_are_never_enlarged(max_columns, max_rows):
+    lines = half_blocks(np.zeros((168, 168, 3), np.uint8), "24bit", max_columns=max_columns, max_rows=max_rows)
+    assert 1 <= len(lines) <= min(max_rows, 84)
+    assert all(1 <= line.count("▀") <= min(max_columns, 168) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("is_a_tty", "environ", "expected"),
+    [
+        (True, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "24bit"),
+        (True, {"TERM": "xterm-256color"}, "256"),
+        (True, {"TERM": "vt100"}, "none"),
+        (True, {"TERM": "dumb", "COLORTERM": "truecolor"}, "none"),
+        (True, {"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": ""}, "none"),
+        (False, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "none"),
+    ],
+)
+def test_colors_are_used_only_where_they_show(is_a_tty, environ, expected):
+    assert colors_of(FakeTerminal(is_a_tty=is_a_tty), environ) == expected
+
+
+# --- gallery and window ---------------------------------------------------------------------------
+
+
+def test_gallery_leaves_out_a_world_without_its_engine(tmp_path, capsys, monkeypatch):
+    def no_engine(self, state):
+        raise EngineUnavailableError("no driver; install one")
+
+    monkeypatch.setattr(FrozenLakeView, "image", no_engine)
+    monkeypatch.setattr(gallery, "env_ids", lambda: ["VLM/FrozenLake-v0", "VLM/Sokoban-v0"])
+    assert main(["gallery", "--out", str(tmp_path)]) == 0
+    assert "VLM/FrozenLake-v0 is left out: no driver; install one" in capsys.readouterr().err
+    assert "frozenlake" not in (tmp_path / "index.html").read_text()
+    assert "sokoban" in (tmp_path / "index.html").read_text()
+
+
+def test_gallery_saves_a_picture_of_every_world_and_a_page(tmp_path, capsys):
+    out = tmp_path / "new folder"
+    assert main(["gallery", "--out", str(out)]) == 0
+    page = (out / "index.html").read_text()
+    names = re.findall(r'src="([^"]+)"', page)
+    assert len(names) == len(vlm_envs.env_ids())
+    heights = []
+    for name in names:
+        with Image.open(out / name) as image:
+            assert image.width > 2 * 168, "several pictures side by side"
+            heights.append(image.height)
+    with Image.open(out / "worlds.png") as image:
+        assert image.height == sum(heights)
+
+
+def test_gallery_into_what_is_no_folder_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["gallery", "--out", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err.startswith("--out must be a folder that can be written to")
+
+
+@pytest.mark.parametrize("command", [["play", "VLM/FrozenLake-v0"], ["gallery", "--out", "anywhere"]])
+def test_seeds_are_counted_from_0(command, capsys):
+    with pytest.raises(SystemExit):
+        main([*command, "--seed", "-1"])
+    assert "a seed is a whole number from 0; got '-1'" in capsys.readouterr().err
+
+
+def test_gallery_shows_worlds_registered_by_users():
+    from vlm_envs.cli.gallery import strip_of
+
+    gym.register("Test/Lake-v0", entry_point="vlm_envs.worlds.frozen_lake.world:FrozenLakeWorld")
+    try:
+        strip = strip_of("Test/Lake-v0", seed=0)
+    finally:
+        del gym.registry["Test/Lake-v0"]
+    assert re.fullmatch(r"Test/Lake-v0, seed 0, solved in \d actions", strip.caption)
+
+
+def test_window_without_tkinter_says_what_to_do(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "tkinter", None)
+    assert main(["play", "VLM/Sokoban-v0", "--window"]) == 2
+    assert "no tkinter" in capsys.readouterr().err
+
+
+def test_window_without_display_says_what_to_do(monkeypatch, capsys):
+    pytest.importorskip("tkinter", reason="this Python has no tkinter")
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.setenv("DISPLAY", "nowhere:77")
+    assert main(["play", "VLM/Sokoban-v0", "--window"]) == 2
+    assert "Leave out --window" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("env_id", ["VLM/ZoomQATextual-v0", "VLM/RewardJudging-v0"])
+def test_pictures_of_worlds_that_ask_show_the_question_and_the_answer(env_id):
+    pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
+    strip = gallery.strip_of(env_id, seed=2)
+    world = make_world(env_id)
+    world.reset(seed=2)
+    sample = world.state.sample
+    assert " ".join(strip.asked).startswith(" ".join(sample.question.split()))
+    right = sample.key.answers[0]
+    assert strip.solution.lower() == right or strip.solution.startswith(f"{right.upper()}. ")
+    bare = gallery.draw_strip([np.zeros((168, 168, 3), np.uint8)], strip.caption)
+    assert strip.image.height > bare.height + 2 * gallery.LINE_PX, "there are lines for both"
+    page = gallery.page([strip])
+    assert all(html.escape(text) in page for text in (*strip.asked, strip.solution))
+
+
+def test_a_strip_cuts_nothing_however_wide_its_pictures_are():
+    red, blue = np.full((100, 3000, 3), (255, 0, 0), np.uint8), np.full((900, 300, 3), (0, 0, 255), np.uint8)
+    pixels = np.asarray(gallery.draw_strip([red, blue], "two"))
+    assert pixels.shape[1] == gallery.ROW_WIDTH_PX + 2 * gallery.GAP_PX
+    for color, (height, width) in (((255, 0, 0), red.shape[:2]), ((0, 0, 255), blue.shape[:2])):
+        rows, columns = np.nonzero((pixels == color).all(axis=-1))
+        shown = (np.ptp(columns) + 1) / (np.ptp(rows) + 1)
+        assert shown == pytest.approx(width / height, rel=0.2), "the whole picture, in its proportions"
+
+
+def test_long_paragraphs_say_that_they_go_on():
+    lines = gallery._wrapped("word " * 500)
+    assert len(lines) == gallery.MAX_LINES
+    assert lines[-1].endswith("…") and not lines[0].endswith("…")
+    assert gallery._wrapped("a short one") == ["a short one"]
+    assert gallery._wrapped("x" * 5000)[0].endswith("…"), "one word may be wider than the row"

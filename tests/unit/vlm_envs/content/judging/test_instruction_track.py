@@ -1,0 +1,103 @@
+"""Texts that satisfy an instruction, and texts that break exactly one of its constraints."""
+
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
+pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
+
+from vlm_envs.content.judging.cases import NUM_CANDIDATES, Case
+from vlm_envs.content.judging.instruction_track import draw_instruction_case
+from vlm_envs.tools.instructions import CHECKERS, PROFILES
+
+_PREFIX = "constraint_violated:"
+
+
+def cases(num_candidates: int, count: int, profile: str = "arm") -> list[Case]:
+    """Returns cases of the first seeds."""
+    draws = (np.random.default_rng(seed) for seed in range(count))
+    return [draw_instruction_case(rng, num_candidates=num_candidates, profile=profile) for rng in draws]
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Case]:
+    return cases(2, 300)
+
+
+@pytest.fixture(scope="module")
+def fours() -> list[Case]:
+    return cases(4, 40)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("num_candidates", NUM_CANDIDATES)
+def test_the_checks_find_the_planted_flaw_and_no_other(num_candidates, profile):
+    for case in cases(num_candidates, 15, profile):
+        for candidate in case.candidates:
+            failed = [c for c in case.constraints if not c.check(candidate.text, profile=profile).passed]
+            if candidate.flaw is None:
+                assert failed == []
+            else:
+                assert [_PREFIX + constraint.checker for constraint in failed] == [candidate.flaw.kind]
+                assert candidate.flaw.place == failed[0].requirement()
+                assert candidate.flaw.truth == failed[0].check(candidate.text, profile=profile).reason
+
+
+def test_a_single_response_is_right_half_of_the_time():
+    share = float(np.mean([case.right is not None for case in cases(1, 120)]))
+    assert 0.36 < share < 0.64  # Three standard errors are 0.137.
+
+
+def test_the_right_one_stands_in_every_place_equally_often(pairs):
+    share = float(np.mean([case.right == 0 for case in pairs]))
+    assert 0.41 < share < 0.59  # Three standard errors are 0.087.
+
+
+def test_lengths_differ_by_less_than_a_tenth_and_tell_nothing(pairs):
+    lengths = [[len(candidate.text) for candidate in case.candidates] for case in pairs]
+    assert all(max(each) < 1.1 * min(each) for each in lengths)
+    flawed_less_right = [each[1 - case.right] - each[case.right] for each, case in zip(lengths, pairs, strict=True)]
+    longer = np.mean([difference < 0 for difference in flawed_less_right if difference])
+    assert 0.40 < longer < 0.60
+    assert abs(float(np.mean(flawed_less_right))) < 3.0  # Characters, of about 600.
+
+
+def test_of_four_the_right_one_has_every_rank_of_length(fours):
+    ranks: Counter[int] = Counter()
+    for case in fours:
+        lengths = [len(candidate.text) for candidate in case.candidates]
+        ranks[sorted(range(4), key=lambda place: lengths[place]).index(case.right)] += 1
+    assert all(ranks[rank] >= 2 for rank in range(4)), ranks  # Chance is 10; three standard deviations are 8.
+
+
+def test_of_four_the_right_one_is_not_the_one_that_all_others_are_close_to(fours):
+    def likeness(one: str, other: str) -> float:
+        first, second = set(one.split()), set(other.split())
+        return len(first & second) / len(first | second)
+
+    hits = 0
+    for case in fours:
+        texts = [candidate.text for candidate in case.candidates]
+        scores = [sum(likeness(text, other) for other in texts) for text in texts]
+        hits += int(np.argmax(scores)) == case.right
+    assert hits <= 18  # Chance is 10; three standard deviations are 8. Before they were rewritten it was 23.
+
+
+def test_every_check_is_broken_now_and_then(pairs):
+    kinds = Counter(case.flaw.kind.removeprefix(_PREFIX) for case in pairs)
+    assert set(kinds) == set(CHECKERS)
+    assert max(kinds.values()) < 45
+
+
+def test_candidates_differ_from_each_other(fours):
+    for case in fours:
+        assert all(one.text != other.text for one, other in combinations(case.candidates, 2))
+
+
+def test_equal_generators_give_equal_cases():
+    first, second = (draw_instruction_case(np.random.default_rng(5), num_candidates=4) for _ in range(2))
+    assert first == second
+    assert first.digest == second.digest

@@ -1,0 +1,155 @@
+"""What a reader of the PDF finds: text where text is promised, pictures where it is not, nothing over the edge."""
+
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vlm_envs.content.reports.blocks import Chart, Paragraph
+from vlm_envs.content.reports.composition import compose_report
+from vlm_envs.content.reports.document import RenderedReports, ReportDocument
+from vlm_envs.content.reports.questions.ask import CATEGORIES, ask
+from vlm_envs.content.reports.rendering import render_pdf
+from vlm_envs.tools.documents import PdfDocument
+from vlm_envs.tools.errors import ToolError
+from vlm_envs.tools.retrieval import words
+
+for package in ("reportlab", "matplotlib", "pypdfium2"):
+    pytest.importorskip(package, reason=f"needs {package}: pip install '.[tools]'")
+
+EXTREMES = ("most", "fewest", "largest", "smallest", "larger", "smaller")
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\s+", " ", text.replace("\ufffe", "-").replace("\u00ad", "-"))
+
+
+@pytest.fixture(scope="module")
+def document():
+    return ReportDocument.of(26, 8)
+
+
+@pytest.mark.parametrize("num_pages", [5, 26, 60])
+def test_the_text_layer_holds_every_word_of_every_page(num_pages):
+    """Searching the PDF and searching the report, which is not rendered for it, must find the same."""
+    document = ReportDocument.of(num_pages, 8 + num_pages)
+    pdf = PdfDocument("report", document.pdf_bytes())
+    for number, page in enumerate(document.report.pages, start=1):
+        assert sorted(words(document.page_text(number))) == sorted(words(pdf.page_text(number))), page.title
+        assert page.label in pdf.page_text(number)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_evidence_pages_hold_the_words_of_question_and_answer(seed):
+    document = ReportDocument.of(24, seed)
+    pdf = PdfDocument("report", document.pdf_bytes())
+    for category in set(CATEGORIES) - {"unanswerable"}:
+        for number in range(6):
+            asked = ask(document.report, category, np.random.default_rng(number))
+            found = plain(" ".join(pdf.page_text(page) for page in asked.pages)).lower()
+            if category not in ("chart_reading", "comparison", "cross_page"):
+                assert asked.key.answers[0].lower() in found, asked
+            # What months and shares are about is in the picture; what a rule says is worded differently.
+            terms = asked.terms[:1] if category == "chart_reading" or asked.template == "rule" else asked.terms
+            assert all(term.lower() in found for term in terms if term not in EXTREMES), asked
+
+
+def test_the_values_of_charts_are_in_no_text(document):
+    charts = [
+        (number, block)
+        for number, page in enumerate(document.report.pages, start=1)
+        for block in page.blocks
+        if isinstance(block, Chart)
+    ]
+    assert len({chart.kind for _, chart in charts}) >= 2
+    pdf = PdfDocument("report", document.pdf_bytes())
+    for number, chart in charts:
+        found = set(pdf.page_text(number).split())
+        assert sum(str(value) in found for value in chart.values) <= 1, "one may be there by chance"
+        assert not {"Feb", "Aug", "Nov"} & found
+
+
+def test_the_same_report_gives_the_same_bytes_in_another_process():
+    code = (
+        "import hashlib; from vlm_envs.content.reports.document import ReportDocument;"
+        "print(hashlib.sha256(ReportDocument.of(9, 3).pdf_bytes()).hexdigest())"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=dict(os.environ, PYTHONHASHSEED=str(salt)),
+        ).stdout.strip()
+        for salt in (1, 2)
+    ]
+
+    assert runs == [hashlib.sha256(ReportDocument.of(9, 3).pdf_bytes()).hexdigest()] * 2
+
+
+def test_pages_fit_in_every_look():
+    """`render_pdf` raises where a page does not fit."""
+    for seed in range(6):
+        assert ReportDocument.of(14, seed).pdf_bytes().startswith(b"%PDF")
+
+
+def test_nothing_is_drawn_in_the_margins(document):
+    for number in range(2, document.num_pages + 1):
+        pixels = document.page_picture(number, 800).pixels
+        margin = pixels.shape[1] * 17 // 210
+        below_head = pixels[pixels.shape[0] // 15 :]
+        assert (below_head[:, :margin] == 255).all()
+        assert (below_head[:, -margin:] == 255).all()
+
+
+def test_a_page_that_is_too_full_is_an_error_of_ours():
+    report = compose_report(5, 0)
+    page = report.pages[2]
+    full = replace(page, blocks=(*page.blocks, Paragraph("word " * 3000)))
+    with pytest.raises(AssertionError, match=page.title):
+        render_pdf(replace(report, pages=(full,)))
+
+
+def test_pdf_has_the_pages_that_the_document_promises(document):
+    import pypdfium2
+
+    with pypdfium2.PdfDocument(io.BytesIO(document.pdf_bytes())) as pdf:
+        assert len(pdf) == document.num_pages == 26
+
+
+def test_page_numbers_are_checked_before_anything_is_rendered(document, monkeypatch):
+    monkeypatch.setattr("vlm_envs.content.reports.document.render_pdf", None)
+    for number in (0, 27, -1):
+        with pytest.raises(ToolError, match="numbered from 1 to 26"):
+            document.page_text(number)
+
+
+def test_the_cache_keeps_within_its_bytes_and_drops_the_oldest(monkeypatch):
+    rendered = []
+    monkeypatch.setattr(
+        "vlm_envs.content.reports.document.render_pdf", lambda report: rendered.append(report.file_name) or b"x" * 40
+    )
+    cache = RenderedReports(max_bytes=100)
+    first, second, third = (ReportDocument.of(5, seed) for seed in range(3))
+    for document in (first, second, first, third):  # The third drops the second, which was used before the first.
+        cache.pdf(document)
+    assert len(cache) == 2
+    assert cache.num_bytes == 80
+    cache.pdf(first)
+    assert len(rendered) == 3
+    cache.pdf(second)
+    assert len(rendered) == 4
+
+
+def test_a_report_larger_than_the_cache_is_kept_while_it_is_the_last(monkeypatch):
+    monkeypatch.setattr("vlm_envs.content.reports.document.render_pdf", lambda report: b"x" * 400)
+    cache = RenderedReports(max_bytes=100)
+    document = ReportDocument.of(5, 0)
+    assert cache.pdf(document) is cache.pdf(document)

@@ -1,0 +1,216 @@
+"""Rows with every field of the published ones, in the types they have there; texts and pictures are invented.
+
+Read off the data cards and released readers in November 2026: V*Bench (penghao-wu/vstar, README and
+vstar_bench_eval.py), HR-Bench (its card, hr_bench_4k.tsv), VSR (cambridgeltl/visual-spatial-reasoning, both splits, all
+rows of which load), TallyQA (manoja328/tallyqa, README), GQA (questions 1.2 and scene graphs 1.1), TreeVGR-RL (as its
+users describe it), MP-DocVQA (RRC's question_answers), MMLongBench-Doc (data/samples.json, all rows of which load).
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
+
+from PIL import Image
+
+from tests.unit.vlm_envs.tools.pdfs import pdf
+from vlm_envs.qa.datasets import DATASETS, dataset_source
+from vlm_envs.qa.datasets.documents import document_source
+from vlm_envs.qa.datasets.documents.registry import DOCUMENT_KINDS
+from vlm_envs.qa.sample import Sample
+from vlm_envs.responses.answers import score_answer
+
+
+def picture(form: str = "JPEG") -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (60, 40), (200, 20, 20)).save(file, form)
+    return file.getvalue()
+
+
+def put(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+
+
+def boxes(sample: Sample) -> list[tuple[Any, ...]]:
+    return [(each.label, each.box.x1, each.box.y1, each.box.x2, each.box.y2) for each in sample.evidence]
+
+
+def test_vstar(tmp_path):
+    row = {
+        "target_object": ["bucket", "ladder"],
+        "bbox": [[10, 5, 8, 6], [30, 20, 5, 12]],  # x, y, width, height
+        "question": "Is the bucket on the left or right side of the ladder?",
+        "options": ["The bucket is on the left side of the ladder.", "The bucket is on the right side of the ladder."],
+    }
+    put(tmp_path / "relative_position" / "sa_86.jpg", picture())
+    put(tmp_path / "relative_position" / "sa_86.json", row)
+    put(tmp_path / "test_questions.jsonl", {"text": "not read: it has no boxes"})
+    (sample,) = map(dataset_source("vstar", tmp_path).find, dataset_source("vstar", tmp_path).ids("test"))
+    assert boxes(sample) == [("bucket", 10, 5, 18, 11), ("ladder", 30, 20, 35, 32)]
+    assert score_answer(row["options"][0], sample.key) == 1.0 and score_answer(row["options"][1], sample.key) == 0.0
+
+
+def test_hrbench(tmp_path):
+    header = "index\tquestion\tanswer\tcategory\tA\tB\tC\tD\tcycle_category\timage"
+    text = base64.b64encode(picture()).decode()
+    rows = [f"{n}\tWhat number is it?\t{letter}\tsingle\t2\t3\t4\t5\t{n}\t{text}" for n, letter in enumerate("ADCB")]
+    put(tmp_path / "hr_bench_4k.tsv", ("\n".join([header, *rows]) + "\n").encode())
+    put(tmp_path / "hr_bench_4k.parquet", b"the same rows again, not read")
+    source = dataset_source("hrbench", tmp_path)
+    assert source.ids("test") == tuple(f"hrbench:hr_bench_4k/{n}" for n in range(4))
+    assert [source.find(each).key.answers for each in source.ids("test")] == [("A",), ("D",), ("C",), ("B",)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"reference_frame": None},  # splits/random
+        {"subj": "horse", "obj": "bus"},  # splits/zeroshot
+    ],
+)
+def test_vsr(tmp_path, more):
+    row = {
+        "image": "000000172406.jpg",
+        "image_link": "http://images.cocodataset.org/train2017/000000172406.jpg",
+        "caption": "The horse is beside the bus.",
+        "label": 0,
+        "relation": "beside",
+        "annotator_id": 35,
+        "vote_true_validator_id": "[]",
+        "vote_false_validator_id": "[2, 52, 6]",
+    }
+    put(tmp_path / "test.jsonl", row | more)
+    put(tmp_path / "trainval2017" / row["image"], picture())
+    (sample,) = map(dataset_source("vsr", tmp_path).find, dataset_source("vsr", tmp_path).ids("test"))
+    assert score_answer("No.", sample.key) == score_answer("False", sample.key) == 1.0
+    assert sample.category == "beside"
+
+
+def test_tallyqa(tmp_path):
+    row = {
+        "answer": 4,
+        "data_source": "imported_genome",
+        "image": "VG_100K_2/2410408.jpg",
+        "image_id": 92410408,
+        "issimple": False,
+        "question": "How many lamps does the black van have?",
+        "question_id": 30095774,
+    }
+    put(tmp_path / "test.json", [row])
+    put(tmp_path / row["image"], picture())
+    (sample,) = map(dataset_source("tallyqa", tmp_path).find, dataset_source("tallyqa", tmp_path).ids("test"))
+    assert (sample.category, sample.key.answers) == ("count_complex", ("4",))
+
+
+def test_gqa(tmp_path):
+    question = {
+        "semantic": [{"operation": "select", "dependencies": [], "argument": "roof (719060)"}],
+        "entailed": ["02930160"],
+        "equivalent": ["02930152"],
+        "question": "Is the roof dark?",
+        "imageId": "2354786",
+        "isBalanced": True,
+        "groups": {"global": None, "local": "06-roof_dark"},
+        "answer": "yes",
+        "semanticStr": "select: roof (719060)->verify color: dark [0]",
+        "annotations": {"answer": {}, "question": {"2": "719060"}, "fullAnswer": {"2": "719060"}},
+        "types": {"detailed": "verifyAttr", "semantic": "attr", "structural": "verify"},
+        "fullAnswer": "Yes, the roof is dark.",
+    }
+    thing = {"name": "roof", "x": 3, "y": 4, "w": 30, "h": 10, "attributes": ["dark"], "relations": []}
+    graph = {"width": 60, "height": 40, "location": "street", "weather": "none", "objects": {"719060": thing}}
+    put(tmp_path / "val_balanced_questions.json", {"02930152": question})
+    put(tmp_path / "val_all_questions.json", {"02930152": question, "02930160": question | {"isBalanced": False}})
+    put(tmp_path / "testdev_all_questions.json", {"20": question | {"isBalanced": False}, "201": question})
+    put(tmp_path / "submission_all_questions.json", {"7": {"question": "Without an answer?", "imageId": "1"}})
+    put(tmp_path / "val_sceneGraphs.json", {"2354786": graph})
+    put(tmp_path / "images" / "2354786.jpg", picture())
+    source = dataset_source("gqa", tmp_path)
+    assert source.ids("val") == ("gqa:val_balanced/02930152",)  # not a second time from the whole file
+    assert source.num_samples("test") == 2 and source.num_samples("train") == 0
+    assert boxes(source.find("gqa:val_balanced/02930152")) == [("roof", 3, 4, 33, 14)]
+
+
+def test_treevgr(tmp_path):
+    row = {
+        "problem": "<image>\nWhat is left of the van?\nA. a tree\nB. a cart",
+        "answer": "B",
+        "images": ["images/visdrone/1.jpg"],
+        "target_instances": [{"name": "cart", "bbox": [5, 6, 20, 25]}],  # x1, y1, x2, y2
+    }
+    import pyarrow
+    from pyarrow import parquet
+
+    put(tmp_path / row["images"][0], picture())
+    parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "vstar30k_visdrone6k_x1y1x2y2.parquet")
+    source = dataset_source("treevgr", tmp_path, is_benchmark=True)
+    (sample,) = map(source.find, source.ids("test"))
+    assert boxes(sample) == [("cart", 5, 6, 20, 25)] and sample.key.answers == ("B",)
+
+
+@pytest.mark.parametrize("below", ["", "question_answers/"])
+def test_mp_docvqa(tmp_path, below):
+    row = {
+        "questionId": 49153,
+        "question": "What is the total?",
+        "doc_id": "abcd0123",
+        "page_ids": ["abcd0123_p0", "abcd0123_p1"],
+        "answers": ["12", "twelve"],
+        "answer_page_idx": 1,
+        "data_split": "val",
+    }
+    head = {"dataset_name": "MP-DocVQA", "dataset_split": "val", "dataset_version": "1.0"}
+    unanswered = {name: row[name] for name in ("question", "doc_id", "page_ids")}
+    put(tmp_path / f"{below}val.json", head | {"data": [row]})
+    put(tmp_path / f"{below}test.json", head | {"data": [unanswered | {"questionId": 1}, unanswered | {"answers": []}]})
+    for page in row["page_ids"]:
+        put(tmp_path / "images" / f"{page}.jpg", picture())
+    put(tmp_path / "ocr" / "abcd0123_p1.json", {"LINE": [{"Text": "Total: 12"}], "WORD": []})
+    source = document_source("mp_docvqa", tmp_path)
+    assert (source.ids("val"), source.num_samples("test")) == (("mp_docvqa:49153",), 0)
+    sample = source.find("mp_docvqa:49153")
+    assert sample.evidence_pages == (2,) and sample.document.page_text(2) == "Total: 12"
+
+
+def test_mmlongbench_doc(tmp_path):
+    row = {
+        "doc_id": "PH_2016.pdf",
+        "doc_type": "Research report / Introduction",
+        "question": "Which colours does the figure show?",
+        "answer": "['gray', 'red']",
+        "evidence_pages": "[2]",
+        "evidence_sources": "['Figure']",
+        "answer_format": "List",
+    }
+    odd = [
+        {"answer": "[]"},
+        {"answer": "92"},
+        {"answer": "0.66"},
+        {"answer": "[1500, 8000]"},
+        {"evidence_pages": "[0]"},
+        {"answer": "14:04 CET", "answer_format": "Int"},
+        {"answer": "21%", "answer_format": "Int"},
+        {"answer": " 12.35", "answer_format": "Float"},
+        {"answer": "$1577.00", "answer_format": "Float"},
+        {"answer": "Not answerable", "answer_format": "None", "evidence_pages": "[]", "evidence_sources": "[]"},
+    ]
+    put(tmp_path / "samples.json", [row, *(row | changes for changes in odd)])
+    put(tmp_path / "documents" / "PH_2016.pdf", pdf(["cover", "a figure"]))
+    source = document_source("mmlongbench_doc", tmp_path)
+    assert source.num_samples("test") == 11
+    answers = ["gray, red", "none", "92", "0.66", "1500, 8000", "gray, red", "14:04 CET", "21", "12.35", "1577"]
+    for index, answer in enumerate([*answers, "Not answerable"]):
+        assert score_answer(answer, source.sample_at(index, "test").key) == 1.0, answer
+
+
+def test_every_published_data_set_is_here():
+    tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
+    assert set(DATASETS) | set(DOCUMENT_KINDS) - {"pdf_folder"} <= tested

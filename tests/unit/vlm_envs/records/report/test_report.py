@@ -1,0 +1,414 @@
+import json
+import math
+import re
+
+import pytest
+
+from agents.oracle import OracleAgent
+from vlm_envs.records.episode_record import TurnNotes
+from vlm_envs.records.json_lines import MissingRunDataError
+from vlm_envs.records.report import build_report
+from vlm_envs.records.report.axes import iteration_ticks, short, smooth, tick_labels, ticks, y_range
+from vlm_envs.records.report.claims import compare, mark_differences
+from vlm_envs.records.report.headline import comparisons, find, sentence, wall_time_s, written_p, written_time
+from vlm_envs.records.report.page import _csp_hash, _ends
+from vlm_envs.records.report.panels import Curve, Panel, panel_groups
+from vlm_envs.records.report.svg import draw, frames_of
+from vlm_envs.records.run_data import RunReader, RunWriter, training_label
+from vlm_envs.registration import make
+from vlm_envs.trajectory import Trajectory, Turn
+
+ENV_ID = "VLM/FrozenLake-v0"
+HOSTILE = '</script><img src=x onerror="alert(1)"><!-- &amp; \ud800 \u2028'
+
+
+def play(seed, *, mistake_rate=0.0, rewrite=str):
+    """One real episode, with the oracle's responses rewritten."""
+    world = make(ENV_ID, representation="structured", split="test").unwrapped
+    agent = OracleAgent(mistake_rate=mistake_rate, seed=seed)
+    observation, info = world.reset(seed=seed)
+    start_hash, turns, over = info["state_hash"], [], False
+    while not over:
+        response, before, seen = rewrite(agent.write(world)), info, observation
+        observation, reward, terminated, truncated, info = world.step(response)
+        over = terminated or truncated
+        turns.append(
+            Turn(
+                observation=seen,
+                response_text=response,
+                stop_reason="stop",
+                reward=reward,
+                reward_terms=info["reward_terms"],
+                terminated=terminated,
+                truncated=truncated,
+                info=info,
+                state=before["state"],
+                state_text=before["state_text"],
+                optimal_actions_left=before["optimal_actions_left"],
+            )
+        )
+    return Trajectory(
+        env_id=ENV_ID,
+        seed=seed,
+        turns=tuple(turns),
+        final_observation=observation,
+        start_state_hash=start_hash,
+    )
+
+
+def write_evaluation(writer, label, iteration, episodes, **more):
+    num_successes = sum(each.success for each in episodes)
+    notes = [
+        [TurnNotes(shaping={"grounding": 0.5, "worldmodeling": math.nan}) for _ in each.turns] for each in episodes
+    ]
+    writer.trajectories(label, episodes, notes)
+    writer.evaluation(
+        {
+            "label": label,
+            "iteration": iteration,
+            "env_id": ENV_ID,
+            "split": "test",
+            "num_episodes": len(episodes),
+            "num_successes": num_successes,
+            "success": num_successes / max(1, len(episodes)),
+            **more,
+        }
+    )
+
+
+def write_run(directory, *, num_episodes=4, num_iterations=5):
+    writer = RunWriter(directory)
+    writer.config({"name": directory.name, "git_commit": "0123456789abcdef", "model": None})
+    for iteration in range(num_iterations):
+        writer.metrics(
+            {"iteration": iteration, "phase": "rl", "success": 0.1 * iteration, "kl": 0.01, "elapsed_s": 9.0}
+        )
+    before = [play(seed, mistake_rate=0.9) for seed in range(num_episodes)]
+    write_evaluation(writer, "before", 0, before)
+    write_evaluation(writer, "after", num_iterations, [play(seed) for seed in range(num_episodes)])
+    return writer
+
+
+def payload(html):
+    text = re.search(r'<script type="application/json" id="run">(.*?)</script>', html, re.DOTALL).group(1)
+    return json.loads(text)
+
+
+def test_the_report_is_one_file_that_asks_for_nothing_else(tmp_path):
+    write_run(tmp_path)
+    path = build_report(tmp_path)
+    html = path.read_text(encoding="utf-8")
+    assert path == tmp_path / "report.html"
+    assert not re.search(r"""(?:src|href)=["'](?!data:)""", html)
+    assert "http://" not in html and "https://" not in html and "@import" not in html
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert len(scripts) == 1
+    assert _csp_hash(scripts[0]) in html.split("</head>")[0]
+
+
+def test_the_headline_compares_the_same_levels(tmp_path):
+    write_run(tmp_path, num_episodes=6)
+    [compared] = comparisons(RunReader(tmp_path))
+    before, after = compared.rates
+    assert (after.num_successes, after.num_episodes) == (6, 6)
+    assert before.num_successes < 6
+    assert compared.paired.num_pairs == 6
+    assert compared.paired.num_only_after == 6 - before.num_successes
+    assert compared.paired.num_only_before == 0
+    assert "Paired on 6 recorded levels" in build_report(tmp_path).read_text(encoding="utf-8")
+
+
+def test_the_headline_compares_one_split_only(tmp_path):
+    writer = RunWriter(tmp_path)
+    writer.config({})
+    counts = {"num_episodes": 10, "env_id": "w"}
+    writer.evaluation({"label": "before", "split": "test", "num_successes": 2, **counts})
+    writer.evaluation({"label": "iteration 5", "split": "val", "num_successes": 10, **counts})
+    [compared] = comparisons(RunReader(tmp_path))
+    assert [rate.num_successes for rate in compared.rates] == [2]
+    writer.evaluation({"label": "after", "split": "test", "num_successes": 7, **counts})
+    [compared] = comparisons(RunReader(tmp_path))
+    assert [rate.num_successes for rate in compared.rates] == [2, 7]
+    assert compared.paired is None
+
+
+def test_pictures_are_embedded_once_and_every_turn_finds_its_own(tmp_path):
+    write_run(tmp_path)
+    html = build_report(tmp_path).read_text(encoding="utf-8")
+    run = payload(html)
+    episodes = [episode for label in run["labels"] for episode in label["episodes"]]
+    used = {name for e in episodes for moment in (*e["turns"], e["final"]) for name in moment["images"]}
+    assert used == run["images"].keys()
+    assert html.count("data:image/png;base64,") == len(used)
+    # The first picture of a level is the same before and after
+    first, last = (label["episodes"][0]["turns"][0]["images"] for label in run["labels"])
+    assert first == last
+
+
+def test_hostile_text_stays_text(tmp_path):
+    writer = RunWriter(tmp_path)
+    writer.config({"name": HOSTILE, "model": HOSTILE})
+    writer.metrics({"iteration": 0, HOSTILE: 1.0, "judge/" + HOSTILE: 1.0})
+    thoughts = f"<observation>{HOSTILE}</observation><reasoning>r</reasoning><prediction>p</prediction>"
+    response = f"<think>{thoughts}</think><answer>Up</answer>"
+    episodes = [
+        play(0, rewrite=lambda _: response),
+        play(1, rewrite=lambda _: HOSTILE),
+    ]
+    write_evaluation(writer, HOSTILE, 0, episodes, note=HOSTILE)
+    html = build_report(tmp_path).read_text(encoding="utf-8")
+    assert "<img" not in html.replace('"<img', "")
+    assert html.count("</script>") == 2
+    assert "<!-- " not in html
+    good, bad = payload(html)["labels"][0]["episodes"]
+    assert good["turns"][0]["sections"]["observation"] == HOSTILE.strip()
+    assert bad["turns"][0]["response"] == HOSTILE
+    assert bad["turns"][0]["parse_error"] == "<think> is missing"
+
+
+def test_a_full_report_stays_small_and_a_fuller_one_is_cut(tmp_path):
+    write_run(tmp_path, num_episodes=64, num_iterations=300)
+    path = build_report(tmp_path)
+    assert path.stat().st_size < 8_000_000
+    assert [len(label["episodes"]) for label in payload(path.read_text("utf-8"))["labels"]] == [64, 64]
+    path = build_report(tmp_path, max_bytes=400_000)
+    assert path.stat().st_size < 600_000
+    kept = payload(path.read_text("utf-8"))["labels"]
+    assert kept[0]["num_recorded"] == 64
+    assert 1 <= len(kept[0]["episodes"]) == len(kept[1]["episodes"]) < 64
+
+
+def test_a_run_that_has_only_begun_has_a_report(tmp_path):
+    with pytest.raises(MissingRunDataError):
+        build_report(tmp_path)
+    RunWriter(tmp_path).config({})
+    html = build_report(tmp_path).read_text(encoding="utf-8")
+    assert "No metrics have been recorded yet" in html and 'id="episodes"' not in html
+
+
+def test_a_lost_picture_is_said_not_fatal(tmp_path):
+    write_run(tmp_path, num_episodes=1)
+    for path in (tmp_path / "images").rglob("*.png"):
+        path.unlink()
+    images = payload(build_report(tmp_path).read_text("utf-8"))["images"]
+    assert images and set(images.values()) == {None}
+
+
+def test_every_metric_has_a_panel():
+    metrics = [
+        {"iteration": 0, "phase": "cold_start", "loss": 3.0},
+        {"iteration": 0, "success": 0.5, "reward/step": -0.2, "judge/grounding": 0.4, "kl": None, "new": 1},
+        {
+            "iteration": 1,
+            "success": 0.6,
+            "judge/late": 0.1,
+            "timing/update_s": 2.0,
+            "note": "text",
+            "elapsed_s": 1,
+        },
+    ]
+    groups = {group.title: [panel.title for panel in group.panels] for group in panel_groups(metrics, [])}
+    assert groups == {
+        "Success": ["Episodes solved"],
+        "Reward": ["Step"],
+        "Judges' rewards": ["Grounding", "Late"],
+        "Policy": ["KL from the start"],
+        "Other": ["New"],
+        "Timing": ["Update"],
+        "Cold start": ["Loss"],
+    }
+
+
+def test_evaluations_become_points_with_wilson_intervals():
+    line = {"iteration": 0, "env_id": "w", "split": "test", "num_episodes": 20, "num_successes": 0}
+    [group] = panel_groups([], [line, line | {"iteration": 9, "num_successes": 20}])
+    [points] = group.panels[0].estimates
+    assert (points.name, points.xs, points.ys) == ("test levels", (0.0, 9.0), (0.0, 1.0))
+    assert points.highs[0] == pytest.approx(0.1611, abs=5e-5)  # Newcombe (1998), table I
+
+
+def test_missing_values_interrupt_a_line():
+    curve = Curve(name="kl", xs=(0.0, 1.0, 2.0, 3.0), ys=(1.0, 2.0, None, 2.0))
+    panel = Panel(title="a < b", hint="", scale="number", curves=(curve,))
+    drawing = draw(panel, *frames_of(panel, (0.0, 3.0)))
+    assert drawing.count('class="curve"') == 1
+    assert drawing.count('<circle class="dot"') == 1  # one value between gaps has no line to be on
+    assert 'aria-label="a &lt; b"' in drawing
+
+
+def test_axes_have_round_ticks_and_short_numbers():
+    assert ticks(0.0, 1.0, 4) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert ticks(-3.0, 11.0) == [0.0, 5.0, 10.0]
+    written = [short(value) for value in (0, 0.1234, -12.345, 1234.5, 2e6, 4e-5)]
+    assert written == ["0", "0.123", "−12.3", "1,234", "2e6", "4e−5"]
+    assert (short(0.5, "rate"), short(0.3125, "rate")) == ("50%", "31.2%")
+
+
+def test_smoothing_neither_lags_nor_spreads_missing_values():
+    line = [float(value) for value in range(100)]
+    assert smooth(line)[2:-2] == pytest.approx(line[2:-2])
+    assert smooth(line)[-1] == (97 + 98 + 99) / 3  # half of the window of 5
+    assert smooth([1.0, None, 3.0]) == [1.0, None, 3.0]
+    flat = Panel(title="", hint="", scale="number", curves=(Curve(name="", xs=(0.0,), ys=(2.0,)),))
+    low, high = y_range(flat)
+    assert low < 2.0 < high
+
+
+def test_differences_are_marked_word_by_word():
+    segments = mark_differences("player: (3, 2), goal: (0, 3)", "player: (3, 1), goal: (0, 3)")
+    assert segments == [("player: (3, ", False), ("2", True), ("), goal: (0, 3)", False)]
+    assert "".join(piece for piece, _ in mark_differences("a  b\nc", "x b y")) == "a  b\nc"
+    assert compare("a b", "a  b\n", None)["verdict"] == "same"
+    assert compare("a", None, {"p": (1, 2)}) == {
+        "segments": [("a", False)],
+        "truth": "{p: (1, 2)}",
+        "verdict": "unknown",
+    }
+
+
+def test_wall_time_survives_clocks_that_start_again():
+    assert wall_time_s([{"elapsed_s": each} for each in (5, 10, 2, 7)]) == 17
+    assert [written_time(each) for each in (48, 725, 3900)] == ["48 s", "12 min 5 s", "1 h 5 min"]
+    assert (written_p(0.0004), written_p(0.0214)) == ("p < 0.001", "p = 0.021")
+
+
+def test_the_sentence_says_what_was_trained():
+    metrics = [{"phase": "cold_start"}, *[{"phase": "rl"}] * 1200]
+    config = {"config": {"model": "org/Some-VLM-3B", "advantage": {"estimator": "bilevel_gae"}}}
+    assert sentence(config, metrics, [ENV_ID]) == (
+        "Some-VLM-3B was trained to play FrozenLake with a supervised cold start on demonstrations and then "
+        "1,200 iterations of PPO with bi-level GAE."
+    )
+    assert find({"a": {"b": {"seed": 1}}, "c": {"seed": 2}}, "nothing", "seed") == 2
+
+
+def failing(seed):
+    """An episode that jumps at nothing: out of the format in every turn."""
+    return play(seed, rewrite=lambda _: "hm")
+
+
+def test_all_failures_are_shown_first_however_few_episodes_fit(tmp_path):
+    writer = RunWriter(tmp_path)
+    writer.config({})
+    write_evaluation(writer, "before", 0, [play(seed) if seed == 1 else failing(seed) for seed in range(6)])
+    write_evaluation(writer, "after", 5, [failing(seed) if seed in (2, 5) else play(seed) for seed in range(6)])
+    before, after = payload(build_report(tmp_path, max_episodes=3).read_text(encoding="utf-8"))["labels"]
+    assert [episode["seed"] for episode in after["episodes"]] == [2, 5, 0]
+    assert [episode["success"] for episode in after["episodes"]] == [False, False, True]
+    # What failed after comes first before, too, so that the two can lie beside each other
+    assert [episode["seed"] for episode in before["episodes"]] == [2, 5, 0]
+    assert (before["num_failed"], after["num_failed"], after["num_recorded"]) == (5, 2, 6)
+    assert after["episodes"][0]["mistake"]["kind"] == "out of format"
+
+
+def test_training_episodes_are_shown_with_their_credit_and_first_observations_with_a_verdict(tmp_path):
+    writer = write_run(tmp_path)
+    episode = play(3)
+    credit = {"advantage": -0.5, "value": 6.25}
+    writer.trajectories(training_label(10), [episode], [[TurnNotes(credit=credit) for _ in episode.turns]])
+    writer.trajectories(training_label(2), [episode])
+    labels = payload(build_report(tmp_path).read_text(encoding="utf-8"))["labels"]
+    assert [label["label"] for label in labels] == ["before", "after", "training 2", "training 10"]
+    turn = labels[-1]["episodes"][0]["turns"][0]
+    assert turn["credit"] == credit
+    assert turn["claims"]["observation"]["verdict"] == "same"
+    assert [label["is_training"] for label in labels] == [False, False, True, True]
+
+
+def test_only_the_same_levels_are_compared(tmp_path):
+    for name in ("one", "two"):
+        writer = write_run(tmp_path / name, num_episodes=2)
+        write_evaluation(writer, "validation 5", 5, [play(seed) for seed in (70, 71)])
+        write_evaluation(writer, "validation 10", 10, [play(seed) for seed in (71, 72)])
+        writer.trajectories(training_label(0), [play(0)])
+        writer.trajectories(training_label(1), [play(0 if name == "one" else 1)])
+    labels = payload(build_report(tmp_path / "one").read_text(encoding="utf-8"))["labels"]
+    assert {label["label"]: label["beside"] for label in labels} == {
+        "before": None,
+        "after": "before",
+        "validation 5": None,
+        "validation 10": "validation 5",
+        "training 0": None,
+        "training 1": None,
+    }
+    html = build_report(tmp_path / "one", beside=tmp_path / "two").read_text(encoding="utf-8")
+    labels = {label["label"]: label["beside"] for label in payload(html)["labels"] if label["is_training"]}
+    assert labels == {
+        "one · training 0": None,
+        "one · training 1": None,
+        "two · training 0": "one · training 0",
+        "two · training 1": None,
+    }
+
+
+def test_two_runs_lie_beside_each_other(tmp_path):
+    write_run(tmp_path / "one")
+    write_run(tmp_path / "two", num_iterations=3)
+    path = build_report(tmp_path / "one", beside=tmp_path / "two")
+    assert path == tmp_path / "one" / "report_beside_two.html"
+    html = path.read_text(encoding="utf-8")
+    labels = {label["label"]: label["beside"] for label in payload(html)["labels"]}
+    assert labels == {
+        "one · before": None,
+        "one · after": "one · before",
+        "two · before": "one · before",
+        **{"two · after": "one · after"},
+    }
+    curves = [len(panel["curves"]) for panel in payload(html)["panels"]]
+    assert curves and set(curves) == {2}
+    assert "Paired on 4 recorded levels: 0 solved only by two, 0 only by one, 4 by both" in html
+
+
+@pytest.mark.parametrize("richer", ["one", "two"])
+def test_a_metric_of_one_run_only_is_drawn_beside_nothing(tmp_path, richer):
+    for name in ("one", "two"):
+        write_run(tmp_path / name)
+    metrics = tmp_path / richer / "metrics.jsonl"
+    lines = [json.loads(line) | {"only_here": 0.5} for line in metrics.read_text().splitlines()]
+    metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    html = build_report(tmp_path / "one", beside=tmp_path / "two").read_text(encoding="utf-8")
+    assert "Only here" in html
+    assert [False, True] in [sorted(bool(curve["xs"]) for curve in each["curves"]) for each in payload(html)["panels"]]
+
+
+def test_the_worlds_of_a_mix_stand_under_success_as_rates():
+    lines = [
+        {"iteration": 0, "phase": "rl", "success": 0.5, "success/VLM/FrozenLake-v0": 0.5, "success/my:Own/B-v0": 0.5}
+    ]
+    groups = {group.title: group.panels for group in panel_groups(lines, [])}
+    assert [panel.title for panel in groups["Success"]][1:] == ["VLM/FrozenLake-v0", "my:Own/B-v0"]
+    assert {panel.scale for panel in groups["Success"]} == {"rate"}
+
+
+def test_a_live_page_reads_its_file_again_and_a_finished_one_does_not(tmp_path):
+    write_run(tmp_path)
+    live = build_report(tmp_path, reload_s=20).read_text(encoding="utf-8")
+    assert payload(live)["reload_s"] == 20 and "live: read again every 20 s" in live
+    assert payload(build_report(tmp_path).read_text(encoding="utf-8"))["reload_s"] is None
+
+
+def test_ticks_close_to_each_other_are_told_apart_and_iterations_are_whole():
+    assert tick_labels([0.9999, 1.0, 1.0001]) == ["0.9999", "1.0000", "1.0001"]
+    assert tick_labels([0.5, 1.0]) == ["0.5", "1"]
+    assert iteration_ticks(0, 3) == [0, 1, 2, 3]
+
+
+def test_success_stands_beside_the_label_where_a_phone_still_shows_it(tmp_path):
+    write_run(tmp_path)
+    header = re.search(r"<thead><tr>(.*?)</tr>", build_report(tmp_path).read_text(encoding="utf-8"))[1]
+    assert header.startswith("<th>label</th><th>success</th>")
+    html = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert '<td data-name="label" class="label">before</td>' in html  # what the phone's layout goes by
+    assert re.search(r'<td data-name="success" class="success">100%</td>', html)
+
+
+def test_the_number_in_the_corner_is_where_the_curve_ends_as_drawn():
+    def ends(*curves):
+        return _ends(Panel(title="", hint="", scale="number", curves=curves))
+
+    def curve(*ys):
+        return Curve(name="", xs=tuple(map(float, range(len(ys)))), ys=ys)
+
+    assert ends(curve(5.0, 8.0), curve(1.0, None), curve()) == ["8", "1", "–"]
+    assert ends(curve(*[0.0] * 79, 3.0)) == ["1"]  # the running mean of the last 3 values

@@ -1,0 +1,103 @@
+"""Where checkpoints are and how they get there, without torch, for which a mistake in the options must not wait.
+
+A checkpoint is one directory, written under a temporary name and renamed when complete, so that a crash leaves either
+the old one or the new one. The old one is moved out of the way first; a crash between the two renames is put right by
+the next load or save.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+LATEST = "latest"
+PROGRESS = "progress.json"
+PROVENANCE = "provenance.json"
+STATE = "state.pt"
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def has_checkpoint(directory: Path) -> bool:
+    """Returns whether there is a checkpoint, after bringing back one that a crash left moved aside."""
+    _finish(directory)
+    return (directory / STATE).is_file()
+
+
+def require_run_state(directory: Path) -> None:
+    """Refuses to go on from a checkpoint that is not there.
+
+    Args:
+        directory: A checkpoint directory.
+
+    Raises:
+        FileNotFoundError: If there is none.
+    """
+    if not has_checkpoint(directory):
+        raise FileNotFoundError(
+            f"No checkpoint at {directory}: expected a file {STATE}. A run writes its first one "
+            "after the cold start; start it again without --resume."
+        )
+
+
+def num_iterations_done(directory: Path) -> int | None:
+    """Returns how many iterations a checkpoint is of, or None where only its state tells, which takes torch to read.
+
+    Args:
+        directory: A checkpoint directory; it may be missing, damaged, or of a time when this was not written down.
+    """
+    try:
+        done = json.loads((directory / PROGRESS).read_text(encoding="utf-8"))["iteration"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return done if isinstance(done, int) else None
+
+
+def model_directory(directory: str | Path) -> Path:
+    """Returns where a model is; a relative path that does not exist here is looked for beside this package.
+
+    There the recipes' own checkpoints are.
+
+    Args:
+        directory: What a configuration says.
+    """
+    path = Path(directory)
+    return _CHECKOUT / path if not path.exists() and (_CHECKOUT / path).exists() else path
+
+
+class replacing:
+    """Gives a temporary directory and puts it in place of the target when the block succeeds."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._temporary = target.with_name(f".{target.name}.tmp")
+
+    def __enter__(self) -> Path:
+        _finish(self._target)
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.mkdir(parents=True)
+        return self._temporary
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            return
+        if self._target.exists():
+            os.replace(self._target, _moved_aside(self._target))
+        os.replace(self._temporary, self._target)
+        shutil.rmtree(_moved_aside(self._target), ignore_errors=True)
+
+
+def _moved_aside(target: Path) -> Path:
+    """Returns where the old directory waits while the new one takes its place."""
+    return target.with_name(f".{target.name}.old")
+
+
+def _finish(target: Path) -> None:
+    """Brings the old directory back if a crash came before the new one was in its place; else removes it."""
+    old = _moved_aside(target)
+    if old.exists() and not target.exists():
+        os.replace(old, target)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,126 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped.
+
+A checkpoint is one directory, there as a whole or not at all (see `training.checkpoints.files`). `model/` inside it is
+an ordinary transformers checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from agents.hf.chat import ChatEncoder
+from training.checkpoints.files import PROGRESS, PROVENANCE, STATE, replacing, require_run_state
+from vlm_envs.records.json_lines import replace_file
+
+
+def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance: dict[str, Any] | None = None) -> None:
+    """Writes model, tokenizer and image processor as `from_pretrained` reads them, all or nothing.
+
+    Args:
+        directory: Where to; replaced if it exists.
+        model: The policy.
+        encoder: Holds tokenizer and image processor.
+        provenance: What the model was made from, written beside it; None for nothing.
+    """
+    with replacing(directory) as temporary:
+        _write_model(temporary, model, encoder)
+        if provenance is not None:
+            save_provenance(temporary, provenance)
+
+
+def save_provenance(directory: Path, provenance: dict[str, Any]) -> None:
+    """Writes beside a model what it was made from, all or nothing.
+
+    Args:
+        directory: Where the model is.
+        provenance: What it was made from, in place of what was written before.
+    """
+    replace_file(directory / PROVENANCE, (json.dumps(provenance, indent=2) + "\n").encode())
+
+
+def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:
+    """Writes a checkpoint, all or nothing.
+
+    Args:
+        directory: Where to; replaced if it exists.
+        state: What `load_checkpoint_state` gives back.
+        model: The policy, for others to load.
+        encoder: Holds tokenizer and image processor.
+    """
+    with replacing(directory) as temporary:
+        _write_model(temporary / "model", model, encoder)
+        torch.save(state, temporary / STATE)
+        if "iteration" in state:
+            replace_file(temporary / PROGRESS, (json.dumps({"iteration": state["iteration"]}) + "\n").encode())
+
+
+def copied(state: Any) -> Any:
+    """Returns a state whose tensors are copies in the host's memory, safe from what happens to the models.
+
+    Args:
+        state: Nested dictionaries, lists and tuples, as `state_dict` gives them. What stands under `"reference"` never
+            changes and is not copied.
+    """
+    if isinstance(state, torch.Tensor):
+        return state.detach().to("cpu", copy=True)
+    if isinstance(state, dict):
+        return {key: value if key == "reference" else copied(value) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return type(state)(map(copied, state))
+    return state
+
+
+def load_checkpoint_state(directory: Path) -> dict[str, Any]:
+    """Returns the state of a checkpoint.
+
+    Args:
+        directory: A checkpoint directory.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        ValueError: If it is damaged.
+    """
+    path = directory / STATE
+    require_run_state(directory)
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise ValueError(f"The checkpoint {path} is damaged: {error}") from error
+    return state
+
+
+def generator_state(generator: torch.Generator) -> dict[str, Any]:
+    """Returns a generator's state with the kind of device it is of, for `restore_generator`."""
+    return {"device": generator.device.type, "state": generator.get_state()}
+
+
+def restore_generator(generator: torch.Generator, saved: dict[str, Any], *, seed: int, iteration: int) -> None:
+    """Goes on with a generator; on another kind of device, whose states mean something else, with a new seed.
+
+    Args:
+        generator: Set in place.
+        saved: What `generator_state` returned.
+        seed: The run's seed.
+        iteration: The iteration it goes on from; with the seed, it gives the new one.
+    """
+    if saved["device"] == generator.device.type:
+        generator.set_state(saved["state"])
+        return
+    generator.manual_seed(int(np.random.default_rng([seed, iteration]).integers(2**62)))
+    print(
+        f"The run was on {saved['device']} and goes on on {generator.device.type}, whose generators have states of "
+        f"another kind: responses are drawn from a new seed from iteration {iteration} on, not from where they were."
+    )
+
+
+def _write_model(directory: Path, model: Any, encoder: ChatEncoder) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(directory)
+    encoder.tokenizer.save_pretrained(directory)
+    encoder.image_processor.save_pretrained(directory)

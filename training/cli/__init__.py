@@ -1,0 +1,1 @@
+"""`python -m training`: recipes and options to a configuration."""

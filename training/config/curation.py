@@ -1,0 +1,77 @@
+"""How a data set is curated, apart from doing it, so that a command line can be read without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from agents.hf.sampling import SamplingConfig
+from judges.episode_rewards.episodes import EpisodeMethod, require_strategy
+from training.config.judges import VerifierConfig
+from training.config.places import require_name
+from training.config.run import WorldSpec
+from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
+from vlm_envs.cli.settings import parse_settings
+from vlm_envs.errors import ConfigError, require
+
+CURATED = "curated"
+"""Under this label a data set's episodes are recorded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurateConfig:
+    """How a data set is made.
+
+    Attributes:
+        name: Name of the data set, one part of a path; it goes to `<output>/<name>`, which must not exist.
+        env_id: The world the teacher plays.
+        settings: Its arguments, as `name=value`, such as `side_px=600`.
+        method: Whose reward verifies.
+        verifier: Models that Argos verifies with.
+        teacher: `"oracle"`, or a checkpoint directory.
+        mistake_rate: How often the oracle acts at random, so that there is something to filter.
+        sampling: How a checkpoint's responses are drawn.
+        num_samples: Questions.
+        num_rollouts: Rollouts a question.
+        threshold: Least reward of a rollout that is kept.
+        drop_trivial: Whether questions that every rollout answers right are dropped.
+        needs_tools: Whether a rollout of strategy `arm` is kept only with a call that worked.
+        output: Directory of all data sets.
+        seed: Seed of the questions and of the teacher.
+    """
+
+    name: str = "curated"
+    env_id: str = "VLM/ZoomQA-v0"
+    settings: tuple[str, ...] = ("prompt_format=points",)
+    method: EpisodeMethod = "argos"
+    verifier: VerifierConfig = field(default_factory=VerifierConfig)
+    teacher: str = "oracle"
+    mistake_rate: float = 0.5
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    num_samples: int = 64
+    num_rollouts: int = 4
+    threshold: float = 0.7
+    drop_trivial: bool = False
+    needs_tools: bool = True
+    output: str = "runs"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_name(self)
+        require_at_least(self, 1, "num_samples", "num_rollouts")
+        require_at_least(self, 0, "seed")
+        require_between(self, 0, 1, "mistake_rate")
+        method, settings = field_name(self, "method"), field_name(self, "settings")
+        require(
+            self.verifier == VerifierConfig() or self.method == "argos",
+            f"Only {method} argos asks a verifier's models; got {method} {self.method} and {self.verifier.given}. "
+            "Leave these out, or use that reward.",
+        )
+        try:
+            require_strategy(self.method, self.spec.prompt_format, mags_stage=self.spec.kwargs.get("mags_stage"))
+        except ConfigError as error:
+            raise ConfigError(f"{method} {self.method} with {settings} {' '.join(self.settings)}: {error}") from error
+
+    @property
+    def spec(self) -> WorldSpec:
+        """The world."""
+        return WorldSpec(env_id=self.env_id, kwargs=parse_settings(self.settings, option=field_name(self, "settings")))

@@ -1,0 +1,113 @@
+"""Who judges a run's thoughts and episodes, as frozen dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
+
+from agents.api.config import EndpointConfig
+from judges.episode_rewards.episodes import EpisodeMethod
+from vlm_envs.arguments.ranges import field_name, require_at_least
+from vlm_envs.errors import require
+
+_NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifierConfig:
+    """Models that Argos verifies with: directories of the user's. What is None is exact, or left out.
+
+    Attributes:
+        likelihood: A Qwen2.5-VL or Qwen3-VL checkpoint that says how likely an answer is after its reasoning.
+        detector: A Grounding DINO that finds what points name in pictures that are no generated scenes.
+        segmenter: The SAM that goes with it.
+    """
+
+    likelihood: str | None = None
+    detector: str | None = None
+    segmenter: str | None = None
+
+    def __post_init__(self) -> None:
+        require(
+            (self.detector is None) == (self.segmenter is None),
+            f"A detector finds boxes that a segmenter fills: give both {field_name(self, 'detector')} and "
+            f"{field_name(self, 'segmenter')}, or neither; got {self.detector} and {self.segmenter}.",
+        )
+
+    @property
+    def given(self) -> str:
+        """The models that are named, each by the option it is given by."""
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return " and ".join(f"{field_name(self, name)} {model}" for name, model in named.items() if model is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeConfig:
+    """Turn-level judge rewards, added to the world's raw reward.
+
+    Attributes:
+        grounding_weight: Weight of the observation's score against the state seen.
+        worldmodeling_weight: Weight of the prediction's score against the next state.
+        repetition_penalty: Subtracted from turns whose text is among the most frequent and wrong; 0 turns it off.
+        method: Who judges: `"exact"`, by rule; or a language model behind `endpoint`, by a `"direct"` verdict or by
+            `"extraction"` of claims that the exact judge then counts (VAGEN, appendix D.1).
+        endpoint: Where that model is, as chat completions. Its outages mask turns; they never score 0.
+        episode: A paper's reward for whole episodes of worlds that ask, added to their last turns; None for none. With
+            an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency. `"agentic"` is for
+            any world: the model looks with tools and says whether the last response is right.
+        verifier: Models for `episode="argos"`.
+        in_evaluations: Whether the model behind `endpoint` judges evaluations too. What it then costs is counted apart
+            from training. Evaluations are scored by success; without it, only their records lack the model's terms.
+    """
+
+    grounding_weight: float = 0.5
+    worldmodeling_weight: float = 0.5
+    repetition_penalty: float = 0.0
+    method: Literal["exact", "direct", "extraction"] = "exact"
+    endpoint: EndpointConfig | None = None
+    episode: EpisodeMethod | None = None
+    verifier: VerifierConfig = field(default_factory=VerifierConfig)
+    in_evaluations: bool = False
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 0, "grounding_weight", "worldmodeling_weight", "repetition_penalty")
+        require(
+            self.endpoint is not None or not self.in_evaluations,
+            f"--judge.in-evaluations is about a model's judgements: {_NEEDS_MODEL}, or leave it out.",
+        )
+        require(
+            self.verifier == VerifierConfig() or self.episode == "argos",
+            f"Only --judge.episode argos asks a verifier's models; got --judge.episode {self.episode} and "
+            f"{self.verifier.given}. Leave these out, or use that reward.",
+        )
+        require(
+            self.method == "exact" or self.endpoint is not None,
+            f"--judge.method {self.method} is a model's: {_NEEDS_MODEL}, or use --judge.method exact.",
+        )
+        require(
+            self.endpoint is None or self.method != "exact" or self.episode is not None,
+            "--judge.method exact asks no model, so --judge.endpoint would do nothing. Use --judge.method direct or "
+            "extraction, or an --judge.episode that asks one, or leave the endpoint out.",
+        )
+        require(
+            self.episode != "agentic" or self.endpoint is not None,
+            f"--judge.episode agentic lets a model look and decide: {_NEEDS_MODEL}.",
+        )
+
+    @property
+    def of_evaluations(self) -> JudgeConfig:
+        """The judges of evaluations, who leave no trace in training.
+
+        Repetition is a matter of a run's history, and evaluations have none. A model behind an endpoint is asked only
+        if it is meant to be, and then its replies are kept apart: training never finds one of them in its cache.
+        """
+        if self.endpoint is None:
+            return replace(self, repetition_penalty=0.0)
+        if self.in_evaluations:
+            cache = None if self.endpoint.cache_dir is None else self.endpoint.cache_dir / "evaluations"
+            return replace(self, repetition_penalty=0.0, endpoint=replace(self.endpoint, cache_dir=cache))
+        is_exact = self.method == "exact"
+        return JudgeConfig(
+            grounding_weight=self.grounding_weight if is_exact else 0.0,
+            worldmodeling_weight=self.worldmodeling_weight if is_exact else 0.0,
+        )

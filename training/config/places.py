@@ -1,0 +1,69 @@
+"""Where a run or a data set goes: one folder within `--output` that can be written to, known before anything costly."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from vlm_envs.arguments.ranges import field_name
+from vlm_envs.errors import ConfigError, require
+
+
+def require_name(config: object) -> None:
+    """Refuses a configuration whose `name` is anything but one folder within `output`.
+
+    Args:
+        config: Has a `name`.
+
+    Raises:
+        ConfigError: If the name is empty, leads out of that folder or has folders in it.
+    """
+    name = str(vars(config)["name"])
+    require(
+        Path(name).name == name and name not in ("", ".."),
+        f"{field_name(config, 'name')} must be one part of a path, such as my_run: it is a folder within "
+        f"{field_name(config, 'output')}; got {name!r}.",
+    )
+
+
+def require_writable(directory: Path, output: str) -> None:
+    """Refuses a folder that cannot be made or written to. Nothing is left behind.
+
+    Args:
+        directory: The folder of a run, which may exist.
+        output: What `--output` says, for the message.
+
+    Raises:
+        ConfigError: If the nearest of its parents that exists, or itself if it does, is no folder or takes no files.
+    """
+    try:
+        place = _nearest_existing(directory)
+    except OSError as error:
+        raise ConfigError(_refusal(output, f"it cannot be looked for ({error.strerror})", directory)) from error
+    if not place.is_dir():
+        raise ConfigError(_refusal(output, f"{place} is no folder", directory))
+    try:
+        with tempfile.TemporaryDirectory(prefix=".", dir=place):  # rights alone do not tell: see /proc, for root
+            pass
+    except OSError as error:
+        raise ConfigError(_refusal(output, f"{place} takes no files ({error.strerror})", directory)) from error
+
+
+def _nearest_existing(directory: Path) -> Path:
+    """Returns a path, or the nearest of its parents that is there; a link to nothing is there.
+
+    Raises:
+        OSError: If it cannot be told, as below a folder that may not be entered, or where a name is too long.
+    """
+    for place in (directory, *directory.parents):
+        try:
+            os.lstat(place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        return place
+    return Path.cwd()
+
+
+def _refusal(output: str, problem: str, directory: Path) -> str:
+    return f"--output {output}: {problem}, so {directory} cannot be made. Name a folder that can be written to."

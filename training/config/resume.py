@@ -1,0 +1,194 @@
+"""A run that goes on: its saved configuration, what may differ from it, and how far it may be extended."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from training.config.run import RunConfig, WorldSpec
+from vlm_envs.errors import ConfigError
+
+MAY_DIFFER = {
+    "checkpoint_every",
+    "device",
+    "eval_every",
+    "model",
+    "num_eval_episodes",
+    "num_iterations",
+    "num_threads",
+    "num_val_episodes",
+    "output",
+    "record_every",
+}
+"""Settings a resumed run may change: where it runs, what is measured and how long it lasts, not how it learns. Another
+number of threads rounds sums differently, so it gives up bit-exactness; so does another number of iterations where
+learning rates fall, for they follow the new line from then on."""
+
+
+def saved_config(directory: Path) -> RunConfig:
+    """Returns the configuration a run was started with.
+
+    Args:
+        directory: The run's directory.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+        ConfigError: If what it was started with is no longer possible.
+    """
+    config: RunConfig = _built(RunConfig, _saved(directory))
+    return config
+
+
+def _saved(directory: Path) -> dict[str, Any]:
+    path = directory / "config.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"No run at {directory}: expected a file config.json. Start it without --resume, or say which one goes on "
+            "with --name and --output."
+        )
+    saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return saved
+
+
+def _built(kind: Any, value: Any) -> Any:
+    """Returns plain data as what it was made from; JSON knows neither tuples nor paths."""
+    if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
+        hints = typing.get_type_hints(kind)
+        known = {each.name for each in dataclasses.fields(kind)} & value.keys()
+        return typing.cast(Any, kind)(**{name: _built(hints[name], value[name]) for name in known})
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        parts = [part for part in typing.get_args(kind) if part is not type(None)]
+        return _built(parts[0], value) if value is not None and len(parts) == 1 else value
+    if typing.get_origin(kind) is tuple:
+        return tuple(_built(typing.get_args(kind)[0], each) for each in value)
+    if kind is Path:
+        return Path(value)
+    return _with_tuples(value)
+
+
+def _with_tuples(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_tuples(each) for key, each in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+
+
+def check_same_run(config: RunConfig, directory: Path) -> None:
+    """Refuses to go on with a run under another configuration.
+
+    Args:
+        config: The configuration asked for.
+        directory: The run's directory.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+        ConfigError: If a setting that shapes the result differs from the run's own; the message gives both values.
+    """
+    saved = _flat(_saved(directory))
+    wanted = _flat(json.loads(json.dumps(config.to_dict())))
+    differing = [
+        f"  {_flag(name)}: the run has {_shown(saved.get(name))}, asked for is {_shown(wanted.get(name))}"
+        for name in dict.fromkeys((*wanted, *(each for each in saved if each.startswith("worlds."))))
+        if not _may_differ(name) and saved.get(name) != wanted.get(name)
+    ]
+    if differing:
+        raise ConfigError(
+            f"The run at {directory} was started with another configuration:\n" + "\n".join(differing) + "\n"
+            "Leave these options out (--resume takes the run's own), or start another run: no --resume, another --name."
+        )
+
+
+def _may_differ(name: str) -> bool:
+    return name in MAY_DIFFER or (name.startswith("worlds.") and name.endswith(".workers"))
+
+
+def _flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Returns nested data by the dotted names that the command line has for it."""
+    if isinstance(value, Mapping) and value:
+        items = [(str(key), each) for key, each in value.items()]
+    elif isinstance(value, list) and any(isinstance(each, Mapping) for each in value):
+        items = [(str(index), each) for index, each in enumerate(value)]
+    else:
+        return {path: None if value == {} else value}
+    return {name: leaf for key, each in items for name, leaf in _flat(each, f"{path}.{key}" if path else key).items()}
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else json.dumps(value)
+
+
+def started_by(directory: Path) -> list[str]:
+    """Returns the words after `python -m training` that a run was started with; none where it does not say.
+
+    Args:
+        directory: The run's directory.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+    """
+    return shlex.split(str(_saved(directory).get("command", "")))[3:]
+
+
+def check_same_worlds(recipe: str, worlds: Sequence[WorldSpec], config: RunConfig) -> None:
+    """Refuses to go on with a run of other worlds than those of the recipe that is named.
+
+    Args:
+        recipe: What the user calls it.
+        worlds: Its worlds.
+        config: The run's own configuration.
+
+    Raises:
+        ConfigError: If the ids differ; the modules before them do not count.
+    """
+    asked, own = ([spec.env_id for spec in specs] for specs in (worlds, config.worlds))
+    if {each.rpartition(":")[2] for each in asked} != {each.rpartition(":")[2] for each in own}:
+        raise ConfigError(
+            f"{recipe} trains {', '.join(asked)}, but the run at {Path(config.output) / config.name} trains "
+            f"{', '.join(own)}: name the recipe or the world it was started with, or another run with --name."
+        )
+
+
+def check_length(num_iterations: int, num_done: int) -> None:
+    """Refuses a number of iterations that the run has passed already.
+
+    Args:
+        num_iterations: How many are asked for.
+        num_done: Iterations that are done.
+
+    Raises:
+        ConfigError: If there are fewer to be than there are.
+    """
+    if num_iterations < num_done:
+        raise ConfigError(
+            f"--num-iterations {num_iterations}: the run has done {num_done} already. Give a larger number to "
+            "extend it; to keep an earlier state, start another run."
+        )
+
+
+def continued(config: RunConfig, directory: Path, *, num_done: int, described: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what a run that goes on writes down as its configuration: its own, what changed, and when.
+
+    Args:
+        config: The configuration it goes on with.
+        directory: The run's directory.
+        num_done: Iterations that are done.
+        described: What a run started now would write down.
+    """
+    saved = _saved(directory)
+    before, after = _flat(saved), _flat(json.loads(json.dumps(config.to_dict())))
+    changes = {name: [before.get(name), after[name]] for name in after if before.get(name) != after[name]}
+    now = {key: described[key] for key in ("command", "commit", "started", "versions")}
+    return {
+        **saved,
+        **config.to_dict(),
+        "resumed": [*saved.get("resumed", ()), {"at": num_done, "changes": changes, **now}],
+    }

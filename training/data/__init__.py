@@ -1,0 +1,1 @@
+"""What is learned from: mixes of worlds, demonstrations and curated rollouts."""

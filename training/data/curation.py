@@ -1,0 +1,295 @@
+"""Curation: a teacher plays, a verifier scores, and the good rollouts become a data set to imitate.
+
+    worlds ── teacher, several rollouts a question ── verifier ── best rollout ≥ threshold ──> data set
+
+Source: Argos, section 4 and appendix C (a sample is kept with its best rollout if that scores 0.7 or more);
+ARM-Thinker, section 3.2 (questions that are always answered right are dropped; trajectories need format, accuracy and,
+with tools, a call that worked).
+
+A data set is a directory as runs are, so that reports and readers of runs read it too: `config.json` says how it was
+made and what the yield was, `trajectories/curated.jsonl` has the episodes, `images/` the pictures. `sft.jsonl` is the
+same as chat messages, for other trainers.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from agents.agent import Agent
+from agents.hf.agent import HFAgent
+from agents.oracle import OracleAgent
+from agents.rollout import is_lost, try_rollout
+from judges.episode_rewards.argos import Curated, curate
+from judges.episode_rewards.arm import first_fault, is_trivial
+from judges.episode_rewards.episodes import arm_outcome, episode_judge
+from judges.reward import Reward
+from training.config.curation import CURATED, CurateConfig
+from training.preflight.start import require_teachable
+from training.rewards.score import judged_episode
+from training.rewards.verifier import verifier_models
+from vlm_envs.errors import ConfigError, WorkerError
+from vlm_envs.records.json_lines import append_line
+from vlm_envs.records.run_data import RunReader, RunWriter
+from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Observation, Trajectory, Turn
+
+_FIRST_SEED = 950_000_000
+"""Training seeds from here on belong to curation; cold starts and reinforcement learning use others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yield:
+    """What came of a curation.
+
+    Attributes:
+        curated: What was kept of the questions that were not dropped.
+        num_trivial: Questions dropped because every rollout was right.
+        faults: How many rollouts were passed over, by their first fault.
+        num_lost: Questions left out because a worker was lost with a rollout, twice; they are in no other number.
+    """
+
+    curated: Curated[Trajectory]
+    num_trivial: int
+    faults: Mapping[str, int]
+    num_lost: int = 0
+
+    def record(self) -> dict[str, Any]:
+        """Returns the numbers."""
+        return {
+            "num_samples": self.curated.num_samples + self.num_trivial,
+            "num_trivial": self.num_trivial,
+            "num_lost": self.num_lost,
+            "num_rollouts": self.curated.num_rollouts,
+            "num_good_rollouts": self.curated.num_good_rollouts,
+            "num_kept": len(self.curated.kept),
+            "sample_yield": self.curated.sample_yield,
+            "rollout_yield": self.curated.rollout_yield,
+            "faults": dict(self.faults),
+        }
+
+    def __str__(self) -> str:
+        of = self.curated
+        passed_over = ", ".join(f"{count} for {fault}" for fault, count in sorted(self.faults.items())) or "none"
+        return (
+            f"kept {len(of.kept)} of {of.num_samples} questions (yield {of.sample_yield:.3f}); "
+            f"{of.num_good_rollouts} of {of.num_rollouts} rollouts are good (yield {of.rollout_yield:.3f}); "
+            f"{self.num_trivial} trivial questions dropped; rollouts passed over: {passed_over}"
+            + (f"; questions lost with their workers: {self.num_lost}" if self.num_lost else "")
+        )
+
+
+def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
+    """Makes a data set.
+
+    Args:
+        config: How.
+
+    Returns:
+        Its directory, and what the yield was.
+
+    Raises:
+        RunExistsError: If the directory holds something already.
+        FileNotFoundError: If the teacher is no checkpoint.
+        ConfigError: If answers can only be compared by a model, or the oracle is to teach a world without a planner.
+        WorkerError: If no question could be played; see `play`.
+    """
+    require_teachable(config)
+    teacher = _teacher(config)
+    directory = Path(config.output) / config.name
+    writer = RunWriter(directory)
+    groups = play(teacher, config)
+    result = replace(filter_rollouts(groups, config), num_lost=config.num_samples - len(groups))
+    writer.trajectories(CURATED, list(result.curated.kept.values()))
+    writer.config({"curation": asdict(config), "yield": result.record()})
+    for episode in RunReader(directory).trajectories(CURATED):
+        append_line(directory / "sft.jsonl", chat_messages(episode))
+    return directory, result
+
+
+def question_seeds(config: CurateConfig) -> list[int]:
+    """Returns the reset seed of each question."""
+    first = _FIRST_SEED + config.seed * 1_000_003 % 40_000_000
+    return list(split_seeds("train", config.num_samples, start=first))
+
+
+def play(teacher: Agent, config: CurateConfig) -> list[list[Trajectory]]:
+    """Plays every question as often as is asked for.
+
+    Args:
+        teacher: Who plays.
+        config: Questions and rollouts.
+
+    Returns:
+        The rollouts of each question, in order. One that is lost with its worker, or whose worker does not come up, is
+        played once more; a question of which one is lost again is left out whole.
+
+    Raises:
+        WorkerError: If no question is left.
+    """
+    count = config.num_samples
+    wanted = [(question, number) for number in range(config.num_rollouts) for question in range(count)]
+    played: dict[tuple[int, int], Trajectory] = {}
+    parts = [wanted[start : start + count] for start in range(0, len(wanted), count)]
+    played |= _played(teacher, config, parts)
+    lost = [each for each in wanted if each not in played]
+    for start in range(0, len(lost), count):
+        played |= _played(teacher, config, [lost[start : start + count]])
+    groups = [[played.get((question, number)) for number in range(config.num_rollouts)] for question in range(count)]
+    whole = [[each for each in group if each is not None] for group in groups if None not in group]
+    if not whole:
+        raise WorkerError(
+            f"Nothing is left to curate: every one of {count} questions of {config.env_id} lost a rollout with its "
+            "worker, twice. The warnings above say how; look after the world's engine and the machine's memory."
+        )
+    return whole
+
+
+def _played(
+    teacher: Agent, config: CurateConfig, parts: Sequence[Sequence[tuple[int, int]]]
+) -> dict[tuple[int, int], Trajectory]:
+    """Returns rollouts by question and number, of parts of one length played in the same worlds; without lost ones."""
+    of_question = question_seeds(config)
+    played: dict[tuple[int, int], Trajectory] = {}
+    worlds = config.spec.try_vector(len(parts[0]), split="train")
+    if worlds is None:
+        return played
+    with worlds:
+        for part in parts:
+            seeds = [of_question[question] for question, _ in part]
+            rollouts = try_rollout(teacher, worlds, seeds, env_ids=[config.env_id] * len(part))
+            named = zip(part, rollouts, strict=True)
+            played |= {name: each for name, each in named if each is not None and not is_lost(each)}
+    return played
+
+
+def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig) -> Yield:
+    """Scores rollouts and keeps the best of each question, if it is good enough.
+
+    Args:
+        groups: The rollouts of each question.
+        config: Verifier and thresholds.
+    """
+    judge = episode_judge(config.method, **verifier_models(config.verifier, "cpu"))
+    faults: Counter[str] = Counter()
+    samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
+    rollouts = [each for group in groups if not _is_trivial(group, config) for each in group]
+    episodes = [judged_episode(each) for each in rollouts]
+    # All questions at once: the verifier's models read many rows in one pass.
+    for each, episode, reward in zip(rollouts, episodes, judge(episodes), strict=True):
+        fault = _fault(each, config)
+        judged = (each, reward if fault is None else _dropped(fault, faults))
+        # A small data set gives one question more than once: its rollouts belong together.
+        samples.setdefault(episode.query_id, []).append(judged)
+    num_trivial = sum(_is_trivial(group, config) for group in groups)
+    return Yield(curated=curate(samples, config.threshold), num_trivial=num_trivial, faults=faults)
+
+
+def _is_trivial(group: Sequence[Trajectory], config: CurateConfig) -> bool:
+    return config.drop_trivial and is_trivial(sum(each.success for each in group), len(group))
+
+
+def _fault(trajectory: Trajectory, config: CurateConfig) -> str | None:
+    """Returns why a rollout is not to be imitated, whatever its reward is."""
+    if not config.method.startswith("arm"):
+        if not all(turn.info.get("format_correct") for turn in trajectory.turns):
+            return "format"
+        return None if trajectory.success else "accuracy"
+    return first_fault(arm_outcome(judged_episode(trajectory)), needs_tools=config.needs_tools)
+
+
+def _dropped(fault: str, faults: Counter[str]) -> Reward:
+    """Counts a fault; a rollout without a reward is passed over."""
+    faults[fault] += 1
+    return Reward.outage(fault)
+
+
+def _teacher(config: CurateConfig) -> Agent:
+    if config.teacher == "oracle":
+        return OracleAgent(mistake_rate=config.mistake_rate, seed=config.seed)
+    return HFAgent.from_pretrained(config.teacher, sampling=config.sampling, seed=config.seed)
+
+
+def curated_episodes(directory: str | Path) -> list[Trajectory]:
+    """Returns the episodes of a data set, as text and pictures.
+
+    Args:
+        directory: What `make_data_set` returned.
+
+    Raises:
+        MissingRunDataError: If there is no data set.
+        ConfigError: If it is empty.
+    """
+    reader = RunReader(directory)
+    episodes = [_episode(reader, record) for record in reader.trajectories(CURATED)]
+    if not episodes:
+        raise ConfigError(
+            f"The data set at {directory} is empty: nothing reached the threshold. Curate more, or lower it."
+        )
+    return episodes
+
+
+def shuffled_batches(episodes: Sequence[Trajectory], batch_size: int, seed: int) -> Iterator[list[Trajectory]]:
+    """Yields batches without end: every episode once, in a new order each time, before any comes again."""
+    rng = np.random.default_rng(seed)
+    queue: list[Trajectory] = []
+    while True:
+        while len(queue) < batch_size:
+            queue += [episodes[index] for index in rng.permutation(len(episodes))]
+        yield [queue.pop(0) for _ in range(batch_size)]
+
+
+def _episode(reader: RunReader, record: Mapping[str, Any]) -> Trajectory:
+    turns = tuple(
+        Turn(
+            observation=_observation(reader, turn),
+            response_text=turn["response"],
+            stop_reason="stop",
+            reward=float(turn["reward"]),
+            reward_terms=turn["reward_terms"],
+            terminated=bool(turn["terminated"]),
+            truncated=bool(turn["truncated"]),
+            info={"success": bool(record["success"])},
+            state=turn["state"],
+        )
+        for turn in record["turns"]
+    )
+    return Trajectory(
+        env_id=record["env_id"],
+        seed=record["seed"],
+        turns=turns,
+        final_observation=_observation(reader, record["final"]),
+        start_state_hash="",
+    )
+
+
+def _observation(reader: RunReader, shown: Mapping[str, Any]) -> Observation:
+    images = tuple(_pixels(reader.image(name)) for name in shown["images"])
+    return {"text": shown["text"], "images": images}
+
+
+def _pixels(content: bytes) -> npt.NDArray[np.uint8]:
+    with Image.open(io.BytesIO(content)) as picture:
+        return np.asarray(picture.convert("RGB"))
+
+
+def chat_messages(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a recorded episode as chat messages; pictures by their files' names within the data set.
+
+    Args:
+        record: An episode as runs record it.
+    """
+    messages: list[dict[str, Any]] = []
+    for turn in record["turns"]:
+        pictures = [{"type": "image", "image": f"images/{name[:2]}/{name}.png"} for name in turn["images"]]
+        messages.append({"role": "user", "content": [*pictures, {"type": "text", "text": turn["text"]}]})
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": turn["response"]}]})
+    return {"env_id": record["env_id"], "seed": record["seed"], "messages": messages}

@@ -1,0 +1,145 @@
+"""Oracle episodes as token trajectories, for the supervised cold start."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from agents.agent import Agent
+from agents.hf.chat import ChatEncoder
+from agents.oracle import OracleAgent
+from agents.rollout import is_lost, rollout
+from training.config.run import WorldSpec
+from training.data.mix import MixedWorlds
+from vlm_envs.errors import WorkerError
+from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.vector.env import VectorWorld
+
+NUM_ATTEMPTS = 3
+"""How often a batch of demonstrations is played before its workers are given up."""
+
+
+def demonstrations(
+    specs: Sequence[WorldSpec],
+    encoder: ChatEncoder,
+    *,
+    batch_size: int,
+    mistake_rate: float = 0.0,
+    careless_rate: float = 0.0,
+    start: int = 0,
+    num_first_turn_batches: int = 0,
+) -> Iterator[list[Trajectory]]:
+    """Yields batches of oracle episodes on training levels, without end and without repeating a seed.
+
+    Args:
+        specs: Worlds, drawn in proportion to their weights.
+        encoder: Chat format the texts are tokenised in.
+        batch_size: Episodes per batch.
+        mistake_rate: Probability of a random action in place of the planned one.
+        careless_rate: Probability of a carelessly planned turn.
+        start: Index of the first training seed.
+        num_first_turn_batches: How many batches, at the start, are of first turns only.
+
+    Yields:
+        Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.config.shares` for an
+        odd number that iVGR's partners share.
+    """
+    mixed = MixedWorlds(specs, batch_size)
+    teacher = OracleAgent(mistake_rate=mistake_rate, careless_rate=careless_rate, seed=start)
+    for number in itertools.count():
+        play = first_turns if number < num_first_turn_batches else rollout
+        batch: list[Trajectory] = []
+        for spec, _, worlds, count in mixed.of(number):
+            seeds = list(split_seeds("train", count, start=start))
+            played = _despite_losses(play, teacher, worlds, seeds, env_ids=[spec.env_id] * count)
+            batch += [tokenized(trajectory, encoder) for trajectory in played]
+        start += batch_size
+        yield batch
+
+
+def _despite_losses(
+    play: Callable[..., list[Trajectory]],
+    teacher: Agent,
+    worlds: VectorWorld,
+    seeds: Sequence[int],
+    *,
+    env_ids: Sequence[str],
+) -> list[Trajectory]:
+    """Plays a batch again, in workers started anew, if one of its workers is lost; what was lost teaches nothing.
+
+    Raises:
+        WorkerError: If workers are lost three times in a row.
+    """
+    for attempt in range(NUM_ATTEMPTS):
+        try:
+            played = play(teacher, worlds, seeds, env_ids=env_ids)
+        except WorkerError:
+            if attempt == NUM_ATTEMPTS - 1:
+                raise
+        else:
+            if not any(map(is_lost, played)):
+                return played
+    raise WorkerError(
+        f"Episodes on the levels {min(seeds)} to {max(seeds)} were lost with their workers {NUM_ATTEMPTS} times in a "
+        "row. The warnings above say how; look after the world's engine and the machine's memory."
+    )
+
+
+def first_turns(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, env_ids: Sequence[str]) -> list[Trajectory]:
+    """Returns what an agent says to the first observations; the worlds, whose engines take their time, do not answer.
+
+    Args:
+        agent: Who says it.
+        worlds: N worlds.
+        seeds: N reset seeds.
+        env_ids: N registered ids, for the record.
+    """
+    observations, infos = worlds.reset(seed=list(seeds))
+    agent.start(worlds)
+    responses = agent.respond(range(len(seeds)), observations)
+    return [
+        Trajectory(
+            env_id=env_id,
+            seed=seed,
+            turns=(
+                Turn(
+                    observation=observation,
+                    state=info["state"],
+                    response_text=response.text,
+                    stop_reason=response.stop_reason,
+                    reward=0.0,
+                    reward_terms={},
+                    terminated=False,
+                    truncated=False,
+                    info=info,
+                ),
+            ),
+            final_observation=observation,
+            start_state_hash=info["state_hash"],
+            policy_version=agent.policy_version,
+        )
+        for env_id, seed, observation, response, info in zip(
+            env_ids, seeds, observations, responses, infos["env"], strict=True
+        )
+    ]
+
+
+def tokenized(trajectory: Trajectory, encoder: ChatEncoder) -> Trajectory:
+    """Returns a text trajectory with the tokens a model would have read and written."""
+    turns: list[Turn] = []
+    for number, turn in enumerate(trajectory.turns):
+        prompt = encoder.encode(turn.observation, is_first=number == 0)
+        response_ids = encoder.encode_response(turn.response_text)
+        turns.append(
+            replace(
+                turn,
+                prompt_ids=prompt.ids,
+                response_ids=response_ids,
+                sampler_logprobs=np.zeros(len(response_ids), np.float32),
+            )
+        )
+    return replace(trajectory, turns=tuple(turns))

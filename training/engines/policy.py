@@ -1,0 +1,169 @@
+"""What the trainer asks of models: log-probabilities of sampled tokens, and values of prefixes.
+
+Both run over whole rows in one forward pass. Nothing here knows how large the model is.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from agents.hf.sampler import mrope_positions
+from training.algorithms.losses import entropy
+from training.batch import Batch, turns_ahead
+
+
+def hidden_states(backbone_owner: Any, batch: Batch) -> Tensor:
+    """Returns the last hidden states of a batch, float[B, T, D].
+
+    Args:
+        backbone_owner: A model with `.model` (the vision-language backbone), `.device` and `.dtype`.
+        batch: Rows padded on the right.
+    """
+    device = backbone_owner.device
+    ids, mask = batch.input_ids_BT.to(device), batch.attention_mask_BT.to(device)
+    has_images = len(batch.image_grid_thw_I3) > 0
+    grids = batch.image_grid_thw_I3.to(device) if has_images else None
+    vision = (
+        {"pixel_values": batch.pixel_values_ND.to(device, backbone_owner.dtype), "image_grid_thw": grids}
+        if has_images
+        else {}
+    )
+    # Padding is on the right, where causal attention never looks from a real token: no mask, half the attention work
+    output = backbone_owner.model(
+        input_ids=ids,
+        attention_mask=None,
+        position_ids=mrope_positions(backbone_owner, ids, mask, grids, batch.image_token_id),
+        use_cache=False,
+        **vision,
+    )
+    hidden: Tensor = output.last_hidden_state
+    return hidden
+
+
+def token_logprobs(model: Any, batch: Batch, *, temperature: float, suppressed_ids: list[int]) -> tuple[Tensor, Tensor]:
+    """Returns log-probabilities and entropies at every generated token, 0 elsewhere.
+
+    The distribution is the sampler's: logits over temperature, suppressed tokens impossible. Top-p is not applied, so
+    with top-p below 1 the gap to `sampler_logprobs` is real and is what truncated importance sampling corrects.
+
+    Args:
+        model: The policy.
+        batch: Rows to evaluate.
+        temperature: The sampling temperature; 0 (greedy) is read as 1.
+        suppressed_ids: Tokens that are never sampled.
+
+    Returns:
+        (logprobs_BT, entropy_BT), float32, with gradients.
+    """
+    mask_BT = (batch.turn_index_BT >= 0).to(model.device)
+    before_NT = hidden_states(model, batch)[:, :-1][mask_BT[:, 1:]]
+    logits_NV = model.lm_head(before_NT).float() / (temperature or 1.0)
+    logits_NV = logits_NV.index_fill(1, torch.tensor(suppressed_ids, dtype=torch.long, device=model.device), -torch.inf)
+    chosen_N = batch.input_ids_BT.to(model.device)[mask_BT]
+    logprobs_N = logits_NV.log_softmax(-1).gather(1, chosen_N[:, None])[:, 0]
+    return _scatter(logprobs_N, mask_BT), _scatter(entropy(logits_NV), mask_BT)
+
+
+class Values(NamedTuple):
+    """V of a batch's prefixes, float32, 0 where a row has no such prefix.
+
+    Attributes:
+        before_BT: Of the prefix before each generated token.
+        turn_ends_BK: Of the prefix through each turn's last token, whose outcome is not seen yet.
+        final_B: Of the whole row, for rows that end with their final observation and the opening of a next answer.
+    """
+
+    before_BT: Tensor
+    turn_ends_BK: Tensor
+    final_B: Tensor
+
+
+def token_values(critic: ValueModel, batch: Batch) -> Values:
+    """Returns V of the prefixes before each generated token, through each turn's end and after a final observation.
+
+    Args:
+        critic: The value model.
+        batch: Rows to evaluate.
+
+    Returns:
+        The values, with gradients.
+    """
+    turn_index_BT = batch.turn_index_BT.to(critic.device)
+    mask_BT = turn_index_BT >= 0
+    through_BT = critic.values(hidden_states(critic, batch))
+    before_BT = torch.cat([torch.zeros_like(through_BT[:, :1]), through_BT[:, :-1]], dim=1)
+    num_turns = batch.turn_rewards_BK.shape[1]
+    ahead_BT = turns_ahead(turn_index_BT, num_turns)
+    following_BT = torch.cat([ahead_BT[:, 1:], torch.full_like(ahead_BT[:, :1], num_turns)], dim=1)
+    ends_BT = mask_BT & (turn_index_BT != following_BT)
+    turn_ends_BK = torch.zeros(batch.num_rows, num_turns, device=critic.device)
+    rows, columns = ends_BT.nonzero(as_tuple=True)
+    turn_ends_BK = turn_ends_BK.index_put((rows, turn_index_BT[rows, columns]), through_BT[rows, columns])
+    last_B = (batch.attention_mask_BT.sum(-1) - 1).clamp(min=0).to(critic.device)
+    final_B = through_BT.gather(1, last_B[:, None])[:, 0] * batch.has_final_B.to(critic.device)
+    return Values(before_BT=before_BT * mask_BT, turn_ends_BK=turn_ends_BK, final_B=final_B)
+
+
+class ValueModel(nn.Module):
+    """A critic: the policy's architecture with a scalar head in place of the vocabulary.
+
+    The head speaks in standard deviations from a mean, both taken once from the first returns it is shown
+    (`calibrate`), so that one learning rate suits rewards of any size.
+
+    Args:
+        policy: The model to start from; its weights are copied.
+    """
+
+    mean: Tensor
+    std: Tensor
+    is_calibrated: Tensor
+
+    def __init__(self, policy: Any) -> None:
+        super().__init__()
+        self.model = copy.deepcopy(policy.model)
+        self.head = nn.Linear(policy.config.text_config.hidden_size, 1)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        self.register_buffer("mean", torch.zeros(()))
+        self.register_buffer("std", torch.ones(()))
+        self.register_buffer("is_calibrated", torch.zeros((), dtype=torch.bool))
+        self.head.to(dtype=policy.dtype)
+        self.to(policy.device)  # scale and mean with it; they stay float32, for rewards are
+
+    def values(self, hidden_BTD: Tensor) -> Tensor:
+        """Returns the value at each hidden state, float32[B, T], in units of reward."""
+        scores_BT: Tensor = self.head(hidden_BTD).float()[..., 0]
+        return scores_BT * self.std + self.mean
+
+    def calibrate(self, returns_N: Tensor) -> None:
+        """Takes the scale of the values from these returns, once; later calls change nothing.
+
+        Returns that are not finite are left out; where no finite scale comes of the others, the next call takes it.
+        """
+        finite_N = returns_N[returns_N.isfinite()]
+        if self.is_calibrated or len(finite_N) < 2:
+            return
+        mean, std = finite_N.mean(), finite_N.std()
+        if mean.isfinite() and std.isfinite():
+            self.mean.copy_(mean)
+            self.std.copy_(std.clamp(min=1e-3))
+            self.is_calibrated.fill_(True)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.head.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the weights."""
+        return self.head.weight.dtype
+
+
+def _scatter(values_N: Tensor, mask_BT: Tensor) -> Tensor:
+    """Returns values at the mask's positions and 0 elsewhere."""
+    return torch.zeros(mask_BT.shape, dtype=values_N.dtype, device=values_N.device).masked_scatter(mask_BT, values_N)

@@ -1,0 +1,174 @@
+"""Evaluation: success on held-out levels, through the same rollout loop as training."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from agents.agent import Agent
+from agents.rollout import is_lost, try_rollout
+from training.config.run import WorldSpec
+from vlm_envs.errors import ConfigError, WorkerError
+from vlm_envs.records.statistics import wilson_interval
+from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Trajectory
+
+MAX_PARALLEL = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """One world's episodes on the levels of one split.
+
+    Attributes:
+        env_id: The world.
+        world: What its mix calls it.
+        split: The levels' split.
+        trajectories: One per seed, without those that were lost with their workers.
+        num_lost: How many those are; they say nothing of the policy and are in no rate.
+    """
+
+    env_id: str
+    world: str
+    split: str
+    trajectories: tuple[Trajectory, ...]
+    num_lost: int = 0
+
+    @property
+    def success(self) -> float:
+        """Fraction of episodes solved."""
+        return float(np.mean([trajectory.success for trajectory in self.trajectories]))
+
+    def record(self, **more: Any) -> dict[str, Any]:
+        """Returns the numbers that are logged, with a 95 % Wilson interval of the success rate.
+
+        Episodes with an infinite or NaN reward are in no mean of rewards, as in training, and `nonfinite_rewards`
+        counts them; the mean is NaN where there are no others.
+        """
+        num_successes = sum(trajectory.success for trajectory in self.trajectories)
+        interval = wilson_interval(num_successes, len(self.trajectories))
+        turns = [turn for trajectory in self.trajectories for turn in trajectory.turns]
+        rewards = [trajectory.total_reward for trajectory in self.trajectories if _has_finite_rewards(trajectory)]
+        return {
+            **more,
+            "env_id": self.env_id,
+            "world": self.world,
+            "split": self.split,
+            "num_episodes": len(self.trajectories),
+            "num_lost": self.num_lost,
+            "num_successes": num_successes,
+            "success": self.success,
+            "success_low": interval.low,
+            "success_high": interval.high,
+            "reward": float(np.mean(rewards)) if rewards else math.nan,
+            "nonfinite_rewards": len(self.trajectories) - len(rewards),
+            "format_rate": float(np.mean([bool(turn.info.get("format_correct")) for turn in turns])),
+            "num_turns": len(turns) / len(self.trajectories),
+            **mean_metrics(self.trajectories),
+        }
+
+
+def mean_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Returns the worlds' own measures of their final states, averaged over the episodes that have them.
+
+    Args:
+        trajectories: Finished episodes.
+
+    Returns:
+        `metric/<name>` to its mean over finite values, NaN where there are none; and `nonfinite_metrics`, the number of
+        episodes with an infinite or NaN one, where there are any.
+    """
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    num_nonfinite = 0
+    for trajectory in trajectories:
+        measured = {name: float(value) for name, value in trajectory.turns[-1].info.get("metrics", {}).items()}
+        num_nonfinite += not all(map(math.isfinite, measured.values()))
+        for name, value in measured.items():
+            values[f"metric/{name}"] += [value] if math.isfinite(value) else []
+    means = {name: float(np.mean(each)) if each else math.nan for name, each in sorted(values.items())}
+    return means | ({"nonfinite_metrics": float(num_nonfinite)} if num_nonfinite else {})
+
+
+def _has_finite_rewards(trajectory: Trajectory) -> bool:
+    """Whether rewards are finite, and so is every sum of them, in the float32 that training has."""
+    with np.errstate(over="ignore"):
+        rewards = np.array([turn.reward for turn in trajectory.turns]).astype(np.float32)
+        return bool(np.isfinite(np.abs(rewards).sum()))
+
+
+def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, name: str = "") -> Evaluation:
+    """Plays the first `num_episodes` seeds of a split; of a data set all items at most, each once.
+
+    Args:
+        agent: Who acts.
+        spec: The world.
+        split: `"val"` or `"test"`.
+        num_episodes: Episodes; the same ones at every call. A split that lists fewer levels (a benchmark) is played
+            whole, and a line says so.
+        name: What its mix calls it; the env id by default.
+
+    Returns:
+        The episodes. One that is lost with its worker, or whose worker does not come up, is played once more, and left
+        out if it is lost again.
+
+    Raises:
+        ConfigError: If the split has no level.
+        WorkerError: If none is left.
+    """
+    num_episodes = _within(num_episodes, spec.num_levels(split), f"{name or spec.env_id} {split}")
+    seeds, name = list(split_seeds(split, num_episodes)), name or spec.env_id
+    played: dict[int, Trajectory] = {}
+    for _ in range(2):
+        missing = [index for index in range(num_episodes) if index not in played]
+        for start in range(0, len(missing), MAX_PARALLEL):
+            part = missing[start : start + MAX_PARALLEL]
+            rolled = _rolled(agent, spec, split, [seeds[i] for i in part])
+            played |= {
+                index: replace(each, world=name)
+                for index, each in zip(part, rolled, strict=True)
+                if each is not None and not is_lost(each)
+            }
+    if not played:
+        raise WorkerError(
+            f"All {num_episodes} episodes of the evaluation of {name} were lost with their workers, twice. The "
+            "warnings above say how; look after the world's engine and the machine's memory."
+        )
+    return Evaluation(
+        env_id=spec.env_id,
+        world=name,
+        split=split,
+        trajectories=tuple(played[index] for index in sorted(played)),
+        num_lost=num_episodes - len(played),
+    )
+
+
+def _rolled(agent: Agent, spec: WorldSpec, split: str, seeds: Sequence[int]) -> Sequence[Trajectory | None]:
+    """Plays episodes in worlds of their own; None for those that are lost before they start."""
+    worlds = spec.try_vector(len(seeds), split=split)
+    if worlds is None:
+        return [None] * len(seeds)
+    with worlds:
+        return try_rollout(agent, worlds, seeds, env_ids=[spec.env_id] * len(seeds))
+
+
+def _within(num_episodes: int, num_levels: int | None, which: str) -> int:
+    """Returns how many episodes there can be without playing a listed level twice."""
+    if num_levels is None or num_episodes == num_levels:
+        return num_episodes
+    if num_episodes < num_levels:
+        print(f"{which}: plays the first {num_episodes:,} of {num_levels:,}.")
+        return num_episodes
+    if num_levels == 0:
+        raise ConfigError(f"{which} has no level to be evaluated on. Ask for 0 episodes there, or for another split.")
+    print(f"{which}: {num_levels} levels, each is played once; {num_episodes} episodes were asked for.")
+    return num_levels
+
+
+def mean_success(evaluations: Sequence[Evaluation]) -> float:
+    """Returns the mean of the worlds' success rates."""
+    return float(np.mean([evaluation.success for evaluation in evaluations]))

@@ -1,0 +1,380 @@
+"""Update: the policy, its critic and its reference, and one PPO step over an iteration's batch."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.algorithms.losses import (
+    aggregate,
+    explained_variance,
+    kl_penalty,
+    loss_normalizer,
+    policy_loss,
+    truncated_importance_weights,
+    value_loss,
+)
+from training.batch import Batch
+from training.config.run import RunConfig
+from training.engines.optimizer import Optimizer
+from training.engines.policy import ValueModel, token_logprobs, token_values
+from training.loop.credit import Evaluations
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MicroBatch:
+    """Rows that go through a model together.
+
+    Attributes:
+        rows: Their places in the whole batch.
+        part: The rows.
+        share: Their share of the optimiser step's generated tokens (and turn ends, where V is learnt there).
+        drawn_share: Their share of those tokens that the sampler drew: not of observations that count as generated.
+        normalizer: What the step's losses are divided by.
+    """
+
+    rows: list[int]
+    part: Batch
+    share: float
+    drawn_share: float
+    normalizer: float
+
+    def of(self, grid_BT: Tensor) -> Tensor:
+        """Returns these rows of a grid of the whole batch, as wide as they are."""
+        return grid_BT[self.rows][:, : self.part.input_ids_BT.shape[1]]
+
+
+class Learner:
+    """Owns everything that learns.
+
+    Args:
+        policy: The model to train, in place.
+        suppressed_ids: Tokens that are never sampled.
+        config: The run.
+    """
+
+    def __init__(self, policy: Any, suppressed_ids: list[int], config: RunConfig) -> None:
+        ppo = config.ppo
+        self.config, self.suppressed_ids = config, suppressed_ids
+        self.policy = policy
+        self.reference = copy.deepcopy(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
+        self.critic = ValueModel(policy) if config.advantage.estimator != "grpo" else None
+        self.policy_optimizer = self._optimizer(policy, "policy", ppo.learning_rate)
+        self.critic_optimizer = (
+            self._optimizer(self.critic, "critic", ppo.critic_learning_rate) if self.critic is not None else None
+        )
+        self.num_updates = 0
+
+    def _optimizer(self, model: Any, what: str, learning_rate: float) -> Optimizer:
+        ppo = self.config.ppo
+        return Optimizer(
+            model,
+            learning_rate=learning_rate,
+            weight_decay=ppo.weight_decay,
+            max_grad_norm=ppo.max_grad_norm,
+            max_nonfinite_steps=ppo.max_nonfinite_steps,
+            what=what,
+        )
+
+    @torch.no_grad()
+    def evaluate(self, batch: Batch) -> Evaluations:
+        """Returns what the models say of a batch as it was collected.
+
+        Args:
+            batch: Rows of this iteration.
+        """
+        old_BT, ref_BT = batch.sampler_logprobs_BT.clone(), torch.zeros_like(batch.sampler_logprobs_BT)
+        values_BT, ends_BK = torch.zeros_like(old_BT), torch.zeros_like(batch.turn_rewards_BK)
+        final_B = torch.zeros(batch.num_rows)
+        recompute = self.config.ppo.old_logprobs == "trainer"
+        if self.critic is not None:
+            self.critic.calibrate(turn_returns(batch))
+        for rows in self._by_length(batch, range(batch.num_rows)):
+            part = batch.select(rows)
+            width = part.input_ids_BT.shape[1]
+            if recompute:
+                old_BT[rows, :width] = self._logprobs(self.policy, part)[0].cpu()
+            if self.reference is not None:
+                ref_BT[rows, :width] = self._logprobs(self.reference, part)[0].cpu()
+            if self.critic is not None:
+                values = token_values(self.critic, part)
+                values_BT[rows, :width] = values.before_BT.cpu()
+                ends_BK[rows], final_B[rows] = values.turn_ends_BK.cpu(), values.final_B.cpu()
+        mask_BT = batch.response_mask_BT
+        ppo, log_ratio_BT, penalty_BT = self.config.ppo, torch.zeros_like(old_BT), torch.zeros_like(old_BT)
+        if self.reference is not None:
+            log_ratio_BT = kl_penalty(old_BT, ref_BT, estimator="k1")
+            if ppo.kl_placement == "reward":
+                penalty_BT = kl_penalty(old_BT, ref_BT, estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
+        return Evaluations(
+            old_logprobs_BT=old_BT,
+            values_BT=values_BT if self.critic is not None else None,
+            turn_end_values_BK=ends_BK if self.critic is not None else None,
+            final_values_B=final_B if self.critic is not None else None,
+            token_rewards_BT=-ppo.kl_coef * penalty_BT,
+            ref_kl=_masked_mean(log_ratio_BT, mask_BT) if self.reference is not None else None,
+            ref_logprobs_BT=ref_BT if self.reference is not None else None,
+        )
+
+    def update(
+        self,
+        batch: Batch,
+        evaluations: Evaluations,
+        advantages_BT: Tensor,
+        returns_BT: Tensor | None,
+        turn_end_returns_BK: Tensor | None = None,
+        *,
+        iteration: int,
+    ) -> dict[str, float]:
+        """Takes the iteration's optimiser steps.
+
+        Args:
+            batch: The rows.
+            evaluations: What the models said of them before.
+            advantages_BT: Credit per generated token.
+            returns_BT: Critic targets before generated tokens, or None without a critic.
+            turn_end_returns_BK: Critic targets at the ends of turns, or None where V is not read there.
+            iteration: Number of the iteration; sets warm-up and the order of rows.
+
+        Returns:
+            Means of the update's metrics; `skipped_steps` counts.
+
+        Raises:
+            NonFiniteGradientError: If gradients of the policy or the critic were not finite too many times in a row.
+        """
+        ppo = self.config.ppo
+        self._set_learning_rates(iteration)
+        totals: defaultdict[str, list[float]] = defaultdict(list)
+        if iteration >= ppo.critic_warmup_iterations:
+            for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
+                _append(totals, self._policy_step(batch, evaluations, advantages_BT, rows))
+        if returns_BT is not None:
+            for rows in self._minibatches(batch, ppo.critic_num_epochs, ppo.critic_num_minibatches, iteration):
+                _append(totals, self._critic_step(batch, evaluations, returns_BT, turn_end_returns_BK, rows))
+        num_skipped = sum(totals.pop("skipped_steps", []))
+        metrics = {name: float(np.mean(values)) for name, values in totals.items()}
+        metrics["skipped_steps"] = num_skipped
+        if returns_BT is not None and evaluations.values_BT is not None:
+            metrics["explained_variance"] = float(
+                explained_variance(evaluations.values_BT, returns_BT, batch.response_mask_BT)
+            )
+        if turn_end_returns_BK is not None and evaluations.turn_end_values_BK is not None:
+            metrics["turn_end_explained_variance"] = float(
+                explained_variance(evaluations.turn_end_values_BK, turn_end_returns_BK, batch.turn_mask_BK)
+            )
+        if "sampler_gap" in totals:
+            metrics["sampler_gap"] = totals["sampler_gap"][0]  # before the first step: later ones are policy change
+        return metrics
+
+    def _policy_step(
+        self, batch: Batch, evaluations: Evaluations, advantages_BT: Tensor, rows: list[int]
+    ) -> dict[str, float]:
+        """Takes one optimiser step of the policy over some rows."""
+        sums: defaultdict[str, float] = defaultdict(float)
+        self.policy_optimizer.zero_grad()
+        for micro in self._micro_batches(batch, rows):
+            self._policy_backward(micro, evaluations, advantages_BT, sums)
+        if sums:
+            sums["grad_norm"], is_taken = self.policy_optimizer.step()
+            sums["skipped_steps"] = float(not is_taken)
+            self.num_updates += is_taken
+        return dict(sums)
+
+    def _critic_step(
+        self,
+        batch: Batch,
+        evaluations: Evaluations,
+        returns_BT: Tensor,
+        turn_end_returns_BK: Tensor | None,
+        rows: list[int],
+    ) -> dict[str, float]:
+        """Takes one optimiser step of the critic over some rows, in standard deviations of the first returns.
+
+        Where V is learnt at the ends of turns too, each weighs as much as the prefix before one token.
+        """
+        assert self.critic is not None and self.critic_optimizer is not None
+        sums: defaultdict[str, float] = defaultdict(float)
+        std, device = self.critic.std, self.critic.device
+        assert evaluations.values_BT is not None and evaluations.turn_end_values_BK is not None
+        with_turn_ends = turn_end_returns_BK is not None
+        self.critic_optimizer.zero_grad()
+        for micro in self._micro_batches(batch, rows, with_turn_ends=with_turn_ends):
+            new = token_values(self.critic, micro.part)
+            values_BX, old_BX, returns_BX = new.before_BT, micro.of(evaluations.values_BT), micro.of(returns_BT)
+            if turn_end_returns_BK is not None:
+                values_BX = torch.cat([values_BX, new.turn_ends_BK], dim=1)
+                old_BX = torch.cat([old_BX, evaluations.turn_end_values_BK[micro.rows]], dim=1)
+                returns_BX = torch.cat([returns_BX, turn_end_returns_BK[micro.rows]], dim=1)
+            loss, metrics = value_loss(
+                values_BX / std,
+                old_BX.to(device) / std,
+                returns_BX.to(device) / std,
+                _learnt_mask(micro.part, with_turn_ends=with_turn_ends).to(device),
+                clip_range=self.config.ppo.value_clip,
+                aggregation=self.config.ppo.aggregation,
+                normalizer=micro.normalizer,
+            )
+            self.critic_optimizer.backward(loss)
+            sums["value_loss"] += float(loss.detach())
+            sums["value_clip_fraction"] += micro.share * float(metrics["value_clip_fraction"])
+        if sums:
+            sums["critic_grad_norm"], is_taken = self.critic_optimizer.step()
+            sums["skipped_steps"] = float(not is_taken)
+        return dict(sums)
+
+    def _policy_backward(
+        self, micro: _MicroBatch, evaluations: Evaluations, advantages_BT: Tensor, sums: defaultdict[str, float]
+    ) -> None:
+        """Adds one micro-batch's policy gradient and metrics."""
+        ppo = self.config.ppo
+        part, normalizer, share = micro.part, micro.normalizer, micro.share
+
+        def of(grid_BT: Tensor) -> Tensor:
+            return micro.of(grid_BT).to(self.policy.device)
+
+        logprobs_BT, entropy_BT = self._logprobs(self.policy, part)
+        mask_BT = part.response_mask_BT.to(logprobs_BT.device)
+        old_BT = of(evaluations.old_logprobs_BT)
+        weights_BT = None
+        if ppo.importance_cap is not None:
+            weights_BT = truncated_importance_weights(
+                old_BT, part.sampler_logprobs_BT.to(old_BT.device), cap=ppo.importance_cap
+            )
+        loss, metrics = policy_loss(
+            logprobs_BT,
+            old_BT,
+            of(advantages_BT),
+            mask_BT,
+            clip_low=ppo.clip_low,
+            clip_high=ppo.clip_high,
+            aggregation=ppo.aggregation,
+            normalizer=normalizer,
+            importance_weights_BT=weights_BT,
+        )
+        if ppo.entropy_coef > 0:
+            loss = loss - ppo.entropy_coef * aggregate(
+                entropy_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
+            )
+        if ppo.kl_placement == "loss" and evaluations.ref_logprobs_BT is not None:
+            penalty_BT = kl_penalty(logprobs_BT, of(evaluations.ref_logprobs_BT), estimator=ppo.kl_formula)
+            loss = loss + ppo.kl_coef * aggregate(
+                penalty_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
+            )
+            sums["kl_loss"] += share * _masked_mean(penalty_BT.detach(), mask_BT)
+        self.policy_optimizer.backward(loss)
+        sums["policy_loss"] += float(loss.detach())
+        gap_BT = (logprobs_BT.detach() - part.sampler_logprobs_BT.to(logprobs_BT.device)).abs()
+        is_drawn_BT = _drawn_mask(part).to(gap_BT.device)
+        sums["sampler_gap"] += micro.drawn_share * _masked_mean(torch.where(is_drawn_BT, gap_BT, 0.0), is_drawn_BT)
+        sums["entropy"] += share * _masked_mean(entropy_BT.detach(), mask_BT)
+        for name, value in metrics.items():
+            sums[name] += share * float(value)
+
+    def _logprobs(self, model: Any, part: Batch) -> tuple[Tensor, Tensor]:
+        return token_logprobs(
+            model, part, temperature=self.config.sampling.temperature, suppressed_ids=self.suppressed_ids
+        )
+
+    def _minibatches(self, batch: Batch, num_epochs: int, num_minibatches: int, iteration: int) -> Iterator[list[int]]:
+        """Yields the rows of each optimiser step, in an order that depends on seed, iteration and epoch only."""
+        for epoch in range(num_epochs):
+            order = np.random.default_rng([self.config.seed, iteration, epoch]).permutation(batch.num_rows)
+            for rows in np.array_split(order, num_minibatches):
+                yield rows.tolist()
+
+    def _micro_batches(
+        self, batch: Batch, rows: Sequence[int], *, with_turn_ends: bool = False
+    ) -> Iterator[_MicroBatch]:
+        """Yields rows of similar length, so that little is padding; their gradients add up to that of all rows."""
+        mask_BX = _learnt_mask(batch, with_turn_ends=with_turn_ends)[list(rows)]
+        if not mask_BX.any():
+            return
+        num_drawn = _drawn_mask(batch)[list(rows)].sum().clamp(min=1)
+        aggregation = self.config.ppo.aggregation
+        normalizer = (
+            float(len(rows) * self.config.sampling.max_new_tokens)
+            if aggregation == "constant"
+            else loss_normalizer(mask_BX, aggregation=aggregation)
+        )
+        for chosen in self._by_length(batch, rows):
+            part = batch.select(chosen)
+            share = float(_learnt_mask(part, with_turn_ends=with_turn_ends).sum() / mask_BX.sum())
+            drawn_share = float(_drawn_mask(part).sum() / num_drawn)
+            yield _MicroBatch(rows=chosen, part=part, share=share, drawn_share=drawn_share, normalizer=normalizer)
+
+    def _by_length(self, batch: Batch, rows: Sequence[int]) -> Iterator[list[int]]:
+        lengths = batch.attention_mask_BT.sum(-1).tolist()
+        ordered = sorted(rows, key=lambda row: (lengths[row], row))
+        size = self.config.ppo.micro_batch_size
+        for start in range(0, len(ordered), size):
+            yield ordered[start : start + size]
+
+    def _set_learning_rates(self, iteration: int) -> None:
+        """Sets both rates from the iteration alone, so that a resumed run sees the same ones."""
+        ppo = self.config.ppo
+        left = 1.0 - iteration / max(1, self.config.num_iterations)
+        decay = max(0.0, left) * (1.0 - ppo.final_learning_rate) + ppo.final_learning_rate
+        since = iteration - ppo.critic_warmup_iterations
+        warmup = min(1.0, max(0, since + 1) / ppo.warmup_iterations) if ppo.warmup_iterations else 1.0
+        self.policy_optimizer.set_learning_rate(ppo.learning_rate * warmup * decay)
+        if self.critic_optimizer is not None:
+            self.critic_optimizer.set_learning_rate(ppo.critic_learning_rate * decay)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns everything that training changed."""
+        return {
+            "policy": self.policy.state_dict(),
+            "policy_optimizer": self.policy_optimizer.state_dict(),
+            "reference": self.reference.state_dict() if self.reference is not None else None,
+            "critic": self.critic.state_dict() if self.critic is not None else None,
+            "critic_optimizer": self.critic_optimizer.state_dict() if self.critic_optimizer is not None else None,
+            "num_updates": self.num_updates,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from what `state_dict` returned."""
+        self.policy.load_state_dict(state["policy"])
+        self.policy_optimizer.load_state_dict(state["policy_optimizer"])
+        if self.reference is not None:
+            self.reference.load_state_dict(state["reference"])
+        if self.critic is not None and self.critic_optimizer is not None:
+            self.critic.load_state_dict(state["critic"])
+            self.critic_optimizer.load_state_dict(state["critic_optimizer"])
+        self.num_updates = state["num_updates"]
+
+
+def _append(totals: defaultdict[str, list[float]], step: dict[str, float]) -> None:
+    for name, value in step.items():
+        totals[name].append(value)
+
+
+def _learnt_mask(batch: Batch, *, with_turn_ends: bool) -> Tensor:
+    """Returns where a loss runs: generated tokens, `(B, T)`, and with turn ends those behind them, `(B, T + K)`."""
+    if not with_turn_ends:
+        return batch.response_mask_BT
+    return torch.cat([batch.response_mask_BT, batch.turn_mask_BK], dim=1)
+
+
+def _drawn_mask(batch: Batch) -> Tensor:
+    """Returns which tokens that are learnt from the sampler drew, and so has a log-probability of."""
+    return batch.response_mask_BT & ~batch.sampler_logprobs_BT.isnan()
+
+
+def turn_returns(batch: Batch) -> Tensor:
+    """Returns the undiscounted return from each turn of each row that was wholly judged on, float32[turns]."""
+    to_go_BK = batch.turn_rewards_BK.flip(-1).cumsum(-1).flip(-1)
+    num_turns_B = batch.turn_index_BT.amax(-1) + 1
+    has_turn_BK = torch.arange(to_go_BK.shape[1])[None] < num_turns_B[:, None]
+    return to_go_BK[has_turn_BK & batch.comparable_B[:, None]]
+
+
+def _masked_mean(x_BT: Tensor, mask_BT: Tensor) -> float:
+    """Returns the mean over a mask; 0 for an empty one."""
+    return float((x_BT * mask_BT).sum() / mask_BT.sum().clamp(min=1))

@@ -1,0 +1,147 @@
+"""What is logged of an iteration (training-traps, item 20)."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from training.algorithms.advantages import zero_variance_groups
+from training.batch import OBSERVED, Batch
+from training.loop.credit import Evaluations
+from training.loop.evaluation import mean_metrics
+from training.rewards.score import ScoredTrajectory
+from vlm_envs.records.episode_record import TurnNotes
+
+
+def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout_s: float) -> dict[str, float]:
+    """Returns means over an iteration's episodes and turns.
+
+    Args:
+        scored: The episodes with their judges' rewards. Lost ones are in the speeds and in no mean, as in evaluations.
+        batch: The same, as tensors.
+        rollout_s: Seconds it took to play them.
+
+    Returns:
+        Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), format rate, lengths,
+        speeds, fraction of groups without variance, fractions of what no judge could score and of rows that cannot be
+        trained on, number of episodes with an infinite or NaN reward, which are in no mean of rewards. What judges add
+        is averaged over the episodes that were wholly judged; a mean over nothing is NaN.
+    """
+    num_tokens = sum(len(turn.response_ids) for each in scored for turn in each.trajectory.turns)
+    num_turns = sum(len(each.trajectory.turns) for each in scored)
+    rows, worlds = batch.comparable_B, {each.trajectory.world for each in scored}
+    with_finite = zip(scored, batch.finite_B.tolist(), strict=True)
+    finite = [each for each, is_finite in with_finite if is_finite and not each.is_lost]
+    scored = [each for each in scored if not each.is_lost]
+    turns = [turn for each in scored for turn in each.trajectory.turns]
+    judged = [each for each in finite if all(each.judged_turns)]
+    flat = zero_variance_groups(batch.turn_rewards_BK.sum(-1)[rows], batch.group_index_B[rows])
+    by_world: dict[str, list[float]] = {world: [] for world in worlds}
+    for each in scored:
+        by_world[each.trajectory.world].append(float(each.trajectory.success))
+    metrics = {
+        "success": _mean([each.trajectory.success for each in scored]),
+        "reward": _mean([each.trajectory.total_reward for each in finite]),
+        "return": _mean([sum(each.turn_rewards) for each in judged]),
+        "format_rate": _mean([bool(turn.info.get("format_correct")) for turn in turns]),
+        "response_tokens": _mean([len(turn.response_ids) for turn in turns]),
+        "cut_rate": _mean([turn.stop_reason == "length" for turn in turns]),
+        "num_turns": _mean([len(each.trajectory.turns) for each in scored]),
+        "zero_variance_groups": float(flat.float().mean()) if len(flat) else 1.0,
+        "unavailable_turns": _mean([not is_judged for each in scored for is_judged in each.judged_turns]),
+        "unavailable_episodes": _mean([not all(each.judged_turns) for each in scored]),
+        "nonfinite_rewards": float(len(scored) - len(finite)),
+        "untrainable_rows": float((~batch.usable_B).float().mean()),
+        "tokens_per_s": num_tokens / rollout_s,
+        "turns_per_s": num_turns / rollout_s,
+    }
+    if len(by_world) > 1:
+        metrics |= {f"success/{world}": _mean(values) for world, values in sorted(by_world.items())}
+    return (
+        metrics
+        | mean_metrics([each.trajectory for each in scored])
+        | mean_scores(scored)
+        | _reward_parts(finite, judged)
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else math.nan
+
+
+def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
+    """Returns judges' scores of each section, averaged over turns.
+
+    Args:
+        scored: Episodes with their judges' rewards.
+
+    Returns:
+        `score/<section>` from 0 to 1, for the sections that anybody judged. A turn without that section, or out of the
+        format, scores 0; one that no judge could score is left out.
+    """
+    shaped = [turn for each in scored for turn in each.shaped if turn.available]
+    sections = sorted({section for turn in shaped for section in turn.scores})
+    return {
+        f"score/{section}": float(np.mean([turn.scores.get(section, 0.0) for turn in shaped])) for section in sections
+    }
+
+
+def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] | None = None) -> list[TurnNotes]:
+    """Returns what is recorded of each turn beside what happened in it.
+
+    Args:
+        scored: The episode with its judges' rewards.
+        credit: Of each turn; None where nobody estimated any.
+    """
+    return [
+        TurnNotes(shaping=turn.rewards, scores=turn.scores, credit=credit[index] if credit is not None else {})
+        for index, turn in enumerate(scored.shaped)
+    ]
+
+
+def turn_credit(
+    batch: Batch, evaluations: Evaluations, advantages_BT: Tensor, num_rows: int
+) -> list[list[dict[str, float]]]:
+    """Returns what the estimator made of each turn of the first rows.
+
+    Args:
+        batch: The rows.
+        evaluations: What the critic said of them.
+        advantages_BT: Credit per generated token.
+        num_rows: How many rows to tell of.
+
+    Returns:
+        Per row and turn the mean `advantage` of its tokens and, with a critic, the `value` of the prefix before its
+        first one; nothing for turns that are masked.
+    """
+    notes: list[list[dict[str, float]]] = []
+    learnt_BT = torch.where(batch.response_mask_BT, batch.turn_index_BT, OBSERVED)
+    for row in range(min(num_rows, batch.num_rows)):
+        turns: list[dict[str, float]] = []
+        for turn in range(batch.turn_rewards_BK.shape[1]):
+            tokens = (learnt_BT[row] == turn).nonzero()[:, 0]
+            credit = {"advantage": float(advantages_BT[row, tokens].mean())} if len(tokens) else {}
+            if len(tokens) and evaluations.values_BT is not None:
+                credit["value"] = float(evaluations.values_BT[row, tokens[0]])
+            turns.append(credit)
+        notes.append(turns)
+    return notes
+
+
+def _reward_parts(scored: Sequence[ScoredTrajectory], judged: Sequence[ScoredTrajectory]) -> dict[str, float]:
+    """Returns each named reward part, summed over an episode and averaged over episodes: the judges' over their own."""
+    sums: defaultdict[str, float] = defaultdict(float)
+    for each in scored:
+        for turn in each.trajectory.turns:
+            for name, value in turn.reward_terms.items():
+                sums[f"reward/{name}"] += value / len(scored)
+    for each in judged:
+        for shaped in each.shaped:
+            for name, value in shaped.rewards.items():
+                sums[f"judge/{name}"] += value / len(judged)
+    return dict(sorted(sums.items()))

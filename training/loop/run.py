@@ -1,0 +1,322 @@
+"""From a configuration to a finished run: model, cold start if there is none, training, report."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from agents.hf.agent import HFAgent, load_checkpoint
+from agents.hf.chat import ChatEncoder
+from agents.hf.tiny import TinyConfig, save_tiny
+from training.checkpoints.files import LATEST, PROVENANCE, model_directory
+from training.checkpoints.state import load_checkpoint_state, save_model, save_provenance
+from training.config.resume import check_length, continued
+from training.config.run import RunConfig
+from training.errors import NonFiniteGradientError
+from training.loop.console import RunConsole
+from training.loop.evaluation import evaluate, mean_success
+from training.loop.supervised import cold_start, stop_on_interrupt
+from training.loop.trainer import Trainer
+from training.preflight.start import checked
+from vlm_envs.records.report import build_report
+from vlm_envs.records.run_data import RunWriter, holds_run
+
+
+class ColdStartInterruptedError(KeyboardInterrupt):
+    """Ctrl-C stopped a cold start; the message says where it is saved."""
+
+
+_PACKAGES = ("torch", "transformers", "tokenizers", "gymnasium", "numpy", "vlm-envs")
+
+
+def train(config: RunConfig, *, resume: bool = False) -> Path:
+    """Runs a configuration to its end and writes the report.
+
+    Args:
+        config: The run.
+        resume: Whether to go on with the run of this name from its latest checkpoint.
+
+    Returns:
+        The run's directory.
+
+    Raises:
+        RunExistsError: If the run exists and `resume` is False.
+        FileNotFoundError: If `resume` is True and there is no checkpoint, or `config.model` is not one.
+        ConfigError: If something it needs is not there, or, on resumption, its settings are others. Nothing is left
+            behind then.
+    """
+    return train_checked(checked(config, resume=resume), resume=resume)
+
+
+def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
+    """Does what `train` does with a configuration that `training.preflight.start.checked` returned.
+
+    Args:
+        config: The run.
+        resume: Whether to go on with the run of this name from its latest checkpoint.
+
+    Returns:
+        The run's directory.
+    """
+    prepare(config)
+    directory = Path(config.output) / config.name
+    trainer = _resumed(config, directory) if resume else _started(config, directory)
+    trainer.run()
+    report = build_report(directory)
+    print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
+    return directory
+
+
+def _started(config: RunConfig, directory: Path) -> Trainer:
+    """Returns the trainer of a new run; nothing is written before everything is there."""
+    loaded = load_for_training(config.model, config) if config.model else None
+    # A run that never reached a checkpoint has nothing to lose and starts over
+    starts_over = {"resume_from_iteration": 0, "resume_phase": "cold_start"} if holds_run(directory) else {}
+    writer = RunWriter(directory, **starts_over)  # type: ignore[arg-type]
+    if loaded is not None:
+        trainer = Trainer(config, *loaded, directory, writer)
+        writer.config(describe(config))
+        return trainer
+    writer.config(describe(config))
+    return Trainer(config, *make_cold_start(config, directory / "cold_start", writer), directory, writer)
+
+
+def _resumed(config: RunConfig, directory: Path) -> Trainer:
+    """Returns the trainer of a run that goes on where its latest checkpoint is."""
+    num_done = load_checkpoint_state(directory / LATEST)["iteration"]
+    check_length(config.num_iterations, num_done)
+    if num_done == config.num_iterations:
+        print(f"All {num_done} iterations are done; it is only evaluated again. To extend it: --num-iterations N")
+    model, encoder = load_for_training(directory / LATEST / "model", config)
+    writer = RunWriter(directory, resume_from_iteration=num_done)
+    trainer = Trainer(config, model, encoder, directory, writer)
+    trainer.resume()
+    writer.config(continued(config, directory, num_done=num_done, described=describe(config)))
+    return trainer
+
+
+def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, ChatEncoder]:
+    """Returns a checkpoint's model, on the run's device and in its type, and its chat format.
+
+    Args:
+        directory: The checkpoint; a relative path that does not exist here is looked for beside this package, where
+            the recipes' own checkpoints are.
+        config: Gives device and dtype.
+
+    Raises:
+        FileNotFoundError: If there is no checkpoint.
+    """
+    model, encoder = load_checkpoint(model_directory(directory), dtype=getattr(torch, config.dtype))
+    return model.to(_device(config)), encoder
+
+
+def _device(config: RunConfig) -> torch.device:
+    if config.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(config.device)
+
+
+def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None) -> tuple[Any, ChatEncoder]:
+    """Builds the tiny VLM, or takes a checkpoint, teaches it to imitate the oracle, saves it, and validates it.
+
+    Args:
+        config: The run; its worlds, cold start and seed are used.
+        directory: Where the checkpoint goes.
+        writer: Takes metrics, or None.
+
+    Returns:
+        The model and its chat format.
+
+    Raises:
+        ColdStartInterruptedError: If Ctrl-C stopped it; the model as it stands is saved all the same.
+        NonFiniteGradientError: If gradients were not finite too many times in a row; it is saved then, too.
+        Exception: Whatever else fails in between, after the model is saved as of the last whole step.
+    """
+    model, encoder = _untaught(config)
+    _teach(model, encoder, config, directory, writer)
+    _validate(model, encoder, config, directory)
+    return model, encoder
+
+
+def _num_steps(config: RunConfig) -> int:
+    return config.cold_start.num_steps + config.cold_start.num_careless_steps
+
+
+def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path, writer: RunWriter | None) -> None:
+    """Takes a cold start's steps and saves what was learnt, whatever ends them."""
+    started = time.monotonic()
+    num_done, num_steps = 0, _num_steps(config)
+
+    def save() -> None:
+        save_model(directory, model, encoder, provenance=provenance(config, None) | {"num_steps_done": num_done})
+
+    def so_far() -> str:
+        return f"{num_done} of {num_steps} steps" if num_done else ""
+
+    def on_step(step: int, metrics: dict[str, float]) -> None:
+        nonlocal num_done
+        num_done = step + 1
+        console.advance(step, metrics, ("loss",))
+        if writer is not None:
+            elapsed_s = time.monotonic() - started
+            writer.metrics({"iteration": step, "phase": "cold_start", "elapsed_s": elapsed_s, **metrics})
+
+    with (
+        _saved_if_it_fails(save, directory, so_far),
+        RunConsole("cold start", num_steps, every=50) as console,
+        stop_on_interrupt() as should_stop,
+    ):
+        try:
+            cold_start(
+                model,
+                encoder,
+                config.worlds,
+                config.cold_start,
+                on_step=on_step,
+                should_stop=should_stop,
+                seed=config.seed,
+            )
+        except NonFiniteGradientError as error:
+            save()
+            raise NonFiniteGradientError(
+                f"{error} The cold start ended after {num_done} of {num_steps} steps; what it had learnt is in "
+                f"{directory}, and --model {directory} trains from it."
+            ) from error
+        save()  # Before the validation, and while Ctrl-C still only asks: what took hours is not to depend on either.
+    if should_stop():
+        raise ColdStartInterruptedError(
+            f"Interrupted after {num_done} of {num_steps} steps of the cold start; what was learnt is saved. Train "
+            f"from it with --model {directory}."
+        )
+
+
+def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path) -> None:
+    """Measures a saved cold start and writes down, beside it, what it reached."""
+    learnt = f"{_num_steps(config)} of {_num_steps(config)} steps of the cold start"
+    told = f"what was learnt is saved. Train from it with --model {directory}."
+    success: float | None = None
+    try:
+        if config.num_val_episodes:
+            agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
+            evaluations = [
+                evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds
+            ]
+            success = mean_success(evaluations)
+            print(f"cold start: validation success {success:.3f}")
+        save_provenance(directory, provenance(config, success))
+    except KeyboardInterrupt as interrupt:
+        raise ColdStartInterruptedError(f"Interrupted in the validation, after {learnt}; {told}") from interrupt
+    except Exception as error:
+        print(f"{type(error).__name__} in the validation, after {learnt}: {told}", file=sys.stderr)
+        raise
+
+
+def _untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:
+    """Returns the model a cold start begins with: the given checkpoint, or a tiny VLM of random weights."""
+    if config.cold_start.start_from is not None:
+        return load_for_training(config.cold_start.start_from, config)
+    env_ids = config.tokenizer_worlds or tuple(dict.fromkeys(spec.env_id for spec in config.worlds))
+    with tempfile.TemporaryDirectory() as directory:
+        settings = {id_: [each.kwargs for each in config.worlds if each.env_id == id_] for id_ in env_ids}
+        save_tiny(directory, TinyConfig(seed=config.seed), env_ids=env_ids, settings=settings)
+        return load_for_training(directory, config)
+
+
+@contextmanager
+def _saved_if_it_fails(save: Callable[[], None], directory: Path, so_far: Callable[[], str]) -> Iterator[None]:
+    """Saves a cold start that something ends, and says where; what ended it goes on.
+
+    Args:
+        save: Writes the model as of the last whole step.
+        directory: Where to.
+        so_far: How many steps it has learnt from; empty where there is nothing to save.
+    """
+    try:
+        yield
+    except NonFiniteGradientError:
+        raise  # has been saved, and says so
+    except Exception as error:
+        if so_far():
+            what = f"{type(error).__name__} after {so_far()} of the cold start"
+            try:
+                save()
+            except Exception as second:
+                told = f"what was learnt could not be saved ({type(second).__name__}: {second})."
+            else:
+                told = f"what was learnt is saved. Train from it with --model {directory}."
+            print(f"{what}: {told}", file=sys.stderr)
+        raise
+
+
+def provenance(config: RunConfig, validation_success: float | None) -> dict[str, Any]:
+    """Returns what a cold start was made from, saved beside its weights.
+
+    Args:
+        config: The run.
+        validation_success: What it reached, or None if that was not measured.
+    """
+    resolved = describe(config)
+    keys = ("cold_start", "worlds", "seed", "num_val_episodes", "versions", "commit", "num_threads_used", "command")
+    made_from = {key: resolved[key] for key in keys} | {"validation_success": validation_success}
+    start = config.cold_start.start_from
+    path = model_directory(start) / PROVENANCE if start is not None else None
+    if path is not None and path.is_file():
+        made_from["started_from"] = json.loads(path.read_text(encoding="utf-8"))
+    return made_from
+
+
+def describe(config: RunConfig) -> dict[str, Any]:
+    """Returns the resolved configuration with versions, commit, machine and command."""
+    versions = {}
+    for package in _PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return {
+        **config.to_dict(),
+        "recipe": config.name,
+        "versions": versions | {"python": platform.python_version()},
+        "commit": _commit(),
+        "num_threads_used": torch.get_num_threads(),
+        "command": shlex.join(["python", "-m", "training", *sys.argv[1:]]),
+        "started": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+    }
+
+
+def _commit() -> str:
+    """Returns the checkout's commit, marked when files differ from it; `unknown` outside a checkout."""
+    try:
+        shown = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return shown.stdout.strip()
+
+
+def prepare(config: RunConfig) -> None:
+    """Sets threads and seeds, and keeps the libraries quiet and offline."""
+    if config.num_threads:
+        torch.set_num_threads(config.num_threads)
+    torch.manual_seed(config.seed)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()

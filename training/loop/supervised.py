@@ -1,0 +1,175 @@
+"""Cold start: supervised learning on oracle episodes, so that reinforcement learning has something to improve."""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+from agents.hf.chat import ChatEncoder
+from training.algorithms.losses import aggregate, loss_normalizer
+from training.batch import make_batch
+from training.config.run import ColdStartConfig, WorldSpec
+from training.data.curation import curated_episodes, shuffled_batches
+from training.data.demonstrations import demonstrations, tokenized
+from training.engines.optimizer import Optimizer
+from training.engines.policy import token_logprobs
+from vlm_envs.trajectory import Trajectory
+
+OnStep = Callable[[int, dict[str, float]], None]
+
+
+def cold_start(
+    model: Any,
+    encoder: ChatEncoder,
+    specs: tuple[WorldSpec, ...],
+    config: ColdStartConfig,
+    *,
+    on_step: OnStep,
+    should_stop: Callable[[], bool] = lambda: False,
+    seed: int = 0,
+) -> int:
+    """Trains a model in place to imitate the oracle, and at the end, if so configured, a careless teacher.
+
+    Args:
+        model: The policy.
+        encoder: Its chat format.
+        specs: Worlds to learn.
+        config: Steps, rates, the teacher's ways.
+        on_step: Called after each step with its number and metrics.
+        should_stop: Asked after each step whether to end here.
+        seed: Seed of the run; another one sees other levels.
+
+    Returns:
+        Steps done, of which those whose gradients were not finite changed nothing.
+
+    Raises:
+        NonFiniteGradientError: If that happened too many times in a row.
+        Exception: What a world, `on_step` or a step raises. The model is as of the last whole step, whichever it is.
+    """
+    start = seed * 1_000_003 % 50_000_000
+    size = config.batch_size
+    if config.data is not None:
+        lessons = recorded_lessons(config.data, encoder, config, seed=seed)
+    else:
+        lessons = demonstrations(
+            specs,
+            encoder,
+            batch_size=size,
+            mistake_rate=config.mistake_rate,
+            start=start,
+            num_first_turn_batches=config.num_first_turn_steps,
+        )
+    num_done = _imitate(model, encoder, lessons, config, on_step=on_step, should_stop=should_stop)
+    if config.num_careless_steps and num_done == config.num_steps and not should_stop():
+        careless = demonstrations(
+            specs,
+            encoder,
+            batch_size=size,
+            mistake_rate=config.mistake_rate,
+            careless_rate=config.careless_rate,
+            start=start + config.num_steps * size,
+        )
+        last = replace(
+            config,
+            num_steps=config.num_careless_steps,
+            num_first_turn_steps=0,
+            learning_rate=config.careless_learning_rate,
+        )
+
+        def on_careless_step(step: int, metrics: dict[str, float]) -> None:
+            on_step(config.num_steps + step, metrics)
+
+        num_done += _imitate(model, encoder, careless, last, on_step=on_careless_step, should_stop=should_stop)
+    return num_done
+
+
+def recorded_lessons(
+    directory: str, encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
+) -> Iterator[list[Trajectory]]:
+    """Yields batches of a data set without end; first turns only in the first steps.
+
+    Args:
+        directory: Made by `python -m training curate`.
+        encoder: Chat format the texts are tokenised in.
+        config: Gives batch size and number of first-turn steps.
+        seed: Seed of the order.
+    """
+    episodes = [tokenized(episode, encoder) for episode in curated_episodes(directory)]
+    for step, batch in enumerate(shuffled_batches(episodes, config.batch_size, seed)):
+        first_only = step < config.num_first_turn_steps
+        yield [replace(each, turns=each.turns[:1]) for each in batch] if first_only else batch
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """Makes the first Ctrl-C a request, which the function it yields tells of; the second one interrupts at once."""
+    is_requested = False
+
+    def request(signum: int, frame: FrameType | None) -> None:
+        nonlocal is_requested
+        if is_requested:
+            raise KeyboardInterrupt
+        is_requested = True
+        print("Stopping after this step; press Ctrl-C again to stop at once (nothing is saved then).")
+
+    previous = signal.signal(signal.SIGINT, request)
+    try:
+        yield lambda: is_requested
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _imitate(
+    model: Any,
+    encoder: ChatEncoder,
+    lessons: Iterator[list[Trajectory]],
+    config: ColdStartConfig,
+    *,
+    on_step: OnStep,
+    should_stop: Callable[[], bool],
+) -> int:
+    """Takes up to `config.num_steps` steps of maximum likelihood with an optimiser of its own; returns how many."""
+    optimizer = Optimizer(
+        model,
+        learning_rate=config.learning_rate,
+        weight_decay=config.weight_decay,
+        max_grad_norm=config.max_grad_norm,
+        max_nonfinite_steps=config.max_nonfinite_steps,
+        what="cold start",
+    )
+    model.train()
+    step = -1
+    for step in range(config.num_steps):
+        trajectories = next(lessons)
+        batch = make_batch(trajectories, [[0.0] * len(t.turns) for t in trajectories], encoder)
+        mask_BT = batch.response_mask_BT
+        logprobs_BT, _ = token_logprobs(model, batch, temperature=1.0, suppressed_ids=[])
+        loss = aggregate(
+            -logprobs_BT,
+            mask_BT.to(logprobs_BT.device),
+            aggregation="token_mean",
+            normalizer=loss_normalizer(mask_BT, aggregation="token_mean"),
+        )
+        optimizer.set_learning_rate(config.learning_rate * learning_rate_factor(step, config))
+        optimizer.zero_grad()
+        optimizer.backward(loss)
+        grad_norm, is_taken = optimizer.step()
+        shown = {"loss": float(loss.detach()), "grad_norm": grad_norm, "skipped_steps": float(not is_taken)}
+        on_step(step, shown)
+        if should_stop():
+            break
+    model.eval()
+    return step + 1
+
+
+def learning_rate_factor(step: int, config: ColdStartConfig) -> float:
+    """Returns linear warm-up followed by a cosine to a tenth of the peak."""
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    progress = (step - config.warmup_steps) / max(1, config.num_steps - config.warmup_steps)
+    return 0.1 + 0.45 * (1.0 + math.cos(math.pi * progress))

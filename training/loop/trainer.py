@@ -1,0 +1,294 @@
+"""The training loop, as its paragraph in the paper: collect, score, estimate advantages, update."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils.tensorboard import SummaryWriter
+
+from agents.hf.agent import HFAgent
+from agents.hf.chat import ChatEncoder
+from training.batch import Batch, make_batch, with_observations_as_actions
+from training.checkpoints.files import LATEST
+from training.checkpoints.state import (
+    copied,
+    generator_state,
+    load_checkpoint_state,
+    restore_generator,
+    save_checkpoint,
+)
+from training.config.run import RunConfig, world_names
+from training.errors import NonFiniteGradientError
+from training.loop.collect import Collector
+from training.loop.console import RunConsole
+from training.loop.credit import estimate, turn_end_targets, without_flat_groups
+from training.loop.evaluation import Evaluation, evaluate, mean_success
+from training.loop.learner import Learner
+from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
+from training.rewards.score import ScoredTrajectory, TurnScorer
+from vlm_envs.records.run_data import RunWriter, training_label, validation_label
+
+SHOWN = ("success", "reward", "format_rate", "entropy")
+NUM_RECORDED = 256
+"""Episodes per evaluation that are kept with their pictures."""
+NUM_RECORDED_TRAINING = 32
+"""Episodes of a recorded training iteration that are."""
+
+
+class Trainer:
+    """One reinforcement-learning run.
+
+    Args:
+        config: The run.
+        model: The policy to train, in place.
+        encoder: Its chat format.
+        directory: Where the run's files go.
+        writer: Writes the run's data.
+    """
+
+    def __init__(self, config: RunConfig, model: Any, encoder: ChatEncoder, directory: Path, writer: RunWriter) -> None:
+        self.config, self.encoder, self.directory, self.writer = config, encoder, directory, writer
+        self.learner = Learner(model, encoder.suppressed_ids(), config)
+        self.agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
+        self.collector = Collector(config)
+        self.scorer = TurnScorer(config.judge, device=str(model.device))
+        self.tensorboard: SummaryWriter | None = None
+        self.iteration = 0
+        self._started = time.monotonic()
+        self._stop_requested = False
+        self._saved_iteration = -1
+        self._before: dict[str, Any] | None = None
+        self._running: int | None = None
+
+    def run(self) -> None:
+        """Trains until the configured iteration, until interrupted, or until something fails.
+
+        Whichever it is, the last whole iteration is saved.
+        """
+        previous = signal.signal(signal.SIGINT, self._on_interrupt)
+        try:
+            self.tensorboard = SummaryWriter(str(self.directory / "tensorboard"), purge_step=self.iteration)
+            if self.iteration == 0:
+                self.save()  # a long cold start must not be lost to an interruption before the first checkpoint
+                self._evaluate("before", "test", self.config.num_eval_episodes)
+            with RunConsole("rl", self.config.num_iterations) as console:
+                self._make_up_validation(console)
+                while self.iteration < self.config.num_iterations and not self._stop_requested:
+                    metrics = self._iterate()
+                    console.advance(self.iteration - 1, metrics, SHOWN)
+                    self._after_iteration(console)
+            self.save()
+            if self._stop_requested:
+                print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
+            else:
+                self._evaluate("after", "test", self.config.num_eval_episodes)
+        except BaseException as error:
+            self._rescue(error)
+            raise
+        finally:
+            signal.signal(signal.SIGINT, previous)
+            if self.tensorboard is not None:
+                self.tensorboard.close()
+            self.collector.close()
+            self.scorer.close()
+
+    def _iterate(self) -> dict[str, float]:
+        """Runs one iteration and logs it, and until that is done keeps what the run was before it."""
+        if self._saved_iteration != self.iteration:
+            self._before = copied(self.state_dict())
+        self._running = self.iteration
+        try:
+            metrics = self.train_iteration()
+        except NonFiniteGradientError as error:
+            raise NonFiniteGradientError(
+                f"{error} This was iteration {self.iteration}; to train on with other settings, start a new run with "
+                f"--model {self.directory / LATEST / 'model'}."
+            ) from error
+        self._log(metrics)
+        self._running, self._before = None, None
+        return metrics
+
+    def _rescue(self, error: BaseException) -> None:
+        """Saves the run as it was before what failed; if that fails too, the last checkpoint stays as it is."""
+        if self._saved_iteration < 0:
+            return  # the first checkpoint of all is what failed
+        where = f"in iteration {self._running}" if self._running is not None else f"after {self.iteration} iterations"
+        what = f"{type(error).__name__} {where}"
+        try:
+            if self._before is not None:
+                self.load_state_dict(self._before)
+            if self._before is not None or self._running is None:
+                self.save()
+        except Exception as second:
+            kept = f"this run could not be saved ({type(second).__name__}: {second}); the last checkpoint is"
+        else:
+            kept = "saved"
+        after = f"as of {self._saved_iteration} iterations. Go on with --resume."
+        print(
+            f"{what}: {kept} {after}" if self._saved_iteration >= 0 else f"{what}: nothing is saved.", file=sys.stderr
+        )
+
+    def train_iteration(self) -> dict[str, float]:
+        """Runs one iteration and returns its metrics."""
+        started = time.monotonic()
+        self.agent.policy_version = self.learner.num_updates
+        groups = self.collector.collect(self.agent, self.iteration)
+        rollout_s = time.monotonic() - started
+
+        scored = self.scorer.score([trajectory for group in groups for trajectory in group.trajectories])
+        batch = played = self._batch(scored)
+        metrics = rollout_metrics(scored, batch, rollout_s=rollout_s) | self.collector.metrics()
+        if self.config.advantage.estimator == "grpo":
+            batch = without_flat_groups(batch)
+        if self.config.advantage.mask == "all":
+            batch = with_observations_as_actions(batch, self.learner.suppressed_ids)
+        evaluations = self.learner.evaluate(batch)
+        advantages_BT, returns_BT = estimate(batch, evaluations, self.config.advantage)
+        if self.config.record_every and self.iteration % self.config.record_every == 0:
+            credit = turn_credit(played, evaluations, advantages_BT, NUM_RECORDED_TRAINING)
+            self._record_training(scored[:NUM_RECORDED_TRAINING], credit)
+        update = self.learner.update(
+            batch,
+            evaluations,
+            advantages_BT,
+            returns_BT,
+            turn_end_targets(batch, evaluations, self.config.advantage),
+            iteration=self.iteration,
+        )
+
+        metrics |= update | self.scorer.metrics()
+        metrics["iteration_s"] = time.monotonic() - started
+        metrics["rollout_s"] = rollout_s
+        if evaluations.ref_kl is not None:
+            metrics["kl"] = evaluations.ref_kl
+        self.iteration += 1
+        return metrics
+
+    def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
+        """Keeps some of this iteration's episodes, with what the estimator made of their turns."""
+        self.writer.trajectories(
+            training_label(self.iteration),
+            [each.trajectory for each in scored],
+            [turn_notes(each, turns) for each, turns in zip(scored, credit, strict=True)],
+        )
+
+    def _batch(self, scored: list[ScoredTrajectory]) -> Batch:
+        return make_batch(
+            [each.trajectory for each in scored],
+            [each.turn_rewards for each in scored],
+            self.encoder,
+            group_index=[index // self.config.group_size for index in range(len(scored))],
+            trainable=[each.trainable_turns for each in scored],
+            final_observations=self.config.advantage.bootstraps,
+        )
+
+    def _log(self, metrics: dict[str, float]) -> None:
+        """Records the iteration just done."""
+        elapsed_s = time.monotonic() - self._started
+        iteration = self.iteration - 1
+        self.writer.metrics({"iteration": iteration, "phase": "rl", "elapsed_s": elapsed_s, **metrics})
+        if self.tensorboard is None:
+            return
+        for name, value in metrics.items():
+            self.tensorboard.add_scalar(f"rl/{name}", value, iteration)
+
+    def _after_iteration(self, console: RunConsole) -> None:
+        """Evaluates on validation levels and saves, when it is time to."""
+        if self._is_validation_due():
+            self._validate(console)
+        if self.config.checkpoint_every and self.iteration % self.config.checkpoint_every == 0:
+            self.save()
+
+    def _is_validation_due(self) -> bool:
+        every = self.config.eval_every if self.config.num_val_episodes else 0
+        return every > 0 and self.iteration % every == 0 and 0 < self.iteration < self.config.num_iterations
+
+    def _validate(self, console: RunConsole) -> None:
+        evaluations = self._evaluate(validation_label(self.iteration), "val", self.config.num_val_episodes)
+        console.say(f"iteration {self.iteration}: validation success {mean_success(evaluations):.3f}")
+
+    def _make_up_validation(self, console: RunConsole) -> None:
+        """Makes the validation that was due when a run was ended; whole, where a part of it was made.
+
+        Worlds are evaluated one after another with one generator, so that a part would not be what it would have been.
+        """
+        label = validation_label(self.iteration)
+        if not self._is_validation_due() or self.writer.evaluated(label) >= set(world_names(self.config.worlds)):
+            return
+        self.writer.drop_evaluation(label)
+        self._validate(console)
+
+    def _evaluate(self, label: str, split: str, num_episodes: int) -> list[Evaluation]:
+        """Evaluates every world with a generator and judges of its own, so that training does not depend on it."""
+        if num_episodes == 0:
+            return []
+        agent = HFAgent(self.learner.policy, self.encoder, sampling=self.config.sampling, seed=self.config.seed + 1)
+        with closing(self.scorer.for_evaluation()) as scorer:
+            evaluations = []
+            for spec, name in zip(self.config.worlds, world_names(self.config.worlds), strict=True):
+                evaluation = evaluate(agent, spec, split=split, num_episodes=num_episodes, name=name)
+                self._record(evaluation, scorer, label)
+                evaluations.append(evaluation)
+        return evaluations
+
+    def _record(self, evaluation: Evaluation, scorer: TurnScorer, label: str) -> None:
+        """Writes an evaluation down, with what its judges say and have used up so far: the numbers last."""
+        scored = scorer.score(evaluation.trajectories)
+        temperature = self.config.sampling.temperature
+        record = evaluation.record(label=label, iteration=self.iteration, temperature=temperature, **scorer.metrics())
+        self.writer.trajectories(
+            label,
+            [each.trajectory for each in scored],
+            [turn_notes(each) for each in scored],
+            limit=NUM_RECORDED,
+        )
+        self.writer.evaluation(record | mean_scores(scored))
+        if label in ("before", "after"):
+            print(
+                f"{label}: {evaluation.world} {evaluation.split} success {record['success']:.3f} "
+                f"[{record['success_low']:.3f}, {record['success_high']:.3f}] over {record['num_episodes']} levels"
+            )
+
+    def _on_interrupt(self, signum: int, frame: FrameType | None) -> None:
+        """First Ctrl-C: finish the iteration and save. Second: stop at once."""
+        if self._stop_requested:
+            raise KeyboardInterrupt
+        self._stop_requested = True
+        print("Stopping after this iteration; press Ctrl-C again to stop at once (the iteration is lost).")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns everything that the next iteration depends on."""
+        return {
+            "iteration": self.iteration,
+            "elapsed_s": time.monotonic() - self._started,
+            "learner": self.learner.state_dict(),
+            "sampler_rng": generator_state(self.agent.generator),
+            "torch_rng": torch.get_rng_state(),
+            "terms": self.scorer.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues from what `state_dict` returned."""
+        self.iteration = state["iteration"]
+        self._started = time.monotonic() - state["elapsed_s"]
+        self.learner.load_state_dict(state["learner"])
+        restore_generator(self.agent.generator, state["sampler_rng"], seed=self.config.seed, iteration=self.iteration)
+        torch.set_rng_state(state["torch_rng"])
+        self.scorer.load_state_dict(state["terms"])
+
+    def save(self) -> None:
+        """Writes the latest checkpoint."""
+        save_checkpoint(self.directory / LATEST, self.state_dict(), self.learner.policy, self.encoder)
+        self._saved_iteration = self.iteration
+
+    def resume(self) -> None:
+        """Continues from the latest checkpoint of the run's directory; raises if there is none."""
+        self.load_state_dict(load_checkpoint_state(self.directory / LATEST))
+        self._saved_iteration = self.iteration

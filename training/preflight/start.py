@@ -1,0 +1,310 @@
+"""What is found out before a run leaves anything behind: whether its worlds, its device and its judges are there.
+
+Nothing here imports torch, but for a device that only torch knows: whoever got an option wrong need not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agents.api.config import EndpointConfig
+from agents.hf.checkpoint import require_checkpoint
+from agents.oracle import has_careless_planner, has_planner
+from judges.episode_rewards.episodes import NEED_ANSWER_JUDGE
+from judges.state_text.rules import has_rules
+from training.checkpoints.files import LATEST, has_checkpoint, model_directory, require_run_state
+from training.config.curation import CURATED, CurateConfig
+from training.config.judges import JudgeConfig, VerifierConfig
+from training.config.places import require_writable
+from training.config.resume import check_same_run
+from training.config.run import RunConfig, WorldSpec, world_names
+from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.splitting import remedy_of
+from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
+from vlm_envs.records.run_data import RunReader, holds_run
+from vlm_envs.splits import split_seeds
+from vlm_envs.world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldFacts:
+    """What is known of a world once it has started.
+
+    Attributes:
+        has_planner: Whether somebody wrote how its levels are solved, so that there is something to imitate.
+        has_careless_planner: Whether there is a plan that overlooks what makes it hard.
+    """
+
+    has_planner: bool
+    has_careless_planner: bool
+
+
+def _facts(world: World[Any, Any]) -> WorldFacts:
+    return WorldFacts(has_planner=has_planner(world), has_careless_planner=has_careless_planner(world))
+
+
+def facts_of(spec: WorldSpec) -> WorldFacts:
+    """Starts one world, where its workers are, and returns what is known of it then.
+
+    Args:
+        spec: The world.
+
+    Raises:
+        ConfigError: If it cannot be made with its arguments, or is no world of `vlm_envs`.
+        EngineUnavailableError: If its engine is not there.
+    """
+    with spec.make_vector(1, split="train") as worlds:
+        worlds.reset(seed=list(split_seeds("train", 1)))
+        facts: WorldFacts = worlds.apply({0: _facts})[0]
+        return facts
+
+
+def checked(config: RunConfig, *, resume: bool) -> RunConfig:
+    """Returns a configuration that can be trained, after trying what it needs, and prints what is left out.
+
+    Args:
+        config: What was asked for.
+        resume: Whether it goes on with the run of this name.
+
+    Returns:
+        The configuration, without what its worlds have no use for.
+
+    Raises:
+        RunExistsError: If the run exists and `resume` is False.
+        FileNotFoundError: If `resume` is True and there is no run, or if a checkpoint to start from is not one.
+        ConfigError: If something it needs is not there, or, on resumption, its settings are others.
+        EngineUnavailableError: If a world's engine is not there.
+    """
+    directory = Path(config.output) / config.name
+    require_writable(directory, config.output)
+    if resume:
+        check_same_run(config, directory)
+        require_run_state(directory / LATEST)
+    else:
+        require_unused(directory)
+    require_answer_judge(config.judge, config.worlds)
+    require_levels(config)
+    config, told = ready(config, imitates=config.model is None and not resume)
+    if config.model is not None and not resume:
+        require_checkpoint(model_directory(config.model))
+    print(*told, sep="\n", end="\n" if told else "")
+    return config
+
+
+def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
+    """Returns what `facts_of` does; what a world does not take may be the recipe's, so all it was given is told."""
+    try:
+        return facts_of(spec)
+    except ConfigError as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in spec.kwargs.items())
+        if not given:
+            raise
+        raise ConfigError(
+            f"{error}\n--worlds.{number} is {spec.env_id} with {given}. Change what it does not take, the recipe's own "
+            f"included, with --worlds.{number}.kwargs.NAME VALUE."
+        ) from error
+
+
+def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
+    """Returns a configuration with which a run can start, after trying what it needs.
+
+    Args:
+        config: What was asked for.
+        imitates: Whether a cold start is to be made.
+
+    Returns:
+        The configuration, without what its worlds have no use for; and a line for each thing that was left out.
+
+    Raises:
+        ConfigError: If a world, the device or a judge's model cannot be had, or there is nobody to imitate.
+        FileNotFoundError: If a cold start is to go on from a checkpoint that is not there.
+        EngineUnavailableError: If a world's engine is not there.
+    """
+    check_device(config.device)
+    _check_judges(config.judge)
+    facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
+    config, told = without_judges(config)
+    if imitates:
+        _require_teacher(config, facts)
+        if config.cold_start.start_from is not None:
+            require_checkpoint(model_directory(config.cold_start.start_from))
+        if config.cold_start.num_careless_steps and not any(each.has_careless_planner for each in facts):
+            cold_start = replace(config.cold_start, num_careless_steps=0, careless_rate=0.0)
+            config = replace(config, cold_start=cold_start)
+            told.append(
+                "Left out: --cold-start.num-careless-steps and --cold-start.careless-rate, for no world here has a "
+                "careless_plan."
+            )
+    return config, told
+
+
+def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
+    """Returns a configuration without the turn judges where no world has rules to judge by, and what is left out.
+
+    A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out.
+    """
+    unjudged = [
+        name for spec, name in zip(config.worlds, world_names(config.worlds), strict=True) if not has_rules(spec.env_id)
+    ]
+    names = ("grounding_weight", "worldmodeling_weight", "repetition_penalty")
+    in_use = [name for name in names if getattr(config.judge, name) > 0]
+    if not unjudged or not in_use:
+        return config, []
+    flags = ", ".join(f"--judge.{name.replace('_', '-')}" for name in in_use)
+    told = [f"Left out: {flags}, for there are no rules to judge {', '.join(unjudged)} by; their own rewards count."]
+    if len(unjudged) < len(config.worlds):
+        return config, told
+    judge = replace(config.judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
+    return replace(config, judge=judge), told
+
+
+def check_device(device: str) -> None:
+    """Refuses a device that is not there.
+
+    Args:
+        device: `"auto"`, or a name that torch knows.
+
+    Raises:
+        ConfigError: If nothing can be put there.
+    """
+    if device in ("auto", "cpu"):
+        return
+    import torch  # Only now, and nothing built on it
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(
+            f"--device {device}: torch {torch.__version__} sees no CUDA GPU here. Use --device cpu, or --device auto, "
+            "which takes a GPU where there is one."
+        )
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ConfigError(f"--device {device} cannot be used: {reason} Use --device cpu, cuda or auto.") from error
+
+
+def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> None:
+    """Refuses, before anything runs, a paper's reward for answers that only a model can compare, without one.
+
+    Args:
+        config: The judges.
+        specs: The worlds.
+
+    Raises:
+        ConfigError: If a world's data hold such answers and no endpoint is given.
+    """
+    if config.endpoint is not None or config.episode not in NEED_ANSWER_JUDGE:
+        return
+    for spec in specs:
+        if "semantic" in spec.answer_kinds():
+            raise ConfigError(
+                f"The data of {spec.env_id} have answers that only a model can compare ('semantic'), and the reward "
+                f"{config.episode!r} needs to know whether they are right. Give a judge model (--judge.endpoint.model "
+                "NAME and --judge.endpoint.base-url URL, in a run), or data whose answers can be compared by rule."
+            )
+
+
+def _check_judges(judge: JudgeConfig) -> None:
+    """Refuses judges whose model is not there: a cold start should not be the price of finding out."""
+    _check_verifier(judge.verifier, "--judge.verifier")
+    if judge.endpoint is not None:
+        from agents.api.client import ChatClient  # and with it the endpoints' own package, which takes a second
+
+        with fields_named({EndpointConfig: {"api_key_variable": "--judge.endpoint.api-key-variable"}}):
+            ChatClient(judge.endpoint).close()
+
+
+def _check_verifier(verifier: VerifierConfig, option: str) -> None:
+    for name in ("likelihood", "detector", "segmenter"):
+        directory = getattr(verifier, name)
+        if directory is not None and not Path(directory).is_dir():
+            raise ConfigError(f"{option}.{name} {directory}: no such directory.")
+
+
+def _require_teacher(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
+    if config.cold_start.data is not None:
+        _require_data_set(config.cold_start.data)
+    if config.cold_start.data is not None or not config.cold_start.num_steps:
+        return
+    for name, known in zip(world_names(config.worlds), facts, strict=True):
+        if not known.has_planner:
+            raise ConfigError(
+                f"{name} has no planner, so there is nobody to imitate in a cold start. Write its Dynamics.plan; or "
+                "start from a checkpoint that can play (--model DIR); or imitate recorded episodes (--cold-start.data "
+                "DIR); or start reinforcement learning without imitation (--cold-start.num-steps 0)."
+            )
+
+
+def _require_data_set(directory: str) -> None:
+    try:
+        is_empty = not RunReader(directory).trajectories(CURATED)
+    except MissingRunDataError as error:
+        raise ConfigError(f"--cold-start.data must be a data set of `python -m training curate`. {error}") from error
+    if is_empty:
+        raise ConfigError(f"--cold-start.data: the data set at {directory} is empty.")
+
+
+def require_teachable(config: CurateConfig) -> None:
+    """Refuses a curation that nobody can teach, or whose rollouts nobody can verify.
+
+    Args:
+        config: How a data set is to be made.
+
+    Raises:
+        RunExistsError: If there is one of this name.
+        ConfigError: If the folder, the world or a verifier's model cannot be had, if answers can only be compared by a
+            model, or if the oracle is to teach a world without a planner: its actions would be random.
+        FileNotFoundError: If the teacher is no checkpoint.
+    """
+    directory = Path(config.output) / config.name
+    require_writable(directory, config.output)
+    if holds_run(directory):
+        raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
+    judge = JudgeConfig(episode=config.method, verifier=config.verifier)
+    require_answer_judge(judge, [config.spec])
+    _check_verifier(config.verifier, "--verifier")
+    if config.teacher != "oracle":
+        require_checkpoint(config.teacher)
+    elif not facts_of(config.spec).has_planner:
+        raise ConfigError(
+            f"{config.env_id} has no planner, so the oracle has nothing to teach. Write its Dynamics.plan, or name a "
+            "checkpoint that can play: --teacher DIR."
+        )
+
+
+def require_unused(directory: Path) -> None:
+    """Refuses to write a new run over another one.
+
+    Args:
+        directory: Where the run would go.
+
+    Raises:
+        RunExistsError: If there is a run; one that never reached a checkpoint has nothing to lose and starts over.
+    """
+    starts_over = (directory / "config.json").is_file() and not has_checkpoint(directory / LATEST)
+    if holds_run(directory) and not starts_over:
+        raise RunExistsError(
+            f"{directory} already holds a run. Go on with it by adding --resume, or choose another --name."
+        )
+
+
+def require_levels(config: RunConfig) -> None:
+    """Refuses, before anything runs, data sets without a level to train on, or to evaluate on where that is asked for.
+
+    Raises:
+        ConfigError: If a split that the run needs is empty.
+    """
+    is_validated = config.num_val_episodes > 0 and (config.eval_every > 0 or config.model is None)
+    needed = {"train": True, "val": is_validated, "test": config.num_eval_episodes > 0}
+    for spec in config.worlds:
+        for split in (split for split, is_needed in needed.items() if is_needed and not spec.has_level(split)):
+            raise ConfigError(
+                f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split "
+                f"{split!r}, which this run needs. "
+                f"{remedy_of(spec.kwargs.get('dataset'), spec.kwargs.get('is_benchmark'))} Or ask for 0 episodes where "
+                "a split is not there (--num-val-episodes 0, --num-eval-episodes 0)."
+            )

@@ -1,0 +1,207 @@
+"""Where one can stand and step in a home, and what blocks the view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vlm_envs.content.homes.home import LATTICE_CM, QUARTERS, WALL_HEIGHT_CM, WALL_THICKNESS_CM, Cell, Door, Home
+from vlm_envs.content.homes.kinds import KINDS
+from vlm_envs.content.homes.rectangles import footprint_of
+
+BODY_RADIUS_CM = 20
+"""Half the side of the square the agent takes up on the floor."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeSpace:
+    """The places to stand in one home, numbered row by row, and the steps between them.
+
+    Attributes:
+        width: Places per row.
+        height: Rows.
+        is_free: Whether one can stand on each place.
+        num_steps: Lattice steps of one move.
+        can_step: For each direction of `QUARTERS`, whether a move from each place is free all the way.
+    """
+
+    width: int
+    height: int
+    is_free: tuple[bool, ...]
+    num_steps: int
+    can_step: tuple[tuple[bool, ...], ...]
+
+    def index(self, cell: Cell) -> int:
+        """Returns a place's number; places outside the home have none (-1)."""
+        x, y = cell
+        return y * self.width + x if 0 <= x < self.width and 0 <= y < self.height else -1
+
+    def cell(self, index: int) -> Cell:
+        """Returns the place of a number."""
+        return index % self.width, index // self.width
+
+    def is_free_at(self, cell: Cell) -> bool:
+        """Returns whether one can stand on a place."""
+        index = self.index(cell)
+        return index >= 0 and self.is_free[index]
+
+    def offset(self, direction: int, num_steps: int) -> int:
+        """Returns what a move adds to a place's number."""
+        x, y = QUARTERS[direction]
+        return (y * self.width + x) * num_steps
+
+
+@lru_cache(maxsize=512)
+def free_space(home: Home, num_steps: int = 1, with_furniture: bool = True) -> FreeSpace:
+    """Returns where one can walk in a home.
+
+    Args:
+        home: The home.
+        num_steps: Lattice steps of one move; every place passed must be free.
+        with_furniture: Whether furniture stands in the way; walls always do.
+    """
+    free = _between_walls(home)
+    if with_furniture:
+        for thing in home.things:
+            if KINDS[thing.kind].place == "floor":
+                _block(free, footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn))
+    height, width = free.shape
+    steps = []
+    for x, y in QUARTERS:
+        can = free.copy()
+        for count in range(1, num_steps + 1):
+            can &= _shifted(free, x * count, y * count)
+        steps.append(tuple(can.ravel().tolist()))
+    return FreeSpace(width, height, tuple(free.ravel().tolist()), num_steps, tuple(steps))
+
+
+def are_rooms_connected(home: Home) -> bool:
+    """Returns whether one can walk between all rooms of a home: whether its largest free area reaches into each."""
+    space = free_space(home)
+    unseen = {index for index, is_free in enumerate(space.is_free) if is_free}
+    largest: set[int] = set()
+    while unseen:
+        area = {unseen.pop()}
+        frontier = list(area)
+        while frontier:
+            index = frontier.pop()
+            for direction in range(4):
+                beside = index + space.offset(direction, 1)
+                if space.can_step[direction][index] and beside in unseen:
+                    unseen.remove(beside)
+                    area.add(beside)
+                    frontier.append(beside)
+        largest = max(largest, area, key=len)
+    return {home.room_of(space.cell(index)) for index in largest} >= set(range(len(home.rooms)))
+
+
+def _between_walls(home: Home) -> NDArray[np.bool_]:
+    """Returns bool[rows, places]: the insides of rooms and doorways."""
+    width = max(room.east for room in home.rooms) + 1
+    height = max(room.north for room in home.rooms) + 1
+    free = np.zeros((height, width), dtype=np.bool_)
+    for room in home.rooms:
+        free[room.south + 1 : room.north, room.west + 1 : room.east] = True
+    for door in home.doors:
+        opening = slice(door.low + 1, door.high)
+        if door.is_upright:
+            free[opening, door.line] = True
+        else:
+            free[door.line, opening] = True
+    return free
+
+
+def _block(free: NDArray[np.bool_], footprint: tuple[int, int, int, int]) -> None:
+    """Blocks the places from which the agent's body would reach into a footprint."""
+    west, south, east, north = footprint
+    reach = BODY_RADIUS_CM
+    first_x, last_x = (west - reach) // LATTICE_CM + 1, -((-east - reach) // LATTICE_CM) - 1
+    first_y, last_y = (south - reach) // LATTICE_CM + 1, -((-north - reach) // LATTICE_CM) - 1
+    free[max(first_y, 0) : max(last_y + 1, 0), max(first_x, 0) : max(last_x + 1, 0)] = False
+
+
+def _shifted(free: NDArray[np.bool_], x: int, y: int) -> NDArray[np.bool_]:
+    """Returns, for each place, whether the place at an offset is free."""
+    height, width = free.shape
+    result = np.zeros_like(free)
+    rows, columns = slice(max(0, -y), min(height, height - y)), slice(max(0, -x), min(width, width - x))
+    from_rows, from_columns = slice(max(0, y), min(height, height + y)), slice(max(0, x), min(width, width + x))
+    result[rows, columns] = free[from_rows, from_columns]
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Geometry:
+    """A home's things and whatever blocks the view, as arrays.
+
+    Attributes:
+        middles_m: float64[N, 3], the middle of each thing.
+        blockers_m: float64[2, M, 3], lowest and highest corner of each upright box one cannot see through.
+        blocker_things: int64[M], the thing each box is, or -1 for a wall.
+    """
+
+    middles_m: Floats
+    blockers_m: Floats
+    blocker_things: NDArray[np.int64]
+
+
+@lru_cache(maxsize=512)
+def geometry(home: Home) -> Geometry:
+    """Returns a home's things and walls as arrays: walls without their doorways, and solid furniture."""
+    middles = [(thing.x_cm, thing.y_cm, thing.z_cm + KINDS[thing.kind].size_cm[2] / 2) for thing in home.things]
+    boxes, owners = _walls_cm(home), [-1] * len(_walls_cm(home))
+    for index, thing in enumerate(home.things):
+        if KINDS[thing.kind].is_solid:
+            west, south, east, north = footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn)
+            top = thing.z_cm + KINDS[thing.kind].size_cm[2]
+            boxes.append(((west, south, thing.z_cm), (east, north, top)))
+            owners.append(index)
+    return Geometry(
+        middles_m=np.array(middles, dtype=np.float64).reshape(-1, 3) / 100,
+        blockers_m=np.array(boxes, dtype=np.float64).transpose(1, 0, 2) / 100,
+        blocker_things=np.array(owners, dtype=np.int64),
+    )
+
+
+Box = tuple[tuple[int, int, int], tuple[int, int, int]]
+
+
+def _walls_cm(home: Home) -> list[Box]:
+    """Returns the walls as boxes, each wall once per room it bounds."""
+    boxes = []
+    for room in home.rooms:
+        for is_upright, line, low, high in (
+            (True, room.west, room.south, room.north),
+            (True, room.east, room.south, room.north),
+            (False, room.south, room.west, room.east),
+            (False, room.north, room.west, room.east),
+        ):
+            for first, last in _closed_parts(home.doors, is_upright, line, low, high):
+                boxes.append(_wall_cm(is_upright, line, first, last))
+    return boxes
+
+
+def _closed_parts(doors: tuple[Door, ...], is_upright: bool, line: int, low: int, high: int) -> list[tuple[int, int]]:
+    """Returns the stretches of a wall between its doors."""
+    gaps = sorted((door.low, door.high) for door in doors if door.is_upright == is_upright and door.line == line)
+    parts, start = [], low
+    for gap_low, gap_high in gaps:
+        if gap_high <= low or gap_low >= high:
+            continue
+        if gap_low > start:
+            parts.append((start, gap_low))
+        start = max(start, gap_high)
+    return [*parts, (start, high)] if start < high else parts
+
+
+def _wall_cm(is_upright: bool, line: int, low: int, high: int) -> Box:
+    half = WALL_THICKNESS_CM // 2
+    at, first, last = line * LATTICE_CM, low * LATTICE_CM, high * LATTICE_CM
+    if is_upright:
+        return (at - half, first, 0), (at + half, last, WALL_HEIGHT_CM)
+    return (first, at - half, 0), (last, at + half, WALL_HEIGHT_CM)

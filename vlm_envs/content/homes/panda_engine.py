@@ -1,0 +1,219 @@
+"""Pictures of homes by panda3d's software renderer: no GPU, no display, the same bytes in every process.
+
+One engine a process serves every world in it. It is no part of any state, is made when the first picture is asked
+for, and is made anew in a forked child.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vlm_envs.content.homes.home import Home
+from vlm_envs.content.homes.portals import rooms_in_view
+from vlm_envs.content.homes.primitives import Mesh
+from vlm_envs.content.homes.scenes import room_meshes
+from vlm_envs.errors import EngineUnavailableError
+
+NUM_CACHED_SCENES = 256
+_NEAR_M, _FAR_M = 0.1, 40.0
+_REMEDY = "Install the renderer: pip install 'vlm-envs[navigation]'"
+_SETTINGS = "load-display p3tinydisplay\nwindow-type offscreen\naudio-library-name null\nnotify-level-display error\n"
+
+
+class Camera(NamedTuple):
+    """Where a picture is taken from.
+
+    Attributes:
+        x_m: East coordinate.
+        y_m: North coordinate.
+        z_m: Height.
+        heading_degrees: Clockwise from north.
+        tilt_degrees: Upwards from level.
+        fov_degrees: Horizontal, and vertical, field of view.
+        size_px: Width, and height, of the picture.
+    """
+
+    x_m: float
+    y_m: float
+    z_m: float
+    heading_degrees: float
+    tilt_degrees: float
+    fov_degrees: float
+    size_px: int
+
+    @property
+    def width_degrees(self) -> float:
+        """How wide the picture is on the floor: wider if tilted, 360 if it shows what is behind."""
+        across, tilt = math.tan(math.radians(self.fov_degrees) / 2), math.radians(abs(self.tilt_degrees))
+        ahead = math.cos(tilt) - across * math.sin(tilt)
+        return 2 * math.degrees(math.atan2(across, ahead)) if ahead > 0 else 360.0
+
+
+class _Scene:
+    """A home's geometry, a node a room."""
+
+    def __init__(self, root: Any, rooms: list[Any]) -> None:
+        self.root, self._rooms = root, rooms
+        self._shown = tuple(range(len(rooms)))
+
+    def show_only(self, numbers: tuple[int, ...]) -> None:
+        """Hides all rooms but these."""
+        if numbers != self._shown:
+            for number, room in enumerate(self._rooms):
+                if number in numbers:
+                    room.show()
+                else:
+                    room.hide()
+            self._shown = numbers
+
+
+class PandaEngine:
+    """A software renderer with the scenes of recent homes.
+
+    Raises:
+        EngineUnavailableError: If panda3d is not installed or its software renderer cannot start.
+    """
+
+    def __init__(self) -> None:
+        self._core = _panda_core()
+        self._lock = threading.Lock()
+        self._scenes: OrderedDict[Home, _Scene] = OrderedDict()
+        self._outputs: dict[int, tuple[Any, Any]] = {}
+        selection = self._core.GraphicsPipeSelection.get_global_ptr()
+        self._pipe = selection.make_pipe("TinyOffscreenGraphicsPipe", "p3tinydisplay")
+        if self._pipe is None or not self._pipe.is_valid():
+            raise EngineUnavailableError(f"panda3d has no software renderer p3tinydisplay here. {_REMEDY}")
+        self._graphics = self._core.GraphicsEngine(self._pipe)
+        self._camera = self._core.NodePath(self._core.Camera("eye", self._core.PerspectiveLens()))
+        self._camera.node().get_lens().set_near_far(_NEAR_M, _FAR_M)
+
+    def picture(self, home: Home, camera: Camera) -> NDArray[np.uint8]:
+        """Returns what a camera in a home sees, uint8[size_px, size_px, 3]."""
+        with self._lock:
+            scene = self._scene(home)
+            scene.show_only(rooms_in_view(home, camera.x_m, camera.y_m, camera.heading_degrees, camera.width_degrees))
+            output, texture = self._output(camera.size_px)
+            self._camera.reparent_to(scene.root)
+            self._camera.set_pos_hpr(
+                camera.x_m, camera.y_m, camera.z_m, -camera.heading_degrees, camera.tilt_degrees, 0
+            )
+            self._camera.node().get_lens().set_fov(camera.fov_degrees, camera.fov_degrees)
+            output.set_active(True)
+            self._graphics.render_frame()
+            output.set_active(False)
+            return _unpacked(texture.get_ram_image(), camera.size_px)
+
+    def _scene(self, home: Home) -> _Scene:
+        """Returns a home's scene, made or remembered."""
+        scene = self._scenes.pop(home, None)
+        if scene is None:
+            root = self._core.NodePath("home")
+            # Panda3d sorts opaque parts by their addresses in memory unless told otherwise, and where two surfaces are
+            # equally deep the part drawn first would differ from process to process.
+            root.set_bin("unsorted", 0)
+            rooms = [root.attach_new_node("room") for _ in home.rooms]
+            for room, meshes in zip(rooms, room_meshes(home), strict=True):
+                for mesh in meshes:
+                    room.attach_new_node(self._geometry(mesh))
+            scene = _Scene(root, rooms)
+        self._scenes[home] = scene
+        if len(self._scenes) > NUM_CACHED_SCENES:
+            self._scenes.popitem(last=False)
+        return scene
+
+    def _geometry(self, mesh: Mesh) -> Any:
+        """Returns panda3d's form of a mesh."""
+        core = self._core
+        rows = np.zeros(len(mesh.vertices), dtype=[("vertex", "<f4", 3), ("colour", "u1", 4)])
+        rows["vertex"] = mesh.vertices
+        rows["colour"][:, :3], rows["colour"][:, 3] = mesh.lit_colours(), 255
+        vertices = core.GeomVertexData("mesh", core.GeomVertexFormat.get_v3c4(), core.Geom.UH_static)
+        vertices.unclean_set_num_rows(len(rows))
+        vertices.modify_array_handle(0).copy_data_from(rows.tobytes())
+        triangles = core.GeomTriangles(core.Geom.UH_static)
+        triangles.set_index_type(core.Geom.NT_uint16)
+        indices = triangles.modify_vertices()
+        indices.unclean_set_num_rows(mesh.triangles.size)
+        indices.modify_handle().copy_data_from(mesh.triangles.tobytes())
+        geometry = core.Geom(vertices)
+        geometry.add_primitive(triangles)
+        node = core.GeomNode("part of a room")
+        node.add_geom(geometry)
+        return node
+
+    def _output(self, size_px: int) -> tuple[Any, Any]:
+        """Returns the buffer pictures of one size are drawn into, and the texture they are copied to."""
+        if size_px not in self._outputs:
+            core = self._core
+            properties = core.FrameBufferProperties()
+            properties.set_rgba_bits(8, 8, 8, 0)
+            properties.set_depth_bits(24)
+            output = self._graphics.make_output(
+                self._pipe,
+                f"pictures of {size_px} px",
+                0,
+                properties,
+                core.WindowProperties.size(size_px, size_px),
+                core.GraphicsPipe.BF_refuse_window,
+            )
+            if output is None:
+                raise EngineUnavailableError(f"panda3d cannot draw pictures of {size_px} pixels. {_REMEDY}")
+            texture = core.Texture()
+            output.add_render_texture(texture, core.GraphicsOutput.RTM_copy_ram, core.GraphicsOutput.RTP_color)
+            output.set_clear_color((0.62, 0.76, 0.90, 1.0))
+            output.make_display_region().set_camera(self._camera)
+            self._outputs[size_px] = output, texture
+        return self._outputs[size_px]
+
+
+def _unpacked(pixels: Any, size_px: int) -> NDArray[np.uint8]:
+    """Returns a picture from panda3d's: rows from the bottom up, of blue, green, red and an unused byte."""
+    rows = np.frombuffer(pixels, dtype=np.uint8).reshape(size_px, size_px, 4)[::-1]
+    picture = np.empty((size_px, size_px, 3), dtype=np.uint8)
+    for channel in range(3):  # one by one is twice as fast as a single strided copy
+        picture[..., channel] = rows[..., 2 - channel]
+    return picture
+
+
+class _Current:
+    """The engine of this process."""
+
+    pid: int | None = None
+    engine: PandaEngine | None = None
+    inherited: Sequence[PandaEngine] = ()
+    lock = threading.Lock()
+
+
+def engine() -> PandaEngine:
+    """Returns this process's engine, made at the first call.
+
+    Raises:
+        EngineUnavailableError: If there is no software renderer here.
+    """
+    if _Current.pid != os.getpid():
+        # A forked child inherits its parent's engine and perhaps its locked lock: neither may be used, or destroyed
+        if _Current.engine is not None:
+            _Current.inherited = (*_Current.inherited, _Current.engine)
+        _Current.pid, _Current.engine, _Current.lock = os.getpid(), None, threading.Lock()
+    with _Current.lock:
+        if _Current.engine is None:
+            _Current.engine = PandaEngine()
+        return _Current.engine
+
+
+def _panda_core() -> Any:
+    try:
+        core = importlib.import_module("panda3d.core")
+    except ImportError as error:
+        raise EngineUnavailableError(f"Pictures of homes need panda3d, which is not installed. {_REMEDY}") from error
+    core.load_prc_file_data("vlm_envs", _SETTINGS)
+    return core

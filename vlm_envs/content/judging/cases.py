@@ -1,0 +1,133 @@
+"""A case: a request, candidate responses, and what is wrong with each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.qa.sample import Evidence
+from vlm_envs.tools.documents import Document
+from vlm_envs.tools.instructions import Constraint
+from vlm_envs.tools.pictures import Exhibit
+
+TRACKS = ("fine_grained", "document", "instruction_following")
+"""Source: ARM-Thinker, section 4.1."""
+
+NUM_CANDIDATES = (1, 2, 4)
+"""Single, pair and four-way judging; ARM-Thinker, table 1."""
+
+MAX_EXCESS_PERCENT = 10
+"""The longest candidate of a case has less than this more characters than the shortest."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flaw:
+    """What is wrong with a response.
+
+    Attributes:
+        kind: Such as `wrong_colour`; lower case with underscores. For a constraint `constraint_violated:<check>`.
+        place: The words of the response that are not so, or the requirement that it breaks.
+        truth: What is so instead, in one sentence.
+    """
+
+    kind: str
+    place: str
+    truth: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A response to be judged.
+
+    Attributes:
+        text: What was responded.
+        flaw: The one thing wrong with it; None if it is right.
+    """
+
+    text: str
+    flaw: Flaw | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A request with candidate responses in the order they are shown.
+
+    Attributes:
+        track: One of `TRACKS`.
+        request: What the candidates respond to.
+        candidates: 1, 2 or 4; of several exactly one is right.
+        exhibits: The pictures the request is about.
+        document: The document it is about.
+        evidence: What the right response rests on in the pictures.
+        evidence_pages: Pages of the document that the right response rests on, counted from 1.
+        facts: Whole sentences that are true of the picture or the document and decide the case.
+        constraints: What the request asks of a text, where it does.
+
+    Raises:
+        ConfigError: If there is another number of candidates, or of right ones.
+    """
+
+    track: str
+    request: str
+    candidates: tuple[Candidate, ...]
+    exhibits: tuple[Exhibit, ...] = ()
+    document: Document | None = None
+    evidence: tuple[Evidence, ...] = ()
+    evidence_pages: tuple[int, ...] = ()
+    facts: str = ""
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_choice("track", self.track, TRACKS)
+        if len(self.candidates) not in NUM_CANDIDATES:
+            raise ConfigError(f"candidates must be 1, 2 or 4; got {len(self.candidates)}.")
+        num_right = sum(candidate.flaw is None for candidate in self.candidates)
+        if len(self.candidates) > 1 and num_right != 1:
+            raise ConfigError(f"Of several candidates exactly one is right; got {num_right}.")
+
+    @property
+    def right(self) -> int | None:
+        """Index of the right candidate; None for a single one with a flaw."""
+        return next((index for index, candidate in enumerate(self.candidates) if candidate.flaw is None), None)
+
+    @property
+    def flaw(self) -> Flaw | None:
+        """The first flaw, by which evaluations group cases; None for a single right candidate."""
+        return next((candidate.flaw for candidate in self.candidates if candidate.flaw is not None), None)
+
+    @property
+    def digest(self) -> str:
+        """Hash of the request, the candidates in whatever order, and what they are about."""
+        texts = sorted(candidate.text for candidate in self.candidates)
+        about = [exhibit.digest for exhibit in self.exhibits]
+        about += [self.document.digest] if self.document is not None else []
+        content = hashlib.blake2b(digest_size=16)
+        for part in (self.track, self.request, *texts, *about):
+            content.update(hashlib.blake2b(part.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+        return content.hexdigest()
+
+    def reordered(self, order: Sequence[int]) -> Case:
+        """Returns the case with its candidates in another order.
+
+        Args:
+            order: Index of the candidate that comes first, of the one that comes second, and so on.
+        """
+        return replace(self, candidates=tuple(self.candidates[index] for index in order))
+
+
+def is_length_matched(texts: Sequence[str]) -> bool:
+    """Returns whether no text is longer than another by `MAX_EXCESS_PERCENT` or more."""
+    lengths = [len(text) for text in texts]
+    return 100 * max(lengths) < (100 + MAX_EXCESS_PERCENT) * min(lengths)
+
+
+def shown_candidates(
+    rng: np.random.Generator, candidates: Sequence[Candidate], num_candidates: int
+) -> tuple[Candidate, ...]:
+    """Returns candidates in random order; of a pair one alone, where one is asked for."""
+    order = rng.permutation(len(candidates))[:num_candidates]
+    return tuple(candidates[int(index)] for index in order)

@@ -1,0 +1,177 @@
+"""Pairs of responses of which people, or a model, preferred one: VL-RewardBench, LLaVA-Critic, and files of one's own.
+
+The layouts are those of the data cards and of released readers of them. VL-RewardBench's texts were read whole here
+(all 1,250 rows, as R1-Reward's repository holds them); its pictures and LLaVA-Critic's rows were not at hand.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from vlm_envs.content.judging.datasets.reading import DataFolder, Row, StoredPicture, is_file_name
+from vlm_envs.content.judging.datasets.rows import JudgedRow
+
+_GROUPS = {
+    "hallucination": ("povid", "hallucination", "rlhf", "rlaif"),
+    "reasoning": ("reasoning", "mathverse", "mmmu"),
+    "general": ("wildvision", "vlfeedback"),
+}
+"""Groups of VL-RewardBench by how its subsets, the folders of their pictures and the ids of their rows begin."""
+
+_REST = "general"
+"""Where rows belong whose id begins otherwise (`jailbreak-…`, `svit-…`): all are VLFeedback's, as the released `cal.py`
+has it."""
+
+_COMPARISON = re.compile(
+    r"Question:\s*\[(?P<question>.*)\]\s*"
+    r"The first response:\s*\[(?P<first>.*)\]\s*"
+    r"The second response:\s*\[(?P<second>.*)\]\s*(?:ASSISTANT:\s*)?",
+    re.DOTALL,
+)
+_PREFERRED = r"\b(?:{0}) (?:response|answer) is (?!not |no |hardly )(?:\w+ ){{0,2}}better\b|better response: \[{1}\]"
+_FIRST = re.compile(_PREFERRED.format("first|1st", 1), re.IGNORECASE)
+_SECOND = re.compile(_PREFERRED.format("second|2nd", 2), re.IGNORECASE)
+_DENIED = re.compile(
+    r"(?:(?:\bnot|n['’]t) (?:the case|true|correct|right|say|think|believe|claim|agree)"
+    r"|\bneither do I (?:say|think|believe)|\b(?:wrong|false|incorrect|untrue)(?: to (?:say|think|believe|claim))?)"
+    r"(?: that)?(?: the)? $",
+    re.IGNORECASE,
+)
+"""Right before a verdict: it is not what is said."""
+
+
+def vl_rewardbench_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
+    """Returns the rows of VL-RewardBench.
+
+    Fields: `id`, `query`, `response` (two texts), `human_ranking` (the rank of each, 0 for the better one), and `image`
+    (in the published table; a file or base64 in JSON) or `image_path` (a file). In place of `query`, `response` and
+    `human_ranking` there may be `prompt`, `chosen` and `rejected`, as R1-Reward's `data.jsonl` has them. All other
+    fields (`query_source`, `models`, `judge`, `rationale`, `ground_truth`) are ignored, but for `query_source` where
+    neither the picture's path nor the id tells a row's group.
+
+    Raises:
+        ConfigError: If a row is broken.
+    """
+    return tuple(_ranked_row(row) for row in data.rows())
+
+
+def pair_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
+    """Returns pairs of one's own, in the layout of preference data sets.
+
+    Fields: `prompt`, `chosen`, `rejected`, texts each; `image` (a file, base64, or in a table) where there is a
+    picture; `id`, by default the row's number.
+
+    Raises:
+        ConfigError: If a row is broken.
+    """
+    return tuple(_preferred_row(row, "pairs", _image(row) if _has_image(row) else "") for row in data.rows())
+
+
+def _ranked_row(row: Row) -> JudgedRow:
+    if "chosen" in row.values:
+        image = _image(row)
+        return _preferred_row(row, f"vl_rewardbench_{_group(row, image)}", image)
+    query, responses, ranking = row.text("query"), row.responses("response", (2,)), row.get("human_ranking", list)
+    if ranking not in ([0, 1], [1, 0]):
+        raise row.broken(f"'human_ranking' must be [0, 1] or [1, 0], the better response having 0; got {ranking!r}.")
+    image = _image(row)
+    return JudgedRow(
+        where=f"{row.file}, row {row.number}",
+        row_id=str(row.get("id", (str, int))),
+        track="fine_grained",
+        category=f"vl_rewardbench_{_group(row, image)}",
+        request=without_marks(query),
+        responses=responses,
+        right=ranking.index(0),
+        image=image,
+    )
+
+
+def _preferred_row(row: Row, category: str, image: str | StoredPicture) -> JudgedRow:
+    """Returns a pair whose better response is told from the other by the name of its field."""
+    return JudgedRow(
+        where=f"{row.file}, row {row.number}",
+        row_id=str(row.values.get("id", row.number)),
+        track="fine_grained",
+        category=category,
+        request=without_marks(row.text("prompt")),
+        responses=row.distinct((row.text("chosen"), row.text("rejected"))),
+        right=0,
+        image=image,
+    )
+
+
+def _image(row: Row) -> str | StoredPicture:
+    return row.image("image", "image_path")
+
+
+def _has_image(row: Row) -> bool:
+    return any(row.values.get(name) is not None for name in ("image", "image_path"))
+
+
+def without_marks(request: str) -> str:
+    """Returns a request without the marks `<image>` that stand for its picture."""
+    return request.replace("<image>", "").strip()
+
+
+def _group(row: Row, image: str | StoredPicture) -> str:
+    """Returns what a row is about, by its picture's path, or else its id, or else where its query is from.
+
+    Of a path the innermost folder that tells counts, and the file's own name where none does.
+    """
+    path = image if isinstance(image, str) and is_file_name(image) else ""
+    told = str(row.values.get("query_source") or "").lower()
+    *folders, name = PurePosixPath(path.lower()).parts or ("",)
+    for origin in (*reversed(folders), name, str(row.values.get("id", "")).lower()):
+        for group, names in _GROUPS.items():
+            if origin.startswith(names):
+                return group
+    return next((group for group, names in _GROUPS.items() if any(name in told for name in names)), _REST)
+
+
+def llava_critic_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
+    """Returns the comparisons of LLaVA-Critic-113k that have a winner.
+
+    Fields: `id`, `image`, `conversations` (turns with `from` and `value`): what a person says, with `Question: […]`,
+    `The first response: […]` and `The second response: […]`, and the model's verdict in free words; `source` is
+    ignored. Rows of the other kind (one response, a score) and verdicts that name no winner, or both, are left out. Not
+    run on the original data here.
+
+    Raises:
+        ConfigError: If a row is broken.
+    """
+    return tuple(found for row in data.rows() if (found := _compared_row(row)) is not None)
+
+
+def _compared_row(row: Row) -> JudgedRow | None:
+    turns = row.get("conversations", list)
+    if len(turns) < 2 or not all(isinstance(turn, dict) and isinstance(turn.get("value"), str) for turn in turns):
+        raise row.broken("'conversations' must be a list of at least two turns with a 'value' each.")
+    asked, verdict = turns[0]["value"], turns[1]["value"]
+    match = _COMPARISON.search(asked)
+    right = _winner(verdict)
+    if match is None or right is None:
+        return None
+    responses = (match["first"].strip(), match["second"].strip())
+    if not all(responses) or responses[0] == responses[1]:
+        return None
+    return JudgedRow(
+        where=f"{row.file}, row {row.number}",
+        row_id=str(row.get("id", (str, int))),
+        track="fine_grained",
+        category="llava_critic",
+        request=without_marks(match["question"]),
+        responses=responses,
+        right=right,
+        image=row.image("image"),
+    )
+
+
+def _winner(verdict: str) -> int | None:
+    """Returns which response a verdict prefers; None when it names none, or both, or denies that one is better."""
+    plain = verdict.replace("*", "")
+    if any(_DENIED.search(plain[: found.start()]) for each in (_FIRST, _SECOND) for found in each.finditer(plain)):
+        return None
+    first, second = _FIRST.search(plain), _SECOND.search(plain)
+    return None if bool(first) == bool(second) else int(second is not None)

@@ -1,0 +1,270 @@
+"""Rows of a data file, and what is wrong with them in words that name file and row."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.parquet import cell, table_rows
+from vlm_envs.tools.documents import Document, PdfDocument, PictureDocument
+from vlm_envs.tools.errors import ToolError, quoted
+from vlm_envs.tools.files import FileRoot, decode_image
+from vlm_envs.tools.pictures import Picture
+
+ValueT = TypeVar("ValueT")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a file.
+
+    Attributes:
+        file: The file's name.
+        number: Counted from 1; for `.jsonl` the line.
+        values: Its fields.
+    """
+
+    file: str
+    number: int
+    values: Mapping[str, Any]
+
+    def broken(self, reason: str) -> ConfigError:
+        """Returns the error that says what is wrong with this row."""
+        return ConfigError(f"{self.file}, row {self.number}: {reason}")
+
+    def get(self, field: str, kind: type[ValueT] | tuple[type[ValueT], ...]) -> ValueT:
+        """Returns a field.
+
+        Args:
+            field: Its name.
+            kind: What it must be.
+
+        Raises:
+            ConfigError: If it is missing or of another type.
+        """
+        value = self.values.get(field)
+        if field not in self.values:
+            raise self.broken(f"the field {field!r} is missing; there are {', '.join(sorted(self.values)) or 'none'}.")
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            names = " or ".join(each.__name__ for each in kinds)
+            raise self.broken(f"{field!r} must be of type {names}; got {quoted(value)}.")
+        return value
+
+    def text(self, field: str) -> str:
+        """Returns a field that is a text with something in it.
+
+        Raises:
+            ConfigError: If it is missing, blank or no text.
+        """
+        value = self.get(field, str)
+        if not value.strip():
+            raise self.broken(f"{field!r} is blank.")
+        return value
+
+    def image(self, *fields: str) -> str | StoredPicture:
+        """Returns the picture of the first of several fields that there is.
+
+        Raises:
+            ConfigError: If there is none, or it is neither a text nor a picture of a table.
+        """
+        field = next((name for name in fields if self.values.get(name) is not None), fields[0])
+        value = self.values.get(field)
+        return value if isinstance(value, StoredPicture) else self.text(field)
+
+    def texts(self, field: str, counts: Sequence[int]) -> tuple[str, ...]:
+        """Returns a field that is a list of texts.
+
+        Args:
+            field: Its name.
+            counts: How many texts there may be.
+
+        Raises:
+            ConfigError: If it is anything else.
+        """
+        values = self.get(field, list)
+        wanted = " or ".join(map(str, counts))
+        if len(values) not in counts or not all(isinstance(value, str) and value.strip() for value in values):
+            raise self.broken(f"{field!r} must be a list of {wanted} texts; got {quoted(values)}.")
+        return tuple(values)
+
+    def responses(self, field: str, counts: Sequence[int]) -> tuple[str, ...]:
+        """Returns a field that is a list of responses of which one at most is right.
+
+        Args:
+            field: Its name.
+            counts: How many responses there may be.
+
+        Raises:
+            ConfigError: If it is anything else, or two of them are equal.
+        """
+        return self.distinct(self.texts(field, counts))
+
+    def distinct(self, responses: tuple[str, ...], right: int | None = None) -> tuple[str, ...]:
+        """Returns responses of which no two are equal but for white space at their ends.
+
+        Args:
+            responses: The responses.
+            right: Index of the right one, if it alone has to differ from the others; None for all.
+
+        Raises:
+            ConfigError: If they are.
+        """
+        for one, other in itertools.combinations(range(len(responses)), 2):
+            if responses[one].strip() == responses[other].strip() and right in (None, one, other):
+                raise self.broken(
+                    f"responses {one + 1} and {other + 1} are equal, so neither is the only right one; drop the row."
+                )
+        return responses
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPicture:
+    """A picture in a table, read when somebody looks at it.
+
+    Attributes:
+        file: The table.
+        group: Its group of rows.
+        place: The row in the group.
+        column: Whose value it is: bytes, or `bytes` and `path` as the Hugging Face hub stores pictures.
+        digest: Hash of its bytes.
+    """
+
+    file: str
+    group: int
+    place: int
+    column: str
+    digest: str
+
+
+class DataFolder:
+    """A user's copy of a data set.
+
+    Args:
+        folder: Where it is.
+        name: The data set's name, and that of its file without the ending.
+        published: Patterns of the files it is published in, such as `data/test-*.parquet`, which are read where there
+            is none of its name: the first that any file fits, of several parted by spaces all that fit one of them.
+
+    Raises:
+        ConfigError: If there is no such folder, or no such file in it.
+    """
+
+    def __init__(self, folder: str | Path, name: str, published: Sequence[str] = ()) -> None:
+        self.name = name
+        self._root = FileRoot(folder)
+        resolved = Path(folder).resolve()
+        patterns = (f"{name}.jsonl", f"{name}.json", f"{name}.parquet", *published)
+        found = (_files_like(resolved, pattern) for pattern in patterns)
+        self.files = next(filter(None, found), ())
+        if not self.files:
+            there = ", ".join(self._root.names()[:10]) or "nothing"
+            raise ConfigError(f"{folder} has no {', '.join(patterns[:-1])} or {patterns[-1]}; it has {there}.")
+
+    def rows(self) -> Iterator[Row]:
+        """Yields the rows in order; pictures of tables are `StoredPicture`.
+
+        Raises:
+            ConfigError: If a file cannot be read, or a row is no JSON object.
+            EngineUnavailableError: If a file is parquet and pyarrow is not installed.
+        """
+        for file in self.files:
+            yield from self._table_rows(file) if file.endswith(".parquet") else self._json_rows(file)
+
+    def _table_rows(self, file: str) -> Iterator[Row]:
+        for number, (group, place, fields) in enumerate(table_rows(self._root, file), start=1):
+            values = {
+                name: value if (content := _bytes_of(value)) is None else _stored(file, group, place, name, content)
+                for name, value in fields.items()
+                if value is not None
+            }
+            yield Row(file, number, values)
+
+    def _json_rows(self, file: str) -> Iterator[Row]:
+        try:
+            text = self._root.read(file).decode("utf-8-sig")  # Windows begins files with a mark.
+        except (ToolError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{file} cannot be read: {error}") from error
+        if file.endswith(".jsonl"):
+            lines = enumerate(text.split("\n"), start=1)
+            values = ((number, _json(file, line, number)) for number, line in lines if line.strip())
+        else:
+            listed = _json(file, text, 1)
+            if not isinstance(listed, list):
+                raise ConfigError(f"{file} must hold a list of rows; got {quoted(listed)}.")
+            values = ((number, value) for number, value in enumerate(listed, start=1))
+        for number, value in values:
+            if not isinstance(value, dict):
+                raise ConfigError(f"{file}, row {number}: a row is a JSON object; got {quoted(value)}.")
+            yield Row(file, number, value)
+
+    def picture(self, image: str | StoredPicture, where: str) -> Picture:
+        """Returns a row's picture.
+
+        Args:
+            image: A file of the folder, base64 with or without `data:image/…;base64,` before it, or in a table.
+            where: File and row, for messages.
+
+        Raises:
+            ConfigError: If there is no such picture in the folder, or it cannot be decoded.
+        """
+        try:
+            if isinstance(image, StoredPicture):
+                value = cell(self._root, image.file, group=image.group, place=image.place, column=image.column)
+                return decode_image(_bytes_of(value) or b"", name=where)
+            if is_file_name(image):
+                return self._root.picture(image)
+            encoded = image.partition(";base64,")[2] if image.startswith("data:") else image
+            return decode_image(base64.b64decode(encoded, validate=True), name=where)
+        except (ToolError, binascii.Error, ValueError) as error:
+            raise ConfigError(f"{where}: the picture cannot be read: {error}") from error
+
+    def document(self, name: str, pages: Sequence[str], where: str) -> Document:
+        """Returns a row's document: a PDF of the folder, or pictures of its pages.
+
+        Raises:
+            ConfigError: If it cannot be read.
+        """
+        try:
+            if pages:
+                return PictureDocument(name, tuple(self._root.picture(page) for page in pages))
+            return PdfDocument(name, self._root.read(name))
+        except ToolError as error:
+            raise ConfigError(f"{where}: the document cannot be read: {error}") from error
+
+
+def is_file_name(image: str) -> bool:
+    """Returns whether an `image` names a file and is none itself: names have an ending, base64 has no dot."""
+    return "." in image and not image.startswith("data:")
+
+
+def _files_like(folder: Path, patterns: str) -> tuple[str, ...]:
+    """Returns the files of a folder that fit one of several patterns, relative to it, in order."""
+    paths = (path for pattern in patterns.split() for path in sorted(folder.glob(pattern)))
+    return tuple(path.relative_to(folder).as_posix() for path in paths if path.is_file())
+
+
+def _json(file: str, text: str, number: int) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}, row {number}: this is no JSON: {error}.") from error
+
+
+def _bytes_of(value: Any) -> bytes | None:
+    """Returns the bytes of a picture in a table; None for any other value."""
+    content = value.get("bytes") if isinstance(value, dict) else value
+    return content if isinstance(content, bytes) else None
+
+
+def _stored(file: str, group: int, place: int, column: str, content: bytes) -> StoredPicture:
+    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+    return StoredPicture(file=file, group=group, place=place, column=column, digest=digest)

@@ -1,0 +1,135 @@
+"""The track `instruction_following`: texts that satisfy all of an instruction's constraints, or all but one.
+
+Every text is checked by the checks themselves before it becomes a candidate. Candidates are then brought to lengths
+that are drawn independently of which of them is right: phrases are added or taken away where no check notices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matched, shown_candidates
+from vlm_envs.errors import GenerationError
+from vlm_envs.tools.instructions.cases import (
+    MAX_CONSTRAINTS,
+    Instruction,
+    draw_broken,
+    draw_instruction,
+    instruction_text,
+)
+from vlm_envs.tools.instructions.drafts import Draft, draw_sentence, padded
+from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
+
+_MAX_TRIES = 200
+_MAX_CHANGES = 24
+_LENGTH_SPREAD = 0.03
+"""Lengths are drawn so far around the instruction's own draft, as a share of it."""
+
+_LENGTH_TOLERANCE = 12
+"""Characters by which a length may miss what was drawn; half a phrase."""
+
+
+def draw_instruction_case(
+    rng: np.random.Generator,
+    *,
+    num_candidates: int,
+    profile: str | Profile = ARM,
+    is_wanted: Callable[[str], bool] | None = None,
+) -> Case | None:
+    """Draws a case, its candidates in random order.
+
+    Args:
+        rng: Where all randomness comes from.
+        num_candidates: 1, 2 or 4. A single one is right in half of the cases.
+        profile: The definition that decides what a text satisfies.
+        is_wanted: Says of a request whether a case of it is wanted; by default all are. Nothing is written for others.
+
+    Returns:
+        The case, the same for the same generator whatever is wanted; None if its request is not wanted.
+
+    Raises:
+        GenerationError: If no case was found.
+    """
+    definition = profile_named(profile)
+    for _ in range(_MAX_TRIES):
+        instruction = draw_instruction(rng, definition, int(rng.integers(1, MAX_CONSTRAINTS + 1)))
+        if instruction is None:
+            continue
+        request = instruction_text(instruction.task, instruction.constraints)
+        if is_wanted is not None and not is_wanted(request):
+            return None
+        candidates = _draw_candidates(rng, instruction, max(2, num_candidates))
+        if candidates is not None and is_length_matched([candidate.text for candidate in candidates]):
+            return Case(
+                track="instruction_following",
+                request=request,
+                candidates=shown_candidates(rng, candidates, num_candidates),
+                constraints=instruction.constraints,
+            )
+    raise GenerationError(f"No case of {num_candidates} candidates was found in {_MAX_TRIES} instructions.")
+
+
+def _draw_candidates(
+    rng: np.random.Generator, instruction: Instruction, num_candidates: int
+) -> tuple[Candidate, ...] | None:
+    """Returns a right candidate and flawed ones, or None if the draft could not be broken in one place only."""
+    drafts: list[tuple[Draft, int | None]] = [(instruction.draft, None)]
+    for _ in range(num_candidates - 1):
+        violated = int(rng.integers(len(instruction.constraints)))
+        broken = draw_broken(rng, instruction, violated)
+        if broken is None:
+            return None
+        drafts.append((broken, violated))
+    base = len(instruction.draft.text())
+    candidates = []
+    for draft, index in drafts:
+        failed = [] if index is None else [index]
+        if num_candidates > 2:
+            draft = _rewritten(rng, instruction, draft, failed)
+        wanted = round(base * float(rng.uniform(1 - _LENGTH_SPREAD, 1 + _LENGTH_SPREAD)))
+        text = _fitted(rng, instruction, draft, wanted, failed).text()
+        candidates.append(Candidate(text=text, flaw=None if index is None else _flaw(instruction, index, text)))
+    return tuple(candidates) if len({candidate.text for candidate in candidates}) == num_candidates else None
+
+
+def _flaw(instruction: Instruction, violated: int, text: str) -> Flaw:
+    constraint = instruction.constraints[violated]
+    reason = constraint.check(text, profile=instruction.profile).reason
+    return Flaw(kind=f"constraint_violated:{constraint.checker}", place=constraint.requirement(), truth=reason)
+
+
+def _fitted(
+    rng: np.random.Generator, instruction: Instruction, draft: Draft, num_chars: int, failed: list[int]
+) -> Draft:
+    """Returns a draft of about a length that still fails the same constraints."""
+    for _ in range(_MAX_CHANGES):
+        missing = num_chars - len(draft.text())
+        if abs(missing) <= _LENGTH_TOLERANCE:
+            break
+        row, column = draft.places[int(rng.integers(len(draft.places)))]
+        sentence = draft.paragraphs[row][column]
+        if missing > 0:
+            changed = padded(rng, draft.scene, sentence)
+        else:
+            changed = replace(sentence, fillers=sentence.fillers[:-1])
+        proposal = draft.with_sentence(row, column, changed)
+        if changed != sentence and instruction.failed(proposal) == failed:
+            draft = proposal
+    return draft
+
+
+def _rewritten(rng: np.random.Generator, instruction: Instruction, draft: Draft, failed: list[int]) -> Draft:
+    """Returns a draft of other sentences that fails the same constraints.
+
+    Flawed drafts are small changes of the right one. Of four, the right one would be the one that all others are
+    close to; so each is written in words of its own.
+    """
+    for row, column in draft.places:
+        sentence = draft.paragraphs[row][column]
+        proposal = draft.with_sentence(row, column, replace(sentence, clause=draw_sentence(rng, draft.scene).clause))
+        if instruction.failed(proposal) == failed:
+            draft = proposal
+    return draft

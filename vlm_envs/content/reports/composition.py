@@ -1,0 +1,163 @@
+"""Turns subjects into pages: blocks, printed labels, chapters, front matter. Nothing is drawn yet."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+
+import numpy as np
+
+from vlm_envs.content.reports.blocks import Block, Contents, Cover, texts_of
+from vlm_envs.content.reports.invention import Organisation, invent
+from vlm_envs.content.reports.look import Look, draw_look
+from vlm_envs.content.reports.page_texts import blocks_of, chapter_of, notes_of, title_of
+from vlm_envs.content.reports.subjects import Front, Glossary, Letter, Risks, Subject
+from vlm_envs.content.reports.words import pick
+
+MIN_PAGES, MAX_PAGES = 5, 60
+
+_SCHEME = 1
+"""Raised whenever the same recipe gives another report, so that digests and splits change with it."""
+
+_ENTRIES_PER_CONTENTS_PAGE = 42
+_NUM_CHAPTERS = 8
+_TITLES = ("Annual Report", "Report to Members", "Review of the Year", "Facts and Figures", "Activities and Accounts")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """A page as it is printed.
+
+    Attributes:
+        label: What is printed as its number, such as `iv`, `12` or `A-2`; empty on the cover.
+        chapter: Printed at the head; empty in the front matter.
+        title: Heading of the page.
+        blocks: Content from top to bottom.
+        notes: Footnotes, as many as marks in the blocks.
+        subject: What it is about.
+    """
+
+    label: str
+    chapter: str
+    title: str
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+    subject: Subject
+
+    @property
+    def text(self) -> str:
+        """Everything that its text layer holds, except what stands at head and foot."""
+        parts = [self.title, *(text for block in self.blocks for text in texts_of(block)), *self.notes]
+        return "\n".join(parts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Report:
+    """A whole report.
+
+    Attributes:
+        organisation: Who reports.
+        title: Title on the cover.
+        look: How it is set.
+        pages: Pages in order; page numbers of questions count them from 1.
+    """
+
+    organisation: Organisation
+    title: str
+    look: Look
+    pages: tuple[Page, ...]
+
+    @property
+    def file_name(self) -> str:
+        """Name of the PDF, such as `kelford_ferries_2019.pdf`."""
+        words = "".join(c if c.isalnum() else " " for c in self.organisation.name.replace("'", "")).split()
+        return f"{'_'.join(words).lower()}_{self.organisation.years[-1]}.pdf"
+
+    @property
+    def digest(self) -> str:
+        """Hash of everything that is printed and of how it is set, 32 hexadecimal digits."""
+        content = json.dumps([_SCHEME, asdict(self)], sort_keys=True).encode()
+        return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def compose_report(num_pages: int, seed: int) -> Report:
+    """Returns the report of a seed.
+
+    Args:
+        num_pages: `MIN_PAGES` to `MAX_PAGES`, the cover included.
+        seed: Not negative.
+
+    Returns:
+        The same report for the same arguments, on every machine.
+    """
+    rng = np.random.default_rng((_SCHEME, num_pages, seed))
+    num_letters = int(num_pages >= 8)
+    num_contents = 2 if num_pages - 3 + _NUM_CHAPTERS > _ENTRIES_PER_CONTENTS_PAGE else 1
+    organisation, body = invent(rng, num_pages - 1 - num_contents - num_letters)
+    look = draw_look(rng)
+    fronts: list[Subject] = [Front("cover"), *(Front("contents", part + 1) for part in range(num_contents))]
+    if num_letters:
+        fronts.append(organisation.letter)
+    subjects = (*fronts, *body)
+    labels = _labels(len(fronts), body, look)
+    title = pick(rng, _TITLES)
+    entries = tuple(_entries(subjects, labels, organisation))
+    pages = []
+    for subject, label in zip(subjects, labels, strict=True):
+        pages.append(
+            Page(
+                label=label,
+                chapter=chapter_of(subject, organisation),
+                title=title_of(subject, organisation),
+                blocks=_front_blocks(subject, organisation, title, entries) or blocks_of(subject, organisation, rng),
+                notes=notes_of(subject, organisation),
+                subject=subject,
+            )
+        )
+    return Report(organisation=organisation, title=title, look=look, pages=tuple(pages))
+
+
+def _front_blocks(
+    subject: Subject, organisation: Organisation, title: str, entries: Sequence[tuple[str, str, bool]]
+) -> tuple[Block, ...]:
+    if not isinstance(subject, Front):
+        return ()
+    if subject.kind == "cover":
+        first, last = organisation.years[0], organisation.years[-1]
+        return (Cover(organisation=organisation.name, title=title, period=f"{first} to {last}"),)
+    begin = (subject.part - 1) * _ENTRIES_PER_CONTENTS_PAGE
+    return (Contents(tuple(entries[begin : begin + _ENTRIES_PER_CONTENTS_PAGE])),)
+
+
+def _labels(num_fronts: int, body: Sequence[Subject], look: Look) -> list[str]:
+    """Returns the printed label of every page: none, Roman, Arabic, and those of the appendix."""
+    labels = ["", *map(_roman, range(2, num_fronts + 1))]
+    num_plain = sum(not (look.letters_appendix and _is_appendix(subject)) for subject in body)
+    labels += [str(number) for number in range(1, num_plain + 1)]
+    return labels + [f"A-{number}" for number in range(1, len(body) - num_plain + 1)]
+
+
+def _is_appendix(subject: Subject) -> bool:
+    return isinstance(subject, (Risks, Glossary))
+
+
+def _roman(number: int) -> str:
+    return ("i", "ii", "iii", "iv", "v", "vi")[number - 1]
+
+
+def _entries(
+    subjects: Sequence[Subject], labels: Sequence[str], organisation: Organisation
+) -> Iterator[tuple[str, str, bool]]:
+    """Yields the lines of the contents: chapters, and the pages in them."""
+    listed = [pair for pair in zip(subjects, labels, strict=True) if not isinstance(pair[0], Front)]
+    for chapter, pairs in groupby(listed, key=lambda pair: chapter_of(pair[0], organisation)):
+        for index, (subject, label) in enumerate(pairs):
+            if isinstance(subject, Letter):
+                yield title_of(subject, organisation), label, True
+                continue
+            if index == 0:
+                yield chapter, label, True
+            yield title_of(subject, organisation), label, False

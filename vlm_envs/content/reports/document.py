@@ -1,0 +1,114 @@
+"""Reports as documents: values that know their pages, and draw them when somebody looks."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from vlm_envs.content.reports.composition import Report, compose_report
+from vlm_envs.content.reports.rendering import render_pdf, text_layer
+from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX, PdfDocument, check_page_number
+from vlm_envs.tools.pictures import Picture
+
+MAX_CACHED_BYTES = 64 * 1024 * 1024
+"""Of rendered reports; the one unused longest is dropped. The last one is always kept."""
+
+
+@functools.lru_cache(maxsize=64)
+def report_of(num_pages: int, seed: int) -> Report:
+    """Returns the report of a recipe; the last few are kept."""
+    return compose_report(num_pages, seed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportDocument:
+    """A report as tools see it; small, hashable, and not rendered before a page is looked at.
+
+    Attributes:
+        name: File name, such as `kelford_ferries_2019.pdf`.
+        digest: Hash of what is printed, known without rendering.
+        num_pages: How many pages.
+        seed: What the report was invented from.
+    """
+
+    name: str
+    digest: str
+    num_pages: int
+    seed: int
+
+    @classmethod
+    def of(cls, num_pages: int, seed: int) -> ReportDocument:
+        """Returns the document of a recipe."""
+        report = report_of(num_pages, seed)
+        return cls(name=report.file_name, digest=report.digest, num_pages=num_pages, seed=seed)
+
+    @property
+    def report(self) -> Report:
+        """What the document says."""
+        return report_of(self.num_pages, self.seed)
+
+    def page_text(self, number: int) -> str:
+        """Returns the words of the text layer of a page, from 1; nothing is rendered for it.
+
+        Raises:
+            ToolError: `PAGE_OUT_OF_RANGE`.
+        """
+        check_page_number(self, number)
+        return text_layer(self.report, number)
+
+    def page_picture(self, number: int, long_side_px: int = PAGE_LONG_SIDE_PX) -> Picture:
+        """Returns a page, from 1, whose longer side has `long_side_px` pixels.
+
+        Raises:
+            ToolError: `PAGE_OUT_OF_RANGE`.
+            EngineUnavailableError: If a package of the extra `tools` is missing.
+        """
+        check_page_number(self, number)
+        return _rendered.pdf(self).page_picture(number, long_side_px)
+
+    def pdf_bytes(self) -> bytes:
+        """Returns the PDF file.
+
+        Raises:
+            EngineUnavailableError: If a package of the extra `tools` is missing.
+        """
+        return render_pdf(self.report)
+
+
+class RenderedReports:
+    """PDFs by the digest of their report, up to a number of bytes.
+
+    Args:
+        max_bytes: Of all files together; the one asked for last is kept even if it is larger.
+    """
+
+    def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._pdfs: OrderedDict[str, tuple[PdfDocument, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def pdf(self, document: ReportDocument) -> PdfDocument:
+        """Returns the rendered document; renders it if it is not kept."""
+        with self._lock:
+            kept = self._pdfs.pop(document.digest, None)
+            if kept is None:
+                content = document.pdf_bytes()
+                kept = PdfDocument(document.name, content), len(content)
+            self._pdfs[document.digest] = kept
+            while len(self._pdfs) > 1 and self.num_bytes > self._max_bytes:
+                _, (dropped, _) = self._pdfs.popitem(last=False)
+                dropped.close()
+            return kept[0]
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the files that are kept."""
+        return sum(size for _, size in self._pdfs.values())
+
+    def __len__(self) -> int:
+        return len(self._pdfs)
+
+
+_rendered = RenderedReports()

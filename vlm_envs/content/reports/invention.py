@@ -1,0 +1,345 @@
+"""Invents what a report says: the organisation, and the subjects of as many pages as are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from vlm_envs.content.reports.policies import TOPICS, draw_policy
+from vlm_envs.content.reports.subjects import (
+    Board,
+    BudgetYear,
+    Department,
+    Glossary,
+    Letter,
+    Project,
+    ProjectList,
+    RegionYear,
+    Risks,
+    SiteYear,
+    Subject,
+)
+from vlm_envs.content.reports.words import (
+    DEPARTMENTS,
+    FIRST_NAMES,
+    LAST_NAMES,
+    MONTHS,
+    PROJECTS,
+    REGIONS,
+    SITES,
+    TOWNS,
+    TRADES,
+    Trade,
+    pick,
+    several,
+)
+
+MIN_BODY_PAGES, MAX_BODY_PAGES = 3, 56
+
+_STATUSES = ("on schedule", "delayed", "completed", "paused")
+_LEVELS = ("low", "medium", "high")
+COMMITTEES = ("Audit", "Nominations", "Remuneration", "Strategy", "Ethics", "Digital Affairs", "Pensions", "Buildings")
+_RISKS = (
+    "Loss of a supplier without an equal",
+    "Failure of the main data centre",
+    "Flooding of the ground floor stores",
+    "Shortage of trained technicians",
+    "Fraud by means of forged invoices",
+    "Late change of the subsidy rules",
+    "Rise of interest rates on open loans",
+    "Strike at the container terminal",
+    "Leak of personal records",
+    "Recall of a faulty series",
+    "Fire in the packing hall",
+    "Departure of several senior staff",
+    "Dispute about a trade mark",
+    "Long drought in the growing season",
+    "Outage of the payment service",
+    "Damage to the roof by storms",
+    "Error in the yearly stocktaking",
+    "Sudden fall of the exchange rate",
+    "Closure of the river crossing",
+    "Loss of a certificate of quality",
+)
+_TERMS = (
+    ("Base stock", "the quantity that is never sold, so that an order of usual size can always be met"),
+    ("Carrying year", "the year to which a cost belongs, whenever the invoice is paid"),
+    ("Comparable outlets", "outlets that were open on every working day of both years compared"),
+    ("Crown", "the unit of money of all tables; amounts in thousands say so in the heading"),
+    ("Full post", "the working time of one person without reductions, taken over twelve months"),
+    ("Gross area", "the floor area within the outer walls, stairs and lifts included"),
+    ("Late count", "a movement that became known after the books of a quarter were closed"),
+    ("Open item", "an invoice that was neither paid nor disputed on the day of the balance"),
+    ("Quiet hours", "the time from eight in the evening to six in the morning, Sundays included"),
+    ("Reserve list", "candidates who were found suitable and are asked first when a post falls vacant"),
+    ("Shared service", "work that one department does for all others against a fixed yearly charge"),
+    ("Turn rate", "how many times the average stock was replaced within twelve months"),
+    ("Warden", "the person who answers for a building, its keys and its meters"),
+    ("Yield note", "a statement of what came out of a delivery after sorting"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Organisation:
+    """Who reports, and about which years.
+
+    Attributes:
+        name: Its name.
+        trade: What it does.
+        years: The years of the report, in order.
+        letter: The letter to the reader.
+        closing: Day and month on which the letter was signed.
+    """
+
+    name: str
+    trade: Trade
+    years: tuple[int, ...]
+    letter: Letter
+    closing: str
+
+
+class _Cast:
+    """Hands out names, each once."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        firsts, lasts = several(rng, FIRST_NAMES, 99), several(rng, LAST_NAMES, 99)
+        # Every first name with every last name, such that neighbours share neither.
+        self._people = iter(
+            f"{first} {lasts[(index + shift) % len(lasts)]}"
+            for shift in range(len(lasts))
+            for index, first in enumerate(firsts)
+        )
+        self._towns = iter(several(rng, TOWNS, 99))
+
+    def person(self) -> str:
+        return next(self._people)
+
+    def town(self) -> str:
+        return next(self._towns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """How many of everything a report may have."""
+
+    regions: int
+    years: int
+    departments: int
+    sites: int
+    policies: int
+    projects: int
+
+    @classmethod
+    def fitting(cls, num_pages: int) -> _Sizes:
+        """Returns the smallest sizes that give enough pages."""
+        for sizes in (cls(2, 2, 2, 0, 0, 0), cls(3, 2, 3, 1, 2, 1), cls(3, 3, 5, 2, 5, 2), cls(4, 3, 7, 3, 7, 3)):
+            if sizes.num_pages >= num_pages:
+                return sizes
+        return cls(5, 4, 9, 3, 9, 4)
+
+    @property
+    def num_pages(self) -> int:
+        """Pages of all subjects there are."""
+        by_year = self.regions + self.sites + bool(self.sites)  # A site comes with a budget a year, ...
+        others = 4 if self.sites else 0  # ... the board, two pages of risks and a glossary.
+        return by_year * self.years + self.departments + self.policies + self.projects + others
+
+
+def invent(rng: np.random.Generator, num_body_pages: int) -> tuple[Organisation, tuple[Subject, ...]]:
+    """Invents an organisation and the subjects of the pages of its report.
+
+    Args:
+        rng: The only source of chance.
+        num_body_pages: `MIN_BODY_PAGES` to `MAX_BODY_PAGES`.
+
+    Returns:
+        The organisation, and one subject a page in the order of the chapters. There are always two pages of the same
+        region or the same year, and a department.
+    """
+    sizes = _Sizes.fitting(num_body_pages)
+    cast = _Cast(rng)
+    trade = pick(rng, TRADES)
+    last_year = int(rng.integers(2009, 2025))
+    years = tuple(range(last_year - sizes.years + 1, last_year + 1))
+    letter = Letter(
+        chair=cast.person(),
+        founded=int(rng.integers(1871, 1996)),
+        town=cast.town(),
+        num_people=int(rng.integers(420, 9800)),
+    )
+    name = f"{pick(rng, TOWNS)} {pick(rng, trade.kinds)}"
+    organisation = Organisation(
+        name=name,
+        trade=trade,
+        years=years,
+        letter=letter,
+        closing=f"{int(rng.integers(3, 29))} {pick(rng, MONTHS[1:5])}",
+    )
+    chapters = _chapters(rng, organisation, sizes, cast)
+    return organisation, _chosen(rng, chapters, num_body_pages)
+
+
+def _chapters(
+    rng: np.random.Generator, organisation: Organisation, sizes: _Sizes, cast: _Cast
+) -> tuple[tuple[Subject, ...], ...]:
+    """Returns all subjects there could be, by chapter; regions first, departments second."""
+    years, trade = organisation.years, organisation.trade
+    departments = several(rng, DEPARTMENTS, sizes.departments)
+    chapters: list[tuple[Subject, ...]] = [
+        tuple(_region_years(rng, trade, several(rng, REGIONS, sizes.regions), years, cast)),
+        tuple(_departments(rng, departments, years[-1], cast)),
+    ]
+    if not sizes.sites:
+        return tuple(chapters)
+    sites = several(rng, SITES, sizes.sites)
+    topics = several(rng, tuple(TOPICS), sizes.policies)
+    first_number = int(rng.integers(2, 30))
+    return (
+        *chapters,
+        tuple(_budget(rng, year, [name for name, _ in departments], cast) for year in years),
+        tuple(_site_years(rng, sites, years, cast)),
+        tuple(_project_lists(rng, sizes.projects, years[-1], cast)),
+        tuple(draw_policy(rng, first_number + index, topic, cast.person()) for index, topic in enumerate(topics)),
+        (_board(rng, organisation, cast), *_risks(rng, cast), Glossary(terms=_terms(rng))),
+    )
+
+
+def _chosen(rng: np.random.Generator, chapters: tuple[tuple[Subject, ...], ...], count: int) -> tuple[Subject, ...]:
+    """Returns `count` subjects in order, those among them that questions of every category need."""
+    subjects = [subject for chapter in chapters for subject in chapter]
+    regional = [index for index, subject in enumerate(subjects) if isinstance(subject, RegionYear)]
+    first = pick(rng, regional)
+    twins = [index for index in regional if index != first and _are_twins(subjects[first], subjects[index])]
+    needed = [first, pick(rng, twins), len(regional)]
+    others = [index for index in range(len(subjects)) if index not in needed]
+    return tuple(subjects[index] for index in sorted(needed + several(rng, others, count - len(needed))))
+
+
+def _are_twins(first: Subject, second: Subject) -> bool:
+    return (
+        isinstance(first, RegionYear)
+        and isinstance(second, RegionYear)
+        and (first.region == second.region or first.year == second.year)
+    )
+
+
+def _region_years(
+    rng: np.random.Generator, trade: Trade, regions: list[str], years: tuple[int, ...], cast: _Cast
+) -> Iterator[RegionYear]:
+    shuffled = several(rng, trade.lines, len(trade.lines))
+    everywhere, elsewhere = shuffled[:2], shuffled[2:]
+    for region in regions:
+        # A line that a region lacks is something to ask for in vain; lines stay the same over the years.
+        kept = everywhere + several(rng, elsewhere, int(rng.integers(2, 4)))
+        lines = tuple(line for line in trade.lines if line in kept)
+        level = 10 ** rng.uniform(2.3, 3.6, size=len(lines))
+        for year in years:
+            counts = rng.uniform(0.55, 1.6, size=(len(lines), 4)) * level[:, None]
+            yield RegionYear(
+                region=region,
+                year=year,
+                lines=lines,
+                counts=tuple(tuple(int(count) for count in row) for row in counts),
+                manager=cast.person(),
+                new_outlets=int(rng.integers(2, 19)),
+                noted=int(rng.integers(len(lines))),
+                noted_quarter=int(rng.integers(4)),
+                corrected=int(rng.integers(11, 99)),
+            )
+
+
+def _departments(
+    rng: np.random.Generator, departments: list[tuple[str, str]], year: int, cast: _Cast
+) -> Iterator[Department]:
+    for name, counted in departments:
+        begin, end = pick(rng, ((0, 12), (0, 6), (6, 12), (0, 9)))
+        level = 10 ** rng.uniform(1.8, 2.9)
+        yield Department(
+            name=name,
+            head=cast.person(),
+            deputy=cast.person(),
+            town=cast.town(),
+            num_people=int(rng.integers(12, 480)),
+            since=int(rng.integers(year - 60, year - 3)),
+            counted=counted,
+            months=MONTHS[begin:end],
+            values=_distinct(rng, end - begin, level),
+        )
+
+
+def _site_years(rng: np.random.Generator, sites: list[str], years: tuple[int, ...], cast: _Cast) -> Iterator[SiteYear]:
+    for site in sites:
+        area, opened, level = (
+            int(rng.integers(18, 190)) * 50,
+            int(rng.integers(1922, 2006)),
+            10 ** rng.uniform(1.6, 2.7),
+        )
+        for year in years:
+            yield SiteYear(
+                site=site,
+                year=year,
+                warden=cast.person(),
+                floor_area_m2=area + 10 * int(rng.integers(0, 40)),
+                opened=opened,
+                usage_mwh=_distinct(rng, 12, level),
+            )
+
+
+def _distinct(rng: np.random.Generator, count: int, level: float) -> tuple[int, ...]:
+    """Returns values around a level of which the greatest and the least can be told from the others by eye."""
+    values = [int(value) for value in rng.uniform(0.6, 1.1, size=count) * level]
+    top, bottom = several(rng, range(count), 2)
+    values[top] = int(max(values) * rng.uniform(1.12, 1.3)) + 2
+    values[bottom] = int(min(values) * rng.uniform(0.7, 0.86)) - 2
+    return tuple(values)
+
+
+def _budget(rng: np.random.Generator, year: int, names: list[str], cast: _Cast) -> BudgetYear:
+    """Divides 100 percent; every share at least 4, and no two neighbours of a pie hard to tell apart."""
+    slices = names[: int(rng.integers(4, 7))]
+    weights = rng.dirichlet([2.0] * len(slices))
+    shares = [4 + int(weight * (100 - 4 * len(slices))) for weight in weights]
+    shares[shares.index(max(shares))] += 100 - sum(shares)
+    return BudgetYear(
+        year=year, names=tuple(slices), shares=tuple(shares), approved_by=cast.person(), month=pick(rng, MONTHS)
+    )
+
+
+def _project_lists(rng: np.random.Generator, count: int, last_year: int, cast: _Cast) -> Iterator[ProjectList]:
+    names = iter(several(rng, PROJECTS, len(PROJECTS)))
+    for year in range(last_year - count + 1, last_year + 1):
+        rows = []
+        for _ in range(int(rng.integers(6, 10))):
+            start = f"{pick(rng, MONTHS)} {year}"
+            budget = int(rng.integers(14, 980)) * 5
+            rows.append(
+                Project(name=next(names), lead=cast.person(), budget=budget, start=start, status=pick(rng, _STATUSES))
+            )
+        yield ProjectList(year=year, projects=tuple(rows))
+
+
+def _board(rng: np.random.Generator, organisation: Organisation, cast: _Cast) -> Board:
+    last_year = organisation.years[-1]
+    return Board(
+        members=tuple(
+            (cast.person(), committee, int(rng.integers(last_year - 14, last_year + 1)))
+            for committee in several(rng, COMMITTEES, int(rng.integers(5, 9)))
+        )
+    )
+
+
+def _risks(rng: np.random.Generator, cast: _Cast) -> Iterator[Risks]:
+    texts = several(rng, _RISKS, len(_RISKS))
+    codes = iter(several(rng, range(11, 99), len(texts)))
+    for part in (1, 2):
+        chosen = texts[(part - 1) * 9 : part * 9]
+        yield Risks(
+            part=part,
+            entries=tuple((f"R-{next(codes)}", text, cast.person(), pick(rng, _LEVELS)) for text in chosen),
+        )
+
+
+def _terms(rng: np.random.Generator) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(several(rng, _TERMS, 10)))

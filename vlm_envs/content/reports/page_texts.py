@@ -1,0 +1,291 @@
+"""The words of every kind of page: title, chapter, blocks and footnotes of a subject."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vlm_envs.content.reports import prose
+from vlm_envs.content.reports.blocks import AtAGlance, Block, Chart, Clauses, Heading, Paragraph, Table
+from vlm_envs.content.reports.invention import Organisation
+from vlm_envs.content.reports.prose import paragraphs
+from vlm_envs.content.reports.subjects import (
+    Board,
+    BudgetYear,
+    Department,
+    Front,
+    Glossary,
+    Letter,
+    Policy,
+    ProjectList,
+    RegionYear,
+    Risks,
+    SiteYear,
+    Subject,
+)
+from vlm_envs.content.reports.words import MONTHS, QUARTERS, grouped
+
+NOTE_MARK = "*"
+
+
+def chapter_of(subject: Subject, organisation: Organisation) -> str:
+    """Returns the chapter that a page belongs to; empty in the front matter."""
+    match subject:
+        case Front() | Letter():
+            return ""
+        case RegionYear():
+            return organisation.trade.chapter
+        case Department():
+            return "Departments"
+        case BudgetYear():
+            return "Budget"
+        case SiteYear():
+            return "Buildings"
+        case ProjectList():
+            return "Projects"
+        case Policy():
+            return "Policies"
+        case Board():
+            return "Governance"
+        case Risks() | Glossary():
+            return "Appendix"
+
+
+def title_of(subject: Subject, organisation: Organisation) -> str:
+    """Returns the title of a page."""
+    match subject:
+        case Front(kind, _):
+            return "" if kind == "cover" else "Contents"
+        case Letter():
+            return "To our readers"
+        case RegionYear():
+            return f"{subject.region} region, {subject.year}"
+        case Department():
+            return f"{subject.name} department"
+        case BudgetYear():
+            return f"Division of the budget, {subject.year}"
+        case SiteYear():
+            return f"{subject.site}, {subject.year}"
+        case ProjectList():
+            return f"Projects begun in {subject.year}"
+        case Policy():
+            return f"Policy {subject.number}: {subject.topic}"
+        case Board():
+            return "The board"
+        case Risks():
+            return f"Register of risks, part {subject.part}"
+        case Glossary():
+            return "Glossary"
+
+
+def notes_of(subject: Subject, organisation: Organisation) -> tuple[str, ...]:
+    """Returns the footnotes of a page."""
+    match subject:
+        case RegionYear():
+            line, quarter = subject.lines[subject.noted], QUARTERS[subject.noted_quarter]
+            counted = organisation.trade.counted(line)
+            return (f"Late count: the {quarter} figure includes {subject.corrected} {counted} of the quarter before.",)
+        case ProjectList():
+            return ("As decided by the steering group at its last meeting of the period.",)
+        case _:
+            return ()
+
+
+def blocks_of(subject: Subject, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+    """Returns what a page holds below its title.
+
+    Args:
+        subject: Anything but a `Front`.
+        organisation: Who reports.
+        rng: Chooses the text between the facts.
+
+    Returns:
+        Blocks from top to bottom.
+    """
+    match subject:
+        case Letter():
+            return _letter(subject, organisation, rng)
+        case RegionYear():
+            return _region_year(subject, organisation, rng)
+        case Department():
+            return _department(subject, organisation, rng)
+        case BudgetYear():
+            return _budget_year(subject, rng)
+        case SiteYear():
+            return _site_year(subject, rng)
+        case ProjectList():
+            return _project_list(subject, rng)
+        case Policy():
+            return _policy(subject, rng)
+        case Board():
+            return _board(subject, organisation, rng)
+        case Risks():
+            return _risks(subject, rng)
+        case Glossary():
+            return _glossary(subject)
+        case Front():
+            return ()
+
+
+def _letter(letter: Letter, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+    opening, middle, closing = paragraphs(rng, prose.LETTER, 2, 4, 3)
+    return (
+        Paragraph("Dear readers,", "lead"),
+        Paragraph(
+            f"{organisation.name} was founded in {letter.founded} and has had its headquarters in {letter.town} ever "
+            f"since. Today {grouped(letter.num_people)} people work for us. {opening}"
+        ),
+        Paragraph(middle),
+        Paragraph("We report what can be counted, and we say how it was counted.", "quote"),
+        Paragraph(closing),
+        Paragraph(f"{letter.town}, {organisation.closing} {organisation.years[-1] + 1}"),
+        Paragraph(f"{letter.chair}, chair of the board", "lead"),
+    )
+
+
+def _region_year(subject: RegionYear, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+    trade = organisation.trade
+    before, after, last = paragraphs(rng, prose.REGION, 4, 4, 3)
+    rows = [
+        (f"{line} {NOTE_MARK}" if index == subject.noted else line, *map(grouped, counts), grouped(sum(counts)))
+        for index, (line, counts) in enumerate(zip(subject.lines, subject.counts, strict=True))
+    ]
+    totals = [sum(column) for column in zip(*subject.counts, strict=True)]
+    what = "in tonnes" if trade.of else "in pieces"
+    table = Table(
+        caption=f"{trade.chapter.split()[0]} of the {subject.region} region in {subject.year}, {what}",
+        columns=("Crop" if trade.of else "Line", *QUARTERS, "Year"),
+        rows=(*rows, ("Total", *map(grouped, totals), grouped(sum(totals)))),
+        has_total=True,
+    )
+    return (
+        Paragraph(
+            f"In {subject.year} the {subject.region} region was led by {subject.manager}. It opened "
+            f"{subject.new_outlets} new {trade.outlets} during the year.",
+            "lead",
+        ),
+        Paragraph(before),
+        table,
+        Heading("Course of the year"),
+        Paragraph(after),
+        Paragraph(last),
+        Heading("Plans"),
+        *map(Paragraph, paragraphs(rng, prose.PLANS, 4)),
+    )
+
+
+def _department(subject: Department, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+    year = organisation.years[-1]
+    opening, below, outlook = paragraphs(rng, prose.DEPARTMENT, 2, 4, 3)
+    chart = Chart(
+        kind="bar",
+        caption=f"{subject.counted.capitalize()} received by {subject.name}, {_span(subject.months)} {year}",
+        labels=tuple(month[:3] for month in subject.months),
+        values=subject.values,
+        unit=subject.counted,
+        shows_values=True,
+    )
+    return (
+        AtAGlance((("Head", subject.head), ("Deputy", subject.deputy), ("Seat", subject.town))),
+        Paragraph(
+            f"The {subject.name} department was set up in {subject.since}. At the end of {year} it had "
+            f"{subject.num_people} staff. {opening}"
+        ),
+        chart,
+        Paragraph(below),
+        Heading("Outlook"),
+        Paragraph(outlook),
+    )
+
+
+def _span(months: tuple[str, ...]) -> str:
+    return f"{months[0]} to {months[-1]}"
+
+
+def _budget_year(subject: BudgetYear, rng: np.random.Generator) -> tuple[Block, ...]:
+    above, below = paragraphs(rng, prose.BUDGET, 3, 3)
+    chart = Chart(
+        kind="pie",
+        caption=f"Shares of the departments in the budget of {subject.year}",
+        labels=subject.names,
+        values=subject.shares,
+        unit="percent",
+        shows_values=True,
+    )
+    return (
+        Paragraph(
+            f"The budget of {subject.year} was approved in {subject.month} by {subject.approved_by} on behalf of the "
+            "members.",
+            "lead",
+        ),
+        Paragraph(above),
+        chart,
+        Paragraph(below),
+    )
+
+
+def _site_year(subject: SiteYear, rng: np.random.Generator) -> tuple[Block, ...]:
+    above, below = paragraphs(rng, prose.SITE, 3, 4)
+    chart = Chart(
+        kind="line",
+        caption=f"Electricity used at {subject.site} in {subject.year}, by month",
+        labels=tuple(month[:3] for month in MONTHS),
+        values=subject.usage_mwh,
+        unit="megawatt hours",
+        shows_values=False,
+    )
+    facts = (
+        ("Floor area", f"{grouped(subject.floor_area_m2)} square metres"),
+        ("Opened", str(subject.opened)),
+        ("Warden", subject.warden),
+    )
+    return (
+        Paragraph(above),
+        AtAGlance(facts),
+        chart,
+        Paragraph(below),
+    )
+
+
+def _project_list(subject: ProjectList, rng: np.random.Generator) -> tuple[Block, ...]:
+    above, below = paragraphs(rng, prose.PROJECT, 3, 3)
+    table = Table(
+        caption=f"Projects that began in {subject.year}",
+        columns=("Project", "Lead", "Budget (thousand crowns)", "Start", f"Status {NOTE_MARK}"),
+        rows=tuple((row.name, row.lead, grouped(row.budget), row.start, row.status) for row in subject.projects),
+    )
+    return (Paragraph(above), table, Paragraph(below))
+
+
+def _policy(subject: Policy, rng: np.random.Generator) -> tuple[Block, ...]:
+    above, below = paragraphs(rng, prose.POLICY, 2, 2)
+    return (
+        Paragraph(above, "lead"),
+        Heading("Rules"),
+        Clauses(subject.number, subject.rules),
+        Heading("Review"),
+        Paragraph(f"This policy is kept up to date by {subject.owner}, who also answers questions about it. {below}"),
+    )
+
+
+def _board(subject: Board, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+    above, below = paragraphs(rng, prose.GOVERNANCE, 2, 2)
+    table = Table(
+        caption=f"Spokespersons of the committees at the end of {organisation.years[-1]}",
+        columns=("Committee", "Spokesperson", "First elected"),
+        rows=tuple((committee, name, str(since)) for name, committee, since in subject.members),
+    )
+    return (Paragraph(above), table, Paragraph(below))
+
+
+def _risks(subject: Risks, rng: np.random.Generator) -> tuple[Block, ...]:
+    table = Table(
+        caption="Risks under watch", columns=("Code", "Risk", "Watched by", "Likelihood"), rows=subject.entries
+    )
+    return (*map(Paragraph, paragraphs(rng, prose.RISK, 3)), table)
+
+
+def _glossary(subject: Glossary) -> tuple[Block, ...]:
+    blocks: list[Block] = [Paragraph("Words that this report uses in a sense of its own.", "lead")]
+    for term, meaning in subject.terms:
+        blocks += [Heading(term), Paragraph(f"{meaning[0].upper()}{meaning[1:]}.")]
+    return tuple(blocks)

@@ -1,0 +1,138 @@
+"""A brush that draws a thing in a frame of its own, much larger than it will be, and scales it down."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+from vlm_envs.content.scenes.colours import RGB
+from vlm_envs.content.scenes.letters import GLYPH_HEIGHT, GLYPH_WIDTH, dots
+
+FRAME = 100
+"""Units of the longer side of a thing's frame; x to the right, y down, from its top left corner."""
+
+XY = tuple[float, float]
+
+
+class Brush:
+    """Draws in units of the frame on a transparent canvas.
+
+    Args:
+        width: Columns of the canvas.
+        height: Rows.
+        unit: Pixels of a unit.
+        margin: Pixels left free on every side for the outline.
+    """
+
+    def __init__(self, width: int, height: int, unit: float, margin: float) -> None:
+        self.canvas = Image.new("RGBA", (width, height), (0, 0, 0, 0))
+        self._draw = ImageDraw.Draw(self.canvas)
+        self._unit, self._margin = unit, margin
+
+    def polygon(self, points: Sequence[XY], colour: RGB) -> None:
+        """Fills a polygon."""
+        self._draw.polygon([self._at(point) for point in points], fill=colour)
+
+    def rect(self, x1: float, y1: float, x2: float, y2: float, colour: RGB, *, radius: float = 0) -> None:
+        """Fills an upright rectangle, its corners rounded by a radius."""
+        corners = (*self._at((x1, y1)), *self._at((x2, y2)))
+        self._draw.rounded_rectangle(corners, radius * self._unit, fill=colour)
+
+    def ellipse(self, x: float, y: float, rx: float, ry: float, colour: RGB) -> None:
+        """Fills an ellipse about a middle."""
+        self._draw.ellipse((*self._at((x - rx, y - ry)), *self._at((x + rx, y + ry))), fill=colour)
+
+    def disc(self, x: float, y: float, radius: float, colour: RGB) -> None:
+        """Fills a circle."""
+        self.ellipse(x, y, radius, radius, colour)
+
+    def pie(self, x: float, y: float, radius: float, start: float, stop: float, colour: RGB) -> None:
+        """Fills a sector; degrees clockwise from the right."""
+        box = (*self._at((x - radius, y - radius)), *self._at((x + radius, y + radius)))
+        self._draw.pieslice(box, start, stop, fill=colour)
+
+    def line(self, points: Sequence[XY], width: float, colour: RGB) -> None:
+        """Draws a line with round ends and corners."""
+        radius = width / 2
+        for start, end in itertools.pairwise(points):
+            length = math.dist(start, end) or 1.0
+            across = ((start[1] - end[1]) / length * radius, (end[0] - start[0]) / length * radius)
+            self.polygon(
+                [
+                    (start[0] + across[0], start[1] + across[1]),
+                    (end[0] + across[0], end[1] + across[1]),
+                    (end[0] - across[0], end[1] - across[1]),
+                    (start[0] - across[0], start[1] - across[1]),
+                ],
+                colour,
+            )
+        for x, y in points:
+            self.disc(x, y, radius, colour)
+
+    def ring(self, x: float, y: float, radius: float, width: float, colour: RGB) -> None:
+        """Draws a circle's line, inwards from the radius, and leaves its inside as it is."""
+        box = (*self._at((x - radius, y - radius)), *self._at((x + radius, y + radius)))
+        self._draw.ellipse(box, outline=colour, width=max(1, round(width * self._unit)))
+
+    def arc(self, x: float, y: float, radius: float, start: float, stop: float, width: float, colour: RGB) -> None:
+        """Draws part of a circle's line; degrees clockwise from the right."""
+        box = (*self._at((x - radius, y - radius)), *self._at((x + radius, y + radius)))
+        self._draw.arc(box, start, stop, fill=colour, width=max(1, round(width * self._unit)))
+
+    def text(self, x1: float, y1: float, x2: float, y2: float, text: str, colour: RGB) -> None:
+        """Writes letters as large as a rectangle allows, in its middle."""
+        columns = len(text) * (GLYPH_WIDTH + 1) - 1
+        dot = min((x2 - x1) / columns, (y2 - y1) / GLYPH_HEIGHT)
+        left, top = (x1 + x2 - dot * columns) / 2, (y1 + y2 - dot * GLYPH_HEIGHT) / 2
+        for column, row in dots(text):
+            corner = self._at((left + dot * column, top + dot * row))
+            far = self._at((left + dot * (column + 1), top + dot * (row + 1)))
+            self._draw.rectangle((round(corner[0]), round(corner[1]), round(far[0]) - 1, round(far[1]) - 1), colour)
+
+    def _at(self, point: XY) -> XY:
+        return self._margin + point[0] * self._unit, self._margin + point[1] * self._unit
+
+
+def outlined(canvas: Image.Image, reach: int, colour: RGB) -> Image.Image:
+    """Returns a canvas with an outline around everything on it.
+
+    Args:
+        canvas: RGBA.
+        reach: Pixels the outline is wide; 0 for none.
+        colour: Of the outline.
+
+    Returns:
+        RGBA of the same size.
+    """
+    if reach < 1:
+        return canvas
+    below = np.zeros((canvas.height, canvas.width, 4), np.uint8)
+    below[..., :3] = colour
+    below[..., 3] = _spread(np.asarray(canvas)[..., 3], reach)
+    return Image.alpha_composite(Image.fromarray(below), canvas)
+
+
+def _spread(alpha: npt.NDArray[np.uint8], reach: int) -> npt.NDArray[np.uint8]:
+    """Returns the maximum over a square about each pixel."""
+    for axis in (0, 1):
+        left = reach
+        step = 1
+        while left > 0:  # Steps that double cover the reach in few passes.
+            step = min(step, left)
+            alpha = np.maximum(alpha, np.maximum(_moved(alpha, step, axis), _moved(alpha, -step, axis)))
+            left -= step
+            step *= 2
+    return alpha
+
+
+def _moved(values: npt.NDArray[np.uint8], by: int, axis: int) -> npt.NDArray[np.uint8]:
+    moved = np.zeros_like(values)
+    to, source = [slice(None)] * 2, [slice(None)] * 2
+    to[axis], source[axis] = (slice(by, None), slice(None, -by)) if by > 0 else (slice(None, by), slice(-by, None))
+    moved[tuple(to)] = values[tuple(source)]
+    return moved

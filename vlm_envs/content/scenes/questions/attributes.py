@@ -1,0 +1,130 @@
+"""What is it like? Colours of things, texts on signs, times on clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from vlm_envs.content.scenes.casting import (
+    CLOCK_PX,
+    SIGN_PX,
+    TIME_STEP_MINUTES,
+    Limits,
+    Trait,
+    chosen,
+    colours_of,
+    look_alikes,
+    small,
+)
+from vlm_envs.content.scenes.letters import DIGITS, LETTERS
+from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
+from vlm_envs.content.scenes.questions.wording import clock_time
+from vlm_envs.content.scenes.scene import Scene, Thing
+from vlm_envs.responses.answers import AnswerKind
+
+_NUM_WRONG = 3
+
+
+def _colour(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
+    def draft(rng: np.random.Generator, limits: Limits) -> Draft:
+        kind = chosen(rng, limits.plain_kinds)[0]
+        colour, *others = chosen(rng, colours_of(kind), 1 + _NUM_WRONG)
+        reserved: frozenset[Trait] = frozenset(((kind, None),))
+        others_there = [thing for other in others for thing in look_alikes(rng, limits, kind, other, 2, reserved)[:1]]
+        things = (small(rng, limits, kind, colour), *others_there)
+
+        def ask(rng: np.random.Generator, scene: Scene) -> Question:
+            text = one_of(rng, f"What colour is the {kind}?", f"Which colour does the only {kind} in the picture have?")
+            key = choice(rng, text, colour, others) if answered_by == "choice" else exact(text, *_spellings(colour))
+            return Question(text=text, key=key, evidence=(0,), facts=f"The {kind} is {colour}.")
+
+        return Draft(things=things, reserved=reserved, ask=ask)
+
+    return draft
+
+
+def _text(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
+    def draft(rng: np.random.Generator, limits: Limits) -> Draft:
+        colours = chosen(rng, colours_of("sign"), 3)
+        right, *wrong = _four_texts(rng)
+        things = [
+            replace(small(rng, limits, "sign", colour), text=text)
+            for colour, text in zip(colours, (right, *wrong[:2]), strict=True)
+        ]
+
+        def ask(rng: np.random.Generator, scene: Scene) -> Question:
+            name = things[0].name
+            text = one_of(rng, f"What is written on the {name}?", f"What does the {name} say?")
+            key = choice(rng, text, right, wrong) if answered_by == "choice" else exact(text, right)
+            return Question(text=text, key=key, evidence=(0,), facts=f'The {name} says "{right}".')
+
+        return Draft(things=tuple(things), reserved=_each(things), ask=ask)
+
+    return draft
+
+
+def _time(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
+    def draft(rng: np.random.Generator, limits: Limits) -> Draft:
+        colours = chosen(rng, colours_of("clock"), 3)
+        right, *wrong = _four_times(rng)
+        things = [
+            replace(small(rng, limits, "clock", colour), minutes=minutes)
+            for colour, minutes in zip(colours, (right, *wrong[:2]), strict=True)
+        ]
+
+        def ask(rng: np.random.Generator, scene: Scene) -> Question:
+            name, time = things[0].name, clock_time(right)
+            asked = one_of(rng, f"What time does the {name} show?", f"What time is it by the {name}?")
+            if answered_by == "choice":
+                text, key = asked, choice(rng, asked, time, [clock_time(minutes) for minutes in wrong])
+            else:
+                text = f"{asked} Answer in hours and minutes with a colon between them."
+                key = exact(text, time, *([f"0{time}"] if len(time) == 4 else []))
+            return Question(text=text, key=key, evidence=(0,), facts=f"The {name} shows {time}.")
+
+        return Draft(things=tuple(things), reserved=_each(things), ask=ask)
+
+    return draft
+
+
+def _four_texts(rng: np.random.Generator) -> list[str]:
+    """Returns four texts, of which any differs from two others in one place: none stands out without the picture."""
+    pattern = (LETTERS, DIGITS, DIGITS) if rng.random() < 0.5 else (LETTERS, LETTERS, DIGITS)
+    pairs = [chosen(rng, letters, 2) for letters in pattern]
+    fixed = int(rng.integers(len(pairs)))
+    pairs[fixed] = [pairs[fixed][0]]
+    texts = ["".join((first, second, third)) for first in pairs[0] for second in pairs[1] for third in pairs[2]]
+    return [texts[index] for index in rng.permutation(len(texts))]
+
+
+def _four_times(rng: np.random.Generator) -> list[int]:
+    """Returns four times, of which any shares its hour or its minutes with two others."""
+    hours = rng.permutation(12)[:2]
+    quarters = rng.permutation(60 // TIME_STEP_MINUTES)[:2] * TIME_STEP_MINUTES
+    times = [60 * int(hour) + int(minutes) for hour in hours for minutes in quarters]
+    return [times[index] for index in rng.permutation(len(times))]
+
+
+def _spellings(colour: str) -> tuple[str, ...]:
+    return (colour, "gray") if colour == "grey" else (colour,)
+
+
+def _each(things: Sequence[Thing]) -> frozenset[Trait]:
+    return frozenset((thing.kind, thing.colour) for thing in things)
+
+
+TEMPLATES = (
+    Template(name="colour_choice", category="attribute", kind="choice", chance=0.25, draft=_colour("choice")),
+    Template(name="colour", category="attribute", kind="exact", chance=1 / 11, draft=_colour("exact")),
+    Template(
+        name="text_choice", category="attribute", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX
+    ),
+    Template(name="text", category="attribute", kind="exact", chance=0.0, draft=_text("exact"), least_px=SIGN_PX),
+    Template(
+        name="time_choice", category="attribute", kind="choice", chance=0.25, draft=_time("choice"), least_px=CLOCK_PX
+    ),
+    Template(name="time", category="attribute", kind="exact", chance=1 / 48, draft=_time("exact"), least_px=CLOCK_PX),
+)
+"""Questions of attributes."""

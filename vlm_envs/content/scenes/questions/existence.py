@@ -1,0 +1,64 @@
+"""Is it there? Half of what is asked for is, and things like it are always about."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vlm_envs.content.scenes.casting import Limits, Trait, chosen, colours_of, look_alikes, small
+from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
+from vlm_envs.content.scenes.questions.wording import a, there_are
+from vlm_envs.content.scenes.scene import Scene
+
+_NUM_LOOK_ALIKES = 4
+_NUM_OPTIONS = 4
+
+
+def _presence(rng: np.random.Generator, limits: Limits) -> Draft:
+    kind = chosen(rng, limits.plain_kinds)[0]
+    colour = chosen(rng, colours_of(kind))[0]
+    reserved: frozenset[Trait] = frozenset(((kind, colour),))
+    there = bool(rng.random() < 0.5)
+    things = look_alikes(rng, limits, kind, colour, _NUM_LOOK_ALIKES, reserved)
+    if there:  # In place of a look-alike, so that numbers tell nothing.
+        things[0] = small(rng, limits, kind, colour)
+
+    def ask(rng: np.random.Generator, scene: Scene) -> Question:
+        name = f"{colour} {kind}"
+        text = one_of(
+            rng,
+            f"Is there {a(name)} anywhere in the picture?",
+            f"Can {a(name)} be seen in the picture?",
+            f"Does the picture show {a(name)}?",
+        )
+        return Question(
+            text=text,
+            key=exact(text, "yes" if there else "no"),
+            evidence=(0,) if there else (),
+            facts=there_are(int(there), kind, colour),
+        )
+
+    return Draft(things=tuple(things), reserved=reserved, ask=ask)
+
+
+def _which_is_there(rng: np.random.Generator, limits: Limits) -> Draft:
+    kinds = chosen(rng, limits.plain_kinds, _NUM_OPTIONS)
+    traits = [(kind, chosen(rng, colours_of(kind))[0]) for kind in kinds]
+    reserved: frozenset[Trait] = frozenset(traits)
+    things = [small(rng, limits, *traits[0])]
+    for kind, colour in traits[1:]:  # Each absent thing has one of its kind there.
+        things += look_alikes(rng, limits, kind, colour, 1, reserved)
+
+    def ask(rng: np.random.Generator, scene: Scene) -> Question:
+        text = one_of(rng, "Which of these things is in the picture?", "One of these is in the picture. Which?")
+        there, *absent = (f"{colour} {kind}" for kind, colour in traits)
+        key = choice(rng, text, a(there), [a(name) for name in absent])
+        return Question(text=text, key=key, evidence=(0,), facts=there_are(1, *traits[0]))
+
+    return Draft(things=tuple(things), reserved=reserved, ask=ask)
+
+
+TEMPLATES = (
+    Template(name="presence", category="existence", kind="exact", chance=0.5, draft=_presence),
+    Template(name="which_is_there", category="existence", kind="choice", chance=0.25, draft=_which_is_there),
+)
+"""Questions of existence."""

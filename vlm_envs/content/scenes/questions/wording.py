@@ -1,0 +1,31 @@
+"""Words for things and numbers."""
+
+from __future__ import annotations
+
+from vlm_envs.content.scenes.kinds import KINDS
+
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def a(words: str) -> str:
+    """Returns words with the indefinite article."""
+    return f"{'an' if words[0] in 'aeio' or words.startswith('um') else 'a'} {words}"
+
+
+def several(kind: str, colour: str = "") -> str:
+    """Returns the plural, such as `red mugs`."""
+    return f"{colour} {KINDS[kind].several}".strip()
+
+
+def there_are(number: int, kind: str, colour: str = "") -> str:
+    """Returns a sentence that says how many there are: There are three red mugs."""
+    one = f"{colour} {kind}".strip()
+    if number == 1:
+        return f"There is one {one}."
+    count = _NUMBERS[number] if number < len(_NUMBERS) else str(number)
+    return f"There is no {one}." if number == 0 else f"There are {count} {several(kind, colour)}."
+
+
+def clock_time(minutes: int) -> str:
+    """Returns a time as a clock of twelve hours tells it: `3:45`, `12:00`."""
+    return f"{minutes // 60 or 12}:{minutes % 60:02d}"

@@ -1,0 +1,180 @@
+"""A map: a coast, fields, woods, lakes, contour lines, roads and the blocks of towns along them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from vlm_envs.content.scenes.colours import RGB, darker, lighter
+from vlm_envs.content.scenes.kinds import Place
+from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick
+from vlm_envs.content.scenes.settings.strokes import Stroke, ellipse, line, polygon, rect
+from vlm_envs.tools.coordinates import PixelRectangle
+
+_LANDS: tuple[RGB, ...] = ((226, 220, 192), (214, 222, 196), (232, 224, 208))
+_SEA: RGB = (158, 194, 212)
+_WOOD: RGB = (170, 196, 146)
+_FIELDS: tuple[RGB, ...] = ((222, 212, 160), (206, 214, 164), (232, 218, 182), (198, 206, 168))
+_CONTOUR: RGB = (204, 188, 156)
+_BLOCK: RGB = (196, 186, 176)
+_ROADS: tuple[RGB, ...] = ((244, 214, 140), (250, 248, 242), (240, 186, 150))
+_ON_LAND: frozenset[Place] = frozenset(("ground", "wall", "air"))
+_AT_SEA: frozenset[Place] = frozenset(("water",))
+_NUM_CELLS = 16
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The outline of a map: where the coast runs.
+
+    Attributes:
+        width: Columns.
+        height: Rows.
+        unit: Size of a field, in pixels.
+        land: Colour of the land.
+        seed: Of the grain.
+        coast: Column of the coast at evenly spaced rows, the first at the top, the last at the bottom; sea right of it.
+    """
+
+    width: int
+    height: int
+    unit: float
+    land: RGB
+    seed: int
+    coast: tuple[int, ...]
+
+
+def _plan(width: int, height: int, rng: np.random.Generator) -> Chart:
+    unit = min(max(width, height) / 3, max(70.0, between(rng, 120, 280) * max(1.0, max(width, height) / 5000)))
+    rows = np.arange(4 * _NUM_CELLS + 1) / (4 * _NUM_CELLS)
+    waves = sum(
+        between(rng, 0.2, 1.0) / wave * np.sin(math.tau * (wave * rows + rng.random())) for wave in (1, 2, 3, 5, 8, 13)
+    )
+    coast = width * (between(rng, 0.66, 0.78) + 0.06 * waves)
+    return Chart(
+        width, height, unit, pick(rng, _LANDS), int(rng.integers(2**32)), tuple(int(x) for x in np.rint(coast))
+    )
+
+
+def _zones(plan: Chart) -> tuple[Zone, ...]:
+    zones = []
+    for cell in range(_NUM_CELLS):
+        top, bottom = (plan.height * row // _NUM_CELLS for row in (cell, cell + 1))
+        reach = plan.coast[4 * cell : 4 * cell + 5]
+        margin = plan.width // 100
+        # Strips overlap downwards, so that large things find room; each knows the coast along its own rows only.
+        zones.append(Zone(0, top, min(reach) - margin, bottom, _ON_LAND))
+        zones.append(Zone(max(reach) + margin, top, plan.width, bottom, _AT_SEA))
+    half = plan.height // 2
+    for top, bottom, reach in (
+        (0, half, plan.coast[: 2 * _NUM_CELLS + 1]),
+        (half, plan.height, plan.coast[2 * _NUM_CELLS :]),
+    ):
+        zones.append(Zone(0, top, min(reach) - plan.width // 100, bottom, _ON_LAND))
+        zones.append(Zone(max(reach) + plan.width // 100, top, plan.width, bottom, _AT_SEA))
+    return tuple(zone for zone in zones if zone.right > zone.left)
+
+
+def _strokes(plan: Chart, rng: np.random.Generator) -> list[Stroke]:
+    strokes: list[Stroke] = []
+    columns, rows = math.ceil(plan.width / plan.unit) + 1, math.ceil(plan.height / plan.unit) + 1
+    for row in range(rows):
+        for column in range(columns):
+            middle = ((column + between(rng, -0.2, 0.2)) * plan.unit, (row + between(rng, -0.2, 0.2)) * plan.unit)
+            _region(strokes, rng, middle, plan.unit)
+    _roads(strokes, plan, rng)
+    _sea(strokes, plan, rng)
+    return strokes
+
+
+def _region(strokes: list[Stroke], rng: np.random.Generator, middle: tuple[float, float], unit: float) -> None:
+    """Adds what one part of the land is covered with."""
+    chance = rng.random()
+    if chance < 0.3:
+        strokes.append(polygon(_blob(rng, middle, unit * 0.6, 7), pick(rng, _FIELDS)))
+        x, y = middle
+        for index in range(-3, 4):
+            start = (x + index * unit * 0.08, y - unit * 0.3)
+            strokes.append(line([start, (start[0] + unit * 0.12, y + unit * 0.3)], unit / 220, (200, 190, 146)))
+    elif chance < 0.52:
+        strokes.append(polygon(_blob(rng, middle, unit * 0.62, 11), _WOOD))
+        for _ in range(16):
+            x, y = (position + between(rng, -0.42, 0.42) * unit for position in middle)
+            strokes.append(ellipse(x, y, unit * 0.032, unit * 0.032, darker(_WOOD, between(rng, 0.1, 0.3))))
+    elif chance < 0.6:
+        shore = _blob(rng, middle, unit * 0.4, 10)
+        strokes.append(polygon(shore, _SEA))
+        strokes.append(line([*shore, shore[0]], unit / 110, darker(_SEA, 0.3)))
+    elif chance < 0.85:
+        for ring in range(int(rng.integers(3, 6)), 0, -1):
+            rim = _blob(rng, middle, unit * 0.15 * ring, 12, wobble=0.06)
+            strokes.append(line([*rim, rim[0]], unit / 160, _CONTOUR))
+    else:
+        _town(strokes, rng, middle, unit)
+
+
+def _town(strokes: list[Stroke], rng: np.random.Generator, middle: tuple[float, float], unit: float) -> None:
+    block = unit * 0.13
+    for row in range(-3, 4):
+        for column in range(-3, 4):
+            if rng.random() < 0.75:
+                x, y = middle[0] + column * block, middle[1] + row * block
+                wide, tall = block * between(rng, 0.4, 0.8), block * between(rng, 0.4, 0.8)
+                strokes.append(rect(x, y, x + wide, y + tall, darker(_BLOCK, between(rng, 0, 0.25))))
+
+
+def _blob(
+    rng: np.random.Generator, middle: tuple[float, float], radius: float, corners: int, *, wobble: float = 0.28
+) -> list[tuple[float, float]]:
+    """Returns the corners of a rounded patch."""
+    points = []
+    for index in range(corners):
+        angle, reach = math.tau * index / corners, radius * between(rng, 1 - wobble, 1 + wobble)
+        points.append((middle[0] + reach * math.cos(angle), middle[1] + reach * math.sin(angle)))
+    return points
+
+
+def _roads(strokes: list[Stroke], plan: Chart, rng: np.random.Generator) -> None:
+    number = max(3, round(max(plan.width, plan.height) / plan.unit / 1.6))
+    roads = []
+    for index in range(number):
+        across, at = index % 2 == 0, between(rng, 0, 1)
+        points, length = [], plan.width if across else plan.height
+        reach, drift = plan.height if across else plan.width, 0.0
+        for step in range(math.ceil(length / plan.unit) + 2):
+            drift += between(rng, -0.35, 0.35) * plan.unit
+            along, aside = step * plan.unit - plan.unit / 2, at * reach + drift
+            points.append((along, aside) if across else (aside, along))
+        roads.append((points, plan.unit * between(rng, 0.03, 0.075), pick(rng, _ROADS)))
+    strokes += [line(points, wide * 1.4, darker(colour, 0.35)) for points, wide, colour in roads]
+    strokes += [line(points, wide, colour) for points, wide, colour in roads]
+
+
+def _sea(strokes: list[Stroke], plan: Chart, rng: np.random.Generator) -> None:
+    last = len(plan.coast) - 1
+    shore = [(float(x), plan.height * index / last) for index, x in enumerate(plan.coast)]
+    shore = [(shore[0][0], -9.0), *shore, (shore[-1][0], plan.height + 9.0)]
+    for shift, colour in ((0.0, (206, 190, 150)), (0.05, lighter(_SEA, 0.35)), (0.2, _SEA), (0.6, darker(_SEA, 0.06))):
+        moved = [(x + shift * plan.unit, y) for x, y in shore]
+        strokes.append(polygon([*moved, (plan.width + 9, plan.height + 9), (plan.width + 9, -9)], colour))
+    for _ in range(round(plan.width * plan.height / plan.unit**2 * 2)):
+        y, row = between(rng, 0, plan.height), 0
+        row = min(last, int(y / plan.height * last))
+        x = between(rng, plan.coast[row] + plan.unit * 0.7, plan.width + plan.unit)
+        wave = plan.unit * 0.05
+        strokes.append(
+            line(
+                [(x, y), (x + wave, y - wave / 2), (x + 2 * wave, y), (x + 3 * wave, y - wave / 2)],
+                plan.unit / 150,
+                lighter(_SEA, 0.45),
+            )
+        )
+
+
+def _ground(plan: Chart, region: PixelRectangle) -> Pixels:
+    return grain(region, plan.land, plan.seed, strength=3)
+
+
+CHART = Setting(plan=_plan, zones=_zones, strokes=_strokes, ground=_ground)

@@ -1,0 +1,148 @@
+"""A wall of shelves: boards and uprights, rows of books, boxes and folders, with room for things between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vlm_envs.content.scenes.colours import RGB, darker, lighter
+from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick, spans
+from vlm_envs.content.scenes.settings.strokes import Stroke, rect
+from vlm_envs.tools.coordinates import PixelRectangle
+
+_WOODS: tuple[RGB, ...] = ((176, 132, 88), (120, 84, 56), (214, 202, 184), (150, 120, 92), (96, 104, 112))
+_WALLS: tuple[RGB, ...] = ((226, 220, 206), (198, 208, 206), (214, 200, 190), (204, 206, 218))
+_SPINES: tuple[RGB, ...] = (
+    (132, 62, 58), (72, 92, 124), (88, 112, 86), (174, 146, 96), (108, 88, 116), (196, 188, 172), (92, 84, 78),
+    (150, 108, 84), (66, 108, 112), (182, 128, 118), (126, 134, 98), (160, 166, 176),
+)  # fmt: skip
+_BOXES: tuple[RGB, ...] = ((196, 166, 124), (178, 184, 186), (164, 148, 130), (206, 196, 176), (140, 152, 160))
+
+
+@dataclass(frozen=True)
+class Bay:
+    """What stands between two uprights on one board: scenery to the left and right of a gap.
+
+    Attributes:
+        left: First column between the uprights.
+        top: Below the board above.
+        right: Column after the last.
+        bottom: Row of the board's upper edge.
+        gap: First and last column of the room for things.
+    """
+
+    left: int
+    top: int
+    right: int
+    bottom: int
+    gap: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Shelves:
+    """The outline of a wall of shelves."""
+
+    width: int
+    height: int
+    board: int
+    wood: RGB
+    wall: RGB
+    seed: int
+    bays: tuple[Bay, ...]
+
+
+def _plan(width: int, height: int, rng: np.random.Generator) -> Shelves:
+    step = max(64.0, min(height / 3.2, between(rng, 110, 290) * max(1.0, height / 5000)))
+    board = max(4, round(step * 0.06))
+    bays = []
+    for top, bottom in spans(rng, height, step * 0.75, step * 1.3):
+        for left, right in spans(rng, width, step * 1.4, step * 3.2):
+            inner = (round(left) + board // 2, round(right) - board // 2)
+            room = (inner[1] - inner[0]) * between(rng, 0.3, 0.65)
+            start = inner[0] + between(rng, 0, 1) * (inner[1] - inner[0] - room)
+            bays.append(Bay(inner[0], round(top), inner[1], round(bottom) - board, (round(start), round(start + room))))
+    return Shelves(width, height, board, pick(rng, _WOODS), pick(rng, _WALLS), int(rng.integers(2**32)), tuple(bays))
+
+
+def _zones(plan: Shelves) -> tuple[Zone, ...]:
+    return tuple(Zone(bay.gap[0], bay.top + 2, bay.gap[1], bay.bottom, standing=True) for bay in plan.bays)
+
+
+def _strokes(plan: Shelves, rng: np.random.Generator) -> list[Stroke]:
+    strokes: list[Stroke] = []
+    for bay in plan.bays:
+        shadow = max(1, plan.board // 2)
+        strokes.append(rect(bay.left, bay.top, bay.right, bay.top + shadow, darker(plan.wall, 0.14)))
+        strokes.append(rect(bay.left, bay.top, bay.left + shadow, bay.bottom, darker(plan.wall, 0.08)))
+        _fill(strokes, rng, bay, bay.left, bay.gap[0])
+        _fill(strokes, rng, bay, bay.gap[1], bay.right)
+        edge = max(1, plan.board // 5)
+        strokes.append(
+            rect(bay.left - plan.board, bay.bottom, bay.right + plan.board, bay.bottom + plan.board, plan.wood)
+        )
+        strokes.append(rect(bay.left, bay.bottom, bay.right, bay.bottom + edge, lighter(plan.wood, 0.3)))
+        strokes.append(rect(bay.right, bay.top, bay.right + plan.board, bay.bottom, darker(plan.wood, 0.12)))
+    return strokes
+
+
+def _fill(strokes: list[Stroke], rng: np.random.Generator, bay: Bay, left: float, right: float) -> None:
+    """Adds books, boxes and folders from one column to another."""
+    height = bay.bottom - bay.top
+    while right - left > max(4.0, height * 0.06):
+        if rng.random() < 0.16 and right - left > height * 0.6:
+            left = _box(strokes, rng, left, bay.bottom, height)
+        elif rng.random() < 0.12 and right - left > height * 0.6:
+            left = _pile(strokes, rng, left, bay.bottom, height)
+        else:
+            left = _book(strokes, rng, left, min(right, left + height * between(rng, 0.06, 0.2)), bay.bottom, height)
+
+
+def _book(
+    strokes: list[Stroke], rng: np.random.Generator, left: float, right: float, floor: float, height: float
+) -> float:
+    spine, top = pick(rng, _SPINES), floor - height * between(rng, 0.5, 0.86)
+    wide = right - left
+    strokes.append(rect(left, top, right, floor, spine))
+    strokes.append(rect(right - max(1, wide * 0.14), top, right, floor, darker(spine, 0.3)))
+    band = lighter(spine, 0.45)
+    for share in (0.12, 0.8) if rng.random() < 0.6 else (0.2,):
+        y = top + (floor - top) * share
+        strokes.append(rect(left + wide * 0.1, y, right - wide * 0.2, y + max(1, height * 0.02), band))
+    return right
+
+
+def _box(strokes: list[Stroke], rng: np.random.Generator, left: float, floor: float, height: float) -> float:
+    colour, right = pick(rng, _BOXES), left + height * between(rng, 0.4, 0.6)
+    top = floor - height * between(rng, 0.3, 0.6)
+    strokes.append(rect(left, top, right, floor, colour))
+    strokes.append(rect(left, top, right, top + (floor - top) * 0.22, darker(colour, 0.15)))
+    middle, label = (left + right) / 2, (right - left) * 0.2
+    strokes.append(
+        rect(
+            middle - label,
+            top + (floor - top) * 0.45,
+            middle + label,
+            floor - (floor - top) * 0.3,
+            lighter(colour, 0.6),
+        )
+    )
+    return right + max(1, height * 0.02)
+
+
+def _pile(strokes: list[Stroke], rng: np.random.Generator, left: float, floor: float, height: float) -> float:
+    wide, y = height * between(rng, 0.45, 0.6), floor
+    for _ in range(int(rng.integers(2, 6))):
+        thick, indent = height * between(rng, 0.06, 0.13), wide * between(rng, 0, 0.12)
+        spine = pick(rng, _SPINES)
+        strokes.append(rect(left + indent, y - thick, left + wide, y, spine))
+        strokes.append(rect(left + indent, y - max(1, thick * 0.2), left + wide, y, darker(spine, 0.3)))
+        y -= thick
+    return left + wide + max(1, height * 0.02)
+
+
+def _ground(plan: Shelves, region: PixelRectangle) -> Pixels:
+    return grain(region, plan.wall, plan.seed, strength=4)
+
+
+SHELF = Setting(plan=_plan, zones=_zones, strokes=_strokes, ground=_ground)

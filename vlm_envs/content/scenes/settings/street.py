@@ -1,0 +1,286 @@
+"""A town on a slope: terraces of houses above each other, each with a pavement and a road or a canal, below a sky."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vlm_envs.content.scenes.colours import RGB, darker, lighter, mixed
+from vlm_envs.content.scenes.kinds import Place
+from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick, spans
+from vlm_envs.content.scenes.settings.strokes import Stroke, ellipse, line, polygon, rect
+from vlm_envs.tools.coordinates import PixelRectangle
+
+_WALLS: tuple[RGB, ...] = (
+    (214, 196, 170), (196, 158, 138), (178, 186, 192), (222, 212, 190), (172, 140, 122), (190, 198, 178),
+    (206, 180, 184), (160, 166, 176),
+)  # fmt: skip
+_ROOFS: tuple[RGB, ...] = ((134, 78, 62), (92, 88, 94), (112, 92, 78), (84, 100, 108))
+_DOORS: tuple[RGB, ...] = ((88, 60, 46), (62, 84, 72), (70, 76, 100), (112, 66, 60))
+_GLASS: RGB = (116, 140, 160)
+_LIT: RGB = (236, 214, 150)
+_FRAME: RGB = (236, 232, 222)
+_TRUNK: RGB = (104, 78, 56)
+_LEAVES: tuple[RGB, ...] = ((88, 122, 74), (104, 134, 84), (76, 108, 80))
+_SKIES: tuple[tuple[RGB, RGB], ...] = (
+    ((142, 182, 220), (216, 230, 238)),
+    ((178, 186, 200), (226, 222, 216)),
+    ((120, 140, 190), (236, 206, 190)),
+)
+_PAVEMENT: RGB = (188, 182, 172)
+_ASPHALT: RGB = (98, 100, 106)
+_WATER: RGB = (104, 146, 160)
+_GRASS: RGB = (128, 152, 98)
+
+_AIR: frozenset[Place] = frozenset(("air",))
+_GROUND: frozenset[Place] = frozenset(("ground",))
+_OPEN: frozenset[Place] = frozenset(("ground", "air"))
+_WATERS: frozenset[Place] = frozenset(("water",))
+_WALL: frozenset[Place] = frozenset(("wall",))
+
+
+@dataclass(frozen=True)
+class House:
+    """One house: its wall from `left` to `right` and from `eaves` down to the pavement."""
+
+    left: int
+    right: int
+    eaves: int
+    storey: int
+
+
+@dataclass(frozen=True)
+class Terrace:
+    """One row of houses and what lies before it; rows of pixels from the top down."""
+
+    top: int
+    floor: int
+    kerb: int
+    verge: int
+    bottom: int
+    canal: bool
+    houses: tuple[House, ...]
+
+
+@dataclass(frozen=True)
+class Town:
+    """The outline of a town."""
+
+    width: int
+    height: int
+    horizon: int
+    sky: tuple[RGB, RGB]
+    seed: int
+    terraces: tuple[Terrace, ...]
+
+
+def _plan(width: int, height: int, rng: np.random.Generator) -> Town:
+    step = min(height * 0.74, max(150.0, between(rng, 240, 440) * max(1.0, height / 4200)))
+    horizon = round(height * between(rng, 0.13, 0.24))
+    terraces = tuple(
+        _terrace(width, round(horizon + top), round(horizon + bottom), rng)
+        for top, bottom in spans(rng, height - horizon, step * 0.85, step * 1.2)
+    )
+    sky = _SKIES[int(rng.integers(len(_SKIES)))]
+    return Town(width, height, horizon, sky, int(rng.integers(2**32)), terraces)
+
+
+def _terrace(width: int, top: int, bottom: int, rng: np.random.Generator) -> Terrace:
+    tall = bottom - top
+    floor, kerb, verge = top + round(tall * 0.52), top + round(tall * 0.66), top + round(tall * 0.87)
+    houses, storey = [], round(tall * 0.21)
+    for left, right in spans(rng, width, tall * 0.32, tall * 0.75):
+        if rng.random() < 0.82:
+            storeys = int(rng.integers(2, 4))
+            houses.append(House(round(left), round(right), floor - storeys * storey + round(storey * 0.1), storey))
+    return Terrace(top, floor, kerb, verge, bottom, bool(rng.random() < 0.4), tuple(houses))
+
+
+def _zones(plan: Town) -> tuple[Zone, ...]:
+    zones = [Zone(0, 0, plan.width, round(plan.horizon * 0.8), _AIR)]
+    for row in plan.terraces:
+        if row.canal:
+            zones.append(Zone(0, row.floor, plan.width, row.kerb - 1, _GROUND))
+            zones.append(Zone(0, row.kerb + 1, plan.width, row.verge - 1, _WATERS))
+            zones.append(Zone(0, row.verge, plan.width, row.bottom, _OPEN))
+        else:
+            zones.append(Zone(0, row.floor, plan.width, row.bottom, _OPEN))
+        zones += [
+            Zone(house.left + 2, house.eaves, house.right - 2, round(row.floor - house.storey * 0.2), _WALL)
+            for house in row.houses
+        ]
+    return tuple(zones)
+
+
+def _strokes(plan: Town, rng: np.random.Generator) -> list[Stroke]:
+    strokes: list[Stroke] = []
+    _clouds(strokes, plan, rng)
+    for row in plan.terraces:
+        tall = row.bottom - row.top
+        strokes.append(rect(0, row.top, plan.width, row.floor, mixed(_GRASS, (170, 176, 150), 0.4)))
+        for _ in range(round(plan.width / tall * 9)):
+            x, y = between(rng, 0, plan.width), row.floor - between(rng, 0, tall * 0.1)
+            _tree(strokes, rng, x, y, tall * between(rng, 0.1, 0.32))
+        for house in row.houses:
+            _house(strokes, rng, house, row)
+        _ways(strokes, plan, row, rng)
+    return strokes
+
+
+def _clouds(strokes: list[Stroke], plan: Town, rng: np.random.Generator) -> None:
+    for _ in range(4 + plan.width // 500):
+        x, y = between(rng, 0, plan.width), between(rng, 0, plan.horizon * 0.7)
+        wide = plan.horizon * between(rng, 0.1, 0.3)
+        tone = lighter(plan.sky[1], between(rng, 0.2, 0.6))
+        for shift in (-0.7, -0.2, 0.3, 0.8):
+            strokes.append(ellipse(x + wide * shift, y - wide * between(rng, 0, 0.15), wide * 0.6, wide * 0.22, tone))
+    hill = mixed(_GRASS, plan.sky[1], 0.45)
+    for x in range(0, plan.width + plan.horizon, max(1, plan.horizon)):
+        strokes.append(
+            ellipse(
+                x,
+                plan.horizon * 1.1,
+                plan.horizon * between(rng, 0.6, 1.3),
+                plan.horizon * between(rng, 0.2, 0.4),
+                hill,
+            )
+        )
+
+
+def _tree(strokes: list[Stroke], rng: np.random.Generator, x: float, floor: float, tall: float) -> None:
+    leaves = pick(rng, _LEAVES)
+    strokes.append(rect(x - tall * 0.05, floor - tall * 0.5, x + tall * 0.05, floor, _TRUNK))
+    strokes.append(ellipse(x, floor - tall * 0.62, tall * 0.3, tall * 0.36, leaves))
+    strokes.append(ellipse(x - tall * 0.08, floor - tall * 0.72, tall * 0.17, tall * 0.18, lighter(leaves, 0.16)))
+
+
+def _house(strokes: list[Stroke], rng: np.random.Generator, house: House, row: Terrace) -> None:
+    wall, roof = pick(rng, _WALLS), pick(rng, _ROOFS)
+    wide, storey = house.right - house.left, house.storey
+    rise = min(storey * 0.9, wide * 0.4)
+    if rng.random() < 0.75:
+        inset = wide * between(rng, 0.04, 0.3)
+        eaves = [(house.left - storey * 0.06, house.eaves), (house.right + storey * 0.06, house.eaves)]
+        ridge = [(house.right - inset, house.eaves - rise), (house.left + inset, house.eaves - rise)]
+        chimney = house.left + wide * between(rng, 0.3, 0.6)
+        top = house.eaves - rise * 1.25
+        strokes.append(rect(chimney, top, chimney + storey * 0.18, house.eaves, darker(wall, 0.25)))
+        strokes.append(polygon([*eaves, *ridge], roof))
+        for share in (0.33, 0.66):
+            y = house.eaves - rise * share
+            strokes.append(
+                line(
+                    [(house.left + inset * share, y), (house.right - inset * share, y)], storey / 50, darker(roof, 0.2)
+                )
+            )
+    else:
+        strokes.append(rect(house.left, house.eaves - storey * 0.12, house.right, house.eaves, darker(wall, 0.3)))
+    strokes.append(rect(house.left, house.eaves, house.right, row.floor, wall))
+    strokes.append(rect(house.right - max(1, storey * 0.04), house.eaves, house.right, row.floor, darker(wall, 0.25)))
+    strokes.append(rect(house.left, row.floor - storey * 0.12, house.right, row.floor, darker(wall, 0.3)))
+    if rng.random() < 0.4:
+        _bricks(strokes, rng, house, row, darker(wall, 0.12))
+    _openings(strokes, rng, house, row)
+
+
+def _bricks(strokes: list[Stroke], rng: np.random.Generator, house: House, row: Terrace, tone: RGB) -> None:
+    course = max(3.0, house.storey / 14)
+    for _ in range(60):
+        x = between(rng, house.left, house.right - 2 * course)
+        y = house.eaves + course * int(between(rng, 0, (row.floor - house.eaves) / course - 1))
+        strokes.append(rect(x, y, x + 2 * course, y + course * 0.8, tone))
+
+
+def _openings(strokes: list[Stroke], rng: np.random.Generator, house: House, row: Terrace) -> None:
+    storey, wide = house.storey, house.right - house.left
+    number = max(1, round(wide / (storey * 0.72)))
+    door, awning = int(rng.integers(number)), rng.random() < 0.25
+    tones = pick(rng, _DOORS), pick(rng, _DOORS)
+    pane = storey * 0.2
+    y = row.floor - storey
+    while y >= house.eaves - storey * 0.2:
+        for index in range(number):
+            x, ground = house.left + wide * (index + 0.5) / number, y == row.floor - storey
+            if ground and index == door:
+                strokes.append(rect(x - pane * 0.95, row.floor - storey * 0.78, x + pane * 0.95, row.floor, _FRAME))
+                strokes.append(rect(x - pane * 0.8, row.floor - storey * 0.74, x + pane * 0.8, row.floor, tones[0]))
+                strokes.append(
+                    rect(x - pane * 0.5, row.floor - storey * 0.66, x + pane * 0.5, row.floor - storey * 0.45, _GLASS)
+                )
+            else:
+                glass = _LIT if rng.random() < 0.15 else darker(_GLASS, between(rng, 0, 0.35))
+                _window(strokes, x, y + storey * 0.42, pane, glass)
+        if awning and y == row.floor - storey:
+            _awning(strokes, house, y + storey * 0.1, tones[1])
+        y -= storey
+
+
+def _window(strokes: list[Stroke], x: float, y: float, pane: float, glass: RGB) -> None:
+    bar = max(1.0, pane * 0.12)
+    strokes.append(rect(x - pane - bar, y - pane * 1.2 - bar, x + pane + bar, y + pane * 1.2 + bar, _FRAME))
+    strokes.append(rect(x - pane, y - pane * 1.2, x + pane, y + pane * 1.2, glass))
+    strokes.append(rect(x - bar / 2, y - pane * 1.2, x + bar / 2, y + pane * 1.2, _FRAME))
+    strokes.append(rect(x - pane, y - bar / 2, x + pane, y + bar / 2, _FRAME))
+    strokes.append(
+        rect(x - pane * 1.3, y + pane * 1.2 + bar, x + pane * 1.3, y + pane * 1.2 + bar * 3, (150, 144, 136))
+    )
+
+
+def _awning(strokes: list[Stroke], house: House, y: float, tone: RGB) -> None:
+    deep, count = house.storey * 0.2, 12
+    step = (house.right - house.left) / count
+    for index in range(count):
+        x = house.left + step * index
+        strokes.append(rect(x, y, x + step, y + deep, tone if index % 2 else (226, 220, 206)))
+    strokes.append(rect(house.left, y + deep, house.right, y + deep * 1.12, darker(tone, 0.3)))
+
+
+def _ways(strokes: list[Stroke], plan: Town, row: Terrace, rng: np.random.Generator) -> None:
+    tall = row.bottom - row.top
+    strokes.append(rect(0, row.floor, plan.width, row.kerb, _PAVEMENT))
+    slab = max(6.0, tall * 0.07)
+    for index in range(int(plan.width / slab) + 1):
+        x = index * slab
+        strokes.append(line([(x, row.floor), (x - slab * 0.4, row.kerb)], tall / 400, darker(_PAVEMENT, 0.14)))
+    strokes.append(
+        line(
+            [(0, (row.floor + row.kerb) / 2), (plan.width, (row.floor + row.kerb) / 2)],
+            tall / 400,
+            darker(_PAVEMENT, 0.14),
+        )
+    )
+    way = _WATER if row.canal else _ASPHALT
+    strokes.append(rect(0, row.kerb, plan.width, row.verge, way))
+    strokes.append(rect(0, row.kerb, plan.width, row.kerb + max(1, tall * 0.012), darker(_PAVEMENT, 0.3)))
+    middle, dash = (row.kerb + row.verge) / 2, tall * 0.16
+    if row.canal:
+        for _ in range(round(plan.width / tall * 14)):
+            x, y = between(rng, 0, plan.width), between(rng, row.kerb + tall * 0.03, row.verge)
+            strokes.append(
+                rect(x, y, x + tall * between(rng, 0.03, 0.14), y + max(1, tall * 0.006), lighter(way, 0.22))
+            )
+    else:
+        for index in range(int(plan.width / dash / 2) + 1):
+            x = 2 * index * dash
+            strokes.append(rect(x, middle - tall * 0.007, x + dash, middle + tall * 0.007, (206, 204, 196)))
+    strokes.append(rect(0, row.verge, plan.width, row.bottom, _GRASS))
+    for _ in range(round(plan.width / tall * 30)):
+        x, y, blade = between(rng, 0, plan.width), between(rng, row.verge + tall * 0.02, row.bottom), tall * 0.02
+        strokes.append(
+            line([(x, y), (x + blade * 0.4, y - blade)], tall / 300, darker(_GRASS, between(rng, 0.05, 0.3)))
+        )
+    strokes.append(rect(0, row.verge, plan.width, row.verge + max(1, tall * 0.012), darker(_PAVEMENT, 0.3)))
+
+
+def _ground(plan: Town, region: PixelRectangle) -> Pixels:
+    """Returns the sky: a gradient from the top to the horizon, with a fine grain."""
+    share = np.clip(np.arange(region.top, region.bottom) / plan.horizon, 0, 1)[:, None]
+    high, low = np.array(plan.sky[0], float), np.array(plan.sky[1], float)
+    tones = np.rint(high + (low - high) * share).astype(np.uint8)
+    noise = grain(region, (3, 3, 3), plan.seed, strength=3)
+    noise += tones[:, None, :] - 3  # Wraps nowhere: skies are lighter than 3 and darker than 250.
+    return noise
+
+
+STREET = Setting(plan=_plan, zones=_zones, strokes=_strokes, ground=_ground)

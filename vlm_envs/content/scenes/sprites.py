@@ -1,0 +1,110 @@
+"""Things as pixels: drawn large, outlined, scaled down to their size."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from vlm_envs.content.scenes.brush import FRAME, Brush, outlined
+from vlm_envs.content.scenes.colours import CHALK, COLOURS, INK
+from vlm_envs.content.scenes.kinds import KINDS, Look
+
+Mask = npt.NDArray[np.bool_]
+
+_DRAWN_PX = 256
+"""Small things are drawn at least this large before they are scaled down."""
+
+_MAX_ENLARGEMENT = 16
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Appearance:
+    """All that decides a thing's pixels.
+
+    Attributes:
+        kind: A key of `KINDS`.
+        colour: A key of `COLOURS`.
+        size_px: Longer side of its frame.
+        text: Written on it.
+        minutes: Shown by it, past twelve o'clock.
+        mirrored: Whether left and right are exchanged.
+    """
+
+    kind: str
+    colour: str
+    size_px: int
+    text: str = ""
+    minutes: int = 0
+    mirrored: bool = False
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows of its frame."""
+        return frame_size(self.kind, self.size_px)
+
+
+def frame_size(kind: str, size_px: int) -> tuple[int, int]:
+    """Returns columns and rows of a kind's frame whose longer side has `size_px`."""
+    shape, outlines = KINDS[kind], 2 * _outline_px(size_px)
+    inner = max(size_px - outlines, 0.0) / FRAME
+    return max(1, round(shape.width * inner + outlines)), max(1, round(shape.height * inner + outlines))
+
+
+@functools.lru_cache(maxsize=256)
+def sprite(appearance: Appearance) -> Image.Image:
+    """Returns a thing as it is pasted: RGBA, columns and rows as `appearance.size`. Not to be changed."""
+    width, height = appearance.size
+    times = _enlargement(appearance.size_px)
+    outline = _outline_px(appearance.size_px) * times
+    brush = Brush(width * times, height * times, (max(width, height) * times - 2 * outline) / FRAME, outline)
+    look = Look(colour=COLOURS[appearance.colour], text=appearance.text, minutes=appearance.minutes)
+    KINDS[appearance.kind].paint(brush, look)
+    canvas = outlined(brush.canvas, round(outline), CHALK if appearance.colour == "black" else INK)
+    if appearance.mirrored:
+        canvas = canvas.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return canvas.resize((width, height), Image.Resampling.BOX) if times > 1 else canvas
+
+
+@functools.lru_cache(maxsize=256)
+def silhouette(appearance: Appearance) -> Mask:
+    """Returns bool[rows, columns], read-only: the pixels that more than half belong to the thing, outline included."""
+    mask: Mask = np.asarray(sprite(appearance))[..., 3] >= 128
+    mask.flags.writeable = False
+    return mask
+
+
+def bounds(mask: Mask) -> tuple[int, int, int, int]:
+    """Returns left, top, right, bottom of what a mask covers, the latter two exclusive; all 0 if it covers nothing."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    if not len(rows):
+        return 0, 0, 0, 0
+    return int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1
+
+
+def innermost(mask: Mask) -> tuple[int, int]:
+    """Returns column and row of a pixel of a mask that is as far from its edge as any, the first of them.
+
+    The edge of the array counts as an edge. The mask must cover something.
+    """
+    left = np.pad(mask, 1)
+    while True:
+        inner = np.zeros_like(left)
+        inner[1:-1, 1:-1] = left[1:-1, 1:-1] & left[:-2, 1:-1] & left[2:, 1:-1] & left[1:-1, :-2] & left[1:-1, 2:]
+        if not inner.any():
+            row, column = divmod(int(left.argmax()), left.shape[1])
+            return column - 1, row - 1
+        left = inner
+
+
+def _enlargement(size_px: int) -> int:
+    return max(2 if size_px < 4 * _DRAWN_PX else 1, min(_MAX_ENLARGEMENT, math.ceil(_DRAWN_PX / size_px)))
+
+
+def _outline_px(size_px: int) -> float:
+    """Returns how wide the outline is: visible on small things, modest on large ones."""
+    return min(max(0.7, size_px * 0.03), 6.0)

@@ -1,0 +1,215 @@
+"""What can be said of a clip, and whether it is true: a closed set of sentences.
+
+Of every frame of a stretch, and so of single frames:
+
+    The red ball is to the left of the blue line.       left, right; above, below; open while it touches the line
+    The red ball is above the green kite.               by their middles; open below a fiftieth of the side
+    There are two mugs.                                 also `a red mug`, `no boat`
+
+Of a stretch of at least two frames:
+
+    The red ball crosses the blue line.
+    The red ball moves to the left.                      left, right, up, down: by at least a fiftieth of the side
+    The red ball moves. The red ball stands still.
+
+Anchors in a sentence (`[F2 @ t=0.50s]`, `from 1.0 to 1.5 seconds`, `in frame 3`) are passed over. A sentence of another
+form, or of something no clip knows of, has no truth value; one about a known thing that is not there is false.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from vlm_envs.content.scenes.colours import COLOURS
+from vlm_envs.content.scenes.labels import named_things
+from vlm_envs.content.scenes.questions.wording import several
+from vlm_envs.content.scenes.videos import Clip
+
+MAX_SENTENCE_CHARS = 400
+
+_NUMBER = r"[0-9]{1,4}(?:\.[0-9]{1,4})?"
+_SECONDS = r"\s?(?:seconds?|secs?|s)\b"
+_AT = rf"(?: ?[(@]? ?(?:at )?(?:t ?= ?)?{_NUMBER}{_SECONDS}\)?)?"
+_ANCHORS = re.compile(
+    rf"\b(?:from|between) frame [0-9]{{1,4}}{_AT} (?:to|and|until|through) frame [0-9]{{1,4}}{_AT}"
+    rf"|\[f[^\]]{{0,200}}\]|\b(?:from|between) {_NUMBER}(?:{_SECONDS})? (?:to|and|until) {_NUMBER}{_SECONDS}"
+    rf"|\b(?:at|after|in)? ?(?:t ?= ?)?{_NUMBER}{_SECONDS}"
+    r"|\b(?:in|from|at|between)? ?frames? [0-9]{1,4}(?: ?(?:to|and|until|-|through) ?(?:frame )?[0-9]{1,4})?"
+)
+_WORDS = re.compile(r"[a-z0-9]+")
+_PLACE = re.compile(r"(.+?) is (?:to the )?(left of|right of|above|below) (.+)")
+_THERE = re.compile(r"there (?:is|are) (no|an?|one|two|three|four|five|six|seven|eight|[0-8]) (.+)")
+_CROSSES = re.compile(r"(.+?) cross(?:es|ed) (.+)")
+_MOVES = re.compile(r"(.+?) move[sd](?: (?:to the )?(left|right|up|down)(?:wards)?)?")
+_RESTS = re.compile(r"(.+?) (?:stands still|rests|does not move|stays where it is)")
+_LINE = re.compile(r"(?:the |a )?(?:(\w+) )?line")
+_COUNTS = {word: n for n, words in enumerate(("no 0", "a an one 1", "two 2", "three 3", "four 4", "five 5", "six 6",
+    "seven 7", "eight 8")) for word in words.split()}  # fmt: skip
+_STEPS = {"left": (0, -1), "right": (0, 1), "up": (1, -1), "down": (1, 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """A true sentence about a stretch of a clip.
+
+    Attributes:
+        text: The sentence, its times included.
+        first: Frame it begins in, from 1.
+        last: Frame it ends in.
+    """
+
+    text: str
+    first: int
+    last: int
+
+
+def describes(clip: Clip, description: str, first: int, last: int | None = None) -> bool | None:
+    """Says whether a sentence is true of a frame or a stretch of a clip.
+
+    Args:
+        clip: The clip.
+        description: A sentence of one of the module's forms, in upper or lower case.
+        first: The frame, or the first of the stretch, from 1.
+        last: The last of the stretch; None for a single frame.
+
+    Returns:
+        Its truth; None if it is of no known form, names nothing single or known, or the frames are not the clip's.
+    """
+    frames = range(first, (first if last is None else last) + 1)
+    if not frames or first < 1 or frames[-1] > clip.num_frames or len(description) > MAX_SENTENCE_CHARS:
+        return None
+    said = " ".join(_WORDS.findall(_ANCHORS.sub(" ", description.casefold())))
+    for form, tell in _FORMS:
+        if match := form.fullmatch(said):
+            return tell(clip, match, frames)
+    return None
+
+
+def happenings(clip: Clip) -> tuple[Happening, ...]:
+    """Returns what happens in a clip: each crossing of the line, each move, and what stands still throughout."""
+    found: list[Happening] = []
+    for index, mover in enumerate(clip.movers):
+        name = mover.thing.name
+        for frame in range(1, clip.num_frames):
+            if clip.side(index, frame) != clip.side(index, frame + 1):
+                found.append(_happening(clip, f"The {name} crosses the {clip.line_colour} line", frame, frame + 1))
+        if (mover.thing.x, mover.thing.y) == mover.to:
+            found.append(_happening(clip, f"The {name} stands still", 1, clip.num_frames))
+            continue
+        for direction in _STEPS:
+            if _has_moved(clip, index, range(mover.first, mover.last + 1), direction):
+                way = direction if direction in ("up", "down") else f"to the {direction}"
+                found.append(_happening(clip, f"The {name} moves {way}", mover.first, mover.last))
+    return tuple(found)
+
+
+def frame_sentences(clip: Clip, frame: int) -> Iterator[str]:
+    """Yields true sentences about a frame: on which side of the line things are, and how many of each kind."""
+    names = ("left of", "right of") if clip.line_upright else ("above", "below")
+    kinds = [mover.thing.kind for mover in clip.movers]
+    for index, mover in enumerate(clip.movers):
+        if not clip.is_clear(index, frame):
+            continue
+        side = names[0] if clip.side(index, frame) < 0 else names[1]
+        yield f"The {mover.thing.name} is {'to the ' if clip.line_upright else ''}{side} the {clip.line_colour} line."
+    for kind in dict.fromkeys(kinds):
+        count = kinds.count(kind)
+        yield f"There is one {kind}." if count == 1 else f"There are {_word(count)} {several(kind)}."
+
+
+def _happening(clip: Clip, text: str, first: int, last: int) -> Happening:
+    return Happening(f"{text} from {clip.time_s(first):.1f} to {clip.time_s(last):.1f} seconds.", first, last)
+
+
+def _word(count: int) -> str:
+    return next(word for word, number in _COUNTS.items() if number == count and word.isalpha())
+
+
+def _single(clip: Clip, words: str) -> int | bool | None:
+    """Returns the index of the one thing that words name; False if it is not there, None if they do not name one."""
+    found = named_things(clip.scene(1), words)
+    if found is None or len(found) > 1:
+        return None
+    return found[0] if found else False
+
+
+def _line_named(clip: Clip, words: str) -> bool | None:
+    """Whether words name the clip's line; None if they name no line that a clip could have."""
+    match = _LINE.fullmatch(words)
+    if match is None or match[1] not in (None, *COLOURS):
+        return None
+    return match[1] in (None, clip.line_colour)
+
+
+def _is_placed(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
+    one, where = _single(clip, match[1]), match[2]
+    axis, sign = (0, -1 if where == "left of" else 1) if where.endswith("of") else (1, -1 if where == "above" else 1)
+    line = _line_named(clip, match[3])
+    other = _single(clip, match[3]) if line is None else None
+    if one is None or (line is None and other is None):
+        return None
+    if one is False or line is False or other is False:
+        return False
+    if line:
+        if clip.line_upright != (axis == 0):
+            return False  # Nothing is above an upright line, or beside a level one.
+        return _throughout(clip.side(one, frame) == sign if clip.is_clear(one, frame) else None for frame in frames)
+    assert other is not None
+    gap = max(clip.width, clip.height) / 50
+    return _throughout(
+        by * sign > 0 if abs(by) >= gap else None
+        for by in (clip.middle(one, frame)[axis] - clip.middle(other, frame)[axis] for frame in frames)
+    )
+
+
+def _throughout(verdicts: Iterable[bool | None]) -> bool | None:
+    """Returns whether something is so in every frame; None if no frame denies it and some leave it open."""
+    found = list(verdicts)
+    return False if False in found else None if None in found else True
+
+
+def _are_there(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
+    found = named_things(clip.scene(1), match[2])
+    if found is None:
+        return None
+    # One who says that there is a mug has not said that there is no other.
+    return len(found) >= 1 if match[1] in ("a", "an") else len(found) == _COUNTS[match[1]]
+
+
+def _has_crossed(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
+    one, line = _single(clip, match[1]), _line_named(clip, match[2])
+    if one is None or line is None or len(frames) < 2:
+        return None
+    return one is not False and line and clip.side(one, frames[0]) != clip.side(one, frames[-1])
+
+
+def _moves(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
+    one = _single(clip, match[1])
+    if one is None or len(frames) < 2:
+        return None
+    ways = [match[2]] if match[2] else list(_STEPS)
+    return one is not False and any(_has_moved(clip, one, frames, way) for way in ways)
+
+
+def _rests(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
+    one = _single(clip, match[1])
+    if one is None or len(frames) < 2:
+        return None
+    return one is not False and len({clip.middle(one, frame) for frame in frames}) == 1
+
+
+def _has_moved(clip: Clip, index: int, frames: range, way: str) -> bool:
+    axis, sign = _STEPS[way]
+    by = clip.middle(index, frames[-1])[axis] - clip.middle(index, frames[0])[axis]
+    return by * sign >= max(clip.width, clip.height) / 50
+
+
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[Clip, re.Match[str], range], bool | None]], ...] = (
+    (_PLACE, _is_placed),
+    (_THERE, _are_there),
+    (_CROSSES, _has_crossed),
+    (_RESTS, _rests),
+    (_MOVES, _moves),
+)

@@ -1,0 +1,169 @@
+"""The desk: what a world lays before the agent. Pictures, tools, and the calls that a careful person would make."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from vlm_envs.errors import require_positive
+from vlm_envs.qa.sample import Sample
+from vlm_envs.tools.coordinates import Box, OriginalPixels, ShownPixels, Thousandths, convert, shown_space
+from vlm_envs.tools.pictures import Exhibit
+from vlm_envs.tools.registry import ToolRegistry
+from vlm_envs.tools.stores import ORIGINAL_IMAGE, ImageStore, Memory, TextStore
+from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
+
+MIN_CONTEXT = 0.06
+"""A teacher's zoom is at least this part of the picture's sides, so that the crop shows where it is."""
+
+
+class Desk(ABC):
+    """What a world lays before the agent.
+
+    Attributes:
+        max_pixels: Budget of every picture as it is shown.
+    """
+
+    max_pixels: int
+
+    @abstractmethod
+    def opening(self, sample: Sample) -> tuple[Memory, tuple[Exhibit, ...]]:
+        """Returns what tools can refer to at first, and the pictures that are shown."""
+
+    @abstractmethod
+    def introduction(self, sample: Sample) -> str:
+        """Returns what the first prompt says of the pictures: names and sizes."""
+
+    @abstractmethod
+    def tools(self, sample: Sample | None) -> ToolRegistry:
+        """Returns the tools; without a sample those that a prompt describes."""
+
+    @abstractmethod
+    def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
+        """Returns the calls a teacher makes before it answers, as they are written."""
+
+    def shown_pixels(self, sample: Sample) -> ShownPixels | None:
+        """Returns the size of the first picture as it is shown; None without one."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureDesk(Desk):
+    """Pictures scaled to a budget, and a tool that cuts regions out of the originals.
+
+    Attributes:
+        max_pixels: Budget of every picture as it is shown.
+        zoom: How regions are cut out.
+    """
+
+    max_pixels: int = 1_048_576
+    zoom: ZoomSettings = field(default_factory=ZoomSettings)
+
+    def __post_init__(self) -> None:
+        require_positive("max_pixels", self.max_pixels)
+
+    def opening(self, sample: Sample) -> tuple[Memory, tuple[Exhibit, ...]]:
+        """Returns the pictures under their names, and shows all of them."""
+        images, texts = ImageStore(), TextStore()
+        for name, exhibit in zip(exhibit_names(sample), sample.exhibits, strict=True):
+            images = images.with_image(name, exhibit)
+        for name, text in sample.texts:
+            texts = texts.with_text(name, text)
+        return Memory(images, texts), sample.exhibits
+
+    def introduction(self, sample: Sample) -> str:
+        """Returns name, size and size as shown of every picture."""
+        lines = []
+        for name, exhibit in zip(exhibit_names(sample), sample.exhibits, strict=True):
+            shown = shown_space(OriginalPixels(exhibit.width, exhibit.height), self.max_pixels)
+            is_scaled = (shown.width, shown.height) != (exhibit.width, exhibit.height)
+            as_shown = f", shown at {shown.width} x {shown.height}" if is_scaled else ""
+            lines.append(f"Picture {name}: {exhibit.width} x {exhibit.height} pixels{as_shown}.")
+        return "\n".join(lines)
+
+    def tools(self, sample: Sample | None) -> ToolRegistry:
+        """Returns the zoom tool."""
+        return ToolRegistry((image_zoom_in_tool(self.zoom),))
+
+    def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
+        """Returns a zoom into every group of things that the answer rests on; where there is nothing, look all over."""
+        names = exhibit_names(sample)
+        if not sample.evidence and names:
+            first = sample.exhibits[0]
+            quarters = _quarters(OriginalPixels(first.width, first.height))
+            return tuple(zoom_call(names[0], quarter) for quarter in quarters)[:max_calls]
+        calls = []
+        for number, name in enumerate(names):
+            boxes = [evidence.box for evidence in sample.evidence if evidence.exhibit == number]
+            calls += [zoom_call(name, region) for region in regions(boxes, max_calls)]
+        return tuple(dict.fromkeys(calls))[:max_calls]
+
+    def shown_pixels(self, sample: Sample) -> ShownPixels | None:
+        """Returns the size of the first picture as it is shown."""
+        if not sample.exhibits:
+            return None
+        first = sample.exhibits[0]
+        return shown_space(OriginalPixels(first.width, first.height), self.max_pixels)
+
+
+def exhibit_names(sample: Sample) -> tuple[str, ...]:
+    """Returns what the pictures of a sample are called: `original_image`, `image_2` and so on."""
+    return tuple(f"image_{number + 1}" if number else ORIGINAL_IMAGE for number in range(len(sample.exhibits)))
+
+
+def regions(boxes: Sequence[Box[OriginalPixels]], max_regions: int) -> tuple[Box[OriginalPixels], ...]:
+    """Returns at most so many regions that hold all boxes: neighbours, from left to right, share one.
+
+    Args:
+        boxes: Boxes of one picture.
+        max_regions: Most regions, at least 1.
+
+    Returns:
+        Regions with some of their surroundings, inside the picture.
+    """
+    ordered = sorted(boxes, key=lambda box: (box.x1 + box.x2, box.y1 + box.y2))
+    count = min(max_regions, len(ordered))
+    groups = [ordered[len(ordered) * i // count : len(ordered) * (i + 1) // count] for i in range(count)]
+    return tuple(_with_context(_hull(group)) for group in groups)
+
+
+def _quarters(space: OriginalPixels) -> tuple[Box[OriginalPixels], ...]:
+    """Returns the four quarters of a picture."""
+    x, y = space.width / 2, space.height / 2
+    return tuple(Box(left, top, left + x, top + y, space) for top in (0.0, y) for left in (0.0, x))
+
+
+def _hull(boxes: Sequence[Box[OriginalPixels]]) -> Box[OriginalPixels]:
+    """Returns the smallest box around boxes."""
+    return Box(
+        min(box.x1 for box in boxes),
+        min(box.y1 for box in boxes),
+        max(box.x2 for box in boxes),
+        max(box.y2 for box in boxes),
+        boxes[0].space,
+    )
+
+
+def _with_context(box: Box[OriginalPixels]) -> Box[OriginalPixels]:
+    """Returns a box grown about its middle to twice its sides, or to the least context, inside the picture."""
+    (x1, x2), (y1, y2) = (
+        _grown(start, stop, size)
+        for start, stop, size in ((box.x1, box.x2, box.space.width), (box.y1, box.y2, box.space.height))
+    )
+    return Box(x1, y1, x2, y2, box.space)
+
+
+def _grown(start: float, stop: float, size: float) -> tuple[float, float]:
+    """Returns an interval grown about its middle, moved to lie within 0 and `size`."""
+    length = min(size, max(2 * (stop - start), MIN_CONTEXT * size))
+    first = min(max((start + stop - length) / 2, 0.0), size - length)
+    return first, first + length
+
+
+def zoom_call(name: str, box: Box[OriginalPixels]) -> str:
+    """Returns a call of the zoom tool on a region, in the thousandths it asks for."""
+    written = convert(box, Thousandths()).outward_whole()
+    bbox = [int(side) for side in (written.x1, written.y1, written.x2, written.y2)]
+    return json.dumps({"name": "image_zoom_in_tool", "arguments": {"image": name, "bbox_2d": bbox}})

@@ -1,0 +1,119 @@
+"""A sample: one question with its answer, and what it is about. Sources make them and find them again by their id."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
+from vlm_envs.tools.documents import Document
+from vlm_envs.tools.pictures import Exhibit
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """One thing in a picture that the answer rests on.
+
+    Attributes:
+        label: What it is called, such as `red mug`; unambiguous in its picture.
+        box: Where it is, in pixels of the original.
+        point: A pixel that surely belongs to it; None where nobody knows more than the box.
+        exhibit: Index of the picture.
+    """
+
+    label: str
+    box: Box[OriginalPixels]
+    point: Point[OriginalPixels] | None = None
+    exhibit: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One question.
+
+    Attributes:
+        sample_id: One line of text by which its source finds it again; also the level text of the worlds.
+        question: What is asked, options not included.
+        key: The answer, the options where it is a choice, and how answers are compared.
+        category: Kind of question, for evaluations by kind; lower case with underscores.
+        digest: Hash of everything a model is shown or asked; splits are disjoint by it.
+        exhibits: The pictures, the one the question is about first.
+        document: The document, where it is about one.
+        texts: Named texts that belong to the question, such as the responses to be judged.
+        evidence: What the answer rests on in the pictures; empty where nobody annotated it, or nothing is there.
+        evidence_pages: Pages of the document that hold the answer, counted from 1.
+        facts: Whole sentences that are true, without coordinates: what a careful look at the evidence tells. The
+            oracle reasons with them.
+    """
+
+    sample_id: str
+    question: str
+    key: AnswerKey
+    category: str
+    digest: str
+    exhibits: tuple[Exhibit, ...] = ()
+    document: Document | None = field(default=None, compare=False)
+    texts: tuple[tuple[str, str], ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    evidence_pages: tuple[int, ...] = ()
+    facts: str = ""
+
+    @property
+    def truth_digest(self) -> str:
+        """Hash of what is right: how answers are compared and with which, and the evidence.
+
+        Two data sets may show and ask the same and differ in nothing but this. Boxes count in pixels of the original,
+        so that a sample is the same whatever size a world shows it in.
+        """
+        boxes = [
+            (each.label, each.box.x1, each.box.y1, each.box.x2, each.box.y2, each.exhibit) for each in self.evidence
+        ]
+        truth = (self.key.kind, self.key.answers, self.key.options, boxes, self.evidence_pages)
+        return hashlib.blake2b(json.dumps(truth, default=float).encode("ascii"), digest_size=16).hexdigest()
+
+
+class SampleSource(Protocol):
+    """Where samples come from: a generator, or a user's copy of a data set."""
+
+    @property
+    def name(self) -> str:
+        """What begins the ids of its samples."""
+        ...
+
+    def draw(self, rng: np.random.Generator, split: str) -> Sample:
+        """Returns a sample of a split.
+
+        Args:
+            rng: The only source of chance.
+            split: `"train"`, `"val"` or `"test"`; no content is in two of them.
+
+        Raises:
+            GenerationError: If there is no sample of the split.
+        """
+        ...
+
+    def find(self, sample_id: str) -> Sample:
+        """Returns the sample of an id that this source gave.
+
+        Raises:
+            LevelError: If the id is not one of this source's; it says what ids look like.
+        """
+        ...
+
+
+@runtime_checkable
+class ListedSource(SampleSource, Protocol):
+    """A source whose samples are listed: its val and test splits are gone through in order, each sample once."""
+
+    def num_samples(self, split: str) -> int:
+        """Returns how many samples a split has."""
+        ...
+
+    def sample_at(self, index: int, split: str) -> Sample:
+        """Returns a sample of a split by its place, from 0, in the order of the files."""
+        ...

@@ -1,0 +1,148 @@
+"""How a question may be looked into: what the prompt asks for, how a response is read, how a teacher would do it.
+
+The response formats are `vlm_envs.responses.formats.INQUIRY_FORMATS`; here is what belongs into them. Boxes and points
+are written in one coordinate space per strategy: thousandths in calls of the zoom tool (`arm`), pixels of the picture
+as shown in `<zoom>` and in grounded thoughts (`mags`, `ivgr_grounded`, `ivgr_views`), percents with two decimals in
+`points`, where pixels of a scaled picture would be too coarse for the smallest things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vlm_envs.qa.desk import Desk
+from vlm_envs.qa.sample import Evidence, Sample
+from vlm_envs.qa.second_looks import ViewsStrategy, ZoomStrategy
+from vlm_envs.qa.state import Act, Answer, CallTool, Inquiry
+from vlm_envs.qa.strategy import Reader, Strategy, facts_of, seen_in, write_box, written_evidence
+from vlm_envs.tools.coordinates import Percents, Point, Space, convert_point
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolStrategy(Strategy):
+    """ARM-Thinker: a thought, then one call of a tool or the answer."""
+
+    name: str = "arm"
+    max_turns: int = 5
+    has_tools: bool = True
+
+    def rules(self, desk: Desk) -> tuple[str, ...]:
+        """Returns the tools and how they are called."""
+        return (
+            "What matters may be too small to see, or on another page. Call tools to look before you answer.",
+            'One call a turn: {"name": ..., "arguments": {...}} as JSON. Its result comes in <tool_response>.',
+            f"Tools:\n{desk.tools(None).prompt()}",
+        )
+
+    def readers(self) -> Mapping[str, Reader]:
+        """Returns the reader of calls; what is wrong with a call, the tool's response says."""
+        return {"tool_call": CallTool}
+
+    def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
+        """Returns the planned calls that were not made yet."""
+        made = {call.text for call in state.calls}
+        return tuple(CallTool(text) for text in desk.planned_calls(state.sample, max_calls) if text not in made)
+
+    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+        """Returns why a tool is called, or what was found."""
+        if isinstance(action, Answer):
+            return {"think": f"{facts_of(state.sample)} That settles the question."}
+        again = "I have not seen everything yet." if state.calls else "This cannot be settled at a glance."
+        return {"think": f"{again} A closer look at the place that matters will help."}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroundedStrategy(Strategy):
+    """iVGR's grounded stream: boxes of what matters stand in the thought."""
+
+    name: str = "ivgr_grounded"
+
+    def rules(self, desk: Desk) -> tuple[str, ...]:
+        """Returns how boxes are written."""
+        return (
+            "Think about what you see. Behind everything that matters write its box [x1, y1, x2, y2], in pixels of "
+            "the picture as shown. Then answer.",
+        )
+
+    def space(self, sample: Sample, desk: Desk) -> Space | None:
+        """Returns pixels of the picture as shown."""
+        return desk.shown_pixels(sample)
+
+    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+        """Returns the facts, and everything that they rest on with its box."""
+        boxes = written_evidence(state.sample, self.space(state.sample, desk))
+        seen = " ".join(f"{evidence.label} {write_box(box)}." for evidence, box in boxes)
+        return {"think": f"{seen} {facts_of(state.sample)}".strip()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextualStrategy(Strategy):
+    """iVGR's textual stream: the same thought in words alone."""
+
+    name: str = "ivgr_textual"
+
+    def rules(self, desk: Desk) -> tuple[str, ...]:
+        """Returns that places are said in words."""
+        return ("Think about what you see and where it is, in words and without coordinates. Then answer.",)
+
+    def space(self, sample: Sample, desk: Desk) -> Space | None:
+        """Returns pixels of the picture as shown: for the truth in `info`, nothing of it is written here."""
+        return desk.shown_pixels(sample)
+
+    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+        """Returns the grounded thought without its boxes."""
+        return {"think": seen_in(state.sample)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointsStrategy(Strategy):
+    """Argos: everything that the thought mentions is pointed at."""
+
+    name: str = "points"
+
+    def rules(self, desk: Desk) -> tuple[str, ...]:
+        """Returns how points are written."""
+        return (
+            'Think about what you see, and point at every thing you mention: <points x1="12.34" y1="56.78" '
+            'alt="what it is">what it is</points>, in percents of the picture\'s width and height, one pair a thing. '
+            "Then answer.",
+        )
+
+    def space(self, sample: Sample, desk: Desk) -> Space | None:
+        """Returns percents."""
+        return Percents()
+
+    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+        """Returns the facts, and a point on everything that they rest on."""
+        seen = " ".join(_point_tag(evidence) for evidence in state.sample.evidence if evidence.exhibit == 0)
+        return {"think": f"{seen} {facts_of(state.sample)}".strip()}
+
+
+STRATEGIES: dict[str, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy(),
+        ToolStrategy(),
+        ZoomStrategy(),
+        GroundedStrategy(),
+        TextualStrategy(),
+        ViewsStrategy(),
+        PointsStrategy(),
+    )
+}
+"""Every strategy by name."""
+
+
+def strategies(*names: str) -> dict[str, Strategy]:
+    """Returns some of the strategies by name."""
+    return {name: STRATEGIES[name] for name in names}
+
+
+def _point_tag(evidence: Evidence) -> str:
+    """Returns a tag that points at a thing: at the pixel that surely belongs to it, else at its middle."""
+    box = evidence.box
+    pixel = evidence.point or Point((box.x1 + box.x2) / 2, (box.y1 + box.y2) / 2, box.space)
+    middle = Point(int(pixel.x) + 0.5, int(pixel.y) + 0.5, pixel.space) if evidence.point else pixel
+    at = convert_point(middle, Percents())
+    return f'<points x1="{at.x:.2f}" y1="{at.y:.2f}" alt="{evidence.label}">{evidence.label}</points>'

@@ -1,0 +1,107 @@
+"""The base of all strategies: a thought and an answer, and what their teachers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vlm_envs.qa.desk import Desk
+from vlm_envs.qa.sample import Evidence, Sample
+from vlm_envs.qa.state import Act, Inquiry, Zoom
+from vlm_envs.responses.formats import INQUIRY_FORMATS, ResponseFormat
+from vlm_envs.tools.coordinates import Percents, ShownPixels, Space, convert
+from vlm_envs.tools.written_boxes import WrittenBox
+
+Reader = Callable[[str], Act | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """A way of looking and answering; this one thinks and answers, and looks no closer.
+
+    Attributes:
+        name: Key of `INQUIRY_FORMATS`.
+        max_turns: Turns there usually are.
+        has_tools: Whether tools can be called.
+        magnifies: Whether every region it is shown is enlarged, not only small ones.
+        expected: What the agent is told when nothing could be carried out.
+    """
+
+    name: str = "direct"
+    max_turns: int = 1
+    has_tools: bool = False
+    magnifies: bool = False
+    expected: str = "an answer"
+
+    @property
+    def response_format(self) -> ResponseFormat:
+        """The tags."""
+        return INQUIRY_FORMATS[self.name]
+
+    def rules(self, desk: Desk) -> tuple[str, ...]:
+        """Returns what the prompt says of how to look."""
+        return ("Think about what you see in the pictures, then answer.",)
+
+    def readers(self) -> Mapping[str, Reader]:
+        """Returns how sections other than `<answer>` are read, by section."""
+        return {}
+
+    def space(self, sample: Sample, desk: Desk) -> Space | None:
+        """Returns how boxes and points are written in thoughts; None where they are not."""
+        return None
+
+    def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
+        """Returns the regions that are shown enlarged, of those a zoom asks for.
+
+        Args:
+            boxes: As the model wrote them, proper or not.
+            shown: The picture as shown.
+        """
+        return ()
+
+    def reply(self, num_shown: int, num_asked: int) -> str:
+        """Returns what is said about a zoom."""
+        return ""
+
+    def write_zoom(self, action: Zoom) -> str:
+        """Returns a zoom as it stands in a thought."""
+        return " ".join(map(write_box, action.boxes))
+
+    def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
+        """Returns the looks that a teacher still takes before it answers."""
+        return ()
+
+    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+        """Returns what a teacher thinks before an action, by section."""
+        return {"think": f"{facts_of(state.sample)} That settles the question."}
+
+
+def written_evidence(sample: Sample, space: Space | None) -> tuple[tuple[Evidence, WrittenBox], ...]:
+    """Returns the evidence of the first picture with its boxes in a space, in whole numbers where it is of pixels.
+
+    Args:
+        sample: The question.
+        space: How boxes are written; None for nothing.
+    """
+    if space is None:
+        return ()
+    converted = [(each, convert(each.box, space)) for each in sample.evidence if each.exhibit == 0]
+    whole = not isinstance(space, Percents)
+    rounded = [(each, box.outward_whole() if whole else box) for each, box in converted]
+    return tuple((each, WrittenBox(box.x1, box.y1, box.x2, box.y2)) for each, box in rounded)
+
+
+def write_box(box: WrittenBox) -> str:
+    """Returns a box as it is written, `[x1, y1, x2, y2]`."""
+    return f"[{', '.join(f'{side:g}' for side in box)}]"
+
+
+def seen_in(sample: Sample) -> str:
+    """Returns everything in the first picture that the answer rests on, and the facts, in words."""
+    labels = " ".join(f"{evidence.label}." for evidence in sample.evidence if evidence.exhibit == 0)
+    return f"{labels} {facts_of(sample)}".strip()
+
+
+def facts_of(sample: Sample) -> str:
+    """Returns the facts that settle a question, or that nothing is left out where a sample tells none."""
+    return sample.facts or "I have looked at everything that bears on it."

@@ -1,0 +1,100 @@
+"""An inquiry in pictures and in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vlm_envs.parts import View
+from vlm_envs.qa.desk import Desk
+from vlm_envs.qa.dynamics import right_answer
+from vlm_envs.qa.paper import written_sheet
+from vlm_envs.qa.state import Inquiry
+from vlm_envs.qa.strategy import Strategy, written_evidence
+from vlm_envs.responses.answers import score_answer
+from vlm_envs.tools.pictures import Exhibit, Picture, within_budget
+from vlm_envs.tools.sheets import stitched_row
+
+Pixels = npt.NDArray[np.uint8]
+
+REPRESENTATIONS = ("natural_language", "structured")
+
+
+@lru_cache(maxsize=8)
+def _as_shown(exhibit: Exhibit, max_pixels: int) -> Picture:
+    """Returns a picture within a budget; siblings look at the same one."""
+    return within_budget(exhibit.picture(), max_pixels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InquiryView(View[Inquiry]):
+    """What came with the last observation, and the truth about the question.
+
+    Attributes:
+        desk: Gives the budget of pictures.
+        strategy: Gives the space in which boxes are written.
+    """
+
+    desk: Desk
+    strategy: Strategy
+
+    def image(self, state: Inquiry) -> Pixels:
+        """Returns what came last in one picture, side by side; where nothing came, what came first.
+
+        Where there is no picture at all, the question is written on a sheet.
+        """
+        shown = state.shown or self.desk.opening(state.sample)[1]
+        if not shown:
+            return written_sheet(state.sample).pixels.copy()
+        row = stitched_row([_as_shown(exhibit, self.desk.max_pixels) for exhibit in shown])
+        return row.pixels.copy()
+
+    def images(self, state: Inquiry) -> tuple[Pixels, ...]:
+        """Returns the pictures that came last, each scaled to the budget."""
+        return tuple(_as_shown(exhibit, self.desk.max_pixels).pixels.copy() for exhibit in state.shown)
+
+    def structured(self, state: Inquiry) -> Mapping[str, Any]:
+        """Returns question, key, evidence in the strategy's space, calls and answer, in JSON types.
+
+        `sample_digest` is of what is shown and asked, `truth_digest` of what is right: ids alone do not tell two
+        folders of one data set apart.
+        """
+        sample, key = state.sample, state.sample.key
+        shown_as = self.desk.shown_pixels(sample)
+        evidence = written_evidence(sample, self.strategy.space(sample, self.desk))
+        return {
+            "sample_id": sample.sample_id,
+            "sample_digest": sample.digest,
+            "truth_digest": sample.truth_digest,
+            "category": sample.category,
+            "strategy": self.strategy.name,
+            "question": sample.question,
+            "answer_kind": key.kind,
+            "answers": list(key.answers),
+            "options": list(key.options),
+            "evidence": [{"label": each.label, "box": list(box)} for each, box in evidence],
+            "evidence_pages": list(sample.evidence_pages),
+            "shown_size": None if shown_as is None else [shown_as.width, shown_as.height],
+            "calls": [{"name": call.name, "succeeded": call.succeeded} for call in state.calls],
+            "answer": state.answer,
+            "score": score_answer(state.answer, key),
+        }
+
+    def describe(self, state: Inquiry, representation: str) -> str:
+        """Returns what is true of the question, in sentences or as JSON."""
+        sample = state.sample
+        if representation == "structured":
+            pages = {"evidence_pages": list(sample.evidence_pages)} if sample.evidence_pages else {}
+            return json.dumps({"answer": right_answer(sample.key), "facts": sample.facts} | pages, ensure_ascii=False)
+        pages_text = f" It is on {_pages(sample.evidence_pages)}." if sample.evidence_pages else ""
+        return f"{sample.facts} The right answer is {right_answer(sample.key)}.{pages_text}".strip()
+
+
+def _pages(pages: tuple[int, ...]) -> str:
+    return f"page {pages[0]}" if len(pages) == 1 else f"pages {', '.join(map(str, pages))}"

@@ -1,0 +1,117 @@
+"""An episode as run data: text, numbers and the names of pictures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vlm_envs.records.json_lines import Record
+from vlm_envs.trajectory import Observation, Trajectory, Turn
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnNotes:
+    """What judges and the trainer say of one turn, beside what happened in it.
+
+    Attributes:
+        shaping: Named shaping rewards.
+        scores: Judges' scores of its sections, from 0 to 1, before weights.
+        credit: What the estimator made of it: `value` of the prefix before its first token, mean `advantage` of its
+            tokens; empty where nobody estimated any.
+    """
+
+    shaping: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=dict)
+    credit: Mapping[str, float] = field(default_factory=dict)
+
+
+def episode_record(
+    trajectory: Trajectory,
+    notes: Sequence[TurnNotes],
+    save_image: Callable[[npt.NDArray[np.uint8]], str],
+) -> Record:
+    """Returns an episode as it is stored: text, numbers and the names of pictures.
+
+    Args:
+        trajectory: The episode.
+        notes: What is known besides of each turn.
+        save_image: Stores a picture, uint8[H, W, 3], and returns its name.
+
+    Returns:
+        The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the one its
+        actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
+        log-probability, `logprob`, where the agent gave them.
+    """
+
+    def shown(observation: Observation) -> Record:
+        single = (observation["image"],) if "image" in observation else ()
+        images = (*single, *observation.get("images", ()))
+        return {"text": observation.get("text", ""), "images": [save_image(image) for image in images]}
+
+    records: list[Record] = []
+    for turn, said in zip(trajectory.turns, notes, strict=True):
+        info = turn.info
+        records.append(
+            shown(turn.observation)
+            | {
+                "response": turn.response_text,
+                "stop_reason": turn.stop_reason,
+                "sections": info.get("sections") or {},
+                "actions": info.get("actions") or (),
+                "reward": turn.reward,
+                "reward_terms": turn.reward_terms,
+                "shaping": said.shaping,
+                "scores": said.scores,
+                "credit": {**_mean_logprob(turn), **said.credit},
+                "state": turn.state,
+                "state_text": turn.state_text,
+                "state_text_after": info.get("state_text"),
+                "parse_error": info.get("parse_error"),
+                "worker_error": info.get("worker_error"),
+                "terminated": turn.terminated,
+                "truncated": turn.truncated,
+                "action_effective": info.get("action_effective"),
+                "optimal_actions_before": turn.optimal_actions_left,
+                "optimal_actions_left": info.get("optimal_actions_left"),
+            }
+        )
+    return {
+        "env_id": trajectory.env_id,
+        "world": trajectory.world,
+        "seed": trajectory.seed,
+        "success": trajectory.success,
+        "total_reward": trajectory.total_reward,
+        "policy_version": trajectory.policy_version,
+        "turns": records,
+        "final": shown(trajectory.final_observation),
+    }
+
+
+def episode_keys(episodes: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, int]]:
+    """Names each episode by world, seed and how many episodes with both came before it.
+
+    Equal keys of two evaluations are the same level, which makes them pairs. Keys are distinct within one
+    list.
+    """
+    counts: Counter[tuple[str, int]] = Counter()
+    keys = []
+    for episode in episodes:
+        level = (world_of(episode), int(episode["seed"]))
+        keys.append((*level, counts[level]))
+        counts[level] += 1
+    return keys
+
+
+def world_of(record: Mapping[str, Any]) -> str:
+    """Returns what a run calls the world of an episode or an evaluation; older runs knew env ids only."""
+    return str(record.get("world") or record.get("env_id", ""))
+
+
+def _mean_logprob(turn: Turn) -> dict[str, float]:
+    """Returns how likely the sampled tokens were on average, in nats a token."""
+    return {"logprob": float(np.mean(turn.sampler_logprobs))} if len(turn.sampler_logprobs) else {}

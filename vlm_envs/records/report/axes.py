@@ -1,0 +1,101 @@
+"""Axes and lines of small graphs: ranges, round ticks, short numbers, smoothing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from vlm_envs.records.report.panels import COLD_START, Panel, PanelGroup, Scale
+
+SMOOTH_FROM_NUM_POINTS = 40
+"""Shorter curves are drawn as they are."""
+
+
+def smooth(ys: Sequence[float | None]) -> list[float | None]:
+    """Returns the mean of each value and those around it, over a window of a twentieth of the curve.
+
+    The window is centred, so the smoothed curve does not lag; at both ends it is cut in half, not the curve.
+    Missing values stay missing and count for nothing.
+    """
+    reach = max(1, len(ys) // 40)
+    result: list[float | None] = []
+    for index, here in enumerate(ys):
+        window = [y for y in ys[max(0, index - reach) : index + reach + 1] if y is not None]
+        result.append(None if here is None else sum(window) / len(window))
+    return result
+
+
+def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[float, float]:
+    """Returns the first and last iteration of every group on the same axis as one, at least 1 apart.
+
+    Args:
+        groups: All groups.
+        group: One of them. The cold start counts its own steps; all others share the iterations of learning.
+    """
+    sharing = [each for each in groups if (each.title == COLD_START) == (group.title == COLD_START)]
+    panels = [panel for each in sharing for panel in each.panels]
+    xs = [x for panel in panels for curve in panel.curves for x in curve.xs]
+    xs += [x for panel in panels for measured in panel.estimates for x in measured.xs]
+    xs = xs or [0.0]
+    return min(xs), max(max(xs), min(xs) + 1)
+
+
+def y_range(panel: Panel) -> tuple[float, float]:
+    """Returns the range of a panel's values: 0 to 1 for rates, else theirs with some air."""
+    if panel.scale == "rate":
+        return 0.0, 1.0
+    ys = [y for curve in panel.curves for y in curve.ys if y is not None] or [0.0]
+    low, high = min(ys), max(ys)
+    air = 0.08 * (high - low) or 0.5 * abs(high) or 0.5
+    # An axis that starts a little below 0 suggests values that cannot be
+    return (0.0 if 0 <= low <= 3 * air else low - air), high + air
+
+
+def ticks(low: float, high: float, num_intervals: int = 3) -> list[float]:
+    """Returns round numbers within a range, 1, 2 or 5 times a power of ten apart."""
+    rough = (high - low) / num_intervals
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.8)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [index * step for index in range(first, last + 1)]
+
+
+def iteration_ticks(low: float, high: float, num_intervals: int = 3) -> list[float]:
+    """Returns `ticks` that are whole numbers: there is nothing between two iterations."""
+    return [tick for tick in ticks(low, high, num_intervals) if tick == int(tick)]
+
+
+def tick_labels(values: Sequence[float], scale: Scale = "number") -> list[str]:
+    """Writes the ticks of one axis with as many digits as it takes to tell them apart.
+
+    Args:
+        values: The ticks, rising.
+        scale: `"rate"` for percent.
+    """
+    labels = [short(value, scale) for value in values]
+    if len(set(labels)) == len(labels):
+        return labels
+    factor, unit = (100, "%") if scale == "rate" else (1, "")
+    step = min(abs(second - first) for first, second in itertools.pairwise(values)) * factor
+    if not step:
+        return labels
+    num_digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    return [f"{factor * value:.{num_digits}f}{unit}".replace("-", "−") for value in values]
+
+
+def short(value: float, scale: Scale = "number") -> str:
+    """Writes a value with about three digits, in percent for rates, with a true minus sign."""
+    if scale == "rate":
+        text = f"{100 * value:.1f}".removesuffix(".0") + "%"
+    elif value == 0:
+        text = "0"
+    elif abs(value) >= 100_000 or abs(value) < 0.001:
+        mantissa, exponent = f"{value:.1e}".split("e")
+        text = f"{mantissa.removesuffix('.0')}e{int(exponent)}"
+    else:
+        digits = max(0, 2 - math.floor(math.log10(abs(value))))
+        text = f"{value:,.{digits}f}"
+        text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.replace("-", "−")

@@ -1,0 +1,200 @@
+"""Recorded episodes as the page's browser of trajectories wants them, bounded in number and size."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vlm_envs.records.episode_record import episode_keys
+from vlm_envs.records.json_lines import MissingRunDataError
+from vlm_envs.records.report.claims import compare
+from vlm_envs.records.report.mistakes import first_mistake
+from vlm_envs.records.run_data import RunReader, is_training_label
+
+Record = Mapping[str, Any]
+
+_MAX_TEXT_CHARS = 12_000
+_MAX_LABELS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recorded:
+    """Episodes under one label of one run.
+
+    Attributes:
+        name: What the run calls them.
+        run: What the page calls the run; `""` for a run alone.
+        beside: What they are compared with, as the page calls it; None for nothing.
+        reader: Whose pictures they have.
+        episodes: By key, in the order in which they were recorded.
+    """
+
+    name: str
+    run: str
+    beside: str | None
+    reader: RunReader
+    episodes: dict[str, Record]
+
+    @property
+    def label(self) -> str:
+        """What the page calls them."""
+        return f"{self.run} · {self.name}" if self.run else self.name
+
+    @property
+    def is_training(self) -> bool:
+        """Whether they are of a training iteration."""
+        return is_training_label(self.name)
+
+
+def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_bytes: int) -> dict[str, Any]:
+    """Returns the recorded episodes with their pictures, failures first.
+
+    When there is too much for one page, every label keeps the levels that were failed, the last label's first, and then
+    the others, so that the same levels stay beside each other; of many labels the first, the last and some between are
+    kept.
+
+    Args:
+        readers: The runs, by what their labels are preceded by; `""` for a run alone.
+        max_episodes: Most episodes for each label.
+        max_bytes: Most bytes for all of it as JSON. One episode for each label is kept in any case.
+
+    Returns:
+        `labels` (name, run, what it is compared with, how many were recorded and failed, episodes) and `images` (data
+        URI by name), ready for JSON.
+    """
+    recorded: list[_Recorded] = []
+    for run, reader in readers.items():
+        for name in _spread(reader.trajectory_labels(), _MAX_LABELS // len(readers)):
+            episodes = _by_key(reader, name)
+            beside = _beside(run, name, episodes, recorded)
+            recorded.append(_Recorded(name=name, run=run, beside=beside, reader=reader, episodes=episodes))
+    while True:
+        browser = _browser(recorded, max_episodes)
+        if max_episodes <= 1 or len(json.dumps(browser)) <= max_bytes:
+            return browser
+        max_episodes //= 2
+
+
+def _beside(run: str, name: str, episodes: Mapping[str, Record], recorded: Sequence[_Recorded]) -> str | None:
+    """Returns what episodes are compared with: the same levels under the same name in another run, or else earlier.
+
+    Episodes of training are compared with another run's only: their levels are not those of an evaluation, and what was
+    solved in one iteration and not in the next says nothing.
+    """
+    others = [each for each in recorded if each.run != run and each.name == name]
+    earlier = [each for each in recorded if each.run == run and not is_training_label(name)]
+    return next((each.label for each in (*others, *earlier) if each.episodes.keys() & episodes.keys()), None)
+
+
+def _by_key(reader: RunReader, label: str) -> dict[str, Record]:
+    episodes = reader.trajectories(label)
+    return {"/".join(map(str, key)): episode for key, episode in zip(episode_keys(episodes), episodes, strict=True)}
+
+
+def _spread(labels: Sequence[str], num_kept: int) -> list[str]:
+    """Picks labels evenly, both ends included."""
+    if len(labels) <= num_kept:
+        return list(labels)
+    return [labels[round(index * (len(labels) - 1) / (num_kept - 1))] for index in range(num_kept)]
+
+
+def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]:
+    images: dict[str, str | None] = {}
+    labels = []
+    for each in recorded:
+        shown = _failures_first(each, recorded)[:max_episodes]
+        labels.append(
+            {
+                "label": each.label,
+                "run": each.run,
+                "is_training": each.is_training,
+                "beside": each.beside,
+                "num_recorded": len(each.episodes),
+                "num_failed": sum(not episode["success"] for episode in each.episodes.values()),
+                "episodes": [_episode(key, each.episodes[key]) for key in shown],
+            }
+        )
+        for key in shown:
+            for moment in (*each.episodes[key]["turns"], each.episodes[key]["final"]):
+                for name in moment["images"]:
+                    if images.get(name) is None:
+                        images[name] = _data_uri(each.reader, name)
+    return {"labels": labels, "images": images}
+
+
+def _failures_first(of: _Recorded, recorded: Sequence[_Recorded]) -> list[str]:
+    """Returns a label's keys: its own failures, then levels that others failed, the later the sooner, then the rest."""
+
+    def rank(key: str) -> tuple[bool, int]:
+        failed_by = [place for place, each in enumerate(recorded) if key in each.episodes and not _solved(each, key)]
+        return _solved(of, key), -max(failed_by, default=-1)
+
+    return sorted(of.episodes, key=rank)
+
+
+def _solved(recorded: _Recorded, key: str) -> bool:
+    return bool(recorded.episodes[key]["success"])
+
+
+def _data_uri(reader: RunReader, name: str) -> str | None:
+    """Returns a picture as the page embeds it; None, which the page says, if it is lost."""
+    try:
+        return "data:image/png;base64," + base64.b64encode(reader.image(name)).decode("ascii")
+    except MissingRunDataError:
+        return None
+
+
+def _episode(key: str, episode: Record) -> dict[str, Any]:
+    mistake = first_mistake(episode)
+    return {
+        "key": key,
+        "mistake": None if mistake is None else asdict(mistake),
+        **{
+            name: episode.get(name) for name in ("env_id", "world", "seed", "success", "total_reward", "policy_version")
+        },
+        "turns": [_turn(turn) for turn in episode["turns"]],
+        "final": {"text": _cut(episode["final"]["text"]), "images": episode["final"]["images"]},
+    }
+
+
+def _turn(turn: Record) -> dict[str, Any]:
+    """Returns a turn with each claim beside its truth: the state seen, or the one that followed."""
+    sections = {name: _cut(text) for name, text in (turn.get("sections") or {}).items()}
+    truths = {
+        "observation": (turn.get("state_text"), turn.get("state")),
+        "prediction": (turn.get("state_text_after"), None),
+    }
+    copied = (
+        "images",
+        "stop_reason",
+        "actions",
+        "reward",
+        "reward_terms",
+        "shaping",
+        "scores",
+        "credit",
+        "parse_error",
+        "worker_error",
+        "terminated",
+        "truncated",
+        "action_effective",
+        "optimal_actions_before",
+        "optimal_actions_left",
+    )
+    return {
+        "text": _cut(turn["text"]),
+        "response": _cut(turn["response"]),
+        "sections": sections,
+        "claims": {name: compare(sections[name], *truth) for name, truth in truths.items() if name in sections},
+        **{name: turn.get(name) for name in copied},
+    }
+
+
+def _cut(text: str) -> str:
+    """Returns a text short enough to show; the whole of it stays in the run directory."""
+    if len(text) <= _MAX_TEXT_CHARS:
+        return text
+    return f"{text[:_MAX_TEXT_CHARS]}… ({len(text) - _MAX_TEXT_CHARS:,} more characters in the run directory)"

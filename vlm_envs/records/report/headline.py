@@ -1,0 +1,223 @@
+"""The numbers a report opens with: success before and after, how sure they are, and what was trained."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vlm_envs.records.episode_record import episode_keys, world_of
+from vlm_envs.records.json_lines import MissingRunDataError
+from vlm_envs.records.run_data import PHASES, RunReader
+from vlm_envs.records.statistics import Interval, PairedOutcomes, pair_outcomes, wilson_interval
+
+Record = Mapping[str, Any]
+
+_ESTIMATORS = {
+    "bilevel_gae": "PPO with bi-level GAE",
+    "token_gae": "PPO with token-level GAE",
+    "turn_gae": "turn-level PPO",
+    "grpo": "GRPO",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """A success rate.
+
+    Attributes:
+        label: The evaluation's label.
+        num_successes: Episodes solved.
+        num_episodes: Episodes played.
+        interval: 95% Wilson interval.
+    """
+
+    label: str
+    num_successes: int
+    num_episodes: int
+    interval: Interval
+
+    @property
+    def value(self) -> float:
+        """Share of episodes solved."""
+        return self.num_successes / self.num_episodes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One world before and after.
+
+    Attributes:
+        env_id: The world, as its mix calls it.
+        split: The levels it was evaluated on.
+        rates: The first and the last evaluation, or the only one.
+        paired: Outcomes of the recorded levels that were played both times; None if there are none.
+    """
+
+    env_id: str
+    split: str
+    rates: tuple[Rate, ...]
+    paired: PairedOutcomes | None
+
+
+def comparisons(reader: RunReader) -> list[Comparison]:
+    """Compares the first and last evaluation of each world, on the split the whole run was judged by.
+
+    Args:
+        reader: The run.
+
+    Returns:
+        One comparison for each world, in the order of evaluation. `"before"` and `"after"` are the labels
+        compared where they exist, because evaluations in between may be on other levels.
+    """
+    by_world: dict[str, list[Record]] = {}
+    for line in reader.evaluations():
+        if line.get("num_episodes"):
+            by_world.setdefault(world_of(line), []).append(line)
+    return [_compare(reader, env_id, lines) for env_id, lines in by_world.items()]
+
+
+def compare_runs(readers: Mapping[str, RunReader]) -> list[Comparison]:
+    """Compares the last evaluation of two runs, world by world, where both were evaluated on the same split.
+
+    Args:
+        readers: The two runs by name, in the order in which they are shown.
+
+    Returns:
+        One comparison for each world of both, its rates labelled with the runs' names.
+    """
+    (first, first_reader), (second, second_reader) = readers.items()
+    lines = {name: _last_lines(reader) for name, reader in readers.items()}
+    compared = []
+    for key in [key for key in lines[first] if key in lines[second]]:
+        ends = (lines[first][key], lines[second][key])
+        outcomes = [
+            _outcomes(reader, str(line.get("label")), key[0])
+            for reader, line in zip((first_reader, second_reader), ends, strict=True)
+        ]
+        paired = pair_outcomes(*outcomes)
+        rates = tuple(_rate({**line, "label": name}) for name, line in zip(readers, ends, strict=True))
+        compared.append(
+            Comparison(env_id=key[0], split=key[1], rates=rates, paired=paired if paired.num_pairs else None)
+        )
+    return compared
+
+
+def _last_lines(reader: RunReader) -> dict[tuple[str, str], Record]:
+    """Returns the last evaluation of each world and split."""
+    return {
+        (world_of(line), str(line.get("split", "held-out"))): line
+        for line in reader.evaluations()
+        if line.get("num_episodes")
+    }
+
+
+def _compare(reader: RunReader, env_id: str, lines: Sequence[Record]) -> Comparison:
+    before = next((line for line in lines if line.get("label") == "before"), lines[0])
+    split = before.get("split")
+    same_split = [line for line in lines if line.get("split") == split]
+    after = next((line for line in reversed(same_split) if line.get("label") == "after"), same_split[-1])
+    ends = [before] if after is before else [before, after]
+    paired = None
+    if len(ends) == 2:
+        first, last = (_outcomes(reader, str(line.get("label")), env_id) for line in ends)
+        paired = pair_outcomes(first, last)
+    return Comparison(
+        env_id=env_id,
+        split=str(split or "held-out"),
+        rates=tuple(map(_rate, ends)),
+        paired=paired if paired is not None and paired.num_pairs else None,
+    )
+
+
+def _rate(line: Record) -> Rate:
+    num_successes, num_episodes = int(line.get("num_successes") or 0), int(line["num_episodes"])
+    return Rate(
+        label=str(line.get("label", "evaluation")),
+        num_successes=num_successes,
+        num_episodes=num_episodes,
+        interval=wilson_interval(num_successes, num_episodes),
+    )
+
+
+def _outcomes(reader: RunReader, label: str, env_id: str) -> dict[Hashable, bool]:
+    try:
+        episodes = reader.trajectories(label)
+    except MissingRunDataError:
+        return {}
+    keys = episode_keys(episodes)
+    return {
+        key: bool(episode["success"])
+        for key, episode in zip(keys, episodes, strict=True)
+        if world_of(episode) == env_id
+    }
+
+
+def find(config: Any, *names: str) -> Any:
+    """Returns the value of the first key that is there, the shallowest; None if there is none."""
+    for name in names:
+        queue = deque([config])
+        while queue:
+            value = queue.popleft()
+            if isinstance(value, Mapping):
+                if value.get(name) is not None:
+                    return value[name]
+                queue.extend(value.values())
+            elif isinstance(value, list):
+                queue.extend(value)
+    return None
+
+
+def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) -> str:
+    """Says in plain words what was trained.
+
+    Args:
+        config: The run's configuration.
+        metrics: Its metrics so far.
+        env_ids: The worlds it was evaluated in.
+    """
+    model = find(config, "model")
+    who = str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
+    names = [_spoken(env_id) for env_id in env_ids]
+    where = f" to play {' and '.join(names)}" if names else ""
+    num_cold, num_learning = (sum(line.get("phase", PHASES[-1]) == phase for line in metrics) for phase in PHASES)
+    how = _ESTIMATORS.get(str(find(config, "estimator")), "reinforcement learning")
+    steps = [f"{num_learning:,} iteration{'s' * (num_learning != 1)} of {how}"] if num_learning else []
+    if num_cold:
+        steps.insert(0, "a supervised cold start on demonstrations")
+    return f"{who} was trained{where} with {' and then '.join(steps) or 'no recorded training yet'}."
+
+
+def _spoken(world: str) -> str:
+    """Returns a world's name without namespace and version: `"FrozenLake (size=8)"`."""
+    env_id, opening, rest = world.partition(" (")
+    return env_id.split("/")[-1].rsplit("-v", 1)[0] + opening + rest
+
+
+def wall_time_s(metrics: Sequence[Record]) -> float:
+    """Returns the time a run took, in seconds.
+
+    `elapsed_s` may start again at 0 with each phase or resumption; the stretches are added up.
+    """
+    total_s = previous_s = 0.0
+    for line in metrics:
+        elapsed_s = float(line.get("elapsed_s") or 0.0)
+        if elapsed_s < previous_s:
+            total_s += previous_s
+        previous_s = elapsed_s
+    return total_s + previous_s
+
+
+def written_time(time_s: float) -> str:
+    """Writes a duration in its two largest units: `"1 h 5 min"`, `"12 min 5 s"`, `"48 s"`."""
+    minutes, seconds = divmod(round(time_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+
+
+def written_p(p_value: float) -> str:
+    """Writes a p-value: `"p < 0.001"` or `"p = 0.021"`."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"

@@ -1,0 +1,116 @@
+"""Why an episode failed: what went wrong first, in an episode as it is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from vlm_envs.records.report.claims import compare
+
+Record = Mapping[str, Any]
+Kind = Literal[
+    "world failed",
+    "no response",
+    "cut off",
+    "out of format",
+    "saw wrongly",
+    "lost",
+    "became unsolvable",
+    "no effect",
+    "detour",
+    "ran out of turns",
+    "not solved",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """The first thing that went wrong.
+
+    Attributes:
+        kind: What, in two or three words that one can filter by.
+        turn: Index of the turn; None where no single turn is to blame.
+        detail: The particulars, in a sentence; may be empty.
+    """
+
+    kind: Kind
+    turn: int | None
+    detail: str = ""
+
+
+def first_mistake(episode: Record) -> Mistake | None:
+    """Returns what went wrong first in an episode that was not solved; None for one that was.
+
+    Turn by turn, and inside a turn in the order in which a response comes about: the response itself, what it says it
+    sees, what it does. A detour is blamed only where nothing else is: an episode can be solved in spite of one.
+
+    Args:
+        episode: The episode as `episode_record` writes it.
+    """
+    if episode.get("success"):
+        return None
+    turns = episode["turns"]
+    mistakes = [
+        mistake
+        for index, turn in enumerate(turns)
+        if (mistake := _of_response(turn, index) or _of_seeing(turn, index) or _of_acting(turn, index)) is not None
+    ]
+    fatal = [mistake for mistake in mistakes if mistake.kind != "detour"]
+    if fatal or mistakes:
+        return (fatal or mistakes)[0]
+    if turns and turns[-1].get("truncated"):
+        return Mistake(kind="ran out of turns", turn=len(turns) - 1)
+    return Mistake(kind="not solved", turn=None)
+
+
+def _of_response(turn: Record, index: int) -> Mistake | None:
+    """Returns what is wrong with a response before anybody reads what it says."""
+    if turn.get("worker_error"):
+        return Mistake(kind="world failed", turn=index, detail=_sentence(str(turn["worker_error"])))
+    if turn.get("stop_reason") == "error":
+        return Mistake(kind="no response", turn=index)
+    if turn.get("stop_reason") == "length":
+        return Mistake(kind="cut off", turn=index, detail="The response hit the token limit.")
+    if turn.get("parse_error"):
+        return Mistake(kind="out of format", turn=index, detail=_sentence(str(turn["parse_error"])))
+    return None
+
+
+def _of_seeing(turn: Record, index: int) -> Mistake | None:
+    """Returns an observation that is wrong: by its judge's score, or by its words where nobody scored it.
+
+    Only words of the structured representation are compared, which say one thing in one way.
+    """
+    said = (turn.get("sections") or {}).get("observation")
+    if said is None:
+        return None
+    score = (turn.get("scores") or {}).get("observation")
+    if score is not None:
+        return Mistake(kind="saw wrongly", turn=index, detail=f"Observation scored {score:.2f}.") if score < 1 else None
+    truth = turn.get("state_text")
+    if isinstance(truth, str) and truth.startswith("{") and compare(said, truth, None)["verdict"] == "differs":
+        return Mistake(kind="saw wrongly", turn=index, detail="The observation differs from the true state.")
+    return None
+
+
+def _of_acting(turn: Record, index: int) -> Mistake | None:
+    """Returns what is wrong with the actions of a turn that was read, as far as the world's solver tells."""
+    before, left = turn.get("optimal_actions_before"), turn.get("optimal_actions_left")
+    num_actions = len(turn.get("actions") or ())
+    if turn.get("terminated"):
+        return Mistake(kind="lost", turn=index, detail="The world ended unsolved.")
+    if before is not None and left is None:
+        return Mistake(kind="became unsolvable", turn=index, detail=f"It could have been solved in {before} more.")
+    if num_actions and turn.get("action_effective") is False:
+        return Mistake(kind="no effect", turn=index, detail="None of its actions changed anything.")
+    if before is not None and left is not None and num_actions + left > before:
+        wasted = num_actions + left - before
+        return Mistake(kind="detour", turn=index, detail=f"{wasted} more action{'s' * (wasted > 1)} than needed.")
+    return None
+
+
+def _sentence(error: str) -> str:
+    """Returns an error, which is written to stand behind a colon, as a sentence of its own."""
+    error = error.strip()
+    return error[:1].upper() + error[1:] + ("" if error.endswith((".", "!", "?")) else ".")

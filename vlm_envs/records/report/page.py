@@ -1,0 +1,211 @@
+"""The report as one HTML file that needs neither a server nor a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from vlm_envs.records.json_lines import replace_file
+from vlm_envs.records.report.axes import SMOOTH_FROM_NUM_POINTS, shared_x_range, short, smooth
+from vlm_envs.records.report.episodes import episode_browser
+from vlm_envs.records.report.headline import (
+    compare_runs,
+    comparisons,
+    find,
+    sentence,
+    wall_time_s,
+    written_p,
+    written_time,
+)
+from vlm_envs.records.report.panels import Panel, PanelGroup, laid_beside, panel_groups
+from vlm_envs.records.report.picture import save_curves
+from vlm_envs.records.report.svg import draw, frames_of
+from vlm_envs.records.run_data import RunReader, slug
+
+_HERE = Path(__file__).parent
+
+
+def build_report(
+    directory: str | Path,
+    *,
+    beside: str | Path | None = None,
+    reload_s: float | None = None,
+    max_episodes: int = 256,
+    max_bytes: int = 16_000_000,
+) -> Path:
+    """Writes `report.html` and `curves.png` into a run directory, also while the run goes on.
+
+    Args:
+        directory: The run's directory.
+        beside: Directory of another run to lay beside it; the page is then `report_beside_<its name>.html`, and
+            `curves.png` is left as it is.
+        reload_s: Seconds after which an open page reads its file again; None for a page that stays as it is.
+        max_episodes: Most episodes shown for each evaluation, failures first.
+        max_bytes: Most bytes of episodes and pictures; fewer episodes are shown where they need more.
+
+    Returns:
+        Path of the HTML file.
+
+    Raises:
+        MissingRunDataError: If there is no such run.
+        BrokenRunDataError: If a file of a run cannot be read.
+    """
+    reader = RunReader(directory)
+    others = [] if beside is None else [RunReader(beside)]
+    names = _names([reader, *others])
+    name = " beside ".join(names)
+    groups = panel_groups(reader.metrics(), reader.evaluations())
+    if others:
+        groups = laid_beside(groups, panel_groups(others[0].metrics(), others[0].evaluations()), names)
+    else:
+        save_curves(groups, reader.directory / "curves.png", title=name)
+    readers = dict(zip(names, [reader, *others], strict=True)) if others else {"": reader}
+    html = _page(readers, name, groups, reload_s, episode_browser(readers, max_episodes, max_bytes))
+    path = reader.directory / (f"report_beside_{slug(names[1])}.html" if others else "report.html")
+    # Lone surrogates in a config or a label have no UTF-8 form; model text is ASCII in the payload
+    replace_file(path, html.encode("utf-8", errors="replace"))
+    return path
+
+
+def _page(
+    readers: Mapping[str, RunReader],
+    name: str,
+    groups: Sequence[PanelGroup],
+    reload_s: float | None,
+    browser: Mapping[str, Any],
+) -> str:
+    """Returns the page of one run, or of two beside each other."""
+    first = next(iter(readers.values()))
+    compared = compare_runs(readers) if len(readers) > 1 else comparisons(first)
+    placed, drawn = _placed_panels(groups)
+    script = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("browsing.js", "report.js"))
+    evaluations = [
+        {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
+        for run, reader in readers.items()
+        for line in reader.evaluations()
+    ]
+    configs = {run or name: reader.config for run, reader in readers.items()}
+    env_ids = list(dict.fromkeys(each.env_id for each in compared))
+    return _template().render(
+        name=name,
+        reload_s=reload_s,
+        facts=_facts(first.config, first.metrics()) if len(readers) == 1 else [],
+        sentences=[sentence(reader.config, reader.metrics(), env_ids) for reader in readers.values()],
+        runs=list(readers) if len(readers) > 1 else [],
+        comparisons=compared,
+        groups=placed,
+        columns=_columns(evaluations),
+        evaluations=evaluations,
+        config_texts={run: json.dumps(config, indent=2, ensure_ascii=False) for run, config in configs.items()},
+        payload=_script_json({"panels": drawn, "reload_s": reload_s, **browser}),
+        has_episodes=any(label["episodes"] for label in browser["labels"]),
+        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        script_hash=_csp_hash(script),
+    )
+
+
+def _names(readers: Sequence[RunReader]) -> list[str]:
+    """Returns what the runs are called; by their folders where their configurations do not tell them apart."""
+    names = [str(find(reader.config, "name", "recipe") or reader.directory.resolve().name) for reader in readers]
+    if len(set(names)) == len(names):
+        return names
+    folders = [str(reader.directory.resolve().name) for reader in readers]
+    return folders if len(set(folders)) == len(folders) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        short=short, p_value=written_p, percent=lambda value: short(value, "rate"), cell=_cell, heading=_heading
+    )
+    return environment.get_template("template.html.j2")
+
+
+def _facts(config: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns what identifies the run: date, commit, wall time, as far as they are known."""
+    date = find(config, "started_at", "date", "created_at")
+    commit = find(config, "git_commit", "commit")
+    time_s = wall_time_s(metrics)
+    facts = [str(date)[:16].replace("T", " ") if date else "", f"commit {str(commit)[:10]}" if commit else ""]
+    return [fact for fact in (*facts, f"{written_time(time_s)} of training" if time_s else "") if fact]
+
+
+def _placed_panels(groups: Sequence[PanelGroup]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Draws every panel, and returns the groups for the template and the numbers for reading off values."""
+    placed: list[dict[str, Any]] = []
+    readable: list[dict[str, Any]] = []
+    for group in groups:
+        span = shared_x_range(groups, group)
+        figures = []
+        for panel in group.panels:
+            # Safe: the drawing escapes its texts itself
+            drawings = [Markup(draw(panel, frame)) for frame in frames_of(panel, span)]
+            figures.append({"index": len(readable), "panel": panel, "drawings": drawings, "ends": _ends(panel)})
+            curves = [{"xs": curve.xs, "ys": curve.ys} for curve in panel.curves]
+            readable.append({"group": group.title, "scale": panel.scale, "curves": curves, "x_span": span})
+        placed.append({"title": group.title, "figures": figures})
+    return placed, readable
+
+
+def _ends(panel: Panel) -> list[str]:
+    """Returns where each curve ends as it is drawn: a long one, whose single values are noisy, by its running mean."""
+    ends = []
+    for curve in panel.curves:
+        drawn = curve.ys if len(curve.ys) < SMOOTH_FROM_NUM_POINTS else smooth(curve.ys)
+        known = [y for y in drawn if y is not None]
+        ends.append(short(known[-1], panel.scale) if known else "–")
+    return ends
+
+
+def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the evaluation table's columns: the known ones first, then whatever else was recorded."""
+    known = ["label", "success", "num_episodes", "reward", "format_rate", "iteration", "world", "env_id", "split"]
+    present = dict.fromkeys(key for line in evaluations for key in line)
+    folded = {"num_successes", "success_low", "success_high"} | ({"env_id"} if "world" in present else set())
+    return [key for key in known if key in present and key not in folded] + [
+        key for key in present if key not in {*known, *folded}
+    ]
+
+
+def _heading(column: str) -> str:
+    """Returns what a column is called: `"num_episodes"` is "episodes", `"score/observation"` "observation score"."""
+    kind, slash, name = column.rpartition("/")
+    return f"{name} {kind}".replace("_", " ") if slash else column.removeprefix("num_").replace("_", " ")
+
+
+def _cell(line: Mapping[str, Any], column: str) -> str:
+    value = line.get(column)
+    if column == "success" and isinstance(value, (int, float)):
+        low, high = line.get("success_low"), line.get("success_high")
+        interval = f" ({short(low, 'rate')}–{short(high, 'rate')})" if low is not None and high is not None else ""
+        return short(value, "rate") + interval
+    if (column.endswith("_rate") or column.startswith("score/")) and isinstance(value, float):
+        return short(value, "rate")
+    if isinstance(value, float):
+        return short(value)
+    return "" if value is None else str(value)
+
+
+def _script_json(value: Any) -> Markup:
+    r"""Returns JSON that is safe inside a script element: `<`, `>` and `&` occur only as `\u` escapes."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _csp_hash(script: str) -> str:
+    """Returns the hash by which the page's policy lets this script run and no other."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")

@@ -1,0 +1,300 @@
+"""Which curves a report shows, and in which order: metrics and evaluations sorted into panels.
+
+Everything a run logs is shown. Known metrics get a title and a place; unknown ones a panel of their own,
+grouped by what stands before the slash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from vlm_envs.records.episode_record import world_of
+from vlm_envs.records.statistics import wilson_interval
+
+Record = Mapping[str, Any]
+Scale = Literal["rate", "number"]
+
+COLD_START = "Cold start"
+"""Title of the group whose steps are counted on their own axis."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A line over iterations.
+
+    Attributes:
+        name: What it shows.
+        xs: Iterations, rising.
+        ys: Values; None where the run had none, which interrupts the line.
+    """
+
+    name: str
+    xs: tuple[float, ...]
+    ys: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimates:
+    """Measured rates with their confidence intervals.
+
+    Attributes:
+        name: What was measured.
+        xs: Iterations.
+        ys: Rates.
+        lows: Lower ends of the intervals.
+        highs: Upper ends.
+    """
+
+    name: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    lows: tuple[float, ...]
+    highs: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One small graph.
+
+    Attributes:
+        title: Its title.
+        hint: What the values mean, in a few words; may be empty.
+        scale: `"rate"` for an axis from 0 to 1 written in percent, `"number"` for one that fits the values.
+        curves: Its lines.
+        estimates: Its points with intervals.
+        is_wide: Whether it takes the whole width.
+    """
+
+    title: str
+    hint: str
+    scale: Scale
+    curves: tuple[Curve, ...]
+    estimates: tuple[Estimates, ...] = ()
+    is_wide: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelGroup:
+    """Panels under one heading.
+
+    Attributes:
+        title: The heading.
+        panels: The panels, in reading order.
+    """
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    group: str
+    title: str
+    hint: str = ""
+    scale: Scale = "number"
+
+
+_KNOWN: dict[str, _Known] = {
+    "reward": _Known(group="Reward", title="Reward", hint="raw, per episode"),
+    "return": _Known(group="Reward", title="Shaped reward", hint="judges included, per episode"),
+    "format_rate": _Known(group="Responses", title="Correct format", hint="share of turns", scale="rate"),
+    "response_tokens": _Known(group="Responses", title="Response length", hint="tokens per turn"),
+    "cut_rate": _Known(group="Responses", title="Cut at the token limit", hint="share of turns", scale="rate"),
+    "num_turns": _Known(group="Responses", title="Turns", hint="per episode"),
+    "entropy": _Known(group="Policy", title="Entropy", hint="nats per token"),
+    "kl": _Known(group="Policy", title="KL from the start", hint="nats per token"),
+    "approx_kl": _Known(group="Policy", title="KL of the update", hint="nats per token"),
+    "clip_fraction": _Known(group="Policy", title="Clipped ratios", hint="share of tokens"),
+    "ratio_mean": _Known(group="Policy", title="Mean ratio"),
+    "sampler_gap": _Known(group="Policy", title="Sampler–trainer gap", hint="log-probability"),
+    "policy_loss": _Known(group="Optimisation", title="Policy loss"),
+    "value_loss": _Known(group="Optimisation", title="Value loss"),
+    "explained_variance": _Known(group="Optimisation", title="Explained variance", hint="1 is best"),
+    "turn_end_explained_variance": _Known(
+        group="Optimisation", title="Explained variance at turn ends", hint="1 is best"
+    ),
+    "grad_norm": _Known(group="Optimisation", title="Gradient norm", hint="before clipping"),
+    "critic_grad_norm": _Known(group="Optimisation", title="Critic's gradient norm", hint="before clipping"),
+    "value_clip_fraction": _Known(group="Optimisation", title="Clipped values", hint="share of tokens"),
+    "zero_variance_groups": _Known(
+        group="Optimisation", title="Groups without signal", hint="siblings equal", scale="rate"
+    ),
+    "unavailable_turns": _Known(group="Optimisation", title="Turns no judge scored", hint="share", scale="rate"),
+    "untrainable_rows": _Known(group="Optimisation", title="Episodes not trained on", hint="share", scale="rate"),
+    "unavailable_episodes": _Known(
+        group="Optimisation", title="Episodes with an unscored turn", hint="share", scale="rate"
+    ),
+    "lost_episodes": _Known(group="Optimisation", title="Episodes of lost workers", hint="number"),
+    "dropped_groups": _Known(group="Optimisation", title="Groups dropped", hint="number"),
+    "skipped_steps": _Known(group="Optimisation", title="Steps skipped", hint="gradient not finite"),
+    "nonfinite_rewards": _Known(group="Optimisation", title="Episodes with infinite rewards", hint="number"),
+    "nonfinite_metrics": _Known(group="Optimisation", title="Episodes with infinite measures", hint="number"),
+    "tokens_per_s": _Known(group="Speed", title="Tokens per second"),
+    "turns_per_s": _Known(group="Speed", title="Turns per second"),
+    "rollout_s": _Known(group="Speed", title="Rollout", hint="seconds"),
+    "iteration_s": _Known(group="Speed", title="Iteration", hint="seconds"),
+}
+_PREFIXES = {
+    "score/": "Judges' scores",
+    "reward/": "Reward",
+    "judge/": "Judges' rewards",
+    "metric/": "Final states",
+}
+_HINTS = {
+    "score/": "mean over turns",
+    "reward/": "sum over an episode",
+    "judge/": "weighted, sum over an episode",
+    "metric/": "mean over episodes",
+}
+_ORDER = (
+    "Success",
+    "Final states",
+    "Reward",
+    "Judges' scores",
+    "Judges' rewards",
+    "Responses",
+    "Policy",
+    "Optimisation",
+    "Speed",
+)
+_NOT_CURVES = frozenset({"iteration", "phase", "elapsed_s"})
+
+
+def panel_groups(metrics: Sequence[Record], evaluations: Sequence[Record]) -> list[PanelGroup]:
+    """Sorts a run's numbers into groups of panels.
+
+    Args:
+        metrics: Lines of `metrics.jsonl`.
+        evaluations: Lines of `evaluations.jsonl`.
+
+    Returns:
+        Success first, then the other groups, then the cold start, whose steps are counted on their own axis.
+    """
+    learning = [line for line in metrics if line.get("phase") != "cold_start"]
+    cold_start = [line for line in metrics if line.get("phase") == "cold_start"]
+    grouped: dict[str, list[Panel]] = {name: [] for name in _ORDER}
+    success = _success_panel(learning, evaluations)
+    if success is not None:
+        grouped["Success"].append(success)
+    for key in _curve_keys(learning):
+        if key != "success":
+            known = _describe(key)
+            grouped.setdefault(known.group, []).append(_panel(key, known, learning))
+    grouped[COLD_START] = [_panel(key, _describe(key), cold_start) for key in _curve_keys(cold_start)]
+    return [PanelGroup(title=title, panels=tuple(panels)) for title, panels in grouped.items() if panels]
+
+
+def laid_beside(groups: Sequence[PanelGroup], others: Sequence[PanelGroup], names: Sequence[str]) -> list[PanelGroup]:
+    """Puts the curves of two runs into the same panels.
+
+    Args:
+        groups: Panels of the one run.
+        others: Panels of the other.
+        names: What the runs are called, in this order.
+
+    Returns:
+        The first run's panels with the second's curves in those of the same title, and behind them what only the
+        second run logged.
+    """
+    titles = list(dict.fromkeys(group.title for group in (*groups, *others)))
+    return [
+        PanelGroup(title=title, panels=tuple(_merged(_panels_of(groups, title), _panels_of(others, title), names)))
+        for title in titles
+    ]
+
+
+def _panels_of(groups: Sequence[PanelGroup], title: str) -> dict[str, Panel]:
+    return {panel.title: panel for group in groups if group.title == title for panel in group.panels}
+
+
+def _merged(mine: Mapping[str, Panel], theirs: Mapping[str, Panel], names: Sequence[str]) -> Iterable[Panel]:
+    nothing = Curve(name="", xs=(), ys=())
+    for title in dict.fromkeys((*mine, *theirs)):
+        panels = (mine.get(title), theirs.get(title))
+        shown = next(panel for panel in panels if panel is not None)
+        curves = [
+            replace(panel.curves[0] if panel is not None and panel.curves else nothing, name=name)
+            for panel, name in zip(panels, names, strict=True)
+        ]
+        estimates = [
+            replace(each, name=f"{name}: {each.name}")
+            for panel, name in zip(panels, names, strict=True)
+            for each in (panel.estimates if panel is not None else ())
+        ]
+        yield replace(shown, curves=tuple(curves), estimates=tuple(estimates))
+
+
+def _success_panel(metrics: Sequence[Record], evaluations: Sequence[Record]) -> Panel | None:
+    curve = _curve("success", "training episodes", metrics)
+    estimates = tuple(_estimates(evaluations))
+    if not curve.xs and not estimates:
+        return None
+    return Panel(
+        title="Episodes solved",
+        hint="line: training; points: evaluations with 95% Wilson intervals",
+        scale="rate",
+        curves=(curve,) if curve.xs else (),
+        estimates=estimates,
+        is_wide=True,
+    )
+
+
+def _estimates(evaluations: Sequence[Record]) -> Iterable[Estimates]:
+    """Makes one series for each world and split that was evaluated."""
+    series: dict[tuple[str, str], list[tuple[float, float, float, float]]] = {}
+    num_worlds = len({world_of(line) for line in evaluations})
+    for line in evaluations:
+        num_episodes, num_successes = line.get("num_episodes"), line.get("num_successes")
+        if num_episodes and num_successes is not None:
+            low, high = wilson_interval(int(num_successes), int(num_episodes))
+            key = (world_of(line), str(line.get("split", "held-out")))
+            point = (float(line.get("iteration") or 0), num_successes / num_episodes, low, high)
+            series.setdefault(key, []).append(point)
+    for (env_id, split), points in series.items():
+        xs, ys, lows, highs = zip(*sorted(points), strict=True)
+        name = f"{split} levels" if num_worlds == 1 else f"{env_id}, {split} levels"
+        yield Estimates(name=name, xs=xs, ys=ys, lows=lows, highs=highs)
+
+
+def _curve_keys(lines: Iterable[Record]) -> list[str]:
+    """Returns the metrics that are numbers: known ones in their order, then the others as they first came."""
+    present = {
+        key: None
+        for line in lines
+        for key, value in line.items()
+        if key not in _NOT_CURVES and (value is None or _number(value) is not None)
+    }
+    return [key for key in _KNOWN if key in present] + [key for key in present if key not in _KNOWN]
+
+
+def _describe(key: str) -> _Known:
+    if key in _KNOWN:
+        return _KNOWN[key]
+    if key.startswith("success/"):  # of a world of a mix, whose id has slashes of its own
+        title = key.removeprefix("success/")
+        return _Known(group="Success", title=title, hint="share of training episodes", scale="rate")
+    prefix, slash, rest = key.rpartition("/")
+    kind = f"{prefix}/"
+    group = _PREFIXES.get(kind, prefix.replace("_", " ").capitalize()) if slash else "Other"
+    is_time = rest.endswith("_s") and not rest.endswith("_per_s")
+    words = (rest.removesuffix("_s") if is_time else rest).replace("_", " ")
+    hint = "seconds" if is_time else _HINTS.get(kind, "")
+    return _Known(group=group, title=words.capitalize(), hint=hint, scale="rate" if kind == "score/" else "number")
+
+
+def _panel(key: str, known: _Known, lines: Sequence[Record]) -> Panel:
+    return Panel(title=known.title, hint=known.hint, scale=known.scale, curves=(_curve(key, known.title, lines),))
+
+
+def _curve(key: str, name: str, lines: Sequence[Record]) -> Curve:
+    points = [
+        (float(line.get("iteration", index)), _number(line[key])) for index, line in enumerate(lines) if key in line
+    ]
+    points.sort(key=lambda point: point[0])
+    return Curve(name=name, xs=tuple(x for x, _ in points), ys=tuple(y for _, y in points))
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (bool, int, float)) else None

@@ -1,0 +1,324 @@
+"""A training run on disk: what the trainer writes while it runs and what reports read.
+
+    runs/<name>/
+        config.json               resolved configuration, versions, commit
+        metrics.jsonl             one object per training iteration
+        evaluations.jsonl         one object per evaluation
+        trajectories/<slug>.jsonl one object per recorded episode of an evaluation or a training iteration
+        images/<aa>/<sha256>.png  every picture once, named by the hash of the file
+
+Lines are only ever added, each in one write that ends with its newline: a run that is killed leaves at
+most one half-written last line, which readers skip. Whole files are written under another name and then
+renamed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from vlm_envs.errors import did_you_mean
+from vlm_envs.records.episode_record import TurnNotes, episode_record
+from vlm_envs.records.json_lines import (
+    BrokenRunDataError,
+    MissingRunDataError,
+    Record,
+    RunExistsError,
+    append_line,
+    filter_lines,
+    parse_object,
+    read_lines,
+    replace_file,
+    to_json,
+)
+from vlm_envs.trajectory import Trajectory
+
+PHASES = ("cold_start", "rl")
+"""Phases of a run in the order they are trained; a metrics line without one belongs to the last."""
+
+Notes = Sequence[Sequence[TurnNotes]]
+
+_CONFIG, _METRICS, _EVALUATIONS = "config.json", "metrics.jsonl", "evaluations.jsonl"
+
+
+class RunWriter:
+    """Writes a run's data as it comes.
+
+    Args:
+        directory: The run's own directory, made when the first file is written.
+        resume_from_iteration: First iteration that will be written (again), when an interrupted run goes
+            on; what was recorded from that iteration on is dropped. None for a new run.
+        resume_phase: The phase `resume_from_iteration` counts in. Metrics of earlier phases are kept,
+            those of later ones dropped. Evaluations count iterations of the last phase: resuming in an
+            earlier one drops all but those labelled at iteration 0 or less.
+
+    Raises:
+        RunExistsError: If the directory already holds a run and this is not a resumption.
+        ValueError: If `resume_phase` is unknown.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        *,
+        resume_from_iteration: int | None = None,
+        resume_phase: str = PHASES[-1],
+    ) -> None:
+        if resume_phase not in PHASES:
+            raise ValueError(
+                f"resume_phase must be one of {', '.join(map(repr, PHASES))}; got {resume_phase!r}."
+                f"{did_you_mean(resume_phase, PHASES)}"
+            )
+        self.directory = Path(directory)
+        self._started_labels: set[str] = set()
+        if resume_from_iteration is not None:
+            self._drop_from(resume_from_iteration, PHASES.index(resume_phase))
+        elif holds_run(self.directory):
+            raise RunExistsError(
+                f"Expected an unused run directory, but {self.directory} already holds a run. "
+                "Choose another name, or pass resume_from_iteration to go on with it."
+            )
+
+    def config(self, config: Mapping[str, Any]) -> None:
+        """Writes the resolved configuration, versions and commit, in place of an earlier one."""
+        text = json.dumps(to_json(config), indent=2, allow_nan=False) + "\n"
+        replace_file(self.directory / _CONFIG, text.encode())
+
+    def metrics(self, metrics: Mapping[str, Any]) -> None:
+        """Appends the metrics of one iteration.
+
+        Args:
+            metrics: By name; `iteration` and `phase` say when. Numbers that are not finite are written as
+                null.
+        """
+        append_line(self.directory / _METRICS, metrics)
+
+    def evaluation(self, evaluation: Mapping[str, Any]) -> None:
+        """Appends the results of one evaluation.
+
+        Args:
+            evaluation: `label`, `iteration`, `env_id`, `split`, `num_episodes`, `num_successes`, `success`,
+                `success_low`, `success_high`, `reward`, `format_rate`, `temperature`, and whatever else is
+                known.
+        """
+        append_line(self.directory / _EVALUATIONS, evaluation)
+
+    def evaluated(self, label: str) -> set[str]:
+        """Returns what the mix calls the worlds whose results stand under a label.
+
+        Args:
+            label: The evaluation's label.
+        """
+        lines = read_lines(self.directory / _EVALUATIONS)
+        return {str(line.get("world")) for line in lines if line.get("label") == label}
+
+    def drop_evaluation(self, label: str) -> None:
+        """Drops the results under a label; its episodes are replaced when it is made again.
+
+        Args:
+            label: The evaluation's label.
+        """
+        filter_lines(self.directory / _EVALUATIONS, lambda line: line.get("label") != label)
+
+    def trajectories(
+        self,
+        label: str,
+        trajectories: Sequence[Trajectory],
+        notes: Notes | None = None,
+        limit: int | None = None,
+    ) -> None:
+        """Records episodes of an evaluation or of a training iteration, pictures included.
+
+        The first call for a label starts its file anew, so that an evaluation repeated after a resumption
+        replaces the interrupted one; further calls, for further worlds, add to it.
+
+        Args:
+            label: The evaluation's label, or `training_label` of an iteration.
+            trajectories: N episodes.
+            notes: N lists with what is known besides of each turn; None for nothing.
+            limit: Most episodes to record, from the front; None for all.
+
+        Raises:
+            ValueError: If there are not as many notes as turns.
+        """
+        path = self.directory / "trajectories" / f"{slug(label)}.jsonl"
+        if path.name not in self._started_labels:
+            self._started_labels.add(path.name)
+            replace_file(path, b"")
+        for index, trajectory in enumerate(trajectories[:limit]):
+            turn_notes: Sequence[TurnNotes] = [TurnNotes()] * len(trajectory.turns)
+            if notes is not None:
+                turn_notes = notes[index] if index < len(notes) else ()
+            if len(turn_notes) != len(trajectory.turns):
+                raise ValueError(
+                    f"notes must have one entry for each of the {len(trajectory.turns)} turns of episode "
+                    f"{index}; got {len(turn_notes)}. Pass None if there are none."
+                )
+            append_line(path, episode_record(trajectory, turn_notes, self._save_image))
+
+    def _save_image(self, image: npt.NDArray[np.uint8]) -> str:
+        """Writes a picture unless it is there already and returns the hash that names it."""
+        buffer = io.BytesIO()
+        Image.fromarray(image).save(buffer, format="PNG")
+        name = hashlib.sha256(buffer.getvalue()).hexdigest()
+        path = _image_path(self.directory, name)
+        if not path.exists():
+            replace_file(path, buffer.getvalue())
+        return name
+
+    def _drop_from(self, iteration: int, phase: int) -> None:
+        """Drops what was recorded from an iteration of a phase on."""
+
+        def keep_metrics(line: Record) -> bool:
+            return (_phase_index(line), line.get("iteration", 0)) < (phase, iteration)
+
+        def keep_evaluation(line: Record) -> bool:
+            if phase < len(PHASES) - 1:
+                return bool(line.get("iteration", 0) < 1)
+            # An evaluation between two iterations comes before the checkpoint of the same number; the last one after
+            between = line.get("iteration", 0) == iteration and str(line.get("label")) == validation_label(iteration)
+            return bool(line.get("iteration", 0) < iteration or between)
+
+        filter_lines(self.directory / _METRICS, keep_metrics)
+        dropped = filter_lines(self.directory / _EVALUATIONS, keep_evaluation)
+        kept = {slug(line["label"]) for line in read_lines(self.directory / _EVALUATIONS) if "label" in line}
+        for name in {slug(line["label"]) for line in dropped if "label" in line} - kept:
+            (self.directory / "trajectories" / f"{name}.jsonl").unlink(missing_ok=True)
+        for path in (self.directory / "trajectories").glob(f"{slug(training_label(0))[:-1]}*.jsonl"):
+            if phase < len(PHASES) - 1 or _trained_iteration(path.stem) >= iteration:
+                path.unlink()
+
+
+def holds_run(directory: Path) -> bool:
+    """Returns whether a directory holds anything of a run."""
+    return any((directory / name).exists() for name in (_CONFIG, _METRICS, _EVALUATIONS))
+
+
+class RunReader:
+    """Reads a run's data, also while the run is being written.
+
+    Args:
+        directory: The run's directory.
+
+    Raises:
+        MissingRunDataError: If there is no run.
+    """
+
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = Path(directory)
+        if not (self.directory / _CONFIG).is_file():
+            raise MissingRunDataError(
+                f"Expected a run directory with a {_CONFIG}; {self.directory} "
+                f"{'has none' if self.directory.is_dir() else 'does not exist'}. "
+                "Runs are written to runs/<name> by python -m training."
+            )
+
+    @property
+    def config(self) -> Record:
+        """The resolved configuration, versions and commit."""
+        path = self.directory / _CONFIG
+        record = parse_object(path.read_bytes(), str(path))
+        return record
+
+    def metrics(self) -> list[Record]:
+        """Returns the metrics of every iteration, in the order they were written; empty before the first."""
+        return read_lines(self.directory / _METRICS)
+
+    def evaluations(self) -> list[Record]:
+        """Returns every evaluation, in the order they were made."""
+        return read_lines(self.directory / _EVALUATIONS)
+
+    def trajectory_labels(self) -> list[str]:
+        """Returns the labels with recorded episodes: evaluations in their order, then training, then others by name."""
+        recorded = {path.stem for path in (self.directory / "trajectories").glob("*.jsonl")}
+        labels = {slug(line["label"]): str(line["label"]) for line in self.evaluations() if "label" in line}
+        named = [label for name, label in labels.items() if name in recorded]
+        iterations = sorted(i for name in recorded - labels.keys() if (i := _trained_iteration(name)) >= 0)
+        training = [training_label(iteration) for iteration in iterations]
+        return named + training + sorted(recorded - labels.keys() - set(map(slug, training)))
+
+    def trajectories(self, label: str) -> list[Record]:
+        """Returns the recorded episodes of an evaluation.
+
+        Args:
+            label: The evaluation's label.
+
+        Raises:
+            MissingRunDataError: If none were recorded under that label.
+        """
+        path = self.directory / "trajectories" / f"{slug(label)}.jsonl"
+        if not path.is_file():
+            known = self.trajectory_labels()
+            raise MissingRunDataError(
+                f"No trajectories labelled {label!r} in {self.directory}; recorded: "
+                f"{', '.join(map(repr, known)) or 'none'}.{did_you_mean(label, known)}"
+            )
+        return read_lines(path)
+
+    def image(self, name: str) -> bytes:
+        """Returns the PNG file of a picture.
+
+        Args:
+            name: Its SHA-256, as episodes name it.
+
+        Raises:
+            MissingRunDataError: If there is no such picture.
+        """
+        path = _image_path(self.directory, name)
+        if not path.is_file():
+            raise MissingRunDataError(f"Expected picture {name} at {path}; was the run copied without images/?")
+        return path.read_bytes()
+
+
+def validation_label(iteration: int) -> str:
+    """Returns the label of the evaluation on validation levels after so many iterations."""
+    return f"iteration {iteration}"
+
+
+def training_label(iteration: int) -> str:
+    """Returns the label under which episodes of a training iteration are recorded."""
+    return f"training {iteration}"
+
+
+def is_training_label(label: str) -> bool:
+    """Returns whether a label is one that `training_label` gives."""
+    return _trained_iteration(slug(label)) >= 0
+
+
+def _trained_iteration(name: str) -> int:
+    """Returns the iteration of a slug of `training_label`; -1 for another label's."""
+    found = re.fullmatch(r"training-(\d+)", name)
+    return int(found[1]) if found else -1
+
+
+def slug(label: str) -> str:
+    """Returns a label as a file name: `"Iteration 20"` becomes `"iteration-20"`.
+
+    Raises:
+        ValueError: If nothing of the label is left.
+    """
+    name = re.sub(r"[^a-z0-9._]+", "-", label.lower()).strip("-._")
+    if not name:
+        raise ValueError(f"A label needs at least one letter or digit, such as 'before'; got {label!r}.")
+    return name
+
+
+def _phase_index(line: Record) -> int:
+    phase = line.get("phase", PHASES[-1])
+    return PHASES.index(phase) if phase in PHASES else len(PHASES) - 1
+
+
+def _image_path(directory: Path, name: str) -> Path:
+    """Returns where a picture lies; a name that is not a hash never becomes a path."""
+    if not re.fullmatch(r"[0-9a-f]{64}", name):
+        raise BrokenRunDataError(f"A picture is named by 64 hexadecimal digits; got {name!r}.")
+    return directory / "images" / name[:2] / f"{name}.png"

@@ -1,0 +1,124 @@
+"""Prompt texts of every world, built from data.
+
+The first observation carries the whole instruction, so an observation is all an agent needs; later ones carry
+feedback only. Nothing here sees the world's state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vlm_envs.responses.formats import SECTION_MEANING, ResponseFormat
+
+MAX_ECHO_CHARS = 60
+"""An action as long as a drawing is not repeated whole: the model has it in its context anyway."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Briefing:
+    """What prompts are built from.
+
+    Attributes:
+        task_name: The game's name.
+        goal: One sentence.
+        rules: Further sentences.
+        action_names: Names of the actions, or None.
+        separator: What stands between actions, or empty for a single action.
+        expected_action: What an action looks like.
+        response_format: The strategy's tags.
+        state_help: How the state is written in words; empty to leave it out.
+        max_actions_per_turn: Actions carried out per turn.
+        max_turns: Turns before the episode is truncated.
+        opening: What kind of thing the task is: the first word of the first prompt.
+        section_meaning: What belongs into each section of a response.
+        last_turn_note: What is said before the last turn; empty for nothing.
+    """
+
+    task_name: str
+    goal: str
+    rules: tuple[str, ...]
+    action_names: tuple[str, ...] | None
+    separator: str
+    expected_action: str
+    response_format: ResponseFormat
+    state_help: str
+    max_actions_per_turn: int
+    max_turns: int
+    opening: str = "Game"
+    section_meaning: Mapping[str, str] = field(default_factory=lambda: SECTION_MEANING)
+    last_turn_note: str = ""
+
+
+def first_prompt(briefing: Briefing) -> str:
+    """Returns the text of an episode's first observation: game, rules, actions, format, budget."""
+    actions = ", ".join(briefing.action_names) if briefing.action_names else briefing.expected_action
+    several = briefing.separator and briefing.max_actions_per_turn > 1
+    joined = f" separated by '{briefing.separator}'" if several else ""
+    lines = [
+        f"{briefing.opening}: {briefing.task_name}. {briefing.goal}",
+        *briefing.rules,
+        f"Actions: {actions}. At most {briefing.max_actions_per_turn} a turn{joined}; {briefing.max_turns} turns.",
+        *_format_lines(briefing),
+    ]
+    if briefing.state_help and {"observation", "prediction"} & set(briefing.response_format.sections):
+        lines.append(briefing.state_help)
+    return "\n".join(lines)
+
+
+def next_prompt(
+    briefing: Briefing,
+    turn: int,
+    carried_out: tuple[str, ...],
+    error: str | None,
+    *,
+    effects: tuple[bool, ...],
+    over: bool,
+) -> str:
+    """Returns the text of a later observation: what happened, what was wrong, how much is left.
+
+    Args:
+        briefing: What prompts are built from.
+        turn: Turns played so far.
+        carried_out: Names of the actions carried out in the last turn.
+        error: What was wrong with the last response, or None.
+        effects: Whether each of these actions changed anything.
+        over: Whether the episode has ended.
+
+    Returns:
+        The feedback text.
+
+    Source: VAGEN, Appendix B, the feedback of Navigation, which tells whether an action was carried out. It does so
+    once a turn; here each action that changed nothing is told.
+    """
+    lines = [_told(briefing, carried_out, effects)]
+    if error is not None:
+        lines.append(f"Not in the format: {error}.")
+    if over:
+        lines.append("The episode is over.")
+    else:
+        lines.append(f"Turn {turn + 1} of {briefing.max_turns}.")
+        if briefing.last_turn_note and turn + 1 == briefing.max_turns:
+            lines.append(briefing.last_turn_note)
+    return "\n".join(lines)
+
+
+def _told(briefing: Briefing, carried_out: tuple[str, ...], effects: tuple[bool, ...]) -> str:
+    """Returns what was done, and what of it changed nothing."""
+    if not carried_out:
+        return "Nothing was carried out."
+    names = [name if len(name) <= MAX_ECHO_CHARS else f"{name[:MAX_ECHO_CHARS]}…" for name in carried_out]
+    joiner = f"{briefing.separator} " if briefing.separator else " "
+    if not any(effects):
+        return f"No effect: {joiner.join(names)}."
+    marked = [name if effect else f"{name} (no effect)" for name, effect in zip(names, effects, strict=True)]
+    return f"Done: {joiner.join(marked)}."
+
+
+def _format_lines(briefing: Briefing) -> list[str]:
+    """Returns how to respond: with which endings, and from the second turn on if that differs."""
+    first, later = (briefing.response_format.at(turn) for turn in (0, 1))
+    lines = [f"Respond with exactly: {' or: '.join(first.skeletons(briefing.section_meaning))}"]
+    if later is not first:
+        lines.append(f"From the second turn on with exactly: {' or: '.join(later.skeletons(briefing.section_meaning))}")
+    return lines

@@ -1,0 +1,1 @@
+"""Many worlds at once: the vector environment, its workers and the pools they run in."""

@@ -1,0 +1,339 @@
+"""Pools of workers: in this thread, in threads, or in processes, all with the same behaviour.
+
+Threads and processes are served over pipes by the same loop, so a world behaves the same in either.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import ClassVar
+
+from vlm_envs.errors import ConfigError, WorkerError
+from vlm_envs.vector.workers import Call, EnvDescription, EnvFn, EnvGroup, Reply, pack_calls, serve
+
+START_TIMEOUT_S = 120.0
+"""How long a worker may take to import its modules and make its environments."""
+
+_STOP_TIMEOUT_S = 2.0
+_logger = logging.getLogger(__name__)
+
+
+class WorkerPool(ABC):
+    """All environments of a batch, addressed by index."""
+
+    @abstractmethod
+    def describe(self) -> dict[int, EnvDescription]:
+        """Returns the description of each environment."""
+
+    @abstractmethod
+    def run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
+        """Carries out one call per given index.
+
+        Returns:
+            A reply for every index in `calls`, and one for every other environment lost on the way.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes environments and workers; closing twice does no harm."""
+
+
+class SerialPool(WorkerPool):
+    """One environment after the other in the caller's thread; nothing can time out."""
+
+    def __init__(self, env_fns: Mapping[int, EnvFn]) -> None:
+        self._group = EnvGroup(env_fns)
+
+    def describe(self) -> dict[int, EnvDescription]:
+        """Returns the description of each environment."""
+        return self._group.describe()
+
+    def run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
+        """Carries out the calls in the order of their indices."""
+        return {index: self._group.run(index, calls[index]) for index in sorted(calls)}
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._group.close()
+
+
+def _serve_in_process(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
+    """Serves in a process, leaving Ctrl-C to the owner, which then closes the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serve(pipe, env_fns)
+
+
+@dataclass(kw_only=True, eq=False)
+class PipedWorker:
+    """A thread or process that serves some of the environments.
+
+    Attributes:
+        env_fns: What makes each environment, by its index in the batch.
+        kind: `"thread"` or `"process"`.
+        start_method: How processes start.
+        unanswered: Indices whose reply is still to come.
+        deadline: Monotonic time in seconds until which the next reply may come.
+    """
+
+    env_fns: Mapping[int, EnvFn]
+    kind: str
+    start_method: str
+    unanswered: set[int] = field(default_factory=set)
+    deadline: float = 0.0
+    pipe: Connection | None = None
+    _carrier: BaseProcess | threading.Thread | None = None
+    _descriptions: dict[int, EnvDescription] | None = None
+    _proven: ClassVar[set[tuple[str, str]]] = set()
+    """Kinds and start methods by which a worker has come up in this process."""
+
+    def start(self) -> None:
+        """Starts the thread or process without waiting for it."""
+        self._descriptions = None
+        self.unanswered = set()
+        if self.kind == "thread":
+            self.pipe, far_end = multiprocessing.Pipe()
+            self._carrier = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
+            self._carrier.start()
+            return
+        context = multiprocessing.get_context(self.start_method)
+        self.pipe, far_end = context.Pipe()
+        # typeshed gives the common base of contexts no Process
+        self._carrier = context.Process(  # type: ignore[attr-defined]
+            target=_serve_in_process, args=(far_end, self.env_fns), daemon=True
+        )
+        self._carrier.start()
+        far_end.close()  # so that the worker's death is seen as the end of the pipe
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Asks the worker to stop, or kills it; a thread cannot be killed and is abandoned."""
+        carrier, pipe = self._carrier, self.pipe
+        self._carrier = self.pipe = None
+        self.unanswered = set()
+        if pipe is not None:
+            pipe.close()
+        if carrier is None:
+            return
+        if isinstance(carrier, threading.Thread):
+            carrier.join(0.0 if kill else _STOP_TIMEOUT_S)
+            return
+        if not kill:
+            carrier.join(_STOP_TIMEOUT_S)
+        if carrier.is_alive():
+            carrier.kill()
+        carrier.join()
+        carrier.close()
+
+    def ready(self) -> dict[int, EnvDescription]:
+        """Returns the descriptions once the environments are made, starting the worker if it is stopped.
+
+        Raises:
+            WorkerError: If the worker dies or exceeds `START_TIMEOUT_S` while it starts.
+            Exception: What making an environment raised.
+        """
+        if self.pipe is None:
+            self.start()
+        assert self.pipe is not None
+        if self._descriptions is None:
+            try:
+                if not self.pipe.poll(START_TIMEOUT_S):
+                    raise WorkerError(f"{self} made no environments within {START_TIMEOUT_S} s.")
+                self._descriptions = self.pipe.recv()[1].unwrap()
+            except (EOFError, OSError) as error:
+                self.stop(kill=True)
+                raise WorkerError(f"{self} died while it made its environments. {self._likely_remedy()}") from error
+            except Exception:
+                self.stop(kill=True)
+                raise
+        self._proven.add((self.kind, self.start_method))
+        assert self._descriptions is not None
+        return self._descriptions
+
+    def _likely_remedy(self) -> str:
+        """Returns what to look after: a script that cannot be imported lets no process at all start."""
+        is_proven = self.start_method == "fork" or (self.kind, self.start_method) in self._proven
+        if self.kind == "process" and not is_proven:
+            return (
+                f"With start method {self.start_method!r}, the main script needs an `if __name__ == '__main__':` guard."
+            )
+        return "Look after the world's engine and the machine's memory."
+
+    def send(self, calls: Mapping[int, bytes], timeout_s: float) -> None:
+        """Sends packed calls; a worker that is already dead shows it when its replies are awaited."""
+        assert self.pipe is not None
+        self.unanswered = set(calls)
+        self.deadline = time.monotonic() + timeout_s
+        try:
+            self.pipe.send(calls)
+        except OSError:
+            self.deadline = time.monotonic()
+
+    def receive(self, timeout_s: float) -> tuple[int, Reply]:
+        """Returns the next reply and gives the following one its full time."""
+        assert self.pipe is not None
+        index, reply = self.pipe.recv()
+        self.unanswered.discard(index)
+        self.deadline = time.monotonic() + timeout_s
+        return index, reply
+
+    def __str__(self) -> str:
+        """Names the worker by what it serves."""
+        return f"The {self.kind} worker of environments {sorted(self.env_fns)}"
+
+
+class PipedPool(WorkerPool):
+    """Environments spread over threads or processes, which survive the loss of any of them.
+
+    Args:
+        env_fns: What makes each environment, by its index in the batch; environment i goes to worker
+            i mod `num_workers`.
+        kind: `"thread"` or `"process"`.
+        num_workers: Threads or processes.
+        timeout_s: Longest time one call on one environment may take, in seconds.
+        start_method: How processes start, as `multiprocessing` names it.
+
+    Raises:
+        ConfigError: If an environment function cannot be sent to a process.
+    """
+
+    _KINDS: ClassVar[tuple[str, ...]] = ("thread", "process")
+
+    def __init__(
+        self,
+        env_fns: Mapping[int, EnvFn],
+        *,
+        kind: str,
+        num_workers: int,
+        timeout_s: float,
+        start_method: str,
+    ) -> None:
+        assert kind in self._KINDS, kind
+        if kind == "process":
+            _require_picklable(env_fns)
+        self._timeout_s = timeout_s
+        shares: list[dict[int, EnvFn]] = [{} for _ in range(min(num_workers, len(env_fns)))]
+        for position, (index, env_fn) in enumerate(env_fns.items()):
+            shares[position % len(shares)][index] = env_fn
+        self._workers = [PipedWorker(env_fns=share, kind=kind, start_method=start_method) for share in shares]
+        try:
+            for worker in self._workers:
+                worker.start()
+            for worker in self._workers:
+                worker.ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def describe(self) -> dict[int, EnvDescription]:
+        """Returns the description of each environment."""
+        return {index: described for worker in self._workers for index, described in worker.ready().items()}
+
+    def run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
+        """Carries out all shares at the same time, each in order; lost workers are started anew.
+
+        A worker that cannot be started anew is tried again with the next call; until then its environments are lost.
+
+        Raises:
+            ConfigError: If a call cannot be pickled; none is carried out then.
+        """
+        packed = pack_calls(calls)
+        shares = [(worker, {i: packed[i] for i in worker.env_fns if i in packed}) for worker in self._workers]
+        absent: dict[int, Reply] = {}
+        busy: list[PipedWorker] = []
+        for worker, share in shares:
+            if share and (missing := _not_there(worker)):
+                absent |= missing
+            elif share:
+                busy.append(worker)
+        try:
+            for worker, share in shares:
+                if worker in busy:
+                    worker.send(share, self._timeout_s)
+            return absent | dict(self._replies(busy))
+        except BaseException:
+            for worker in busy:
+                if worker.unanswered:
+                    worker.stop(kill=True)
+            raise
+
+    def _replies(self, busy: list[PipedWorker]) -> Iterator[tuple[int, Reply]]:
+        """Yields replies as they come; a lost worker yields one more for each of its environments."""
+        received: dict[int, Reply] = {}
+        while waiting := {worker.pipe: worker for worker in busy if worker.unanswered}:
+            now = time.monotonic()
+            timeout_s = max(0.0, min(worker.deadline for worker in waiting.values()) - now)
+            pipes = connection.wait([pipe for pipe in waiting if pipe is not None], timeout_s)
+            for pipe in pipes:
+                worker = waiting[pipe]  # type: ignore[index]
+                try:
+                    index, received[index] = worker.receive(self._timeout_s)
+                except (EOFError, OSError):
+                    yield from self._lose(worker, "died", received)
+                else:
+                    yield index, received[index]
+            for worker in waiting.values():
+                if worker.unanswered and worker.pipe not in pipes and worker.deadline <= time.monotonic():
+                    yield from self._lose(worker, f"gave no answer within {self._timeout_s} s", received)
+
+    def _lose(self, worker: PipedWorker, why: str, received: Mapping[int, Reply]) -> Iterator[tuple[int, Reply]]:
+        """Starts a worker anew and yields the loss of each of its environments, with what it had answered."""
+        lost = f"{worker} {why} (awaited: {sorted(worker.unanswered)})."
+        _logger.warning("%s Its environments are made anew.", lost)
+        worker.stop(kill=True)
+        worker.start()
+        for index in worker.env_fns:
+            yield index, replace(received.get(index, Reply()), lost=lost)
+
+    def close(self) -> None:
+        """Ends every worker."""
+        for worker in self._workers:
+            worker.stop()
+
+
+def _not_there(worker: PipedWorker) -> dict[int, Reply]:
+    """Returns the loss of a worker's environments if it cannot be started, else nothing."""
+    try:
+        worker.ready()
+    except Exception as error:  # what making an environment raises
+        lost = f"{worker} could not be started: {type(error).__name__}: {error}"
+        _logger.warning("%s", lost)
+        return {index: Reply(error=error, lost=lost) for index in worker.env_fns}
+    return {}
+
+
+def _require_picklable(env_fns: Mapping[int, EnvFn]) -> None:
+    for index, env_fn in env_fns.items():
+        try:
+            pickle.dumps(env_fn)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ConfigError(
+                f"Process workers need environment functions that can be pickled; number {index}, "
+                f"{env_fn!r}, cannot: {error}. Use functools.partial(vlm_envs.make, env_id, ...) or a "
+                "function defined at the top of a module, not a lambda; or workers='thread'."
+            ) from error
+
+
+def make_pool(
+    env_fns: Mapping[int, EnvFn],
+    *,
+    workers: str,
+    num_workers: int | None,
+    timeout_s: float,
+    start_method: str,
+) -> WorkerPool:
+    """Returns the pool of one kind; `num_workers` None means one per CPU core."""
+    if workers == "serial":
+        return SerialPool(env_fns)
+    num_workers = num_workers if num_workers is not None else os.cpu_count() or 1
+    return PipedPool(env_fns, kind=workers, num_workers=num_workers, timeout_s=timeout_s, start_method=start_method)

@@ -1,0 +1,68 @@
+"""What the grid worlds' tasks share: four moves, written by name."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+from vlm_envs.parts import Task
+from vlm_envs.responses.parsing import ActionGrammar
+from vlm_envs.worlds.grids.directions import Direction
+
+_BY_NAME = {direction.title.lower(): int(direction) for direction in Direction}
+ACTION_NAMES = tuple(direction.title for direction in Direction)
+
+
+def parse_direction(text: str) -> int | None:
+    """Returns the action a name stands for, whatever its case, or None."""
+    return _BY_NAME.get(text.lower())
+
+
+class HasPlayer(Protocol):
+    """A state with a player on a cell."""
+
+    @property
+    def player(self) -> tuple[int, int]:
+        """The player's (row, column)."""
+
+
+GridStateT = TypeVar("GridStateT", bound=HasPlayer)
+
+
+class GridTask(Task[GridStateT, int], ABC):
+    """A task whose actions are Up, Down, Left and Right."""
+
+    action_names = ACTION_NAMES
+    grammar = ActionGrammar(parse=parse_direction, separator=",", expected="one of " + ", ".join(ACTION_NAMES))
+
+    def write_action(self, action: int) -> str:
+        """Returns the direction's name."""
+        return Direction(action).title
+
+    def explain(self, action: int, next_state: GridStateT) -> str:
+        """Returns the move and where it leads."""
+        return f"{self.write_action(action)} to {next_state.player}"
+
+
+NATURAL_LANGUAGE_HELP = "Describe states by how things lie to each other, such as: {example}"
+SYMBOLIC_HELP = "Write states as rows of symbols: {symbols}."
+STRUCTURED_HELP = "Write states as {example} with (row, column) from the top left, counting from 0."
+
+
+def representation_help(*, natural_language: str, symbols: str, structured: str) -> Mapping[str, str]:
+    """Returns how to write states, per representation, from a world's own examples.
+
+    Args:
+        natural_language: Example sentences.
+        symbols: The symbols and their meanings.
+        structured: Example dictionary.
+
+    Returns:
+        One sentence per representation.
+    """
+    return {
+        "natural_language": NATURAL_LANGUAGE_HELP.format(example=natural_language),
+        "symbolic": SYMBOLIC_HELP.format(symbols=symbols),
+        "structured": STRUCTURED_HELP.format(example=structured),
+    }
