@@ -29,7 +29,7 @@ from vlm_envs.errors import (
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
 from vlm_envs.responses.formats import ResponseFormat
 from vlm_envs.responses.parsing import ParsedResponse, parse_response
-from vlm_envs.responses.prompts import Briefing, first_prompt, next_prompt
+from vlm_envs.responses.prompts import PromptSpec, first_prompt, next_prompt
 from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation
@@ -99,7 +99,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         wants_example = require_flag("prompt_example", prompt_example)
         self.format_reward = require_finite("format_reward", format_reward)
         self.render_mode = render_mode
-        self.briefing = Briefing(
+        self.prompt_spec = PromptSpec(
             task_name=task.name,
             goal=task.goal,
             rules=task.rules,
@@ -196,7 +196,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         self._turn = self._num_steps = 0
         self._over = False
         instruction = self.task.instruction(self._state)
-        observation = self._observe("\n".join(filter(None, (first_prompt(self.briefing), instruction))))
+        observation = self._observe("\n".join(filter(None, (first_prompt(self.prompt_spec), instruction))))
         return observation, self._info(ParsedResponse(), reward_terms={}, carried_out=(), effective=False)
 
     def _next_level(self, seed: int | None) -> StateT:
@@ -237,7 +237,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         truncated = not terminated and (self._turn >= self.max_turns or out_of_steps)
         self._over = terminated or truncated
         names = tuple(self.task.write_action(done) for done in parsed.actions[: len(effects)])
-        told = next_prompt(self.briefing, self._turn, names, parsed.error, effects=effects, over=self._over)
+        told = next_prompt(self.prompt_spec, self._turn, names, parsed.error, effects=effects, over=self._over)
         observation = self._observe(told)
         info = self._info(parsed, reward_terms=terms, carried_out=names, effective=any(effects))
         return observation, float(sum(terms.values())), terminated, truncated, info

@@ -204,7 +204,7 @@ class ChatEncoder:
         return token_id
 
     def _check_tags(self) -> None:
-        """Refuses a tokenizer that would swallow a format's tags (trap 14)."""
+        """Refuses a tokenizer that would swallow a format's tags."""
         swallowed = [tag for tag in sorted(KNOWN_TAGS) if self.decode(self.tokenizer.encode(tag)) != tag]
         if swallowed:
             raise ValueError(

@@ -67,7 +67,7 @@ def suite_texts(
     for env_id in env_ids:
         if (formats := make(env_id).unwrapped.task.formats) is not FORMATS:  # type: ignore[attr-defined]
             for kwargs in (settings or {}).get(env_id, ({},)):
-                yield from _inquiry_texts(env_id, formats, dict(kwargs), num_levels, writer)
+                yield from _question_texts(env_id, formats, dict(kwargs), num_levels, writer)
             continue
         for prompt_format in FORMATS:
             yield make(env_id, prompt_format=prompt_format).reset(seed=0)[0]["text"]
@@ -86,7 +86,7 @@ def suite_texts(
                     yield env.step("no tags")[0]["text"]
 
 
-def _inquiry_texts(
+def _question_texts(
     env_id: str, formats: Iterable[str], settings: dict[str, Any], num_levels: int, writer: OracleAgent
 ) -> Iterator[str]:
     """Yields the texts of whole episodes of a world that asks, with its strategy or, if none is set, with each."""

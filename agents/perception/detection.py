@@ -6,7 +6,7 @@ Both models come from directories of the user's, as `save_pretrained` writes the
 downloaded. Not run on trained weights here: the tests load and run both with small random ones.
 
 Source: Argos, section 3.1, equation 1; Grounding DINO (Liu et al. 2023); Segment Anything (Kirillov et al. 2023).
-Pins and deviations:
+Choices and deviations:
 
 - Equation 1 has one box to a label. Here every box above the threshold counts, and the mask is the union: a label may
   name three kites, and a point on any of them is right. `max_boxes=1` is the letter of the equation.
@@ -53,7 +53,7 @@ class DetectionConfig:
     """What counts as found.
 
     Attributes:
-        threshold: A box must score more, between 0 and 1. Pin: 0.35, as in Grounding DINO's demonstrations.
+        threshold: A box must score more, between 0 and 1. Choice: 0.35, as in Grounding DINO's demonstrations.
         max_boxes: Most boxes of one label, the best ones.
     """
 

@@ -7,8 +7,8 @@ The teacher reads the conversation it might have had itself:
 
 and the answer's tokens are what is scored: all prefixes in one forward pass, no cache, nothing sampled.
 
-Source: Argos, section 3.1, equation 5. Pins: the tags around reasoning and answer; the closing tag is not part of the
-answer, so nothing is lost for ending it; the whole vocabulary at temperature 1.
+Source: Argos, section 3.1, equation 5. Choices: the tags around reasoning and answer; the closing tag is not part of
+the answer, so nothing is lost for ending it; the whole vocabulary at temperature 1.
 """
 
 from __future__ import annotations

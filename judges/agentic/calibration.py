@@ -93,6 +93,6 @@ def submission_of(sample: Sample) -> Submission:
     return Submission(
         question=request_of(sample.question),
         responses=tuple(text for _, text in sample.texts),
-        pictures=sample.exhibits,
+        pictures=sample.images,
         document=sample.document,
     )

@@ -16,7 +16,7 @@ from vlm_envs.responses import verdicts
 from vlm_envs.responses.answers import normalise
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.tools.documents import Document
-from vlm_envs.tools.pictures import Exhibit, Picture
+from vlm_envs.tools.pictures import ImageRef, Picture
 from vlm_envs.tools.registry import CallRecord
 from vlm_envs.trajectory import Observation, Trajectory
 from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld
@@ -60,7 +60,7 @@ class Submission:
 
     question: str
     responses: tuple[str, ...]
-    pictures: tuple[Exhibit, ...] = ()
+    pictures: tuple[ImageRef, ...] = ()
     document: Document | None = None
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class AgenticJudge:
         return self.score(f"{question}\nIt is known that the right answer is: {truth}", answer)
 
     def score(
-        self, question: str, response: str, *, pictures: Sequence[Exhibit] = (), document: Document | None = None
+        self, question: str, response: str, *, pictures: Sequence[ImageRef] = (), document: Document | None = None
     ) -> JudgeScore:
         """Judge one response.
 
@@ -245,7 +245,7 @@ def _sample(submission: Submission) -> Sample:
         key=judging_key(question, 0, count),
         category=submission.track,
         digest="submission",
-        exhibits=submission.pictures,
+        images=submission.pictures,
         document=submission.document,
         texts=tuple((response_name(index), text) for index, text in enumerate(submission.responses)),
     )

@@ -14,8 +14,8 @@ A text contradicts itself where it says two values of one such kind of "the" thi
 one thing, relates "the" one to "the" other both ways round, or gives two totals of one thing ("there are two mugs",
 "there are three mugs") of which the larger is not the sum of the others.
 
-Pins: a clause ends at punctuation and at "and", "but", "while"; what is denied reaches from the negation to the end of
-its clause; "it" and "they" are what the clause before was about; all comparisons of size are one axis; a shade is
+Choices: a clause ends at punctuation and at "and", "but", "while"; what is denied reaches from the negation to the end
+of its clause; "it" and "they" are what the clause before was about; all comparisons of size are one axis; a shade is
 its colour; several numbers of one thing may be parts of a whole. A false alarm costs a true text everything, so values
 say nothing where they are roughly, partly or once so ("about 20", "half full", "was …, now …"), of a part ("grey in the
 west") or of one among others ("the left light"), and nor do questions and clauses of doubt ("if", "might", "perhaps").

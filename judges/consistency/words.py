@@ -67,7 +67,7 @@ def word_consistency(question: str, reference: str, text: str, temperature: floa
         1 for the same content, 0.7 where it omits or adds, 0.3 for both, for a list of all words there are and for one
         of what may be ("red or blue"), 0 where it contradicts the reference or hardly shares anything with it.
 
-    Source: iVGR, section 3.3, for the grades. Pins: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; what contradicts is
+    Source: iVGR, section 3.3, for the grades. Choices: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; what contradicts is
     `judges.consistency.contradictions`' to say; a reference without content words is matched by any text that does not.
     """
     said_plainly = _plain(text)

@@ -8,7 +8,7 @@
 Teachers are callables bound to the sample's image or video, so that nothing here knows where pixels come from: exact
 masks of generated scenes serve as well as a detector with a segmenter behind it.
 
-Source: Argos, section 3.1, equations 1-9; appendix C for curation. Pins and deviations:
+Source: Argos, section 3.1, equations 1-9; appendix C for curation. Choices and deviations:
 
 - Equation 9 has w_S above the fraction bar and w_G below; both are read as the one weight of grounding.
 - A term without a value is left out and the weights of the others are renormalised. A response without points then
@@ -123,7 +123,7 @@ def point_score(point: Point, mask: Mask, space: PointSpace = "pixels") -> float
         mask: bool[height, width].
         space: how the point is written.
 
-    Source: Argos, equation 2. Pin: a point with decimals is in the pixel that holds it.
+    Source: Argos, equation 2. Choice: a point with decimals is in the pixel that holds it.
     """
     height, width = mask.shape
     x, y = (point.x, point.y) if space == "pixels" else (point.x * width / 100.0, point.y * height / 100.0)
@@ -140,7 +140,7 @@ def spatial_score(points: Iterable[Point], teacher: MaskTeacher, space: PointSpa
         teacher: asked once a label and moment.
         space: how the points are written.
 
-    Source: Argos, equation 3. Pin: points without a teacher are left out.
+    Source: Argos, equation 3. Choice: points without a teacher are left out.
     """
     masks: dict[tuple[str, int | None, float | None], Mask | None] = {}
     scores: list[float] = []
@@ -190,7 +190,7 @@ def reasoning_quality(log_probs: Sequence[float]) -> float | None:
     Returns:
         The geometric mean of the probabilities; None when there are no tokens or a value is no log-probability.
 
-    Source: Argos, equation 5. Pin: normalised by length.
+    Source: Argos, equation 5. Choice: normalised by length.
     """
     # Sums over a vocabulary in half precision come out a little above 1.
     if not log_probs or any(math.isnan(value) or value > 1e-2 for value in log_probs):
@@ -297,7 +297,7 @@ def curate(samples: Mapping[str, Sequence[tuple[RolloutT, Reward]]], threshold: 
         samples: a teacher's rollouts with their rewards, by sample id. Rollouts without a reward are passed over.
         threshold: least reward of the best rollout.
 
-    Source: Argos, section 4 and appendix C: 0.7. Pin: of equals the first.
+    Source: Argos, section 4 and appendix C: 0.7. Choice: of equals the first.
     """
     kept: dict[str, RolloutT] = {}
     good = 0

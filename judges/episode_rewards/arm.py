@@ -4,7 +4,7 @@ Whether a tool was called, and whether the call worked, is what the environment 
 in a transcript: a model that writes `<tool_response>` itself has called nothing.
 
 Source: ARM-Thinker, section 3.3.2, equations 4 and 5; section 3.2 for the filters. The paper prints no weights.
-Pins: 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success; a wrong format earns nothing at all; a wrong answer without
+Choices: 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success; a wrong format earns nothing at all; a wrong answer without
 a call, a case that equation 5 leaves out, earns the format reward. An episode that ends without an answer is not in the
 format, in either stage: the authors' released code reads R_format off the last response, a thought and an answer.
 """
@@ -90,7 +90,7 @@ def exploration_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -
     Returns:
         The terms `format` and `attempt`; both 0 when the format is wrong.
 
-    Source: ARM-Thinker, equation 4. Pin: nothing is paid when the format is wrong.
+    Source: ARM-Thinker, equation 4. Choice: nothing is paid when the format is wrong.
     """
     weights = weights or ArmWeights()
     raw = {"format": 1.0, "attempt": float(outcome.num_calls > 0)}
@@ -108,7 +108,7 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
         Wrong: R_format + R_try [calls > 0]. Right: R_format + R_acc, + R_succ when a call succeeded. A partly right
         answer earns that part of R_acc. An outage when the answer's judge gave one and the format is right.
 
-    Source: ARM-Thinker, equation 5. Pins: see the module.
+    Source: ARM-Thinker, equation 5. Choices: see the module.
     """
     weights = weights or ArmWeights()
     if outcome.format_correct and not outcome.answer.available:
@@ -185,7 +185,7 @@ def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | Non
         outcome: of the trajectory.
         needs_tools: whether it must hold a call that worked. False for data that come without tools.
 
-    Source: ARM-Thinker, section 3.2: format, accuracy, behaviour. Pin: accuracy means a full score.
+    Source: ARM-Thinker, section 3.2: format, accuracy, behaviour. Choice: accuracy means a full score.
     """
     if not outcome.format_correct:
         return "format"

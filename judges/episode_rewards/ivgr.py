@@ -7,7 +7,7 @@
 The grounded rollouts of a step are scored first, so that the textual ones meet the best reference there is;
 `score_query` holds that order. Advantages are normalised within each stream's own group, by the trainer.
 
-Source: iVGR, sections 3.2 and 3.3, equations 1-4; appendix B for the batch. Pins:
+Source: iVGR, sections 3.2 and 3.3, equations 1-4; appendix B for the batch. Choices:
 
 - Boxes are looked for in the thoughts only: an answer that is a list of four numbers is no box.
 - Consistency is paid whatever the format and the answer are, as equation 3 is a plain sum.
@@ -196,7 +196,7 @@ def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rew
     Returns:
         Whether the archive changed.
 
-    Source: iVGR, section 3.3, reference selection and equation 4. Pin: of equals the first.
+    Source: iVGR, section 3.3, reference selection and equation 4. Choice: of equals the first.
     """
     valid = [
         (reward.raw["box"], text)

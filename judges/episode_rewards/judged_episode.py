@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.responses.answers import AnswerKey, read_number
-from vlm_envs.responses.formats import INQUIRY_FORMATS
+from vlm_envs.responses.formats import QA_FORMATS
 from vlm_envs.tools.written_boxes import WrittenBox
 
 
@@ -19,7 +19,7 @@ class JudgedEpisode:
     Attributes:
         responses: what the model wrote, one text per turn.
         formats_correct: whether each was in the format.
-        state: the final state dict of the world, as `InquiryView.structured` gives it.
+        state: the final state dict of the world, as `QAView.structured` gives it.
         images: the pictures that were shown with the question, each uint8[height, width, 3]; for teachers that look.
         prompt: the text that was shown with them.
     """
@@ -38,13 +38,13 @@ class JudgedEpisode:
     @property
     def own_pieces(self) -> tuple[str, ...]:
         """The responses, each cut where it counts as over."""
-        response_format = INQUIRY_FORMATS[self.strategy]
+        response_format = QA_FORMATS[self.strategy]
         return tuple(response_format.at(turn).cut(text) for turn, text in enumerate(self.responses))
 
     @property
     def last_words(self) -> str:
         """The last response; in a world that asks, as far as it counts."""
-        return self.own_pieces[-1] if self.state.get("strategy") in INQUIRY_FORMATS else self.responses[-1]
+        return self.own_pieces[-1] if self.state.get("strategy") in QA_FORMATS else self.responses[-1]
 
     @property
     def query_id(self) -> str:

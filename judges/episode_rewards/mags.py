@@ -189,7 +189,7 @@ def zoom_reward(reading: MagsReading, *, stage: Stage, num_objects: int | None =
     Raises:
         ConfigError: the stage is neither 1 nor 2, or the count is negative.
 
-    Source: Mags-RL, equation 1. Pin: |a*| = 0 takes the form for other questions.
+    Source: Mags-RL, equation 1. Choice: |a*| = 0 takes the form for other questions.
     """
     if stage not in (1, 2):
         raise ConfigError(f"stage must be 1 or 2; got {stage!r}.")
@@ -226,7 +226,7 @@ def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | Non
     Returns:
         1, 0.5 or 0 as `f1`; an outage when the judge gave one.
 
-    Source: Mags-RL, appendix B. Pin: equality is that of `judges.reading.answers`, after normalisation.
+    Source: Mags-RL, appendix B. Choice: equality is that of `judges.reading.answers`, after normalisation.
     """
     if normalise(reading.answer or "") in ("", "refusal"):
         return JudgeScore(f1=0.0, reason="no answer in the format, or a refusal")

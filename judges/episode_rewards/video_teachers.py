@@ -3,7 +3,7 @@
     point, label, frame ── `videos.clip_masks` ──> mask
     moment, segment ── its frames ── `video_sentences.describes` ──> true, false or open
 
-Pins:
+Choices:
 
 - A frame's number goes before its time. Where both are given, a description with the time of another frame is false.
 - An anchor that names no stretch of the clip is false: a frame that is not there, a range backwards. A point in such a

@@ -40,7 +40,7 @@ def box_reward(predicted: Sequence[WrittenBox], true: Sequence[WrittenBox]) -> f
     Raises:
         ConfigError: a true box is not proper.
 
-    Source: iVGR, equation 2. Pin: the two empty cases, which the equation leaves undefined.
+    Source: iVGR, equation 2. Choice: the two empty cases, which the equation leaves undefined.
     """
     if improper := [box for box in true if not box.is_proper]:
         raise ConfigError(f"True boxes need x1 < x2, y1 < y2 and finite coordinates; got {improper[0]}.")
@@ -59,7 +59,7 @@ def count_zoomable(boxes: Sequence[WrittenBox], width_px: int, height_px: int) -
     """Count the boxes that may be zoomed into: k of Mags-RL.
 
     A box is valid when its corners are in order, it lies inside the image, and it covers less than 40 % of it.
-    Pin: a box that repeats an earlier one to the digit is not counted again, or one box written ten times would
+    Choice: a box that repeats an earlier one to the digit is not counted again, or one box written ten times would
     count as ten objects found.
 
     Args:

@@ -1,7 +1,7 @@
 """The repetition penalty: a text that the policy keeps writing, and that is wrong, costs a little.
 
 Source: VAGEN, appendix D.1.2: a text among the most frequent of the history (a) whose F1 is below 0.7 (b) is
-penalised by 0.1 where both hold. Pins, as the paper leaves them open: the history is a window of recent
+penalised by 0.1 where both hold. Choices, as the paper leaves them open: the history is a window of recent
 texts; ties at the k-th place all count as frequent; a text needs two earlier uses to be a repetition at all,
 or every text would be among the most frequent while the history is short.
 """

@@ -40,7 +40,7 @@ def test_every_named_file_exists(document):
 
 def test_every_named_option_is_a_field_of_the_configuration():
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
-    from training.config.run import run as config
+    from training.config import run as config
 
     groups = {
         "advantage": config.AdvantageConfig,

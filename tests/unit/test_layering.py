@@ -1,22 +1,18 @@
-"""The doors between the rooms are one-way: training -> {agents, judges} -> vlm_envs; benchmarks -> all."""
+"""Doors are one-way: `training -> judges -> agents -> vlm_envs`, and so are those between the parts of each room."""
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 
-MAY_IMPORT: dict[str, set[str]] = {
-    "vlm_envs": set(),
-    "agents": {"vlm_envs"},
-    "judges": {"vlm_envs"},
-    "training": {"vlm_envs", "agents", "judges"},
-    "benchmarks": {"vlm_envs", "agents", "judges", "training"},
-}
-"""Each room and the other rooms it may import."""
+ROOMS = ("vlm_envs", "agents", "judges", "training", "benchmarks")
+"""Each room may import those before it."""
 
 NOT_PRODUCT = {"tests", "examples", "docs"}
 """Nothing may import these."""
@@ -27,8 +23,22 @@ NOT_IN_ROOM: dict[str, set[str]] = {
 }
 """Other distributions a room must do without."""
 
-NEEDS_TORCH: set[str] = set()
-"""Folders that exist for models, and are imported by nothing but a user's own setting."""
+WITH_AN_EXTRA = ("vlm_envs/records/",)
+"""Folders of a room that may have more, for whoever installs their extra; none may have torch."""
+
+SUB_ROOMS: dict[str, tuple[str, ...]] = {
+    "vlm_envs": (
+        *("arguments", "responses", "tools", "vector", "qa", "content", "worlds", "testing", "records", "cli"),
+    ),
+    "agents": ("api", "hf", "perception"),
+    "judges": (
+        *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
+    ),
+    "training": (
+        *("algorithms", "checkpoints", "config", "engines", "recipes", "preflight", "rewards", "cli", "data", "loop"),
+    ),
+}
+"""The folders of each room; each may import those before it."""
 
 NOT_AT_IMPORT = (
     *("torch", "transformers", "scipy", "matplotlib", "PIL", "tkinter", "multiprocessing.pool"),
@@ -37,47 +47,103 @@ NOT_AT_IMPORT = (
 """What `import vlm_envs` must not load, because it would make the import slow."""
 
 
-def imported_packages(source: str) -> set[str]:
-    """Returns the first part of every absolute import in a source text, those inside functions included."""
-    packages: set[str] = set()
+def imported_modules(source: str) -> Iterator[str]:
+    """Yields every absolute import in a source text, those inside functions included; of `from a import b`, `a.b`."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            packages |= {alias.name.partition(".")[0] for alias in node.names}
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            packages.add(node.module.partition(".")[0])
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in (
-            "importlib.import_module",
-            "__import__",
-        ):
-            packages |= {
-                argument.value.partition(".")[0]
-                for argument in node.args[:1]
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-            }
-    return packages
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("importlib.import_module", "__import__"):
+            for argument in node.args[:1]:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    yield argument.value
 
 
-def forbidden_imports(room: str, source: str) -> set[str]:
+def imported_packages(source: str) -> set[str]:
+    """Returns the first part of every import."""
+    return {name.partition(".")[0] for name in imported_modules(source)}
+
+
+def forbidden_imports(room: str, source: str, *, has_extra: bool = False) -> set[str]:
     """Returns the packages a file of a room imports although it must not."""
-    other_rooms = (set(MAY_IMPORT) - {room} - MAY_IMPORT[room]) | NOT_PRODUCT
-    return imported_packages(source) & (other_rooms | NOT_IN_ROOM.get(room, set()))
+    above = set(ROOMS[ROOMS.index(room) + 1 :])
+    others = {"torch", "transformers"} if has_extra else NOT_IN_ROOM.get(room, set())
+    return imported_packages(source) & (above | NOT_PRODUCT | others)
 
 
 def sources_of(room: str) -> list[Path]:
     return sorted((CHECKOUT / room).rglob("*.py"))
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
+def imports_within(room: str) -> dict[str, set[str]]:
+    """Returns which modules of its own room each module of a room imports."""
+    texts = {
+        ".".join(path.relative_to(CHECKOUT).with_suffix("").parts).removesuffix(".__init__"): path.read_text("utf-8")
+        for path in sources_of(room)
+    }
+    return {
+        name: {found for each in imported_modules(text) if (found := _module(each, texts)) and found != name}
+        for name, text in texts.items()
+    }
+
+
+def _module(imported: str, modules: Mapping[str, str]) -> str | None:
+    """Returns the module an import is of: itself, or the one it takes a name from."""
+    return next((name for name in (imported, imported.rpartition(".")[0]) if name in modules), None)
+
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_rooms_import_only_through_their_doors(room):
     sources = sources_of(room)
     assert sources, f"there is no room {room}"
     broken = {
-        str(path.relative_to(CHECKOUT)): sorted(forbidden)
+        name: sorted(forbidden)
         for path in sources
-        if str(path.parent.relative_to(CHECKOUT)) not in NEEDS_TORCH
-        and (forbidden := forbidden_imports(room, path.read_text(encoding="utf-8")))
+        if (
+            forbidden := forbidden_imports(
+                room,
+                path.read_text(encoding="utf-8"),
+                has_extra=(name := path.relative_to(CHECKOUT).as_posix()).startswith(WITH_AN_EXTRA),
+            )
+        )
     }
     assert not broken
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_module_of_a_room_imports_in_a_circle(room):
+    try:
+        tuple(TopologicalSorter(imports_within(room)).static_order())
+    except CycleError as error:
+        pytest.fail(f"a circle: {' <- '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("room", SUB_ROOMS)
+def test_every_folder_of_a_room_imports_only_those_before_it(room):
+    order = SUB_ROOMS[room]
+    folders = {path.name for path in (CHECKOUT / room).iterdir() if (path / "__init__.py").is_file()}
+    assert set(order) == folders
+    upwards = {
+        f"{name} -> {each}"
+        for name, imported in imports_within(room).items()
+        for each in imported
+        if (here := name.split(".")[1:2]) and (there := each.split(".")[1:2])
+        if here[0] in order and there[0] in order and order.index(here[0]) < order.index(there[0])
+    }
+    assert upwards == set()
+
+
+@pytest.mark.parametrize("room", SUB_ROOMS)
+def test_folders_and_modules_at_the_root_of_a_room_make_no_circle(room):
+    graph: dict[str, set[str]] = {}
+    for name, imported in imports_within(room).items():
+        place = ".".join(name.split(".")[:2])
+        graph.setdefault(place, set()).update({".".join(each.split(".")[:2]) for each in imported} - {place})
+    try:
+        tuple(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        pytest.fail(f"a circle: {' <- '.join(error.args[1])}")
 
 
 @pytest.mark.parametrize(
@@ -88,12 +154,12 @@ def test_rooms_import_only_through_their_doors(room):
         ("vlm_envs", "import importlib\nimportlib.import_module('training.loop')", {"training"}),
         ("agents", "from judges import ExactJudge", {"judges"}),
         ("agents", "from vlm_envs import make\nimport torch", set()),
-        ("judges", "import agents", {"agents"}),
+        ("judges", "import agents", set()),
+        ("agents", "import judges", {"judges"}),
         ("judges", "from torch import Tensor", {"torch"}),
         ("training", "import agents, judges, vlm_envs, torch", set()),
         ("training", "from benchmarks import speed", {"benchmarks"}),
         ("benchmarks", "from tests.conftest import settings", {"tests"}),
-        ("agents", "from .training import policy", set()),
     ],
 )
 def test_the_layering_test_sees_what_it_should(room, source, expected):

@@ -16,7 +16,7 @@ from judges.state_text.rules import has_rules
 from judges.turn_rewards.shaping import RepetitionTerm
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
-from vlm_envs.responses.formats import FORMATS, INQUIRY_FORMATS
+from vlm_envs.responses.formats import FORMATS, QA_FORMATS
 
 if TYPE_CHECKING:
     from training.config.run import RunConfig, WorldSpec
@@ -106,7 +106,7 @@ def _paid_twice(config: RunConfig, argument: str) -> Iterator[tuple[int, float]]
     if config.judge.episode not in _PAID_BY[argument]:
         return
     for number, spec in enumerate(config.worlds):
-        if spec.prompt_format in INQUIRY_FORMATS:
+        if spec.prompt_format in QA_FORMATS:
             paid = spec.kwargs[argument] if argument in spec.kwargs else _default_pay(spec, argument)
             if paid:
                 yield number, paid

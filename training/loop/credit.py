@@ -158,7 +158,7 @@ def without_flat_groups(batch: Batch) -> Batch:
     """Returns the batch with the rows of groups whose comparable siblings all earned the same left out of every loss.
 
     So is a row that cannot be compared. GRPO gives them advantage 0; left in, their tokens would only make the mean
-    over tokens smaller (trap 12).
+    over tokens smaller.
     """
     groups_B = _comparable_groups(batch)
     is_flat_G = advantages.zero_variance_groups(batch.turn_rewards_BK.sum(-1), groups_B)

@@ -1,4 +1,4 @@
-"""What is logged of an iteration (training-traps, item 20)."""
+"""What is logged of an iteration."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.typed import ZOOM_TOOL, Place, Problem, Show, help_line, read_typed
-from vlm_envs.qa.desk import regions
-from vlm_envs.qa.state import CallTool, Inquiry
-from vlm_envs.qa.task import InquiryTask, options
+from vlm_envs.qa.context import regions
+from vlm_envs.qa.state import CallTool, QAState
+from vlm_envs.qa.task import QATask, options
 from vlm_envs.tools.coordinates import Percents, convert
 from vlm_envs.tools.pictures import within_budget
 from vlm_envs.tools.registry import ToolCall, parse_tool_call
@@ -59,7 +59,7 @@ class AskingSession(Session):
     def place(self) -> Place:
         """Where the person is."""
         task, state = self.world.task, self.world.state
-        assert isinstance(task, InquiryTask) and isinstance(state, Inquiry)
+        assert isinstance(task, QATask) and isinstance(state, QAState)
         sections = self.world.turn_format.action_sections
         looking_at = getattr(self, "looking_at", ORIGINAL_IMAGE)
         return Place(task=task, state=state, sections=sections, looking_at=looking_at)
@@ -111,7 +111,7 @@ class AskingSession(Session):
         """What is on the screen, uint8[H, W, 3]: what came last, or what was asked for with `show`."""
         if self._showing is None:
             return super().picture
-        return within_budget(self.place.state.memory.imgs_map[self._showing], self.place.task.desk.max_pixels).pixels
+        return within_budget(self.place.state.memory.imgs_map[self._showing], self.place.task.context.max_pixels).pixels
 
     def told(self) -> list[str]:
         """Returns pictures, texts and question, and what a tool said last."""
@@ -153,7 +153,7 @@ class AskingSession(Session):
         """Returns the right answer, why, and where that is to be seen."""
         sample = self.place.state.sample
         pages = " and ".join(f"page {page}" for page in sample.evidence_pages)
-        boxes = [evidence.box for evidence in sample.evidence if evidence.exhibit == 0]
+        boxes = [evidence.box for evidence in sample.evidence if evidence.image == 0]
         seen = [pages] if pages else [_zoom_on(box) for box in regions(boxes, 1)] if boxes else []
         where = f"Seen with: {seen[0]}." if seen else ""
         return " ".join(filter(None, (super().what_was_right(), sample.facts, where)))

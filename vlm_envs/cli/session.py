@@ -185,7 +185,7 @@ def session_of(env_id: str, **kwargs: Any) -> Session:
     """Returns the session of a world; arguments as in `Session`."""
     creator = load_creator(env_id)
     asking = sys.modules.get("vlm_envs.qa.world")  # Imported by every world that asks, and by no other.
-    if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.InquiryWorld)):
+    if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.QAWorld)):
         return Session(env_id, **kwargs)
     from vlm_envs.cli.asking import AskingSession
 

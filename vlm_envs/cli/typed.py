@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vlm_envs.errors import did_you_mean
-from vlm_envs.qa.second_looks import ZoomStrategy
-from vlm_envs.qa.state import Act, Answer, CallTool, Inquiry, Zoom
-from vlm_envs.qa.task import InquiryTask, options_of
+from vlm_envs.qa.state import Act, Answer, CallTool, QAState, Zoom
+from vlm_envs.qa.task import QATask, options_of
+from vlm_envs.qa.zoom_strategies import ZoomStrategy
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, normalise, read_number
 from vlm_envs.responses.verdicts import read_verdict
 from vlm_envs.tools.registry import ToolRegistry
@@ -57,8 +57,8 @@ class Place:
         looking_at: Name of the picture on the screen; what a zoom is of unless it says so.
     """
 
-    task: InquiryTask
-    state: Inquiry
+    task: QATask
+    state: QAState
     sections: Sequence[str]
     looking_at: str
 
@@ -66,7 +66,7 @@ class Place:
     def tools(self) -> ToolRegistry:
         """The tools that can be called now."""
         can_call = "tool_call" in self.sections
-        return self.task.desk.tools(self.state.sample) if can_call else ToolRegistry()
+        return self.task.context.tools(self.state.sample) if can_call else ToolRegistry()
 
     @property
     def looks_in_thoughts(self) -> bool:
@@ -143,7 +143,7 @@ def _zoom(rest: str, place: Place) -> Act:
 
 def _named_regions(rest: str, place: Place) -> Act:
     """Returns regions as a thought names them: in pixels of the first picture as shown."""
-    shown = place.task.desk.shown_pixels(place.state.sample)
+    shown = place.task.context.shown_pixels(place.state.sample)
     if shown is None:
         raise Problem("There is no picture to zoom into.")
     scale = (shown.width / 100, shown.height / 100) * 2

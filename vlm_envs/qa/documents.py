@@ -1,4 +1,4 @@
-"""The desk of questions about a document: a contact sheet of its pages, and tools that find and show them."""
+"""The context of questions about a document: a contact sheet of its pages, and tools that find and show them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from vlm_envs.errors import ConfigError, require_positive
-from vlm_envs.qa.desk import Desk
+from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import size_within
 from vlm_envs.tools.document_tools import (
@@ -18,7 +18,7 @@ from vlm_envs.tools.document_tools import (
     page_retrieval_by_query,
 )
 from vlm_envs.tools.documents import Document, DocumentShelf
-from vlm_envs.tools.pictures import Exhibit, Picture, within_budget
+from vlm_envs.tools.pictures import ImageRef, Picture, within_budget
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.retrieval import words
 from vlm_envs.tools.sheets import MAX_STITCHED_PIXELS, sheet_grid
@@ -79,7 +79,7 @@ def _drawn(overview: DocumentOverview) -> Picture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DocumentDesk(Desk):
+class DocumentContext(QAContext):
     """A contact sheet of all pages; pages by query, pages by number, and a zoom into either.
 
     Attributes:
@@ -95,7 +95,7 @@ class DocumentDesk(Desk):
     def __post_init__(self) -> None:
         require_positive("max_pixels", self.max_pixels)
 
-    def opening(self, sample: Sample) -> tuple[Memory, tuple[Exhibit, ...]]:
+    def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
         """Returns the contact sheet, which tools know as `original_image`, and the sample's texts."""
         sheet = DocumentOverview(_document(sample), self.max_pixels)
         texts = TextStore()

@@ -1,4 +1,4 @@
-"""How an inquiry goes on: tools are called, regions enlarged, an answer ends it."""
+"""How an episode about a question goes on: tools are called, regions enlarged, an answer ends it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vlm_envs.parts import Dynamics
-from vlm_envs.qa.desk import Desk
+from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.sample import ListedSource, Sample, SampleSource
-from vlm_envs.qa.state import Act, Answer, Inquiry, Zoom
+from vlm_envs.qa.state import Act, Answer, QAState, Zoom
 from vlm_envs.qa.strategy import Strategy
 from vlm_envs.responses.answers import AnswerKey, score_answer
 from vlm_envs.tools.coordinates import Box, OriginalPixels, convert, pixel_rectangle
-from vlm_envs.tools.pictures import Exhibit
+from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.tools.registry import CallRecord, ToolCall, parse_tool_call
 from vlm_envs.tools.written_boxes import WrittenBox
 from vlm_envs.tools.zoom import ZoomSettings, grown, zoom
@@ -23,26 +23,26 @@ RIGHT = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class InquiryDynamics(Dynamics[Inquiry, Act]):
-    """Inquiries of one world.
+class QADynamics(Dynamics[QAState, Act]):
+    """Questions of one world.
 
     Attributes:
         source: Where questions come from.
-        desk: What is laid before the agent.
+        context: What is laid before the agent.
         strategy: How it looks and answers; a teacher's plan depends on it.
         crops: How a strategy that has regions enlarged has them cut out.
         max_calls: Most calls a teacher makes.
     """
 
     source: SampleSource
-    desk: Desk
+    context: QAContext
     strategy: Strategy
     crops: ZoomSettings
     max_calls: int
 
-    def generate(self, rng: np.random.Generator, split: str) -> Inquiry:
+    def generate(self, rng: np.random.Generator, split: str) -> QAState:
         """Returns a new question of a split."""
-        return self._inquiry(self.source.draw(rng, split))
+        return self._started(self.source.draw(rng, split))
 
     def num_levels(self, split: str) -> int | None:
         """Returns how many questions a split for evaluation has, where they are listed; those to train on are drawn."""
@@ -50,36 +50,36 @@ class InquiryDynamics(Dynamics[Inquiry, Act]):
             return None
         return self.source.num_samples(split)
 
-    def level_at(self, index: int, split: str) -> Inquiry:
+    def level_at(self, index: int, split: str) -> QAState:
         """Returns a listed question by its place."""
         assert isinstance(self.source, ListedSource), "num_levels() is None for other sources"
-        return self._inquiry(self.source.sample_at(index, split))
+        return self._started(self.source.sample_at(index, split))
 
-    def load(self, level: str) -> Inquiry:
+    def load(self, level: str) -> QAState:
         """Returns the question of a sample's id."""
-        return self._inquiry(self.source.find(level.strip()))
+        return self._started(self.source.find(level.strip()))
 
-    def _inquiry(self, sample: Sample) -> Inquiry:
-        memory, shown = self.desk.opening(sample)
-        return Inquiry(sample=sample, memory=memory, shown=shown)
+    def _started(self, sample: Sample) -> QAState:
+        memory, shown = self.context.opening(sample)
+        return QAState(sample=sample, memory=memory, shown=shown)
 
-    def dump(self, state: Inquiry) -> str:
+    def dump(self, state: QAState) -> str:
         """Returns the sample's id."""
         return state.sample.sample_id
 
-    def level_key(self, state: Inquiry) -> bytes:
+    def level_key(self, state: QAState) -> bytes:
         """Returns the sample's digest with what was done so far."""
         done = "".join(f"\n{call.succeeded:d} {call.text}" for call in state.calls)
         answered = "" if state.answer is None else f"\nanswer {state.answer}"
         return f"{state.sample.digest}{done}{answered}".encode("utf-8", "backslashreplace")
 
-    def step(self, state: Inquiry, action: Act, rng: np.random.Generator) -> tuple[Inquiry, bool]:
+    def step(self, state: QAState, action: Act, rng: np.random.Generator) -> tuple[QAState, bool]:
         """Calls a tool, enlarges regions, or takes the answer."""
         if isinstance(action, Answer):
             return replace(state, answer=action.text, shown=(), reply=""), True
         if isinstance(action, Zoom):
             return self._enlarge(state, action)
-        result = self.desk.tools(state.sample).call_text(action.text, state.memory)
+        result = self.context.tools(state.sample).call_text(action.text, state.memory)
         call = parse_tool_call(action.text)
         record = CallRecord(name=call.name if isinstance(call, ToolCall) else "", succeeded=result.ok, text=action.text)
         after = replace(
@@ -87,10 +87,10 @@ class InquiryDynamics(Dynamics[Inquiry, Act]):
         )
         return after, result.ok
 
-    def _enlarge(self, state: Inquiry, action: Zoom) -> tuple[Inquiry, bool]:
+    def _enlarge(self, state: QAState, action: Zoom) -> tuple[QAState, bool]:
         """Shows the regions that may be zoomed into, cut from the original's pixels."""
-        shown_as = self.desk.shown_pixels(state.sample)
-        crops: list[Exhibit] = []
+        shown_as = self.context.shown_pixels(state.sample)
+        crops: list[ImageRef] = []
         if shown_as is not None:
             crops = [self._crop(state, box) for box in self.strategy.regions(action.boxes, shown_as)]
         record = CallRecord(name="zoom", succeeded=bool(crops), text=repr([tuple(box) for box in action.boxes]))
@@ -103,33 +103,33 @@ class InquiryDynamics(Dynamics[Inquiry, Act]):
         )
         return after, bool(crops)
 
-    def _crop(self, state: Inquiry, box: WrittenBox) -> Exhibit:
+    def _crop(self, state: QAState, box: WrittenBox) -> ImageRef:
         """Returns a region of the first picture, from its original pixels."""
-        original = state.sample.exhibits[0].picture()
-        shown_as = self.desk.shown_pixels(state.sample)
+        original = state.sample.images[0].picture()
+        shown_as = self.context.shown_pixels(state.sample)
         assert shown_as is not None
         region: Box[OriginalPixels] = convert(Box(*box, space=shown_as), original.space)
         return zoom(original, grown(pixel_rectangle(region), original.space, self.crops), self.crops)
 
-    def pass_turn(self, state: Inquiry) -> Inquiry:
+    def pass_turn(self, state: QAState) -> QAState:
         """Shows nothing again, and counts the turn: a strategy with one look may have had it."""
         return replace(state, shown=(), reply="", num_passed=state.num_passed + 1)
 
-    def is_success(self, state: Inquiry) -> bool:
+    def is_success(self, state: QAState) -> bool:
         """Returns whether the answer is right."""
         return score_answer(state.answer, state.sample.key) >= RIGHT
 
-    def is_over(self, state: Inquiry) -> bool:
+    def is_over(self, state: QAState) -> bool:
         """Returns whether there is an answer."""
         return state.answer is not None
 
-    def plan(self, state: Inquiry) -> tuple[Act, ...]:
+    def plan(self, state: QAState) -> tuple[Act, ...]:
         """Returns what a careful person does: look where the evidence is, then answer."""
         if self.is_over(state):
             return ()
-        return (*self.strategy.looks(state, self.desk, self.max_calls), Answer(right_answer(state.sample.key)))
+        return (*self.strategy.looks(state, self.context, self.max_calls), Answer(right_answer(state.sample.key)))
 
-    def careless_plan(self, state: Inquiry) -> tuple[Act, ...]:
+    def careless_plan(self, state: QAState) -> tuple[Act, ...]:
         """Returns the answer without a look."""
         return () if self.is_over(state) else (Answer(right_answer(state.sample.key)),)
 

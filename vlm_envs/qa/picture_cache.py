@@ -1,4 +1,4 @@
-"""The last few pictures that exhibits made or read."""
+"""The last few pictures that image references made or read."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.documents import Document
-from vlm_envs.tools.pictures import Exhibit
+from vlm_envs.tools.pictures import ImageRef
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,13 +23,13 @@ class Evidence:
         label: What it is called, such as `red mug`; unambiguous in its picture.
         box: Where it is, in pixels of the original.
         point: A pixel that surely belongs to it; None where nobody knows more than the box.
-        exhibit: Index of the picture.
+        image: Index of the picture.
     """
 
     label: str
     box: Box[OriginalPixels]
     point: Point[OriginalPixels] | None = None
-    exhibit: int = 0
+    image: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Sample:
         key: The answer, the options where it is a choice, and how answers are compared.
         category: Kind of question, for evaluations by kind; lower case with underscores.
         digest: Hash of everything a model is shown or asked; splits are disjoint by it.
-        exhibits: The pictures, the one the question is about first.
+        images: The pictures, the one the question is about first.
         document: The document, where it is about one.
         texts: Named texts that belong to the question, such as the responses to be judged.
         evidence: What the answer rests on in the pictures; empty where nobody annotated it, or nothing is there.
@@ -56,7 +56,7 @@ class Sample:
     key: AnswerKey
     category: str
     digest: str
-    exhibits: tuple[Exhibit, ...] = ()
+    images: tuple[ImageRef, ...] = ()
     document: Document | None = field(default=None, compare=False)
     texts: tuple[tuple[str, str], ...] = ()
     evidence: tuple[Evidence, ...] = ()
@@ -70,9 +70,7 @@ class Sample:
         Two data sets may show and ask the same and differ in nothing but this. Boxes count in pixels of the original,
         so that a sample is the same whatever size a world shows it in.
         """
-        boxes = [
-            (each.label, each.box.x1, each.box.y1, each.box.x2, each.box.y2, each.exhibit) for each in self.evidence
-        ]
+        boxes = [(each.label, each.box.x1, each.box.y1, each.box.x2, each.box.y2, each.image) for each in self.evidence]
         truth = (self.key.kind, self.key.answers, self.key.options, boxes, self.evidence_pages)
         return hashlib.blake2b(json.dumps(truth, default=float).encode("ascii"), digest_size=16).hexdigest()
 

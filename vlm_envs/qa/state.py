@@ -1,11 +1,11 @@
-"""What an inquiry has come to, and what an agent can do about it."""
+"""How far an episode about a question has come, and what an agent can do about it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from vlm_envs.qa.sample import Sample
-from vlm_envs.tools.pictures import Exhibit
+from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.tools.registry import CallRecord
 from vlm_envs.tools.stores import Memory
 from vlm_envs.tools.written_boxes import WrittenBox
@@ -35,7 +35,7 @@ class Zoom:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer the question, which ends the inquiry.
+    """Answer the question, which ends the episode.
 
     Attributes:
         text: The answer.
@@ -48,7 +48,7 @@ Act = CallTool | Zoom | Answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inquiry:
+class QAState:
     """The state of a world that asks.
 
     Attributes:
@@ -64,7 +64,7 @@ class Inquiry:
 
     sample: Sample
     memory: Memory
-    shown: tuple[Exhibit, ...] = ()
+    shown: tuple[ImageRef, ...] = ()
     reply: str = ""
     calls: tuple[CallRecord, ...] = ()
     boxes: tuple[WrittenBox, ...] = ()

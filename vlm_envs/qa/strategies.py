@@ -1,6 +1,6 @@
 """How a question may be looked into: what the prompt asks for, how a response is read, how a teacher would do it.
 
-The response formats are `vlm_envs.responses.formats.INQUIRY_FORMATS`; here is what belongs into them. Boxes and points
+The response formats are `vlm_envs.responses.formats.QA_FORMATS`; here is what belongs into them. Boxes and points
 are written in one coordinate space per strategy: thousandths in calls of the zoom tool (`arm`), pixels of the picture
 as shown in `<zoom>` and in grounded thoughts (`mags`, `ivgr_grounded`, `ivgr_views`), percents with two decimals in
 `points`, where pixels of a scaled picture would be too coarse for the smallest things.
@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vlm_envs.qa.desk import Desk
+from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.qa.second_looks import ViewsStrategy, ZoomStrategy
-from vlm_envs.qa.state import Act, Answer, CallTool, Inquiry
+from vlm_envs.qa.state import Act, Answer, CallTool, QAState
 from vlm_envs.qa.strategy import Reader, Strategy, facts_of, seen_in, write_box, written_evidence
+from vlm_envs.qa.zoom_strategies import ViewsStrategy, ZoomStrategy
 from vlm_envs.tools.coordinates import Percents, Point, Space, convert_point
 
 
@@ -27,24 +27,24 @@ class ToolStrategy(Strategy):
     max_turns: int = 5
     has_tools: bool = True
 
-    def rules(self, desk: Desk) -> tuple[str, ...]:
+    def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns the tools and how they are called."""
         return (
             "What matters may be too small to see, or on another page. Call tools to look before you answer.",
             'One call a turn: {"name": ..., "arguments": {...}} as JSON. Its result comes in <tool_response>.',
-            f"Tools:\n{desk.tools(None).prompt()}",
+            f"Tools:\n{context.tools(None).prompt()}",
         )
 
     def readers(self) -> Mapping[str, Reader]:
         """Returns the reader of calls; what is wrong with a call, the tool's response says."""
         return {"tool_call": CallTool}
 
-    def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
+    def looks(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns the planned calls that were not made yet."""
         made = {call.text for call in state.calls}
-        return tuple(CallTool(text) for text in desk.planned_calls(state.sample, max_calls) if text not in made)
+        return tuple(CallTool(text) for text in context.planned_calls(state.sample, max_calls) if text not in made)
 
-    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+    def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns why a tool is called, or what was found."""
         if isinstance(action, Answer):
             return {"think": f"{facts_of(state.sample)} That settles the question."}
@@ -58,20 +58,20 @@ class GroundedStrategy(Strategy):
 
     name: str = "ivgr_grounded"
 
-    def rules(self, desk: Desk) -> tuple[str, ...]:
+    def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns how boxes are written."""
         return (
             "Think about what you see. Behind everything that matters write its box [x1, y1, x2, y2], in pixels of "
             "the picture as shown. Then answer.",
         )
 
-    def space(self, sample: Sample, desk: Desk) -> Space | None:
+    def space(self, sample: Sample, context: QAContext) -> Space | None:
         """Returns pixels of the picture as shown."""
-        return desk.shown_pixels(sample)
+        return context.shown_pixels(sample)
 
-    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+    def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns the facts, and everything that they rest on with its box."""
-        boxes = written_evidence(state.sample, self.space(state.sample, desk))
+        boxes = written_evidence(state.sample, self.space(state.sample, context))
         seen = " ".join(f"{evidence.label} {write_box(box)}." for evidence, box in boxes)
         return {"think": f"{seen} {facts_of(state.sample)}".strip()}
 
@@ -82,15 +82,15 @@ class TextualStrategy(Strategy):
 
     name: str = "ivgr_textual"
 
-    def rules(self, desk: Desk) -> tuple[str, ...]:
+    def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns that places are said in words."""
         return ("Think about what you see and where it is, in words and without coordinates. Then answer.",)
 
-    def space(self, sample: Sample, desk: Desk) -> Space | None:
+    def space(self, sample: Sample, context: QAContext) -> Space | None:
         """Returns pixels of the picture as shown: for the truth in `info`, nothing of it is written here."""
-        return desk.shown_pixels(sample)
+        return context.shown_pixels(sample)
 
-    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+    def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns the grounded thought without its boxes."""
         return {"think": seen_in(state.sample)}
 
@@ -101,7 +101,7 @@ class PointsStrategy(Strategy):
 
     name: str = "points"
 
-    def rules(self, desk: Desk) -> tuple[str, ...]:
+    def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns how points are written."""
         return (
             'Think about what you see, and point at every thing you mention: <points x1="12.34" y1="56.78" '
@@ -109,13 +109,13 @@ class PointsStrategy(Strategy):
             "Then answer.",
         )
 
-    def space(self, sample: Sample, desk: Desk) -> Space | None:
+    def space(self, sample: Sample, context: QAContext) -> Space | None:
         """Returns percents."""
         return Percents()
 
-    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+    def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns the facts, and a point on everything that they rest on."""
-        seen = " ".join(_point_tag(evidence) for evidence in state.sample.evidence if evidence.exhibit == 0)
+        seen = " ".join(_point_tag(evidence) for evidence in state.sample.evidence if evidence.image == 0)
         return {"think": f"{seen} {facts_of(state.sample)}".strip()}
 
 

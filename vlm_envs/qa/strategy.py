@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vlm_envs.qa.desk import Desk
+from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.qa.state import Act, Inquiry, Zoom
-from vlm_envs.responses.formats import INQUIRY_FORMATS, ResponseFormat
+from vlm_envs.qa.state import Act, QAState, Zoom
+from vlm_envs.responses.formats import QA_FORMATS, ResponseFormat
 from vlm_envs.tools.coordinates import Percents, ShownPixels, Space, convert
 from vlm_envs.tools.written_boxes import WrittenBox
 
@@ -20,7 +20,7 @@ class Strategy:
     """A way of looking and answering; this one thinks and answers, and looks no closer.
 
     Attributes:
-        name: Key of `INQUIRY_FORMATS`.
+        name: Key of `QA_FORMATS`.
         max_turns: Turns there usually are.
         has_tools: Whether tools can be called.
         magnifies: Whether every region it is shown is enlarged, not only small ones.
@@ -36,9 +36,9 @@ class Strategy:
     @property
     def response_format(self) -> ResponseFormat:
         """The tags."""
-        return INQUIRY_FORMATS[self.name]
+        return QA_FORMATS[self.name]
 
-    def rules(self, desk: Desk) -> tuple[str, ...]:
+    def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns what the prompt says of how to look."""
         return ("Think about what you see in the pictures, then answer.",)
 
@@ -46,7 +46,7 @@ class Strategy:
         """Returns how sections other than `<answer>` are read, by section."""
         return {}
 
-    def space(self, sample: Sample, desk: Desk) -> Space | None:
+    def space(self, sample: Sample, context: QAContext) -> Space | None:
         """Returns how boxes and points are written in thoughts; None where they are not."""
         return None
 
@@ -67,11 +67,11 @@ class Strategy:
         """Returns a zoom as it stands in a thought."""
         return " ".join(map(write_box, action.boxes))
 
-    def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
+    def looks(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns the looks that a teacher still takes before it answers."""
         return ()
 
-    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+    def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns what a teacher thinks before an action, by section."""
         return {"think": f"{facts_of(state.sample)} That settles the question."}
 
@@ -85,7 +85,7 @@ def written_evidence(sample: Sample, space: Space | None) -> tuple[tuple[Evidenc
     """
     if space is None:
         return ()
-    converted = [(each, convert(each.box, space)) for each in sample.evidence if each.exhibit == 0]
+    converted = [(each, convert(each.box, space)) for each in sample.evidence if each.image == 0]
     whole = not isinstance(space, Percents)
     rounded = [(each, box.outward_whole() if whole else box) for each, box in converted]
     return tuple((each, WrittenBox(box.x1, box.y1, box.x2, box.y2)) for each, box in rounded)
@@ -98,7 +98,7 @@ def write_box(box: WrittenBox) -> str:
 
 def seen_in(sample: Sample) -> str:
     """Returns everything in the first picture that the answer rests on, and the facts, in words."""
-    labels = " ".join(f"{evidence.label}." for evidence in sample.evidence if evidence.exhibit == 0)
+    labels = " ".join(f"{evidence.label}." for evidence in sample.evidence if evidence.image == 0)
     return f"{labels} {facts_of(sample)}".strip()
 
 

@@ -1,4 +1,4 @@
-"""What an inquiry asks for and what an answer earns."""
+"""What a question asks for and what an answer earns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from vlm_envs.errors import require_finite
 from vlm_envs.parts import Task
-from vlm_envs.qa.desk import Desk
-from vlm_envs.qa.state import Act, Answer, CallTool, Inquiry, Zoom
+from vlm_envs.qa.context import QAContext
+from vlm_envs.qa.state import Act, Answer, CallTool, QAState, Zoom
 from vlm_envs.qa.strategy import Strategy
 from vlm_envs.qa.view import REPRESENTATIONS
 from vlm_envs.responses.answers import AnswerKey, AnswerKind, score_answer
-from vlm_envs.responses.formats import INQUIRY_FORMATS, SECTION_MEANING, TOOL_OUTPUT_TAGS
+from vlm_envs.responses.formats import QA_FORMATS, SECTION_MEANING, TOOL_OUTPUT_TAGS
 from vlm_envs.responses.parsing import ActionGrammar
 
 _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
@@ -30,13 +30,13 @@ _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
 )
 
 
-class InquiryTask(Task[Inquiry, Act]):
+class QATask(Task[QAState, Act]):
     """One question, one answer.
 
     Args:
         name: What kind of question.
         goal: One sentence.
-        desk: What is laid before the agent.
+        context: What is laid before the agent.
         strategy: How it looks and answers.
         answer_reward: Reward of a right answer.
     """
@@ -44,15 +44,17 @@ class InquiryTask(Task[Inquiry, Act]):
     opening = "Task"
     representations = REPRESENTATIONS
     representation_help = MappingProxyType(dict.fromkeys(REPRESENTATIONS, ""))
-    formats = INQUIRY_FORMATS
+    formats = QA_FORMATS
     section_meaning = SECTION_MEANING | {"answer": "your answer"}
     last_turn_note = "This is the last turn: no tool can be called any more, answer now."
 
-    def __init__(self, *, name: str, goal: str, desk: Desk, strategy: Strategy, answer_reward: float = 1.0) -> None:
+    def __init__(
+        self, *, name: str, goal: str, context: QAContext, strategy: Strategy, answer_reward: float = 1.0
+    ) -> None:
         self.name, self.goal = name, goal
-        self.desk, self.strategy = desk, strategy
+        self.context, self.strategy = context, strategy
         self.answer_reward = require_finite("answer_reward", answer_reward)
-        self.rules = strategy.rules(desk)
+        self.rules = strategy.rules(context)
         self.grammar = ActionGrammar[Act](
             parse=Answer,
             parse_in=strategy.readers(),
@@ -73,11 +75,11 @@ class InquiryTask(Task[Inquiry, Act]):
             return {"think": f"{thoughts.get('think', '')}{self.strategy.write_zoom(action)}"}
         return {"answer": action.text}
 
-    def teacher_sections(self, state: Inquiry, actions: Sequence[Act]) -> Mapping[str, str]:
+    def teacher_sections(self, state: QAState, actions: Sequence[Act]) -> Mapping[str, str]:
         """Returns the strategy's thoughts."""
-        return self.strategy.thoughts(state, self.desk, actions[0])
+        return self.strategy.thoughts(state, self.context, actions[0])
 
-    def reward_terms(self, state: Inquiry, next_state: Inquiry, *, success: bool) -> dict[str, float]:
+    def reward_terms(self, state: QAState, next_state: QAState, *, success: bool) -> dict[str, float]:
         """Returns what the answer earns; looking is free."""
         if next_state.answer is None:
             return {"answer": 0.0}
@@ -87,39 +89,39 @@ class InquiryTask(Task[Inquiry, Act]):
         """Returns nothing."""
         return {"answer": 0.0}
 
-    def best_return(self, state: Inquiry, num_actions: int) -> float:
+    def best_return(self, state: QAState, num_actions: int) -> float:
         """Returns what a right answer earns."""
         return self.answer_reward
 
-    def instruction(self, state: Inquiry) -> str:
+    def instruction(self, state: QAState) -> str:
         """Returns pictures, texts, question and options."""
         sample = state.sample
         texts = [f"{name}:\n{text}" for name, text in sample.texts]
-        parts = (self.desk.introduction(sample), *texts, f"Question: {sample.question}", *options(sample.key))
+        parts = (self.context.introduction(sample), *texts, f"Question: {sample.question}", *options(sample.key))
         return "\n".join(filter(None, (*parts, _HOW_TO_ANSWER[sample.key.kind])))
 
-    def brief(self, state: Inquiry) -> tuple[str, ...]:
+    def brief(self, state: QAState) -> tuple[str, ...]:
         """Returns question, options and texts."""
         sample = state.sample
         texts = (f"{name}: {text}" for name, text in sample.texts)
         parts = (" ".join(part.split()) for part in (*sample.question.splitlines(), *options(sample.key), *texts))
         return tuple(filter(None, parts))
 
-    def solution(self, state: Inquiry, plan: Sequence[Act]) -> str:
+    def solution(self, state: QAState, plan: Sequence[Act]) -> str:
         """Returns the right answer, with the words of the option that it is."""
         key = state.sample.key
         answer = plan[-1].text if isinstance(plan[-1], Answer) else key.answers[0]
         chosen = [text for text in options_of(key) if text.startswith(f"{answer}. ")]
         return chosen[0] if chosen else answer
 
-    def hint(self, state: Inquiry) -> str:
+    def hint(self, state: QAState) -> str:
         """Returns what a tool said last, in its tags; pictures come in the order of the names it gives them."""
         if not state.reply:
             return ""
         opening, closing = TOOL_OUTPUT_TAGS
         return f"{opening}\n{state.reply}\n{closing}"
 
-    def metrics(self, state: Inquiry) -> dict[str, float]:
+    def metrics(self, state: QAState) -> dict[str, float]:
         """Returns the score, in all and of its category, and how many calls there were."""
         score = score_answer(state.answer, state.sample.key)
         return {
@@ -129,11 +131,11 @@ class InquiryTask(Task[Inquiry, Act]):
             "successful_calls": float(sum(call.succeeded for call in state.calls)),
         }
 
-    def sample_action(self, state: Inquiry, rng: np.random.Generator) -> Act:
+    def sample_action(self, state: QAState, rng: np.random.Generator) -> Act:
         """Returns a random answer of the right kind."""
         return Answer(random_answer(state.sample.key, rng))
 
-    def explain(self, action: Act, next_state: Inquiry) -> str:
+    def explain(self, action: Act, next_state: QAState) -> str:
         """Returns what was seen or answered."""
         return self.write_action(action)
 

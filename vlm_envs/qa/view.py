@@ -1,4 +1,4 @@
-"""An inquiry in pictures and in words."""
+"""An episode about a question in pictures and in words."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.parts import View
-from vlm_envs.qa.desk import Desk
+from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.dynamics import right_answer
 from vlm_envs.qa.paper import written_sheet
-from vlm_envs.qa.state import Inquiry
+from vlm_envs.qa.state import QAState
 from vlm_envs.qa.strategy import Strategy, written_evidence
 from vlm_envs.responses.answers import score_answer
-from vlm_envs.tools.pictures import Exhibit, Picture, within_budget
+from vlm_envs.tools.pictures import ImageRef, Picture, within_budget
 from vlm_envs.tools.sheets import stitched_row
 
 Pixels = npt.NDArray[np.uint8]
@@ -27,47 +27,47 @@ REPRESENTATIONS = ("natural_language", "structured")
 
 
 @lru_cache(maxsize=8)
-def _as_shown(exhibit: Exhibit, max_pixels: int) -> Picture:
+def _as_shown(image: ImageRef, max_pixels: int) -> Picture:
     """Returns a picture within a budget; siblings look at the same one."""
-    return within_budget(exhibit.picture(), max_pixels)
+    return within_budget(image.picture(), max_pixels)
 
 
 @dataclass(frozen=True, kw_only=True)
-class InquiryView(View[Inquiry]):
+class QAView(View[QAState]):
     """What came with the last observation, and the truth about the question.
 
     Attributes:
-        desk: Gives the budget of pictures.
+        context: Gives the budget of pictures.
         strategy: Gives the space in which boxes are written.
     """
 
-    desk: Desk
+    context: QAContext
     strategy: Strategy
 
-    def image(self, state: Inquiry) -> Pixels:
+    def image(self, state: QAState) -> Pixels:
         """Returns what came last in one picture, side by side; where nothing came, what came first.
 
         Where there is no picture at all, the question is written on a sheet.
         """
-        shown = state.shown or self.desk.opening(state.sample)[1]
+        shown = state.shown or self.context.opening(state.sample)[1]
         if not shown:
             return written_sheet(state.sample).pixels.copy()
-        row = stitched_row([_as_shown(exhibit, self.desk.max_pixels) for exhibit in shown])
+        row = stitched_row([_as_shown(image, self.context.max_pixels) for image in shown])
         return row.pixels.copy()
 
-    def images(self, state: Inquiry) -> tuple[Pixels, ...]:
+    def images(self, state: QAState) -> tuple[Pixels, ...]:
         """Returns the pictures that came last, each scaled to the budget."""
-        return tuple(_as_shown(exhibit, self.desk.max_pixels).pixels.copy() for exhibit in state.shown)
+        return tuple(_as_shown(image, self.context.max_pixels).pixels.copy() for image in state.shown)
 
-    def structured(self, state: Inquiry) -> Mapping[str, Any]:
+    def structured(self, state: QAState) -> Mapping[str, Any]:
         """Returns question, key, evidence in the strategy's space, calls and answer, in JSON types.
 
         `sample_digest` is of what is shown and asked, `truth_digest` of what is right: ids alone do not tell two
         folders of one data set apart.
         """
         sample, key = state.sample, state.sample.key
-        shown_as = self.desk.shown_pixels(sample)
-        evidence = written_evidence(sample, self.strategy.space(sample, self.desk))
+        shown_as = self.context.shown_pixels(sample)
+        evidence = written_evidence(sample, self.strategy.space(sample, self.context))
         return {
             "sample_id": sample.sample_id,
             "sample_digest": sample.digest,
@@ -86,7 +86,7 @@ class InquiryView(View[Inquiry]):
             "score": score_answer(state.answer, key),
         }
 
-    def describe(self, state: Inquiry, representation: str) -> str:
+    def describe(self, state: QAState, representation: str) -> str:
         """Returns what is true of the question, in sentences or as JSON."""
         sample = state.sample
         if representation == "structured":

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from vlm_envs.errors import ConfigError, require_choice
-from vlm_envs.qa.desk import Desk
-from vlm_envs.qa.dynamics import InquiryDynamics
+from vlm_envs.qa.context import QAContext
+from vlm_envs.qa.dynamics import QADynamics
 from vlm_envs.qa.sample import SampleSource
-from vlm_envs.qa.state import Act, Inquiry
+from vlm_envs.qa.state import Act, QAState
 from vlm_envs.qa.strategy import Strategy
-from vlm_envs.qa.task import InquiryTask
-from vlm_envs.qa.view import InquiryView
+from vlm_envs.qa.task import QATask
+from vlm_envs.qa.view import QAView
 from vlm_envs.tools.upscale import LanczosUpscaler
 from vlm_envs.tools.zoom import ZoomSettings
 from vlm_envs.world import World
@@ -22,17 +22,17 @@ DEFAULT_CROPS = ZoomSettings(upscaler=LanczosUpscaler())
 """How regions are cut out: enlarged by the default super-resolution agent."""
 
 
-class InquiryWorld(World[Inquiry, Act]):
+class QAWorld(World[QAState, Act]):
     """Asks one question; the agent looks as its strategy allows, and answers.
 
     Args:
         name: What kind of question, for prompts.
         goal: One sentence.
         source: Where questions come from.
-        desk: What is laid before the agent.
+        context: What is laid before the agent.
         strategies: The strategies this world has, by name.
         prompt_format: Name of one of them.
-        task_type: What asks and reports, `InquiryTask` or a class that inherits from it.
+        task_type: What asks and reports, `QATask` or a class that inherits from it.
         crops: How a strategy that has regions enlarged has them cut out; one that magnifies enlarges them all.
         answer_reward: Reward of a right answer.
         max_turns: Turns; None for the strategy's own number.
@@ -50,10 +50,10 @@ class InquiryWorld(World[Inquiry, Act]):
         name: str,
         goal: str,
         source: SampleSource,
-        desk: Desk,
+        context: QAContext,
         strategies: Mapping[str, Strategy],
         prompt_format: str,
-        task_type: type[InquiryTask] = InquiryTask,
+        task_type: type[QATask] = QATask,
         crops: ZoomSettings = DEFAULT_CROPS,
         answer_reward: float = 1.0,
         max_turns: int | None = None,
@@ -68,15 +68,15 @@ class InquiryWorld(World[Inquiry, Act]):
         strategy = strategies[require_choice("prompt_format", prompt_format, tuple(strategies))]
         if strategy.magnifies:
             # No more of a crop is shown than the budget, so that no more of it is worth enlarging.
-            crops = replace(crops, upscale_below_px=None, max_upscaled_pixels=desk.max_pixels)
+            crops = replace(crops, upscale_below_px=None, max_upscaled_pixels=context.max_pixels)
         num_turns = strategy.max_turns if max_turns is None else max_turns
-        dynamics = InquiryDynamics(
-            source=source, desk=desk, strategy=strategy, crops=crops, max_calls=max(1, num_turns - 1)
+        dynamics = QADynamics(
+            source=source, context=context, strategy=strategy, crops=crops, max_calls=max(1, num_turns - 1)
         )
         super().__init__(
             dynamics,
-            InquiryView(desk=desk, strategy=strategy),
-            task_type(name=name, goal=goal, desk=desk, strategy=strategy, answer_reward=answer_reward),
+            QAView(context=context, strategy=strategy),
+            task_type(name=name, goal=goal, context=context, strategy=strategy, answer_reward=answer_reward),
             prompt_format=prompt_format,
             max_turns=num_turns,
             max_actions_per_turn=1,

@@ -1,7 +1,7 @@
 r"""What counts as the right answer: keys, and comparison by rule.
 
 Source: Argos, section 3.1, equations 6-7 (exact match, relative error); Mags-RL, appendix A.2 (refusals, inclusion
-accuracy); MP-DocVQA (ANLS at 0.5, page accuracy). Pins, where the papers are silent:
+accuracy); MP-DocVQA (ANLS at 0.5, page accuracy). Choices, where the papers are silent:
 
 - Texts are compared after NFKC, case folding, removal of invisible characters, collapse of white space, and removal
   of quotation marks around and of punctuation after them. An empty answer is never right.
@@ -204,7 +204,7 @@ def page_accuracy(page: int | None, true_pages: Collection[int]) -> float:
 def inclusion(answer: str | None, truths: Collection[str]) -> float:
     """1 when an accepted answer stands in the model's answer as whole words, else 0; a refusal is 0.
 
-    Source: Mags-RL, appendix A.2 (inclusion accuracy). Pin: whole words, see the module.
+    Source: Mags-RL, appendix A.2 (inclusion accuracy). Choice: whole words, see the module.
     """
     said = normalise(answer or "")
     if said in ("", "refusal"):

@@ -151,7 +151,7 @@ _LOOKING_TWICE = ResponseFormat(
     later=ResponseFormat(name="ivgr_views", free_think=True),
 )
 
-INQUIRY_FORMATS: dict[str, ResponseFormat] = {
+QA_FORMATS: dict[str, ResponseFormat] = {
     response_format.name: response_format
     for response_format in (
         ResponseFormat(name="direct", free_think=True),
@@ -172,7 +172,7 @@ section 3.4 (boxes first, then an answer from the views they give).
 
 KNOWN_TAGS: frozenset[str] = frozenset(TOOL_OUTPUT_TAGS) | {
     tag
-    for response_format in (*FORMATS.values(), *INQUIRY_FORMATS.values())
+    for response_format in (*FORMATS.values(), *QA_FORMATS.values())
     for of_turn in (response_format.at(0), response_format.at(1))
     for sequence in of_turn.tag_sequences
     for tag in sequence

@@ -16,7 +16,7 @@ MAX_ECHO_CHARS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class Briefing:
+class PromptSpec:
     """What prompts are built from.
 
     Attributes:
@@ -50,24 +50,24 @@ class Briefing:
     last_turn_note: str = ""
 
 
-def first_prompt(briefing: Briefing) -> str:
+def first_prompt(spec: PromptSpec) -> str:
     """Returns the text of an episode's first observation: game, rules, actions, format, budget."""
-    actions = ", ".join(briefing.action_names) if briefing.action_names else briefing.expected_action
-    several = briefing.separator and briefing.max_actions_per_turn > 1
-    joined = f" separated by '{briefing.separator}'" if several else ""
+    actions = ", ".join(spec.action_names) if spec.action_names else spec.expected_action
+    several = spec.separator and spec.max_actions_per_turn > 1
+    joined = f" separated by '{spec.separator}'" if several else ""
     lines = [
-        f"{briefing.opening}: {briefing.task_name}. {briefing.goal}",
-        *briefing.rules,
-        f"Actions: {actions}. At most {briefing.max_actions_per_turn} a turn{joined}; {briefing.max_turns} turns.",
-        *_format_lines(briefing),
+        f"{spec.opening}: {spec.task_name}. {spec.goal}",
+        *spec.rules,
+        f"Actions: {actions}. At most {spec.max_actions_per_turn} a turn{joined}; {spec.max_turns} turns.",
+        *_format_lines(spec),
     ]
-    if briefing.state_help and {"observation", "prediction"} & set(briefing.response_format.sections):
-        lines.append(briefing.state_help)
+    if spec.state_help and {"observation", "prediction"} & set(spec.response_format.sections):
+        lines.append(spec.state_help)
     return "\n".join(lines)
 
 
 def next_prompt(
-    briefing: Briefing,
+    spec: PromptSpec,
     turn: int,
     carried_out: tuple[str, ...],
     error: str | None,
@@ -78,7 +78,7 @@ def next_prompt(
     """Returns the text of a later observation: what happened, what was wrong, how much is left.
 
     Args:
-        briefing: What prompts are built from.
+        spec: What prompts are built from.
         turn: Turns played so far.
         carried_out: Names of the actions carried out in the last turn.
         error: What was wrong with the last response, or None.
@@ -91,34 +91,34 @@ def next_prompt(
     Source: VAGEN, Appendix B, the feedback of Navigation, which tells whether an action was carried out. It does so
     once a turn; here each action that changed nothing is told.
     """
-    lines = [_told(briefing, carried_out, effects)]
+    lines = [_told(spec, carried_out, effects)]
     if error is not None:
         lines.append(f"Not in the format: {error}.")
     if over:
         lines.append("The episode is over.")
     else:
-        lines.append(f"Turn {turn + 1} of {briefing.max_turns}.")
-        if briefing.last_turn_note and turn + 1 == briefing.max_turns:
-            lines.append(briefing.last_turn_note)
+        lines.append(f"Turn {turn + 1} of {spec.max_turns}.")
+        if spec.last_turn_note and turn + 1 == spec.max_turns:
+            lines.append(spec.last_turn_note)
     return "\n".join(lines)
 
 
-def _told(briefing: Briefing, carried_out: tuple[str, ...], effects: tuple[bool, ...]) -> str:
+def _told(spec: PromptSpec, carried_out: tuple[str, ...], effects: tuple[bool, ...]) -> str:
     """Returns what was done, and what of it changed nothing."""
     if not carried_out:
         return "Nothing was carried out."
     names = [name if len(name) <= MAX_ECHO_CHARS else f"{name[:MAX_ECHO_CHARS]}…" for name in carried_out]
-    joiner = f"{briefing.separator} " if briefing.separator else " "
+    joiner = f"{spec.separator} " if spec.separator else " "
     if not any(effects):
         return f"No effect: {joiner.join(names)}."
     marked = [name if effect else f"{name} (no effect)" for name, effect in zip(names, effects, strict=True)]
     return f"Done: {joiner.join(marked)}."
 
 
-def _format_lines(briefing: Briefing) -> list[str]:
+def _format_lines(spec: PromptSpec) -> list[str]:
     """Returns how to respond: with which endings, and from the second turn on if that differs."""
-    first, later = (briefing.response_format.at(turn) for turn in (0, 1))
-    lines = [f"Respond with exactly: {' or: '.join(first.skeletons(briefing.section_meaning))}"]
+    first, later = (spec.response_format.at(turn) for turn in (0, 1))
+    lines = [f"Respond with exactly: {' or: '.join(first.skeletons(spec.section_meaning))}"]
     if later is not first:
-        lines.append(f"From the second turn on with exactly: {' or: '.join(later.skeletons(briefing.section_meaning))}")
+        lines.append(f"From the second turn on with exactly: {' or: '.join(later.skeletons(spec.section_meaning))}")
     return lines

@@ -1,4 +1,4 @@
-"""The clauses of the contract. Each is a function of a `Subject`; its docstring is the clause it checks."""
+"""The clauses of the contract. Each is a function of a `WorldUnderTest`; its docstring is the clause it checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from vlm_envs.testing.episodes import (
     transitions,
 )
 from vlm_envs.testing.processes import EPISODE_SEED, digests_elsewhere
-from vlm_envs.testing.subject import AnyWorld, NotApplicableError, Subject, expect_error, require
+from vlm_envs.testing.world_under_test import AnyWorld, NotApplicableError, WorldUnderTest, expect_error, require
 
 INFO_TYPES: dict[str, type | tuple[type, ...]] = {
     "success": bool,
@@ -50,9 +50,9 @@ NUM_SPLIT_LEVELS = 64
 TOLERANCE = 1e-9
 
 
-def is_a_gymnasium_env(subject: Subject) -> None:
+def is_a_gymnasium_env(under_test: WorldUnderTest) -> None:
     """Gymnasium's own `check_env` passes without a warning."""
-    world = subject.make()
+    world = under_test.make()
     if world.max_turns < 2:
         raise NotApplicableError("check_env wants a first step that does not truncate; there is one turn")
     with warnings.catch_warnings():
@@ -60,41 +60,41 @@ def is_a_gymnasium_env(subject: Subject) -> None:
         check_env(world)
 
 
-def info_is_complete(subject: Subject) -> None:
+def info_is_complete(under_test: WorldUnderTest) -> None:
     """`info` has every key of `INFO_TYPES`, with the right types, at reset and at every step."""
-    for where, _, _, info in transitions(subject.make()):
+    for where, _, _, info in transitions(under_test.make()):
         for key, expected in INFO_TYPES.items():
             require(key in info, f"{where}: info lacks {key!r}")
             came = type(info[key])
             require(isinstance(info[key], expected), f"{where}: info[{key!r}] should be {expected}, is {came}")
 
 
-def observations_are_in_their_space(subject: Subject) -> None:
+def observations_are_in_their_space(under_test: WorldUnderTest) -> None:
     """Every observation is in `observation_space`, and has text, and a picture unless the mode is `text`."""
-    world = subject.make()
+    world = under_test.make()
     keys = (
         {"text"}
         if world.obs_mode == "text"
-        else {"text", "images" if subject.make(obs_mode="image").shows_several else "image"}
+        else {"text", "images" if under_test.make(obs_mode="image").shows_several else "image"}
     )
     for where, observation, _, _ in transitions(world):
         require(observation in world.observation_space, f"{where}: not in {world.observation_space}")
         require(set(observation) == keys, f"{where}: has {sorted(observation)}, should have {sorted(keys)}")
 
 
-def reward_terms_sum_to_the_reward(subject: Subject) -> None:
+def reward_terms_sum_to_the_reward(under_test: WorldUnderTest) -> None:
     """`info["reward_terms"]` sums to the reward of each step and is empty at reset."""
-    for where, _, reward, info in transitions(subject.make()):
+    for where, _, reward, info in transitions(under_test.make()):
         terms = info["reward_terms"]
         if where == "reset":
             require(not terms, f"reset: reward_terms should be empty, are {terms}")
         require(abs(sum(terms.values()) - reward) < TOLERANCE, f"{where}: {terms} do not sum to {reward}")
 
 
-def bad_responses_are_data(subject: Subject) -> None:
+def bad_responses_are_data(under_test: WorldUnderTest) -> None:
     """No response raises; bad ones move nothing, lose the format reward and are explained."""
     for name, response in BAD_RESPONSES.items():
-        world = subject.make()
+        world = under_test.make()
         _, before = world.reset(seed=first_seed(world))
         observation, reward, _, _, info = world.step(response)
         error, idle = info["parse_error"], sum(world.task.idle_terms().values())
@@ -106,9 +106,9 @@ def bad_responses_are_data(subject: Subject) -> None:
         require(abs(reward - idle) < TOLERANCE, f"{name}: earns {reward}, idling earns {idle}")
 
 
-def oracle_is_maximal(subject: Subject) -> None:
+def oracle_is_maximal(under_test: WorldUnderTest) -> None:
     """The plan succeeds within the limits, each action is one less to go, and it earns `task.best_return`."""
-    world = subject.make()
+    world = under_test.make()
     for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
         _, info = world.reset(seed=seed)
         start = world.state
@@ -132,9 +132,9 @@ def oracle_is_maximal(subject: Subject) -> None:
         require(abs(total - best) < TOLERANCE, f"seed {seed}: the plan earns {total}, best_return is {best}")
 
 
-def idling_is_the_floor(subject: Subject) -> None:
+def idling_is_the_floor(under_test: WorldUnderTest) -> None:
     """Saying nothing earns `idle_terms` each turn and is truncated, not terminated, at `max_turns`."""
-    world = subject.make()
+    world = under_test.make()
     world.reset(seed=first_seed(world))
     floor = sum(world.task.idle_terms().values())
     for turn in range(1, world.max_turns + 1):
@@ -145,9 +145,9 @@ def idling_is_the_floor(subject: Subject) -> None:
         require(truncated == (turn == world.max_turns), f"{where}: truncated is {truncated}")
 
 
-def action_limit_is_kept(subject: Subject) -> None:
+def action_limit_is_kept(under_test: WorldUnderTest) -> None:
     """A longer list is cut at `max_actions_per_turn`, which costs no format reward."""
-    world = subject.make()
+    world = under_test.make()
     limit = world.max_actions_per_turn
     if not world.task.grammar.separator:
         raise NotApplicableError("a turn has one action")
@@ -160,20 +160,20 @@ def action_limit_is_kept(subject: Subject) -> None:
     require(len(info["actions"]) <= limit, f"{len(info['actions'])} actions carried out, the limit is {limit}")
 
 
-def same_seed_gives_the_same_bytes(subject: Subject) -> None:
+def same_seed_gives_the_same_bytes(under_test: WorldUnderTest) -> None:
     """The same seed gives the same episode, byte for byte, whatever the process and `PYTHONHASHSEED`."""
-    here = episode_digest(subject.make(), EPISODE_SEED)
-    require(episode_digest(subject.make(), EPISODE_SEED) == here, "two episodes of one process differ")
-    entry_point = gym.spec(subject.env_id.removeprefix("vlm_envs:")).entry_point
+    here = episode_digest(under_test.make(), EPISODE_SEED)
+    require(episode_digest(under_test.make(), EPISODE_SEED) == here, "two episodes of one process differ")
+    entry_point = gym.spec(under_test.env_id.removeprefix("vlm_envs:")).entry_point
     if not isinstance(entry_point, str):
         raise NotApplicableError("another process can make a world only from a string entry point")
-    for digest in digests_elsewhere(subject, entry_point, ("1", "2")):
+    for digest in digests_elsewhere(under_test, entry_point, ("1", "2")):
         require(digest == here, "another process shows a different episode")
 
 
-def copies_continue_identically(subject: Subject) -> None:
+def copies_continue_identically(under_test: WorldUnderTest) -> None:
     """A pickled or deep-copied world goes on mid-episode exactly as the original does."""
-    world = subject.make()
+    world = under_test.make()
     world.reset(seed=first_seed(world))
     if world.max_turns > 1:
         world.step("")
@@ -183,9 +183,9 @@ def copies_continue_identically(subject: Subject) -> None:
         require(rest_of_episode(twin) == expected, f"the copy made by {how} goes on differently")
 
 
-def levels_round_trip(subject: Subject) -> None:
+def levels_round_trip(under_test: WorldUnderTest) -> None:
     """The text of a level loads the same state again, and the same start of an episode."""
-    world = subject.make()
+    world = under_test.make()
     for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
         observation, info = world.reset(seed=seed)
         state, level = world.state, world.dynamics.dump(world.state)
@@ -196,11 +196,11 @@ def levels_round_trip(subject: Subject) -> None:
         require(loaded_info["state_hash"] == info["state_hash"], f"seed {seed}: the state_hash differs")
 
 
-def splits_are_disjoint(subject: Subject) -> None:
+def splits_are_disjoint(under_test: WorldUnderTest) -> None:
     """Train, val and test own disjoint seeds, and no level of one occurs in another."""
     keys: dict[str, set[bytes]] = {}
     for split in SPLITS:
-        world = subject.make(split=split, obs_mode="text")  # no need to draw so many levels
+        world = under_test.make(split=split, obs_mode="text")  # no need to draw so many levels
         keys[split] = set()
         is_listed = world.dynamics.num_levels("test") is not None  # a data set may have nothing for a split
         for seed in split_seeds(split, NUM_SPLIT_LEVELS):
@@ -220,9 +220,9 @@ def splits_are_disjoint(subject: Subject) -> None:
         require(apart, f"{first} and {second} share seeds")
 
 
-def ground_truth_is_where_it_belongs(subject: Subject) -> None:
+def ground_truth_is_where_it_belongs(under_test: WorldUnderTest) -> None:
     """The state in words is in the text of text modes, and no piece of it leaks into that of image mode."""
-    world = subject.make()
+    world = under_test.make()
     seeds = list(split_seeds(world.split, NUM_ORACLE_SEEDS))
     texts, states = [], []
     for seed in seeds:
@@ -259,23 +259,23 @@ def _pieces(state_text: str) -> set[str]:
     return {piece for piece in (state_text, *lines, *sentences, *coordinates) if len(piece) >= 3}
 
 
-def misuse_is_explained(subject: Subject) -> None:
+def misuse_is_explained(under_test: WorldUnderTest) -> None:
     """Unknown arguments, options and levels, and steps outside an episode, raise this package's errors."""
-    world = subject.make()
+    world = under_test.make()
     expect_error(EpisodeOverError, "a step before reset", lambda: world.step(""))
     expect_error(ConfigError, "an unknown reset option", lambda: world.reset(options={"levle": ""}))
     expect_error(LevelError, "an unreadable level", lambda: world.reset(options={"level": "\ud800?"}))
     names = ("prompt_format", "representation", "obs_mode", "split")
     wrong = {**dict.fromkeys(names, "nonsense"), "max_turns": 0, "max_actions_per_turn": 0}
     for name, value in wrong.items():
-        expect_error(ConfigError, f"{name}={value!r}", partial(subject.make, **{name: value}))
+        expect_error(ConfigError, f"{name}={value!r}", partial(under_test.make, **{name: value}))
     world.reset(seed=first_seed(world))
     for _ in range(world.max_turns):
         world.step("")
     expect_error(EpisodeOverError, "a step after the end", lambda: world.step(""))
 
 
-CHECKS: tuple[Callable[[Subject], None], ...] = (
+CHECKS: tuple[Callable[[WorldUnderTest], None], ...] = (
     is_a_gymnasium_env,
     info_is_complete,
     observations_are_in_their_space,

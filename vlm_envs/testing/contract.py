@@ -8,7 +8,7 @@ from typing import Any
 
 from vlm_envs.errors import WorldContractError, require_choice
 from vlm_envs.testing.checks import CHECKS
-from vlm_envs.testing.subject import NotApplicableError, Subject
+from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,8 @@ def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> li
     """
     for name in skip:
         require_choice("skip", name, [check.__name__ for check in CHECKS])
-    subject = Subject(env_id=env_id, kwargs=kwargs)
-    subject.make().close()
+    under_test = WorldUnderTest(env_id=env_id, kwargs=kwargs)
+    under_test.make().close()
     results: list[CheckResult] = []
     failures: dict[str, Exception] = {}
     for check in CHECKS:
@@ -53,7 +53,7 @@ def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> li
             results.append(CheckResult(name=name, clause=clause, skipped="left out by the caller"))
             continue
         try:
-            check(subject)
+            check(under_test)
         except NotApplicableError as reason:
             results.append(CheckResult(name=name, clause=clause, skipped=str(reason)))
         except Exception as failure:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from vlm_envs.splits import split_seeds
-from vlm_envs.testing.subject import AnyWorld
+from vlm_envs.testing.world_under_test import AnyWorld
 
 BAD_RESPONSES: dict[str, str] = {
     "empty": "",

@@ -12,24 +12,24 @@ from typing import Any
 import gymnasium as gym
 
 from vlm_envs.testing.episodes import episode_digest
-from vlm_envs.testing.subject import Subject, require
+from vlm_envs.testing.world_under_test import WorldUnderTest, require
 
 EPISODE_SEED = 7
 _TIMEOUT_S = 120
 
 
-def digests_elsewhere(subject: Subject, entry_point: str, hash_seeds: tuple[str, ...]) -> list[str]:
+def digests_elsewhere(under_test: WorldUnderTest, entry_point: str, hash_seeds: tuple[str, ...]) -> list[str]:
     """Returns the episode's digest in one new process per `PYTHONHASHSEED`, all running at once.
 
     Args:
-        subject: The world under test.
+        under_test: The world under test.
         entry_point: Its registered entry point, `module:name`.
         hash_seeds: Values of `PYTHONHASHSEED`.
 
     Raises:
         WorldContractError: If the episode cannot be played there.
     """
-    request = pickle.dumps((subject.env_id, entry_point, subject.kwargs))
+    request = pickle.dumps((under_test.env_id, entry_point, under_test.kwargs))
     children = [_start(hash_seed) for hash_seed in hash_seeds]
     digests = []
     for child in children:
@@ -57,4 +57,4 @@ def print_digest() -> None:
     importlib.import_module(entry_point.partition(":")[0])
     if env_id.removeprefix("vlm_envs:") not in gym.registry:
         gym.register(env_id, entry_point=entry_point)
-    print(episode_digest(Subject(env_id=env_id, kwargs=kwargs).make(), EPISODE_SEED))
+    print(episode_digest(WorldUnderTest(env_id=env_id, kwargs=kwargs).make(), EPISODE_SEED))

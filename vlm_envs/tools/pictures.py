@@ -15,7 +15,7 @@ from vlm_envs.tools.coordinates import OriginalPixels, PixelRectangle, size_with
 PixelArray = npt.NDArray[np.uint8]
 
 
-class Exhibit(Protocol):
+class ImageRef(Protocol):
     """A picture that is made or read only when somebody looks at it; large ones cost seconds and memory.
 
     Exhibits are values: hashable, comparable, small to pickle. A `Picture` is one that is there already.
@@ -37,7 +37,7 @@ class Exhibit(Protocol):
         ...
 
     def __hash__(self) -> int:
-        """Equal exhibits have equal hashes."""
+        """Equal images have equal hashes."""
         ...
 
     def picture(self) -> Picture:

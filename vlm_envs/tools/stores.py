@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, listed, quoted
-from vlm_envs.tools.pictures import Exhibit, Picture
+from vlm_envs.tools.pictures import ImageRef, Picture
 
 ORIGINAL_IMAGE = "original_image"
 """Name of the image that the question is about."""
@@ -43,7 +43,7 @@ class ImageStore:
         max_total_pixels: Most pixels of all images together.
     """
 
-    items: tuple[tuple[str, Exhibit], ...] = ()
+    items: tuple[tuple[str, ImageRef], ...] = ()
     max_images: int = field(default=64, kw_only=True)
     max_total_pixels: int = field(default=256_000_000, kw_only=True)
 
@@ -55,7 +55,7 @@ class ImageStore:
     @property
     def total_pixels(self) -> int:
         """Pixels of all images together."""
-        return sum(exhibit.width * exhibit.height for _, exhibit in self.items)
+        return sum(image.width * image.height for _, image in self.items)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -69,20 +69,20 @@ class ImageStore:
         Raises:
             ToolError: `UNKNOWN_IMAGE`, with the names that exist.
         """
-        for known, exhibit in self.items:
+        for known, image in self.items:
             if known == name:
-                return exhibit.picture()
+                return image.picture()
         raise ToolError(
             ToolErrorKind.UNKNOWN_IMAGE,
             f"There is no image {quoted(name)}. Images that exist: {listed(list(self.names))}.",
         )
 
-    def with_image(self, name: str, exhibit: Exhibit) -> ImageStore:
+    def with_image(self, name: str, image: ImageRef) -> ImageStore:
         """Returns a store with one image more.
 
         Args:
             name: Letters, digits and `_ . -`; a new one.
-            exhibit: The image.
+            image: The image.
 
         Returns:
             The larger store.
@@ -97,13 +97,13 @@ class ImageStore:
                 ToolErrorKind.STORE_FULL,
                 f"No more than {self.max_images} images can be kept. Answer from those that exist.",
             )
-        if self.total_pixels + exhibit.width * exhibit.height > self.max_total_pixels:
+        if self.total_pixels + image.width * image.height > self.max_total_pixels:
             raise ToolError(
                 ToolErrorKind.STORE_FULL,
-                f"An image of {exhibit.width} x {exhibit.height} pixels would exceed the {self.max_total_pixels} "
+                f"An image of {image.width} x {image.height} pixels would exceed the {self.max_total_pixels} "
                 "pixels that can be kept. Ask for a smaller region, or answer from the images that exist.",
             )
-        return replace(self, items=(*self.items, (name, exhibit)))
+        return replace(self, items=(*self.items, (name, image)))
 
     def with_observation(self, picture: Picture) -> tuple[ImageStore, str]:
         """Returns a store with a tool's image, and its name: `observation_1`, `observation_2` and so on.

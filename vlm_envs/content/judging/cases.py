@@ -12,7 +12,7 @@ from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.qa.sample import Evidence
 from vlm_envs.tools.documents import Document
 from vlm_envs.tools.instructions import Constraint
-from vlm_envs.tools.pictures import Exhibit
+from vlm_envs.tools.pictures import ImageRef
 
 TRACKS = ("fine_grained", "document", "instruction_following")
 """Source: ARM-Thinker, section 4.1."""
@@ -60,7 +60,7 @@ class Case:
         track: One of `TRACKS`.
         request: What the candidates respond to.
         candidates: 1, 2 or 4; of several exactly one is right.
-        exhibits: The pictures the request is about.
+        images: The pictures the request is about.
         document: The document it is about.
         evidence: What the right response rests on in the pictures.
         evidence_pages: Pages of the document that the right response rests on, counted from 1.
@@ -74,7 +74,7 @@ class Case:
     track: str
     request: str
     candidates: tuple[Candidate, ...]
-    exhibits: tuple[Exhibit, ...] = ()
+    images: tuple[ImageRef, ...] = ()
     document: Document | None = None
     evidence: tuple[Evidence, ...] = ()
     evidence_pages: tuple[int, ...] = ()
@@ -103,7 +103,7 @@ class Case:
     def digest(self) -> str:
         """Hash of the request, the candidates in whatever order, and what they are about."""
         texts = sorted(candidate.text for candidate in self.candidates)
-        about = [exhibit.digest for exhibit in self.exhibits]
+        about = [image.digest for image in self.images]
         about += [self.document.digest] if self.document is not None else []
         content = hashlib.blake2b(digest_size=16)
         for part in (self.track, self.request, *texts, *about):

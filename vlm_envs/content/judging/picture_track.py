@@ -13,11 +13,11 @@ import numpy as np
 
 from vlm_envs.content.judging.cases import Case, shown_candidates
 from vlm_envs.content.judging.claims import Claim, draw_dispute, topics, write_candidates
-from vlm_envs.content.scenes.casting import CLOCK_PX, SIGN_PX, colours_of
 from vlm_envs.content.scenes.questions.relations import relation
 from vlm_envs.content.scenes.questions.wording import clock_time, several
-from vlm_envs.content.scenes.rendering import SceneExhibit
+from vlm_envs.content.scenes.rendering import SceneImageRef
 from vlm_envs.content.scenes.scene import Scene
+from vlm_envs.content.scenes.things import CLOCK_PX, SIGN_PX, colours_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
 
@@ -53,10 +53,10 @@ def draw_picture_case(rng: np.random.Generator, question: Sample, *, num_candida
     Raises:
         ConfigError: If the question is about no scene.
     """
-    exhibit = question.exhibits[0] if question.exhibits else None
-    if not isinstance(exhibit, SceneExhibit):
+    image = question.images[0] if question.images else None
+    if not isinstance(image, SceneImageRef):
         raise ConfigError(f"The track fine_grained is made of scenes; {question.sample_id[:80]!r} is about none.")
-    scene = exhibit.scene
+    scene = image.scene
     dispute = draw_dispute(rng, picture_claims(rng, scene), max(2, num_candidates))
     if dispute is None:
         return None
@@ -71,7 +71,7 @@ def draw_picture_case(rng: np.random.Generator, question: Sample, *, num_candida
         track="fine_grained",
         request=f"Look closely at the picture and write a short paragraph that says {asked}.",
         candidates=shown_candidates(rng, written, num_candidates),
-        exhibits=question.exhibits,
+        images=question.images,
         evidence=tuple(_evidence(scene, index) for index in things),
         facts=" ".join(claim.fact for claim in decisive),
     )

@@ -86,7 +86,7 @@ def judging_sample(case: Case, sample_id: str) -> Sample:
         key=judging_key(question, case.right, num_candidates),
         category=category_of(case),
         digest=case.digest,
-        exhibits=case.exhibits,
+        images=case.images,
         document=case.document,
         texts=tuple((response_name(index), each.text) for index, each in enumerate(case.candidates)),
         evidence=case.evidence,

@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from vlm_envs.content.reports.blocks import Chart
-from vlm_envs.content.reports.look import Look
+from vlm_envs.content.reports.style import Look
 from vlm_envs.content.reports.typefaces import font_folder
 from vlm_envs.tools.errors import require_package
 

@@ -11,9 +11,9 @@ from itertools import groupby
 import numpy as np
 
 from vlm_envs.content.reports.blocks import Block, Contents, Cover, texts_of
-from vlm_envs.content.reports.invention import Organisation, invent
-from vlm_envs.content.reports.look import Look, draw_look
+from vlm_envs.content.reports.contents import Organisation, invent
 from vlm_envs.content.reports.page_texts import blocks_of, chapter_of, notes_of, title_of
+from vlm_envs.content.reports.style import Look, draw_look
 from vlm_envs.content.reports.subjects import Front, Glossary, Letter, Risks, Subject
 from vlm_envs.content.reports.words import pick
 

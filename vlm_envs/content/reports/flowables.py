@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from vlm_envs.content.reports.blocks import AtAGlance, Block, Chart, Clauses, Heading, Paragraph, Table
 from vlm_envs.content.reports.charts import CHART_SIZE_MM, chart_png
-from vlm_envs.content.reports.look import Look
+from vlm_envs.content.reports.style import Look
 from vlm_envs.content.reports.typefaces import Fonts
 from vlm_envs.tools.errors import require_package
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from vlm_envs.content.reports import prose
 from vlm_envs.content.reports.blocks import AtAGlance, Block, Chart, Clauses, Heading, Paragraph, Table
-from vlm_envs.content.reports.invention import Organisation
+from vlm_envs.content.reports.contents import Organisation
 from vlm_envs.content.reports.prose import paragraphs
 from vlm_envs.content.reports.subjects import (
     Board,

@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlm_envs.content.reports.look import Typeface
+from vlm_envs.content.reports.style import Typeface
 from vlm_envs.tools.errors import require_package
 
 _FILES: dict[Typeface, tuple[str, str, str, float]] = {

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from vlm_envs.content.scenes.colours import COLOURS
 from vlm_envs.content.scenes.kinds import KINDS
 from vlm_envs.content.scenes.questions.wording import clock_time
-from vlm_envs.content.scenes.rendering import SceneExhibit
+from vlm_envs.content.scenes.rendering import SceneImageRef
 from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.source import find_sample
 from vlm_envs.content.scenes.sprites import Mask
@@ -97,10 +97,10 @@ def scene_masks(sample: Sample | str) -> Callable[[str], Mask | None]:
         LevelError: If the sample is about no scene.
     """
     found = find_sample(sample) if isinstance(sample, str) else sample
-    exhibit = found.exhibits[0] if found.exhibits else None
-    if not isinstance(exhibit, SceneExhibit):
+    image = found.images[0] if found.images else None
+    if not isinstance(image, SceneImageRef):
         raise LevelError(f"Expected a sample about a generated scene; got {found.sample_id[:120]!r}.")
-    scene = exhibit.scene
+    scene = image.scene
     return lambda label: label_mask(scene, label)
 
 

@@ -55,7 +55,7 @@ def render(scene: Scene) -> npt.NDArray[np.uint8]:
 
 
 @dataclass(frozen=True)
-class SceneExhibit:
+class SceneImageRef:
     """A scene as a picture that is drawn when somebody looks at it.
 
     Attributes:

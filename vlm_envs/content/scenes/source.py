@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.content.scenes.casting import filler, limits
 from vlm_envs.content.scenes.placement import Placement
 from vlm_envs.content.scenes.questions import CATEGORIES, TEMPLATES, Draft, Question, Template
-from vlm_envs.content.scenes.rendering import SceneExhibit, scenery_plan
+from vlm_envs.content.scenes.rendering import SceneImageRef, scenery_plan
 from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.settings import SETTINGS
+from vlm_envs.content.scenes.things import filler, limits
 from vlm_envs.errors import (
     ConfigError,
     GenerationError,
@@ -245,7 +245,7 @@ class _Asked:
             key=question.key,
             category=self.category,
             digest=self.digest,
-            exhibits=(SceneExhibit(scene),),
+            images=(SceneImageRef(scene),),
             evidence=tuple(
                 Evidence(label=scene.things[index].name, box=scene.box(index), point=scene.point(index))
                 for index in question.evidence

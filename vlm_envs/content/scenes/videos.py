@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.content.scenes.casting import chosen, recognisable
 from vlm_envs.content.scenes.colours import CHALK, COLOURS, INK
 from vlm_envs.content.scenes.kinds import PLAIN_KINDS
 from vlm_envs.content.scenes.labels import label_mask
@@ -22,6 +21,7 @@ from vlm_envs.content.scenes.rendering import render_region
 from vlm_envs.content.scenes.scene import Scene, Thing
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.sprites import Mask, frame_size, sprite
+from vlm_envs.content.scenes.things import chosen, recognisable
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.coordinates import PixelRectangle
 

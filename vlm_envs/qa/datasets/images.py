@@ -56,8 +56,8 @@ class StoredImage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StoredExhibit:
-    """An image of a data set as an exhibit.
+class StoredImageRef:
+    """A reference to an image of a data set: size and hash are known before it is decoded.
 
     Attributes:
         stored: Where it is.
@@ -76,7 +76,7 @@ class StoredExhibit:
         return _pictures.picture(self.stored, lambda: decode_image(self.stored.read(), name=self.stored.name))
 
 
-def exhibit(stored: StoredImage) -> StoredExhibit:
+def image_ref(stored: StoredImage) -> StoredImageRef:
     """Reads an image's bytes and header, and decodes nothing.
 
     Raises:
@@ -85,7 +85,7 @@ def exhibit(stored: StoredImage) -> StoredExhibit:
     content = stored.read()
     width, height = image_size(content, name=stored.name)
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-    return StoredExhibit(stored=stored, width=width, height=height, digest=digest)
+    return StoredImageRef(stored=stored, width=width, height=height, digest=digest)
 
 
 _pictures = PictureCache(CACHE_BYTES)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
-from vlm_envs.qa.datasets.images import StoredExhibit, exhibit
+from vlm_envs.qa.datasets.images import StoredImageRef, image_ref
 from vlm_envs.qa.datasets.rows import BrokenRowError, LabelledBox, Row
 from vlm_envs.qa.datasets.splitting import remedy_of
 from vlm_envs.qa.sample import Evidence, Sample
@@ -130,7 +130,7 @@ class DatasetSource:
             key=row.answer,
             category=row.category,
             digest=content.hexdigest(),
-            exhibits=(shown,),
+            images=(shown,),
             evidence=_evidence(row.boxes, shown),
             facts=row.facts,
         )
@@ -174,12 +174,12 @@ def _built(entry: Entry) -> Row:
         raise BrokenRowError(f"Row {quoted(entry.key)}: {error}") from error
 
 
-def _shown(row: Row) -> StoredExhibit:
+def _shown(row: Row) -> StoredImageRef:
     """Returns a row's image, from the first of its places that has one."""
     missing: ToolError | None = None
     for stored in row.images:
         try:
-            return exhibit(stored)
+            return image_ref(stored)
         except ToolError as error:
             if error.kind is not ToolErrorKind.UNKNOWN_FILE:
                 raise BrokenRowError(f"{row.where}: {error}") from error
@@ -187,7 +187,7 @@ def _shown(row: Row) -> StoredExhibit:
     raise BrokenRowError(f"{row.where}: {missing}") from missing
 
 
-def _evidence(boxes: Sequence[LabelledBox], shown: StoredExhibit) -> tuple[Evidence, ...]:
+def _evidence(boxes: Sequence[LabelledBox], shown: StoredImageRef) -> tuple[Evidence, ...]:
     """Returns boxes as evidence, cut to the picture; those that lie outside it are left out. Points are unknown."""
     space = OriginalPixels(shown.width, shown.height)
     found = []

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from vlm_envs.qa.state import Inquiry
-from vlm_envs.qa.task import InquiryTask
+from vlm_envs.qa.state import QAState
+from vlm_envs.qa.task import QATask
 from vlm_envs.responses.answers import anls, page_accuracy
 from vlm_envs.tools.registry import ToolCall, parse_tool_call
 
 
-class DocQaTask(InquiryTask):
+class DocQaTask(QATask):
     """One question about a document, one answer."""
 
-    def metrics(self, state: Inquiry) -> dict[str, float]:
-        """Returns those of every inquiry, `anls`, and, where pages hold the answer, `page_accuracy`, `page_recall`.
+    def metrics(self, state: QAState) -> dict[str, float]:
+        """Returns those of every question, `anls`, and, where pages hold the answer, `page_accuracy`, `page_recall`.
 
-        `page_accuracy` is MP-DocVQA's, whose models name the page that holds the answer. Pin: the page an agent names
-        is the last one that it fetched by its number. `page_recall` is the share of pages with evidence that were
+        `page_accuracy` is MP-DocVQA's, whose models name the page that holds the answer. Choice: the page an agent
+        names is the last one that it fetched by its number. `page_recall` is the share of pages with evidence that were
         fetched by number at any time; it is for questions that need several.
         """
         measured = super().metrics(state) | {"anls": anls(state.answer, state.sample.key.answers)}
@@ -27,7 +27,7 @@ class DocQaTask(InquiryTask):
         return measured
 
 
-def fetched_pages(state: Inquiry) -> list[int]:
+def fetched_pages(state: QAState) -> list[int]:
     """Returns the pages that were fetched by their number, in the order they were."""
     pages = []
     for record in state.calls:

@@ -11,11 +11,11 @@ from vlm_envs.content.reports.questions.ask import CATEGORIES
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.documents import document_source
-from vlm_envs.qa.documents import DocumentDesk
+from vlm_envs.qa.documents import DocumentContext
 from vlm_envs.qa.sample import SampleSource
 from vlm_envs.qa.sources import check_dataset
 from vlm_envs.qa.strategies import strategies
-from vlm_envs.qa.world import InquiryWorld
+from vlm_envs.qa.world import QAWorld
 from vlm_envs.tools.document_tools import RetrievalSettings
 from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX
 from vlm_envs.tools.retrieval import Bm25Retriever, Retriever
@@ -23,7 +23,7 @@ from vlm_envs.tools.sheets import MAX_STITCHED_PIXELS
 from vlm_envs.worlds.doc_qa.task import DocQaTask
 
 
-class DocQaWorld(InquiryWorld):
+class DocQaWorld(QAWorld):
     """DocQA: answer a question about a document of many pages, after looking for the right ones.
 
     ## Description
@@ -110,7 +110,7 @@ class DocQaWorld(InquiryWorld):
             name="DocQA",
             goal="Answer a question about a document.",
             source=_resolved("source", reports if source is None else source, "draw", "find"),
-            desk=DocumentDesk(max_pixels=max_pixels, retrieval=retrieval),
+            context=DocumentContext(max_pixels=max_pixels, retrieval=retrieval),
             strategies=strategies("direct", "arm"),
             prompt_format=prompt_format,
             task_type=DocQaTask,

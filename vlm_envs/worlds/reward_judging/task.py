@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vlm_envs.content.judging.samples import track_of
-from vlm_envs.qa.state import Inquiry
-from vlm_envs.qa.task import InquiryTask
+from vlm_envs.qa.state import QAState
+from vlm_envs.qa.task import QATask
 from vlm_envs.responses.answers import score_answer
 
 
-class JudgingTask(InquiryTask):
+class JudgingTask(QATask):
     """Judge responses. They are shown as quotations, and accuracy is reported for each track."""
 
-    def instruction(self, state: Inquiry) -> str:
+    def instruction(self, state: QAState) -> str:
         """Returns pictures, responses, question."""
         texts = tuple((name, quotation(text)) for name, text in state.sample.texts)
         return super().instruction(replace(state, sample=replace(state.sample, texts=texts)))
 
-    def metrics(self, state: Inquiry) -> dict[str, float]:
+    def metrics(self, state: QAState) -> dict[str, float]:
         """Returns what every world that asks reports, and the score under the name of its track."""
         score = score_answer(state.answer, state.sample.key)
         return super().metrics(state) | {f"score_{track_of(state.sample.category)}": score}

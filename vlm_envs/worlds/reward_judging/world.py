@@ -10,16 +10,16 @@ from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.errors import require_flag
-from vlm_envs.qa.desk import PictureDesk
+from vlm_envs.qa.context import PictureContext
 from vlm_envs.qa.sample import SampleSource
 from vlm_envs.qa.sources import check_dataset, resolve_source
 from vlm_envs.qa.strategies import strategies
-from vlm_envs.qa.world import InquiryWorld
-from vlm_envs.worlds.reward_judging.desk import JudgingDesk
+from vlm_envs.qa.world import QAWorld
+from vlm_envs.worlds.reward_judging.context import JudgingContext
 from vlm_envs.worlds.reward_judging.task import JudgingTask
 
 
-class RewardJudgingWorld(InquiryWorld):
+class RewardJudgingWorld(QAWorld):
     """RewardJudging: say which of several responses is right, or whether a single one is, and check it with tools.
 
     ## Description
@@ -102,8 +102,8 @@ class RewardJudgingWorld(InquiryWorld):
         chosen = cases if source is None else resolve_source(source)
         if dataset is not None and folder is not None:
             chosen = judging_dataset(dataset, folder, reverse_order=reverse_order, is_benchmark=is_benchmark)
-        desk = JudgingDesk(
-            pictures=PictureDesk(max_pixels=max_pixels),
+        context = JudgingContext(
+            pictures=PictureContext(max_pixels=max_pixels),
             source=cases if chosen is cases else None,
             tracks=cases.tracks,
             profile=profile,
@@ -112,7 +112,7 @@ class RewardJudgingWorld(InquiryWorld):
             name="RewardJudging",
             goal="Judge responses to a request.",
             source=chosen,
-            desk=desk,
+            context=context,
             strategies=strategies("direct", *(("arm",) if require_flag("tools", tools) else ())),
             prompt_format=prompt_format or ("arm" if tools else "direct"),
             task_type=JudgingTask,

@@ -10,13 +10,13 @@ from vlm_envs.content.scenes.questions import CATEGORIES
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
 from vlm_envs.errors import ConfigError, did_you_mean, require_choice, require_flag
+from vlm_envs.qa.context import PictureContext
 from vlm_envs.qa.datasets import dataset_source
-from vlm_envs.qa.desk import PictureDesk
 from vlm_envs.qa.sample import SampleSource
-from vlm_envs.qa.second_looks import VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
 from vlm_envs.qa.sources import check_dataset, resolve_source
 from vlm_envs.qa.strategies import STRATEGIES
-from vlm_envs.qa.world import InquiryWorld
+from vlm_envs.qa.world import QAWorld
+from vlm_envs.qa.zoom_strategies import VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
 from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler, Upscaler
 from vlm_envs.tools.zoom import ZoomSettings
 
@@ -24,7 +24,7 @@ UPSCALERS: dict[str, Upscaler] = {"lanczos": LanczosUpscaler(), "bicubic": Bicub
 """Upscalers that need no weights, by name."""
 
 
-class ZoomQAWorld(InquiryWorld):
+class ZoomQAWorld(QAWorld):
     """ZoomQA: answer a question about a small thing in a large picture; `prompt_format`, by default `arm`, is the way.
 
     ## Description
@@ -126,7 +126,7 @@ class ZoomQAWorld(InquiryWorld):
             name="ZoomQA",
             goal="Answer a question about a picture that is larger than it is shown.",
             source=scenes if source is None else resolve_source(source),
-            desk=PictureDesk(max_pixels=max_pixels, zoom=ZoomSettings(blank=blank_crops)),
+            context=PictureContext(max_pixels=max_pixels, zoom=ZoomSettings(blank=blank_crops)),
             strategies=STRATEGIES
             | {
                 "ivgr_views": ViewsStrategy(views=cast("Views", views)),

@@ -71,7 +71,7 @@ class TestSpatial:
         assert spatial_score(points, masks) == pytest.approx(1 / 3)
 
     def test_without_such_points_there_is_no_score(self):
-        # Pin: N = 0 leaves the term out.
+        # Choice: N = 0 leaves the term out.
         assert spatial_score([], masks) is None
         assert spatial_score([Point(5, 1, "dog")], masks) is None
 

@@ -68,7 +68,7 @@ def test_stage_two_pays_accuracy_and_verified_tools(accuracy, calls, expected):
 @pytest.mark.parametrize("reward", [exploration_reward, accuracy_reward])
 @pytest.mark.parametrize("accuracy", [1.0, OUT])
 def test_a_wrong_format_earns_nothing(reward, accuracy):
-    # Pin: the paper only leaves R_format out.
+    # Choice: the paper only leaves R_format out.
     spoilt = reward(outcome(accuracy, [WORKED], format_correct=False))
     assert (spoilt.total, spoilt.available) == (0.0, True)
 

@@ -59,7 +59,7 @@ class TestBoxReward:
         assert box_reward(predicted, true) == pytest.approx(expected)
 
     def test_the_empty_cases(self):
-        # Pin: equation 2 divides by zero in both.
+        # Choice: equation 2 divides by zero in both.
         assert box_reward([], [A]) == 0.0
         assert box_reward([A], []) is None
         assert box_reward([], []) is None

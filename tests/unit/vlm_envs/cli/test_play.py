@@ -27,7 +27,7 @@ SMALL = {"side_px": 600, "target_px": (20, 40), "settings": "street"}
 def zoom_session(prompt_format: str = "arm", kind: str = "choice", seed: int = 0) -> Session:
     asked = {"answer_kinds": kind, "categories": {"choice": "attribute", "number": "count"}[kind]}
     session = session_of("VLM/ZoomQA-v0", seed=seed, prompt_format=prompt_format, **asked, **SMALL)
-    shown = session.place.task.desk.shown_pixels(session.place.state.sample)
+    shown = session.place.task.context.shown_pixels(session.place.state.sample)
     assert (shown.width, shown.height) == (600, 600)
     return session
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from vlm_envs.errors import LevelError
-from vlm_envs.qa.desk import PictureDesk
+from vlm_envs.qa.context import PictureContext
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.qa.second_looks import Views, ViewsStrategy
 from vlm_envs.qa.strategies import STRATEGIES
-from vlm_envs.qa.world import InquiryWorld
+from vlm_envs.qa.world import QAWorld
+from vlm_envs.qa.zoom_strategies import Views, ViewsStrategy
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.splits import split_of
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
@@ -51,13 +51,13 @@ class Quiz:
             key=AnswerKey(kind="choice", answers=("abc"[list(COLOURS).index(colour)],), options=tuple(COLOURS)),
             category="attribute",
             digest=f"{colour} {left} {top}",
-            exhibits=(Picture(pixels),),
+            images=(Picture(pixels),),
             evidence=(Evidence(label="square", box=box, point=Point(left + 5, top + 5, space)),),
             facts=f"The square is {colour}.",
         )
 
 
-class QuizWorld(InquiryWorld):
+class QuizWorld(QAWorld):
     """Asks for the colour of a square."""
 
     def __init__(
@@ -67,7 +67,7 @@ class QuizWorld(InquiryWorld):
             name="Quiz",
             goal="Answer a question about a picture.",
             source=Quiz(),
-            desk=PictureDesk(max_pixels=max_pixels),
+            context=PictureContext(max_pixels=max_pixels),
             strategies=STRATEGIES | {"ivgr_views": ViewsStrategy(views=views)},
             prompt_format=prompt_format,
             **world_kwargs,

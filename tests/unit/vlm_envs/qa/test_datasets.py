@@ -69,7 +69,7 @@ def test_vstar(tmp_path):
     assert sample.key.options["ABCD".index(sample.key.answers[0])] == VSTAR["options"][0]
     assert [corners(evidence) for evidence in sample.evidence] == [("flag", 10, 5, 18, 11)]
     assert sample.facts == "The color of the flag is red."
-    assert sample.exhibits[0].picture().pixels[0, 0].tolist() == list(RED)
+    assert sample.images[0].picture().pixels[0, 0].tolist() == list(RED)
 
 
 def test_options_of_vstar_are_shuffled_each_question_its_own_way(tmp_path):
@@ -103,10 +103,10 @@ def test_hrbench(tmp_path):
     assert (first.question, first.key.answers, first.key.options) == ("What number?", ("B",), ("1", "2", "3", "4"))
     assert (first.category, second.category) == ("single", "cross")
     assert second.question == 'A "tab" here:\tand a\nline?'
-    assert first.exhibits[0].digest == second.exhibits[0].digest
+    assert first.images[0].digest == second.images[0].digest
     assert first.digest != second.digest
-    assert (first.exhibits[0].width, first.exhibits[0].height) == (40, 30)
-    assert first.exhibits[0].picture().pixels[3, 3].tolist() == list(BLUE)
+    assert (first.images[0].width, first.images[0].height) == (40, 30)
+    assert first.images[0].picture().pixels[3, 3].tolist() == list(BLUE)
 
 
 def test_turns_of_a_question_stay_in_one_split(tmp_path):
@@ -116,7 +116,7 @@ def test_turns_of_a_question_stay_in_one_split(tmp_path):
     split_of_image = {}
     for split in ("train", "val", "test"):
         for name in source.ids(split):
-            digest = source.find(name).exhibits[0].digest
+            digest = source.find(name).images[0].digest
             assert split_of_image.setdefault(digest, split) == split
     assert len(split_of_image) == 12 and len(set(split_of_image.values())) > 1
 
@@ -144,7 +144,7 @@ def test_images_of_vsr_are_found_in_cocos_folders(tmp_path):
     write(tmp_path / "train2017" / "a.jpg", image_bytes(GREEN))
     write(tmp_path / "test.jsonl", lines(VSR | {"image": "a.jpg"}))
     sample = only(dataset_source("vsr", tmp_path))
-    assert sample.exhibits[0].stored.name == "train2017/a.jpg"
+    assert sample.images[0].stored.name == "train2017/a.jpg"
 
 
 TALLYQA = {"image": "VG_100K/1.jpg", "question": "How many dogs?", "answer": 2, "question_id": 7, "issimple": True}

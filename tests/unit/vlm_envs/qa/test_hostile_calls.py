@@ -49,7 +49,7 @@ def started(env_id: str) -> Any:
 def calls(env_id: str) -> st.SearchStrategy[dict[str, Any]]:
     """Returns calls of the world's own tools, their arguments named as they should be and filled with anything."""
     world = started(env_id)
-    tools = world.dynamics.desk.tools(world.state.sample)
+    tools = world.dynamics.context.tools(world.state.sample)
     return st.one_of(
         [
             st.fixed_dictionaries(

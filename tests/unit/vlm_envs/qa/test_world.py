@@ -16,7 +16,7 @@ from agents.oracle import OracleAgent, RandomAgent
 from tests.unit.vlm_envs.qa.quiz import SQUARE_PX, QuizWorld
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.strategies import STRATEGIES
-from vlm_envs.qa.world import InquiryWorld
+from vlm_envs.qa.world import QAWorld
 from vlm_envs.responses.formats import KNOWN_TAGS
 from vlm_envs.testing import check_world
 
@@ -92,7 +92,7 @@ def test_a_crop_is_of_original_pixels():
     observation, *_ = world.step(call(text))
     (crop,) = observation["images"]
     colours = np.unique(crop.reshape(-1, 3), axis=0)
-    whole = world.state.sample.exhibits[0].picture().pixels[int(evidence.y1), int(evidence.x1)]
+    whole = world.state.sample.images[0].picture().pixels[int(evidence.y1), int(evidence.x1)]
     assert (colours == whole).all(axis=1).any(), "the square's own colour, which the scaled picture blends with grey"
     assert world.state.calls[0].succeeded
 
@@ -262,7 +262,7 @@ def test_points_of_the_oracle_lie_on_the_thing():
     world = started("points")
     text = OracleAgent().write(world)
     x, y = (float(text.partition(f'{name}="')[2].partition('"')[0]) for name in ("x1", "y1"))
-    pixels = world.state.sample.exhibits[0].picture().pixels
+    pixels = world.state.sample.images[0].picture().pixels
     assert not (pixels[int(y * 4), int(x * 4)] == 128).all()
 
 
@@ -279,7 +279,7 @@ def test_any_text_in_any_section_is_data(text, name):
 def test_a_turn_has_one_action():
     with pytest.raises(ConfigError, match="max_actions_per_turn is 1"):
         QuizWorld(max_actions_per_turn=2)
-    assert issubclass(QuizWorld, InquiryWorld)
+    assert issubclass(QuizWorld, QAWorld)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 
 from vlm_envs.responses.formats import (
     FORMATS,
-    INQUIRY_FORMATS,
     KNOWN_TAGS,
+    QA_FORMATS,
     REPRESENTATIONS,
     SECTION_MEANING,
     ResponseFormat,
@@ -71,7 +71,7 @@ def test_the_prompt_shows_the_format_with_every_section_explained(name: str) -> 
 
 
 def test_a_format_with_two_endings_writes_the_one_that_is_there() -> None:
-    arm = INQUIRY_FORMATS["arm"]
+    arm = QA_FORMATS["arm"]
     assert arm.write({"think": "T", "tool_call": "C"}) == "<think>T</think><tool_call>C</tool_call>"
     assert arm.write({"think": "T", "answer": "A"}) == "<think>T</think><answer>A</answer>"
     assert arm.skeletons({"think": "t", "tool_call": "c", "answer": "a"}) == (
@@ -81,7 +81,7 @@ def test_a_format_with_two_endings_writes_the_one_that_is_there() -> None:
 
 
 def test_mags_thinks_first_and_answers_from_the_second_turn_on() -> None:
-    mags = INQUIRY_FORMATS["mags"]
+    mags = QA_FORMATS["mags"]
     assert mags.at(0).write({"think": "T"}) == "<think>T</think>"
     assert mags.at(1).write({"rethink": "R", "answer": "A"}) == "<rethink>R</rethink><answer>A</answer>"
     assert mags.at(2) is mags.at(1)
@@ -99,4 +99,4 @@ def test_mags_thinks_first_and_answers_from_the_second_turn_on() -> None:
     ],
 )
 def test_where_a_response_counts_as_over(name: str, text: str, kept: int) -> None:
-    assert INQUIRY_FORMATS[name].cut(text) == text[:kept]
+    assert QA_FORMATS[name].cut(text) == text[:kept]

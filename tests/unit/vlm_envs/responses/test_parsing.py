@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlm_envs.responses.formats import FORMATS, INQUIRY_FORMATS, KNOWN_TAGS
+from vlm_envs.responses.formats import FORMATS, KNOWN_TAGS, QA_FORMATS
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, ActionGrammar, ParsedResponse, parse_response
 
 MOVES = {"up": 0, "down": 1, "left": 2, "right": 3}
@@ -223,7 +223,7 @@ CALLS = ActionGrammar(
 
 
 def read_arm(text: str) -> ParsedResponse[tuple[str, str]]:
-    return parse_response(text, INQUIRY_FORMATS["arm"], CALLS, 1)
+    return parse_response(text, QA_FORMATS["arm"], CALLS, 1)
 
 
 def test_the_ending_says_what_the_action_is() -> None:
@@ -265,16 +265,16 @@ def test_actions_among_the_thoughts() -> None:
     grammar = ActionGrammar(
         parse=lambda text: None, parse_in={"think": lambda text: text.upper()}, separator="", expected="it"
     )
-    parsed = parse_response("<think>go</think><answer>", INQUIRY_FORMATS["mags"].at(0), grammar, 1)
+    parsed = parse_response("<think>go</think><answer>", QA_FORMATS["mags"].at(0), grammar, 1)
     assert parsed.actions == ("GO",)
     assert parsed.sections == {"think": "go"}
 
 
 @given(
     text=st.one_of(any_text, tag_soup.map("".join)),
-    name=st.sampled_from(sorted(INQUIRY_FORMATS)),
+    name=st.sampled_from(sorted(QA_FORMATS)),
     turn=st.integers(0, 1),
 )
 def test_no_text_raises_in_any_strategy_of_worlds_that_ask(text: str, name: str, turn: int) -> None:
-    parsed = parse_response(text, INQUIRY_FORMATS[name].at(turn), CALLS, 1)
+    parsed = parse_response(text, QA_FORMATS[name].at(turn), CALLS, 1)
     assert parsed.format_correct == (parsed.error is None) == bool(parsed.actions)

@@ -152,9 +152,9 @@ class JudgedRows:
 
     def _sample(self, index: int, order: str) -> Sample:
         row = self._rows[index]
-        exhibits = (self._data.picture(row.image, row.where),) if row.image else ()
+        images = (self._data.picture(row.image, row.where),) if row.image else ()
         document = self._data.document(row.document, row.pages, row.where) if row.document else None
-        about = [each.digest for each in (*exhibits, document) if each is not None]
+        about = [each.digest for each in (*images, document) if each is not None]
         digest = _hash(row.request, *sorted(row.responses), *about)
         shown = sorted(range(len(row.responses)), key=lambda place: _hash(digest, str(place)))
         if order == "reverse":
@@ -166,7 +166,7 @@ class JudgedRows:
             key=judging_key(question, None if row.right is None else shown.index(row.right), len(shown)),
             category=row.category,
             digest=digest,
-            exhibits=exhibits,
+            images=images,
             document=document,
             texts=tuple((response_name(place), row.responses[which]) for place, which in enumerate(shown)),
             evidence_pages=row.evidence_pages,

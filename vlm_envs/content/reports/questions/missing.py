@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from vlm_envs.content.reports.composition import Report
-from vlm_envs.content.reports.invention import COMMITTEES
+from vlm_envs.content.reports.contents import COMMITTEES
 from vlm_envs.content.reports.policies import TOPICS, draw_policy
 from vlm_envs.content.reports.questions.asked import Asked, refusal_key
 from vlm_envs.content.reports.questions.labels import label_question

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from vlm_envs.content.reports.invention import Organisation
+from vlm_envs.content.reports.contents import Organisation
 from vlm_envs.content.reports.questions.asked import count_key, exact_key, name_key, reading_key
 from vlm_envs.content.reports.subjects import (
     Board,

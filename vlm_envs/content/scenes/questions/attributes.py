@@ -7,7 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from vlm_envs.content.scenes.casting import (
+from vlm_envs.content.scenes.letters import DIGITS, LETTERS
+from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
+from vlm_envs.content.scenes.questions.wording import clock_time
+from vlm_envs.content.scenes.scene import Scene, Thing
+from vlm_envs.content.scenes.things import (
     CLOCK_PX,
     SIGN_PX,
     TIME_STEP_MINUTES,
@@ -18,10 +22,6 @@ from vlm_envs.content.scenes.casting import (
     look_alikes,
     small,
 )
-from vlm_envs.content.scenes.letters import DIGITS, LETTERS
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
-from vlm_envs.content.scenes.questions.wording import clock_time
-from vlm_envs.content.scenes.scene import Scene, Thing
 from vlm_envs.responses.answers import AnswerKind
 
 _NUM_WRONG = 3

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from vlm_envs.content.scenes.brush import FRAME
-from vlm_envs.content.scenes.casting import CLOCK_PX, Limits, Trait, chosen, clock_minutes, colours_of, small
 from vlm_envs.content.scenes.kinds import KINDS
 from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
 from vlm_envs.content.scenes.questions.wording import clock_time, several, there_are
 from vlm_envs.content.scenes.scene import Scene
+from vlm_envs.content.scenes.things import CLOCK_PX, Limits, Trait, chosen, clock_minutes, colours_of, small
 
 _MAX_COUNT = 4
 _HEIGHT_RATIO = 1.4

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from vlm_envs.content.scenes.casting import Limits, Trait, chosen, colours_of, look_alikes, small
 from vlm_envs.content.scenes.questions.question import Draft, Question, Template, one_of
 from vlm_envs.content.scenes.questions.wording import several, there_are
 from vlm_envs.content.scenes.scene import Scene
+from vlm_envs.content.scenes.things import Limits, Trait, chosen, colours_of, look_alikes, small
 from vlm_envs.responses.answers import AnswerKey
 
 MAX_COUNT = 5

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.content.scenes.casting import Limits, Trait
 from vlm_envs.content.scenes.scene import Scene, Thing
+from vlm_envs.content.scenes.things import Limits, Trait
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from vlm_envs.content.scenes.casting import Limits, chosen, colours_of, small
 from vlm_envs.content.scenes.kinds import HOLDER_KINDS, KINDS
 from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
 from vlm_envs.content.scenes.questions.wording import a
 from vlm_envs.content.scenes.scene import Scene, Thing
+from vlm_envs.content.scenes.things import Limits, chosen, colours_of, small
 
 HOLDER_RATIO = 2.6
 """Size of a holder by that of what lies in it."""

@@ -84,7 +84,7 @@ def test_splits_share_no_request_about_the_same_thing():
     for split in SPLITS:
         for _ in range(8):
             sample = judging.draw(rng, split)
-            about = sample.exhibits[0].digest if sample.exhibits else ""
+            about = sample.images[0].digest if sample.images else ""
             about = sample.document.digest if sample.document is not None else about
             seen[split].add((about, sample.question))
     assert not seen["train"] & seen["val"] and not seen["train"] & seen["test"] and not seen["val"] & seen["test"]

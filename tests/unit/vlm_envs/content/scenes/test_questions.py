@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.unit.vlm_envs.content.scenes.truth import true_answers
-from vlm_envs.content.scenes.casting import limits
 from vlm_envs.content.scenes.questions import CATEGORIES, TEMPLATES
 from vlm_envs.content.scenes.source import SceneSettings, SceneSource, _scene
+from vlm_envs.content.scenes.things import limits
 from vlm_envs.responses.answers import normalise, score_answer
 
 NUM_SAMPLES = 1400
@@ -41,7 +41,7 @@ def test_a_wrong_answer_scores_nothing(samples):
 
 def test_evidence_is_what_the_question_is_about(samples):
     for sample in samples[:80]:
-        scene = sample.exhibits[0].scene
+        scene = sample.images[0].scene
         for evidence in sample.evidence:
             (index,) = [
                 index

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from vlm_envs.content.scenes.colours import COLOURS
 from vlm_envs.content.scenes.kinds import KINDS
-from vlm_envs.content.scenes.rendering import SceneExhibit, render, render_region
+from vlm_envs.content.scenes.rendering import SceneImageRef, render, render_region
 from vlm_envs.content.scenes.scene import Scene, Thing
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.source import SceneSource
@@ -145,7 +145,7 @@ def test_other_json_is_refused(text):
 @given(st.integers(0, 2**32 - 1))
 def test_things_never_touch_unless_one_holds_the_other(setting, seed):
     source = SceneSource(side_px=300, target_px=(12, 24), max_objects=16, settings=(setting,))
-    whole = source.draw(np.random.default_rng(seed), "train").exhibits[0].scene
+    whole = source.draw(np.random.default_rng(seed), "train").images[0].scene
     for index, thing in enumerate(whole.things):
         frame = thing.frame
         assert frame.left >= 0 and frame.top >= 0 and frame.right <= whole.width and frame.bottom <= whole.height
@@ -186,12 +186,12 @@ def test_settings_look_rich_and_differ_by_seed(setting):
 def test_a_scene_is_drawn_once_while_its_picture_is_kept(monkeypatch):
     calls = []
     monkeypatch.setattr("vlm_envs.content.scenes.rendering.render", lambda scene: calls.append(scene) or render(scene))
-    first = SceneExhibit(scene(BALL, width=161)).picture()
-    assert SceneExhibit(scene(BALL, width=161)).picture() is first and len(calls) == 1
+    first = SceneImageRef(scene(BALL, width=161)).picture()
+    assert SceneImageRef(scene(BALL, width=161)).picture() is first and len(calls) == 1
 
 
 def test_exhibits_are_values():
-    exhibit = SceneExhibit(scene(BALL))
-    assert exhibit == SceneExhibit(scene(BALL)) and hash(exhibit) == hash(SceneExhibit(scene(BALL)))
-    assert (exhibit.width, exhibit.height) == (160, 120) == (exhibit.picture().width, exhibit.picture().height)
-    assert exhibit.digest != SceneExhibit(scene(TRAY)).digest
+    image = SceneImageRef(scene(BALL))
+    assert image == SceneImageRef(scene(BALL)) and hash(image) == hash(SceneImageRef(scene(BALL)))
+    assert (image.width, image.height) == (160, 120) == (image.picture().width, image.picture().height)
+    assert image.digest != SceneImageRef(scene(TRAY)).digest

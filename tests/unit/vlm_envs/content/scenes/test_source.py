@@ -44,10 +44,10 @@ def test_another_process_draws_the_same():
         "import numpy as np, hashlib\n"
         "from vlm_envs.content.scenes.source import SceneSource\n"
         "sample = SceneSource(side_px=224, target_px=(16, 24), max_objects=14).draw(np.random.default_rng(0), 'val')\n"
-        "print(sample.sample_id, sample.digest, sample.exhibits[0].picture().digest)"
+        "print(sample.sample_id, sample.digest, sample.images[0].picture().digest)"
     )
     here = drawn(split="val")
-    expected = f"{here.sample_id} {here.digest} {here.exhibits[0].picture().digest}\n"
+    expected = f"{here.sample_id} {here.digest} {here.images[0].picture().digest}\n"
     for hash_seed in ("0", "77"):
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -62,8 +62,8 @@ def test_another_process_draws_the_same():
 def test_drawing_renders_nothing(monkeypatch):
     monkeypatch.setattr(rendering, "render", None)
     sample = drawn(side_px=8000, target_px=(8, 40))
-    assert (sample.exhibits[0].width, sample.exhibits[0].height) == (8000, 8000)
-    assert sample.exhibits[0].digest
+    assert (sample.images[0].width, sample.images[0].height) == (8000, 8000)
+    assert sample.images[0].digest
 
 
 def test_samples_are_small_to_pickle():
@@ -77,7 +77,7 @@ def test_sides_and_targets_are_in_their_ranges():
     shapes = set()
     for _ in range(25):
         sample = source.draw(rng, "train")
-        scene = sample.exhibits[0].scene
+        scene = sample.images[0].scene
         assert min(scene.width, scene.height) >= 1000 and max(scene.width, scene.height) <= 1600
         shapes.add(scene.width / scene.height > 1)
         for evidence in sample.evidence:
@@ -90,7 +90,7 @@ def test_only_what_was_asked_for_is_drawn():
     source, rng = SceneSource(**SMALL, categories=("comparison",), kinds=("exact",), settings=("map",)), np.random
     for seed in range(5):
         sample = source.draw(rng.default_rng(seed), "train")
-        assert (sample.category, sample.key.kind, sample.exhibits[0].scene.setting) == ("comparison", "exact", "map")
+        assert (sample.category, sample.key.kind, sample.images[0].scene.setting) == ("comparison", "exact", "map")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ def singular(noun):
 
 def true_answers(sample):
     """Returns the set of true answers; for choices the letters whose options are true."""
-    question, things = sample.question, sample.exhibits[0].scene.things
+    question, things = sample.question, sample.images[0].scene.things
     if question in ("Of which are there more in the picture?", "Which does the picture show more of?"):
         return more_letters(sample)
     if question in ("Which of the two is taller in the picture?", "Which of these takes up more of the height?"):
@@ -135,7 +135,7 @@ PATTERNS = (
 
 def more_letters(sample):
     """Returns the true letters of a question of which there are more."""
-    things = sample.exhibits[0].scene.things
+    things = sample.images[0].scene.things
     numbers = {}
     for option in sample.key.options:
         if not option.startswith("neither"):
@@ -148,6 +148,6 @@ def more_letters(sample):
 
 def taller_letters(sample):
     """Returns the true letters of a question of heights."""
-    things, options = sample.exhibits[0].scene.things, sample.key.options
+    things, options = sample.images[0].scene.things, sample.key.options
     sizes = [only(things, option.removeprefix("the ")).size_px for option in options]
     return {chr(65 + index) for index, size in enumerate(sizes) if size == max(sizes)}

@@ -13,7 +13,7 @@ from PIL import Image
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.datasets.documents import document_source
-from vlm_envs.qa.documents import DocumentDesk
+from vlm_envs.qa.documents import DocumentContext
 from vlm_envs.responses.answers import score_answer
 from vlm_envs.splits import split_of
 
@@ -168,7 +168,7 @@ def test_mmlongbench_doc(long_folder):
     assert sample.category == "chart"
     assert sample.document.num_pages == 3
     assert "four regions" in sample.document.page_text(2)
-    calls = DocumentDesk().planned_calls(sample, 4)
+    calls = DocumentContext().planned_calls(sample, 4)
     assert [json.loads(call)["arguments"].get("image_idx") for call in calls] == [None, 2, 3]
     assert pickle.loads(pickle.dumps(sample)).document.page_text(2) == sample.document.page_text(2)
 

@@ -8,7 +8,7 @@ from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.content.reports.document import ReportDocument
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.errors import ConfigError, LevelError
-from vlm_envs.qa.documents import DocumentDesk, DocumentOverview
+from vlm_envs.qa.documents import DocumentContext, DocumentOverview
 from vlm_envs.testing import check_world
 
 for package in ("reportlab", "matplotlib", "pypdfium2", "bm25s", "pydantic"):
@@ -86,7 +86,7 @@ def test_four_pages_leave_no_call_for_a_search():
     sample = next(
         s for seed in range(200) if len((s := source.find(f"report:60:comparison:{seed}")).evidence_pages) == 4
     )
-    calls = DocumentDesk().planned_calls(sample, 4)
+    calls = DocumentContext().planned_calls(sample, 4)
     assert [json.loads(text)["arguments"].get("image_idx") for text in calls] == list(sample.evidence_pages)
 
 
@@ -144,11 +144,11 @@ def test_a_fetched_page_can_be_zoomed_into():
 
 def test_searches_find_the_right_page_more_often_than_not():
     """The look-alikes are meant to mislead, but a question's own words must lead somewhere."""
-    desk, source = DocumentDesk(), ReportSource(30, categories=("text_fact", "table_lookup"))
+    context, source = DocumentContext(), ReportSource(30, categories=("text_fact", "table_lookup"))
     hits = 0
     for seed in range(30):
         sample = source.find(f"report:30:{('text_fact', 'table_lookup')[seed % 2]}:{seed}")
-        found = desk.retrieval.retriever.search(sample.document, sample.question)
+        found = context.retrieval.retriever.search(sample.document, sample.question)
         hits += sample.evidence_pages[0] in found[:5]
     assert hits >= 20
 

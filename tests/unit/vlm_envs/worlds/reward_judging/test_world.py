@@ -104,7 +104,7 @@ def test_the_prompt_describes_the_tools_of_the_tracks(tracks, names):
     observation, _ = world.reset(seed=0)
     described = [line for line in observation["text"].split("\n") if line.startswith('{"type": "function"')]
     assert tuple(json.loads(line)["function"]["name"] for line in described) == names
-    assert world.dynamics.desk.tools(world.state.sample).names == names
+    assert world.dynamics.context.tools(world.state.sample).names == names
 
 
 def test_without_tools_there_is_one_turn_and_no_word_of_them():

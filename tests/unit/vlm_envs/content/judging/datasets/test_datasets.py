@@ -83,7 +83,7 @@ def test_vl_rewardbench(tmp_path):
     assert first.key.answers[0] == str(1 + shown.index("There are three cats."))
     assert second.key.answers[0] == str(1 + [text for _, text in second.texts].index("There are two cats."))
     assert (first.category, second.category) == ("vl_rewardbench_hallucination", "vl_rewardbench_reasoning")
-    assert first.exhibits[0].picture().pixels[0, 0].tolist() == [200, 0, 0]
+    assert first.images[0].picture().pixels[0, 0].tolist() == [200, 0, 0]
     assert "How many cats are there?" in first.question
 
 
@@ -215,7 +215,7 @@ def test_mm_ifeval(tmp_path):
         "mm_ifeval_check_whether_total_keyword_in_list_mentioned_in_range",
         "mm_ifeval_check_whether_response_word_count_in_range",
     ]
-    assert found[0].exhibits[0].picture().pixels[0, 0].tolist() == [90, 0, 0]
+    assert found[0].images[0].picture().pixels[0, 0].tolist() == [90, 0, 0]
 
 
 def test_armbench(tmp_path):
@@ -248,8 +248,7 @@ def test_splits_are_disjoint_by_picture_and_a_benchmark_is_all_test(tmp_path):
     assert sum(map(len, ids.values())) == 120
     assert min(map(len, ids.values())) >= 3
     shades = {
-        split: {int(source.find(found).exhibits[0].picture().pixels[0, 0, 0]) for found in ids[split]}
-        for split in SPLITS
+        split: {int(source.find(found).images[0].picture().pixels[0, 0, 0]) for found in ids[split]} for split in SPLITS
     }
     assert not shades["train"] & shades["val"] and not shades["train"] & shades["test"]
     drawn = {source.draw(RNG(seed), "val").sample_id for seed in range(60)}

@@ -49,7 +49,7 @@ def put_table(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def shade(sample: Sample) -> int:
-    return int(sample.exhibits[0].picture().pixels[0, 0, 0])
+    return int(sample.images[0].picture().pixels[0, 0, 0])
 
 
 def everything(source: JudgedRows, split: str = "test") -> list[Sample]:
@@ -210,7 +210,7 @@ def test_armbench_vl_as_released(tmp_path):
     one, two, several, document, instruction = everything(judging_dataset("armbench_vl", tmp_path))
     assert one.key.answers == ("False",) and instruction.key.answers == ("True",)
     assert (right(two), right(several), right(document)) == ("Blue.", "c", "Blue.")
-    assert shade(one) == 5 and document.document.num_pages == 2 and document.exhibits == ()
+    assert shade(one) == 5 and document.document.num_pages == 2 and document.images == ()
     assert instruction.question.endswith("Which colour?\nUse two or three words.")
     assert [sample.category for sample in (one, several, document, instruction)] == [
         "fine_grained_armbench_1",
@@ -258,7 +258,7 @@ def test_pairs_of_ones_own_need_no_picture_and_no_id(tmp_path):
     assert sum(numbers.values()) == 60 and numbers["train"] > 30 and min(numbers.values()) > 0
     sample = source.draw(np.random.default_rng(0), "train")
     asked = int(sample.question.rpartition("What is ")[2].split()[0])
-    assert right(sample) == f"{asked + 1}." and sample.exhibits == ()
+    assert right(sample) == f"{asked + 1}." and sample.images == ()
     put(tmp_path / "pairs.jsonl", {"prompt": "q", "chosen": "a", "rejected": "b", "image": "1.png", "id": 7})
     put(tmp_path / "1.png", picture(8))
     one = judging_dataset("pairs", tmp_path, is_benchmark=True)

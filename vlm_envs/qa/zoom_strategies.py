@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from vlm_envs.qa.desk import Desk, regions
+from vlm_envs.qa.context import QAContext, regions
 from vlm_envs.qa.sample import Sample
-from vlm_envs.qa.state import Act, Inquiry, Zoom
+from vlm_envs.qa.state import Act, QAState, Zoom
 from vlm_envs.qa.strategy import Reader, Strategy, facts_of, seen_in, write_box
 from vlm_envs.tools.coordinates import ShownPixels, Space, convert
 from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, WrittenBox, find_boxes, read_box_list
@@ -31,15 +31,15 @@ class LooksTwice(Strategy):
 
     max_turns: int = 2
 
-    def space(self, sample: Sample, desk: Desk) -> Space | None:
+    def space(self, sample: Sample, context: QAContext) -> Space | None:
         """Returns pixels of the picture as shown."""
-        return desk.shown_pixels(sample)
+        return context.shown_pixels(sample)
 
-    def looks(self, state: Inquiry, desk: Desk, max_calls: int) -> tuple[Act, ...]:
+    def looks(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns one look at everything that the answer rests on, or at the middle where nothing can be named."""
         if state.calls or state.num_passed:
             return ()
-        return (Zoom(zoom_boxes(state.sample, desk)),)
+        return (Zoom(zoom_boxes(state.sample, context)),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class ZoomStrategy(LooksTwice):
     magnifies: bool = True
     stage: MagsStage = 2
 
-    def rules(self, desk: Desk) -> tuple[str, ...]:
+    def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns how regions are named."""
         how = {
             1: "First think. Where something that matters is too small or unclear, name the region to look at again "
@@ -92,7 +92,7 @@ class ZoomStrategy(LooksTwice):
         """Returns one list of boxes in its tags."""
         return f"<zoom>[{', '.join(map(write_box, action.boxes))}]</zoom>"
 
-    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+    def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns a first thought that says what to look for, or a second one that says what was seen.
 
         They are as long as the paper's volume rewards want them: 19 different words first, then 25.
@@ -123,7 +123,7 @@ class ViewsStrategy(LooksTwice):
     expected: str = "boxes [x1, y1, x2, y2] in the thought"
     views: Views = "both"
 
-    def rules(self, desk: Desk) -> tuple[str, ...]:
+    def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns how boxes are written and what becomes of them."""
         return (
             "First think about what matters, and write the box [x1, y1, x2, y2] of everything that does, in pixels of "
@@ -163,7 +163,7 @@ class ViewsStrategy(LooksTwice):
         }
         return f"Closer views: {order[self.views]}."
 
-    def thoughts(self, state: Inquiry, desk: Desk, action: Act) -> Mapping[str, str]:
+    def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns a first thought that leads up to the boxes, or a second one of what was seen."""
         if isinstance(action, Zoom):
             return {"think": "The answer depends on what is here: "}
@@ -186,11 +186,11 @@ def read_boxes(text: str) -> Zoom | None:
     return Zoom(boxes) if boxes else None
 
 
-def zoom_boxes(sample: Sample, desk: Desk) -> tuple[WrittenBox, ...]:
+def zoom_boxes(sample: Sample, context: QAContext) -> tuple[WrittenBox, ...]:
     """Returns the regions a teacher enlarges: one for everything that the answer rests on, in whole shown pixels."""
-    space = desk.shown_pixels(sample)
+    space = context.shown_pixels(sample)
     assert space is not None, "a strategy that zooms needs a picture"
-    boxes = [evidence.box for evidence in sample.evidence if evidence.exhibit == 0]
+    boxes = [evidence.box for evidence in sample.evidence if evidence.image == 0]
     tight = [convert(box, space).outward_whole() for region in boxes for box in regions([region], 1)]
     limit = MAX_AREA_FRACTION * space.width * space.height
     written = [WrittenBox(box.x1, box.y1, box.x2, box.y2) for box in tight]

@@ -1,4 +1,4 @@
-"""What a judge finds on the desk: the picture or the document, the responses by name, and the tools of its tracks."""
+"""What a judge works with: the picture or the document, the responses by name, and the tools of its tracks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from vlm_envs.content.judging.cases import TRACKS, Case
 from vlm_envs.content.judging.samples import request_of, response_name
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.errors import LevelError
-from vlm_envs.qa.desk import Desk, PictureDesk
-from vlm_envs.qa.documents import DocumentDesk
+from vlm_envs.qa.context import PictureContext, QAContext
+from vlm_envs.qa.documents import DocumentContext
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import OriginalPixels, ShownPixels, shown_space
 from vlm_envs.tools.document_tools import page_retrieval_by_index, page_retrieval_by_query
 from vlm_envs.tools.documents import DocumentShelf
 from vlm_envs.tools.instructions import Constraint
 from vlm_envs.tools.instructions.tools import checker_tools
-from vlm_envs.tools.pictures import Exhibit, Picture, within_budget
+from vlm_envs.tools.pictures import ImageRef, Picture, within_budget
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.stores import Memory
 from vlm_envs.tools.zoom import image_zoom_in_tool
@@ -30,16 +30,16 @@ class Reduced:
     """A picture scaled down to a budget when somebody looks at it.
 
     Attributes:
-        exhibit: The picture.
+        image: The picture.
         max_pixels: The budget.
     """
 
-    exhibit: Exhibit
+    image: ImageRef
     max_pixels: int
 
     @property
     def _space(self) -> ShownPixels:
-        return shown_space(OriginalPixels(self.exhibit.width, self.exhibit.height), self.max_pixels)
+        return shown_space(OriginalPixels(self.image.width, self.image.height), self.max_pixels)
 
     @property
     def width(self) -> int:
@@ -54,15 +54,15 @@ class Reduced:
     @property
     def digest(self) -> str:
         """Names the picture and the budget."""
-        return f"{self.exhibit.digest} within {self.max_pixels}"
+        return f"{self.image.digest} within {self.max_pixels}"
 
     def picture(self) -> Picture:
         """Returns the scaled picture."""
-        return within_budget(self.exhibit.picture(), self.max_pixels)
+        return within_budget(self.image.picture(), self.max_pixels)
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgingDesk(Desk):
+class JudgingContext(QAContext):
     """Pictures, documents and responses, with the tools of the tracks that there are.
 
     Attributes:
@@ -76,20 +76,20 @@ class JudgingDesk(Desk):
     source: JudgingSource | None = None
     tracks: tuple[str, ...] = TRACKS
     profile: str = "arm"
-    pictures: PictureDesk = field(default_factory=PictureDesk)
-    documents: DocumentDesk = field(default_factory=DocumentDesk)
+    pictures: PictureContext = field(default_factory=PictureContext)
+    documents: DocumentContext = field(default_factory=DocumentContext)
 
     @property
     def max_pixels(self) -> int:  # type: ignore[override]
         """Budget of what is shown: the larger of both, since pictures are scaled to their own before."""
         return max(self.pictures.max_pixels, self.documents.max_pixels)
 
-    def opening(self, sample: Sample) -> tuple[Memory, tuple[Exhibit, ...]]:
+    def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
         """Returns pictures and responses under their names, and shows the pictures, or a contact sheet of the pages."""
         if sample.document is not None:
             return self.documents.opening(sample)
         memory, shown = self.pictures.opening(sample)
-        return memory, tuple(Reduced(exhibit, self.pictures.max_pixels) for exhibit in shown)
+        return memory, tuple(Reduced(image, self.pictures.max_pixels) for image in shown)
 
     def introduction(self, sample: Sample) -> str:
         """Returns names and sizes of the pictures, or name and pages of the document."""
@@ -118,7 +118,7 @@ class JudgingDesk(Desk):
         """Returns what a careful judge does: checks of flawed responses, a look at each page, a zoom into evidence."""
         if sample.document is not None:
             return tuple(_page_calls(sample))[:max_calls]
-        if not sample.exhibits and (case := self._case(sample)) is not None:
+        if not sample.images and (case := self._case(sample)) is not None:
             return tuple(dict.fromkeys(_check_calls(case)))[:max_calls]
         return self.pictures.planned_calls(sample, max_calls)
 

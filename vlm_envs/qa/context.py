@@ -1,4 +1,4 @@
-"""The desk: what a world lays before the agent. Pictures, tools, and the calls that a careful person would make."""
+"""What a question comes with: pictures or a document, tools, and the calls that a careful person would make."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from vlm_envs.errors import require_positive
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import Box, OriginalPixels, ShownPixels, Thousandths, convert, shown_space
-from vlm_envs.tools.pictures import Exhibit
+from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.stores import ORIGINAL_IMAGE, ImageStore, Memory, TextStore
 from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
@@ -19,7 +19,7 @@ MIN_CONTEXT = 0.06
 """A teacher's zoom is at least this part of the picture's sides, so that the crop shows where it is."""
 
 
-class Desk(ABC):
+class QAContext(ABC):
     """What a world lays before the agent.
 
     Attributes:
@@ -29,7 +29,7 @@ class Desk(ABC):
     max_pixels: int
 
     @abstractmethod
-    def opening(self, sample: Sample) -> tuple[Memory, tuple[Exhibit, ...]]:
+    def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
         """Returns what tools can refer to at first, and the pictures that are shown."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Desk(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PictureDesk(Desk):
+class PictureContext(QAContext):
     """Pictures scaled to a budget, and a tool that cuts regions out of the originals.
 
     Attributes:
@@ -64,23 +64,23 @@ class PictureDesk(Desk):
     def __post_init__(self) -> None:
         require_positive("max_pixels", self.max_pixels)
 
-    def opening(self, sample: Sample) -> tuple[Memory, tuple[Exhibit, ...]]:
+    def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
         """Returns the pictures under their names, and shows all of them."""
         images, texts = ImageStore(), TextStore()
-        for name, exhibit in zip(exhibit_names(sample), sample.exhibits, strict=True):
-            images = images.with_image(name, exhibit)
+        for name, image in zip(image_names(sample), sample.images, strict=True):
+            images = images.with_image(name, image)
         for name, text in sample.texts:
             texts = texts.with_text(name, text)
-        return Memory(images, texts), sample.exhibits
+        return Memory(images, texts), sample.images
 
     def introduction(self, sample: Sample) -> str:
         """Returns name, size and size as shown of every picture."""
         lines = []
-        for name, exhibit in zip(exhibit_names(sample), sample.exhibits, strict=True):
-            shown = shown_space(OriginalPixels(exhibit.width, exhibit.height), self.max_pixels)
-            is_scaled = (shown.width, shown.height) != (exhibit.width, exhibit.height)
+        for name, image in zip(image_names(sample), sample.images, strict=True):
+            shown = shown_space(OriginalPixels(image.width, image.height), self.max_pixels)
+            is_scaled = (shown.width, shown.height) != (image.width, image.height)
             as_shown = f", shown at {shown.width} x {shown.height}" if is_scaled else ""
-            lines.append(f"Picture {name}: {exhibit.width} x {exhibit.height} pixels{as_shown}.")
+            lines.append(f"Picture {name}: {image.width} x {image.height} pixels{as_shown}.")
         return "\n".join(lines)
 
     def tools(self, sample: Sample | None) -> ToolRegistry:
@@ -89,28 +89,28 @@ class PictureDesk(Desk):
 
     def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
         """Returns a zoom into every group of things that the answer rests on; where there is nothing, look all over."""
-        names = exhibit_names(sample)
+        names = image_names(sample)
         if not sample.evidence and names:
-            first = sample.exhibits[0]
+            first = sample.images[0]
             quarters = _quarters(OriginalPixels(first.width, first.height))
             return tuple(zoom_call(names[0], quarter) for quarter in quarters)[:max_calls]
         calls = []
         for number, name in enumerate(names):
-            boxes = [evidence.box for evidence in sample.evidence if evidence.exhibit == number]
+            boxes = [evidence.box for evidence in sample.evidence if evidence.image == number]
             calls += [zoom_call(name, region) for region in regions(boxes, max_calls)]
         return tuple(dict.fromkeys(calls))[:max_calls]
 
     def shown_pixels(self, sample: Sample) -> ShownPixels | None:
         """Returns the size of the first picture as it is shown."""
-        if not sample.exhibits:
+        if not sample.images:
             return None
-        first = sample.exhibits[0]
+        first = sample.images[0]
         return shown_space(OriginalPixels(first.width, first.height), self.max_pixels)
 
 
-def exhibit_names(sample: Sample) -> tuple[str, ...]:
+def image_names(sample: Sample) -> tuple[str, ...]:
     """Returns what the pictures of a sample are called: `original_image`, `image_2` and so on."""
-    return tuple(f"image_{number + 1}" if number else ORIGINAL_IMAGE for number in range(len(sample.exhibits)))
+    return tuple(f"image_{number + 1}" if number else ORIGINAL_IMAGE for number in range(len(sample.images)))
 
 
 def regions(boxes: Sequence[Box[OriginalPixels]], max_regions: int) -> tuple[Box[OriginalPixels], ...]:

@@ -14,7 +14,7 @@ AnyWorld = World[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class WorldUnderTest:
     """The world under test.
 
     Attributes:
