@@ -29,7 +29,8 @@ from training.loop.learner import Learner
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld, world_vector
+from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.make import world_vector
 
 
 def gae_ms(*, quick: bool) -> list[Row]:

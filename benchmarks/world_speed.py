@@ -16,7 +16,8 @@ import numpy as np
 
 import vlm_envs
 from benchmarks.measure import Row, median_times_s
-from vlm_envs.vector.env import WORKER_KINDS, world_vector
+from vlm_envs.vector.env import WORKER_KINDS
+from vlm_envs.vector.make import world_vector
 from vlm_envs.worlds.frozen_lake import batched as lake_batched
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
 from vlm_envs.worlds.frozen_lake.state import move as lake_move

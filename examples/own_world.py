@@ -12,10 +12,10 @@ from itertools import combinations
 from types import MappingProxyType
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
+import vlm_envs
 from vlm_envs.errors import LevelError
 from vlm_envs.parts import Dynamics, Task, View
 from vlm_envs.responses.parsing import ActionGrammar
@@ -123,4 +123,4 @@ class BulbWorld(World[Bulbs, int]):
         self.set_picture_shape((CELL_PX, NUM_BULBS * CELL_PX, 3))
 
 
-gym.register("Own/Bulbs-v0", entry_point=f"{__name__}:BulbWorld")
+vlm_envs.register("Own/Bulbs-v0", f"{__name__}:BulbWorld")

@@ -16,26 +16,17 @@ from vlm_envs.errors import ConfigError, did_you_mean
 
 NAMESPACE = "VLM"
 
-WORLDS: dict[str, tuple[str, str]] = {
-    "VLM/Sokoban-v0": ("vlm_envs.worlds.sokoban.world:SokobanWorld", "vlm_envs.vector.env:sokoban_vector"),
-    "VLM/FrozenLake-v0": (
-        "vlm_envs.worlds.frozen_lake.world:FrozenLakeWorld",
-        "vlm_envs.vector.env:frozen_lake_vector",
-    ),
-    "VLM/Navigation-v0": ("vlm_envs.worlds.navigation.world:NavigationWorld", "vlm_envs.vector.env:navigation_vector"),
-    "VLM/PrimitiveSkill-v0": (
-        "vlm_envs.worlds.primitive_skill.world:PrimitiveSkillWorld",
-        "vlm_envs.vector.env:primitive_skill_vector",
-    ),
-    "VLM/SVG-v0": ("vlm_envs.worlds.svg.world:SvgWorld", "vlm_envs.vector.env:svg_vector"),
-    "VLM/ZoomQA-v0": ("vlm_envs.worlds.zoom_qa.world:ZoomQAWorld", "vlm_envs.vector.env:zoom_qa_vector"),
-    "VLM/RewardJudging-v0": (
-        "vlm_envs.worlds.reward_judging.world:RewardJudgingWorld",
-        "vlm_envs.vector.env:reward_judging_vector",
-    ),
-    "VLM/DocQA-v0": ("vlm_envs.worlds.doc_qa.world:DocQaWorld", "vlm_envs.vector.env:doc_qa_vector"),
+WORLDS: dict[str, str] = {
+    "VLM/Sokoban-v0": "vlm_envs.worlds.sokoban.world:SokobanWorld",
+    "VLM/FrozenLake-v0": "vlm_envs.worlds.frozen_lake.world:FrozenLakeWorld",
+    "VLM/Navigation-v0": "vlm_envs.worlds.navigation.world:NavigationWorld",
+    "VLM/PrimitiveSkill-v0": "vlm_envs.worlds.primitive_skill.world:PrimitiveSkillWorld",
+    "VLM/SVG-v0": "vlm_envs.worlds.svg.world:SvgWorld",
+    "VLM/ZoomQA-v0": "vlm_envs.worlds.zoom_qa.world:ZoomQAWorld",
+    "VLM/RewardJudging-v0": "vlm_envs.worlds.reward_judging.world:RewardJudgingWorld",
+    "VLM/DocQA-v0": "vlm_envs.worlds.doc_qa.world:DocQaWorld",
 }
-"""Env id to entry point and vector entry point."""
+"""Env id to entry point."""
 
 
 class Variant(NamedTuple):
@@ -113,17 +104,25 @@ NEEDS: dict[str, Need] = {
 """Env id to what that world needs; worlds that need nothing are left out, variants are as their world."""
 
 
+def register(env_id: str, entry_point: str, **kwargs: Any) -> None:
+    """Registers a world, so that `gymnasium.make_vec` gives a `VectorWorld` of it as of every world of this package.
+
+    Args:
+        env_id: Its id, such as `My/World-v0`.
+        entry_point: `"module:Class"`.
+        **kwargs: Arguments it is made with unless told otherwise.
+    """
+    gym.register(env_id, entry_point, vector_entry_point=f"vlm_envs.vector.make:{env_id}", kwargs=kwargs)
+
+
 def register_worlds() -> None:
     """Registers every world of this package; doing so twice changes nothing."""
-    for env_id, (entry_point, vector_entry_point) in WORLDS.items():
+    for env_id, entry_point in WORLDS.items():
         if env_id not in gym.registry:
-            gym.register(env_id, entry_point=entry_point, vector_entry_point=vector_entry_point)
+            register(env_id, entry_point)
     for env_id, variant in VARIANTS.items():
         if env_id not in gym.registry:
-            entry_point, vector_entry_point = WORLDS[variant.base_id]
-            gym.register(
-                env_id, entry_point=entry_point, vector_entry_point=vector_entry_point, kwargs=dict(variant.kwargs)
-            )
+            register(env_id, WORLDS[variant.base_id], **variant.kwargs)
 
 
 def env_ids() -> list[str]:

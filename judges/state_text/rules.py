@@ -129,7 +129,7 @@ def _base_id(entry_point: object) -> str | None:
     Args:
         entry_point: What Gymnasium knows: text, a class (a subclass is judged as its base) or arguments bound to one.
     """
-    known = {ours: env_id for env_id, (ours, _) in WORLDS.items()}
+    known = {entry_point: env_id for env_id, entry_point in WORLDS.items()}
     if isinstance(entry_point, str):
         if entry_point in known:
             return known[entry_point]

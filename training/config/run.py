@@ -20,7 +20,8 @@ from training.config.shares import require_room_for_partners
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
 from vlm_envs.errors import ConfigError, WorkerError, require, require_choice
 from vlm_envs.registration import make, registered_name
-from vlm_envs.vector.env import WORKER_KINDS, VectorWorld, world_vector
+from vlm_envs.vector.env import WORKER_KINDS, VectorWorld
+from vlm_envs.vector.make import world_vector
 
 if TYPE_CHECKING:
     from training.algorithms.losses import KlEstimator  # torch, which an error in the options must not wait for

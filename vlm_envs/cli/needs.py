@@ -16,7 +16,7 @@ from vlm_envs.registration import NEEDS, WORLDS, Need
 def need_of(env_id: str) -> Need | None:
     """Returns what a registered world needs; None for nothing, or for a world of somebody else's."""
     entry_point = gym.registry[env_id].entry_point
-    return next((need for base_id, need in NEEDS.items() if WORLDS[base_id][0] == entry_point), None)
+    return next((need for base_id, need in NEEDS.items() if WORLDS[base_id] == entry_point), None)
 
 
 def reason_missing(need: Need) -> str | None:

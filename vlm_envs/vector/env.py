@@ -7,8 +7,6 @@ Gymnasium's own vector environments batch observations into arrays, for which fr
 from __future__ import annotations
 
 import copy
-import functools
-import logging
 import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, TracebackType
@@ -19,28 +17,16 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from vlm_envs.errors import ConfigError, EpisodeOverError, LevelError, require_choice, require_positive
-from vlm_envs.registration import make
-from vlm_envs.trajectory import Observation
+from vlm_envs.errors import ConfigError, EpisodeOverError, require_choice, require_positive
+from vlm_envs.vector.arguments import acting_worlds, reset_mask, reset_seeds
+from vlm_envs.vector.episodes import CALLER_MISTAKES, Episodes, Flags, Observations
 from vlm_envs.vector.pools import WorkerPool, make_pool
 from vlm_envs.vector.workers import Call, Reply
 
 WORKER_KINDS = ("serial", "thread", "process")
 
-Observations = tuple[Observation, ...]
 Actions = Sequence[str | None]
-Flags = npt.NDArray[np.bool_]
 Steps = tuple[Observations, npt.NDArray[np.float64], Flags, Flags, dict[str, Any]]
-
-_NOTHING_DONE: Mapping[str, Any] = {
-    "actions": (),
-    "action_valid": False,
-    "action_effective": False,
-    "format_correct": False,
-    "parse_error": None,
-}
-_CALLER_MISTAKES = (ConfigError, EpisodeOverError, LevelError)
-_logger = logging.getLogger(__name__)
 
 
 class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
@@ -98,10 +84,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             start_method=require_choice("start_method", start_method, multiprocessing.get_all_start_methods()),
         )
         self._take_spaces(self._pool)
-        self._observations: list[Observation | None] = [None] * self.num_envs
-        self._infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
-        self._terminated = np.zeros(self.num_envs, np.bool_)
-        self._truncated = np.zeros(self.num_envs, np.bool_)
+        self._episodes = Episodes(self.num_envs)
 
     def _take_spaces(self, pool: WorkerPool) -> None:
         """Sets spaces and metadata from the first world, after checking that the others agree."""
@@ -148,7 +131,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         for i in sorted(failed):  # only now, so that the worlds that were reset are known as such
             if mask[i]:
                 failed[i].unwrap()
-        return self._batch_observations(), self._batch_infos(mask)
+        return self._episodes.observations(), self._episodes.infos(mask)
 
     def try_reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -182,8 +165,8 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
                 given_up[i] = failed[i]
             queue += [j for j in sorted(failed) if j in calls and j not in given_up and j not in queue]
         for i, reply in given_up.items():
-            self._leave_out(i, reply)
-        return self._batch_observations(), self._batch_infos(mask)
+            self._episodes.leave_out(i, reply)
+        return self._episodes.observations(), self._episodes.infos(mask)
 
     def _reset_calls(
         self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None
@@ -191,9 +174,9 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """Returns which worlds are to be reset, and how."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         world_options = dict(options or {})
-        mask = self._checked_mask(world_options.pop("reset_mask", None))
-        seeds = self._checked_seeds(seed)
-        self._require_started(~mask)
+        mask = reset_mask(world_options.pop("reset_mask", None), self.num_envs)
+        seeds = reset_seeds(seed, self.num_envs)
+        self._episodes.require_started(~mask)
         return mask, {
             i: Call("reset", (), {"seed": seeds[i], "options": world_options or None})
             for i in np.flatnonzero(mask).tolist()
@@ -205,21 +188,10 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         for i, reply in sorted(self._run(calls).items()):
             if reply.error is not None or reply.lost is not None:
                 failed[i] = reply
-                self._end_episode(i, reply)
+                self._episodes.end(i, reply)
             elif i in calls:
-                self._observations[i], self._infos[i] = reply.value
-                self._terminated[i] = self._truncated[i] = False
+                self._episodes.start(i, reply)
         return failed
-
-    def _leave_out(self, i: int, reply: Reply) -> None:
-        """Marks a world that could not be reset as over."""
-        if isinstance(reply.error, _CALLER_MISTAKES):
-            reply.unwrap()
-        if self._observations[i] is None:
-            self._observations[i] = {"text": ""}
-        self._terminated[i], self._truncated[i] = False, True
-        nothing = {**_NOTHING_DONE, "reward_terms": {}, "success": False}
-        self._infos[i] = {**self._infos[i], **nothing, "worker_error": _reason(reply)}
 
     def step(self, actions: Actions) -> Steps:
         """Steps every world that is given a response.
@@ -235,88 +207,28 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             ConfigError: If there is not one action per world.
             EpisodeOverError: If a world whose episode is over, or never started, is given a response.
         """
-        acting = self._checked_actions(actions)
+        acting = acting_worlds(actions, self.num_envs)
+        self._episodes.require_started(np.ones(self.num_envs, np.bool_))
+        self._episodes.require_running(acting)
         replies = self._run({i: Call("step", (actions[i],)) for i in np.flatnonzero(acting).tolist()})
         rewards = np.zeros(self.num_envs)
         for i in np.flatnonzero(~acting).tolist():
-            self._infos[i] = {**self._infos[i], "reward_terms": {}}
+            self._episodes.wait(i)
         for i, reply in sorted(replies.items()):
             if reply.value is not None:
-                self._observations[i], rewards[i], self._terminated[i], self._truncated[i], self._infos[i] = reply.value
-            if reply.lost is not None or not isinstance(reply.error, (NoneType, *_CALLER_MISTAKES)):
-                self._end_episode(i, reply)
+                rewards[i] = self._episodes.go_on(i, reply)
+            if reply.lost is not None or not isinstance(reply.error, (NoneType, *CALLER_MISTAKES)):
+                self._episodes.end(i, reply)
         for reply in replies.values():
-            if isinstance(reply.error, _CALLER_MISTAKES):
+            if isinstance(reply.error, CALLER_MISTAKES):
                 reply.unwrap()
-        infos = self._batch_infos(acting)
-        return self._batch_observations(), rewards, self._terminated.copy(), self._truncated.copy(), infos
-
-    def _end_episode(self, i: int, reply: Reply) -> None:
-        """Truncates the running episode of a world that can no longer be stepped."""
-        if self._terminated[i] or self._truncated[i] or self._observations[i] is None:
-            return
-        reason = _reason(reply)
-        _logger.warning("Environment %d ends its episode: %s", i, reply.traceback or reason)
-        self._truncated[i] = True
-        done = {} if reply.value is not None else {**_NOTHING_DONE, "reward_terms": {}}
-        self._infos[i] = {**self._infos[i], **done, "success": False, "worker_error": reason}
+        terminated, truncated = self._episodes.terminated.copy(), self._episodes.truncated.copy()
+        return self._episodes.observations(), rewards, terminated, truncated, self._episodes.infos(acting)
 
     def _run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
         if self.closed or self._pool is None:
             raise EpisodeOverError("This VectorWorld is closed; make a new one.")
         return self._pool.run(calls)
-
-    def _checked_mask(self, mask: Any) -> Flags:
-        if mask is None:
-            return np.ones(self.num_envs, np.bool_)
-        array = np.asarray(mask)
-        if array.dtype != np.bool_ or array.shape != (self.num_envs,) or not array.any():
-            raise ConfigError(
-                f"options['reset_mask'] must be bool[{self.num_envs}] with at least one True; got {mask!r}."
-            )
-        return array
-
-    def _checked_seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + i for i in range(self.num_envs)]
-        if len(seed) != self.num_envs:
-            raise ConfigError(f"seed must be an integer or {self.num_envs} seeds, one per world; got {len(seed)}.")
-        return [None if one is None else int(one) for one in seed]
-
-    def _checked_actions(self, actions: Actions) -> Flags:
-        """Returns which worlds act."""
-        if isinstance(actions, str) or len(actions) != self.num_envs:
-            came = "one string" if isinstance(actions, str) else f"{len(actions)} actions"
-            raise ConfigError(f"step() takes {self.num_envs} responses, one per world; got {came}.")
-        self._require_started(np.ones(self.num_envs, np.bool_))
-        acting = np.array([action is not None for action in actions], np.bool_)
-        over = np.flatnonzero(acting & (self._terminated | self._truncated))
-        if over.size:
-            raise EpisodeOverError(
-                f"The episode of environment {over[0]} is over; give None as its action, or reset it with "
-                "reset(options={'reset_mask': ...}) before the next step()."
-            )
-        return acting
-
-    def _require_started(self, which: Flags) -> None:
-        for i in np.flatnonzero(which).tolist():
-            if self._observations[i] is None:
-                raise EpisodeOverError(f"Environment {i} was never reset; call reset(seed=...) without a mask first.")
-
-    def _batch_observations(self) -> Observations:
-        return tuple(observation for observation in self._observations if observation is not None)
-
-    def _batch_infos(self, acting: Flags) -> dict[str, Any]:
-        """Returns `infos` in the form the class describes."""
-        env_infos = np.empty(self.num_envs, dtype=object)
-        env_infos[:] = self._infos
-        infos: dict[str, Any] = {"env": env_infos, "_env": acting.copy()}
-        for key in ("success", "format_correct"):
-            infos[key] = np.array([bool(info.get(key, False)) for info in self._infos], np.bool_)
-            infos[f"_{key}"] = acting.copy()
-        return infos
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Returns what a method of each world returns, or the attribute of that name.
@@ -356,7 +268,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         replies = self._run(calls)
         for i, reply in replies.items():
             if reply.lost is not None:
-                self._end_episode(i, reply)
+                self._episodes.end(i, reply)
         return {i: replies[i].unwrap() for i in sorted(replies)}
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -384,74 +296,3 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     ) -> None:
         """Closes the worlds."""
         self.close()
-
-
-def _reason(reply: Reply) -> str:
-    """Returns why a call failed, on one line."""
-    return reply.lost or f"{type(reply.error).__name__}: {reply.error}"
-
-
-_VECTOR_ARGUMENTS = ("workers", "num_workers", "step_timeout_s", "start_method")
-
-
-def world_vector(env_id: str, num_envs: int, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of equal worlds.
-
-    Args:
-        env_id: A registered id.
-        num_envs: How many worlds.
-        **kwargs: `workers`, `num_workers`, `step_timeout_s` and `start_method` go to `VectorWorld`, all
-        others to
-            each world.
-
-    Returns:
-        The vector environment.
-
-    Raises:
-        ConfigError: If an argument is not usable.
-    """
-    require_positive("num_envs", num_envs)
-    vector_kwargs = {name: kwargs.pop(name) for name in _VECTOR_ARGUMENTS if name in kwargs}
-    # What Gymnasium's checker would look for at run time is proved by vlm_envs.testing
-    env_fn = functools.partial(make, env_id, disable_env_checker=True, **kwargs)
-    return VectorWorld([env_fn] * num_envs, **vector_kwargs)
-
-
-def sokoban_vector(num_envs: int = 1, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of `VLM/Sokoban-v0`; arguments as in `world_vector`."""
-    return world_vector("VLM/Sokoban-v0", num_envs, **kwargs)
-
-
-def frozen_lake_vector(num_envs: int = 1, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of `VLM/FrozenLake-v0`; arguments as in `world_vector`."""
-    return world_vector("VLM/FrozenLake-v0", num_envs, **kwargs)
-
-
-def svg_vector(num_envs: int = 1, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of `VLM/SVG-v0`; arguments as in `world_vector`."""
-    return world_vector("VLM/SVG-v0", num_envs, **kwargs)
-
-
-def navigation_vector(num_envs: int = 1, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of `VLM/Navigation-v0`; arguments as in `world_vector`."""
-    return world_vector("VLM/Navigation-v0", num_envs, **kwargs)
-
-
-def primitive_skill_vector(num_envs: int = 1, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of `VLM/PrimitiveSkill-v0`; arguments as in `world_vector`."""
-    return world_vector("VLM/PrimitiveSkill-v0", num_envs, **kwargs)
-
-
-def zoom_qa_vector(num_envs: int = 1, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of `VLM/ZoomQA-v0`; arguments as in `world_vector`."""
-    return world_vector("VLM/ZoomQA-v0", num_envs, **kwargs)
-
-
-def reward_judging_vector(num_envs: int = 1, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of `VLM/RewardJudging-v0`; arguments as in `world_vector`."""
-    return world_vector("VLM/RewardJudging-v0", num_envs, **kwargs)
-
-
-def doc_qa_vector(num_envs: int = 1, **kwargs: Any) -> VectorWorld:
-    """Makes a `VectorWorld` of `VLM/DocQA-v0`; arguments as in `world_vector`."""
-    return world_vector("VLM/DocQA-v0", num_envs, **kwargs)

@@ -24,7 +24,7 @@ from training.loop.evaluation import evaluate
 from vlm_envs.errors import LevelError, WorkerError
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.pools import PipedWorker
+from vlm_envs.vector.piped_worker import PipedWorker
 
 NO_THINK = {"prompt_format": "no_think", "max_turns": 2}
 SPEC = WorldSpec(env_id="VLM/FrozenLake-v0")

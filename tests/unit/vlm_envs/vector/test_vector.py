@@ -17,9 +17,12 @@ import pytest
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 
+import vlm_envs
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld, Unmakable
 from vlm_envs.errors import ConfigError, EpisodeOverError, LevelError, WorkerError
-from vlm_envs.vector.env import WORKER_KINDS, Observations, VectorWorld
+from vlm_envs.vector.env import WORKER_KINDS, VectorWorld
+from vlm_envs.vector.episodes import Observations
+from vlm_envs.vector.make import world_vector
 
 RIGHT = "<answer>Right</answer>"
 UNICODE = "naïve 世界 🙂 \ud800 \x00 <b>\\n\n</b>"
@@ -347,6 +350,24 @@ def test_make_vec(env_id: str, mode: str | None) -> None:
         again.close()
     finally:
         envs.close()
+
+
+def test_worlds_of_ones_own_are_found_by_every_worker(kind: str) -> None:
+    vlm_envs.register("Test/Corridor-v0", "tests.unit.vlm_envs.corridor:CorridorWorld", prompt_format="no_think")
+    try:  # no module in front: a process knows nothing of what this one registered
+        with gym.make_vec("Test/Corridor-v0", num_envs=2, workers=kind, max_turns=5) as envs:
+            assert isinstance(envs, VectorWorld)
+            envs.reset(seed=0)
+            assert envs.step([RIGHT] * 2)[1].tolist() == pytest.approx([0.4, 0.4])
+            assert envs.get_attr("max_turns") == (5, 5)
+    finally:
+        del gym.registry["Test/Corridor-v0"]
+
+
+def test_a_vector_of_what_nobody_registered_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'VLM/Sokoban-v0'"):
+        world_vector("VLM/Sokobann-v0", 2, workers="process")
+    assert not hasattr(vlm_envs.vector.make, "VLM/Sokobann-v0")
 
 
 def test_unknown_argument_of_the_world_is_named() -> None:
