@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from training.config.options import ENV_ID, Command, parsed
-from training.config.run import RunConfig, WorldSpec
+from training.config.run import RunConfig
+from training.config.worlds import WorldSpec
 from training.recipes import RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.faults import fault_in_module

@@ -8,7 +8,7 @@ from agents.hf.sampling import SamplingConfig
 from judges.episode_rewards.episodes import EpisodeMethod, require_strategy
 from training.config.judges import VerifierConfig
 from training.config.places import require_name
-from training.config.run import WorldSpec
+from training.config.worlds import WorldSpec
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, require

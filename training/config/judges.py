@@ -90,6 +90,13 @@ class JudgeConfig:
             "extraction, or an --judge.episode that asks one, or leave the endpoint out.",
         )
         require(
+            self.method == "exact"
+            or max(self.grounding_weight, self.worldmodeling_weight, self.repetition_penalty) > 0,
+            f"--judge.method {self.method} judges observations and predictions, but --judge.grounding-weight, "
+            "--judge.worldmodeling-weight and --judge.repetition-penalty are all 0. Raise one or use --judge.method "
+            "exact.",
+        )
+        require(
             self.episode != "agentic" or self.endpoint is not None,
             f"--judge.episode agentic lets a model look and decide: {_NEEDS_MODEL}.",
         )

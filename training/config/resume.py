@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from training.config.run import RunConfig, WorldSpec
+from training.config.run import RunConfig
+from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
 
 MAY_DIFFER = {

@@ -2,55 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from vlm_envs.errors import require
 
-if TYPE_CHECKING:
-    from training.config.run import RunConfig
 
-
-def require_rows_that_fit(config: RunConfig) -> None:
+def require_rows_that_fit(
+    *, num_groups: int, group_size: int, num_minibatches: int, critic_num_minibatches: int
+) -> None:
     """Refuses numbers of minibatches that an iteration's rows cannot be divided into.
 
     The policy's are of one size, by which its learning rate goes; the critic's may differ by a row, but none is empty.
 
     Args:
-        config: The run.
+        num_groups: Groups an iteration.
+        group_size: Rows a group.
+        num_minibatches: The policy's minibatches.
+        critic_num_minibatches: The critic's; 1 without a critic, which any rows fill.
 
     Raises:
         ConfigError: With the options involved and what each of them may be.
     """
-    rows, of_policy, of_critic = config.num_groups * config.group_size, *_minibatches(config)
-    policy_fits, critic_fits = rows % of_policy == 0, of_critic <= rows
+    rows = num_groups * group_size
+    policy_fits, critic_fits = rows % num_minibatches == 0, critic_num_minibatches <= rows
     wrong = [
-        *([] if policy_fits else [f"do not divide evenly into --ppo.num-minibatches {of_policy}"]),
-        *([] if critic_fits else [f"are fewer than --ppo.critic-num-minibatches {of_critic}"]),
+        *([] if policy_fits else [f"do not divide evenly into --ppo.num-minibatches {num_minibatches}"]),
+        *([] if critic_fits else [f"are fewer than --ppo.critic-num-minibatches {critic_num_minibatches}"]),
     ]
     divisors = [number for number in range(1, rows + 1) if rows % number == 0]
     remedies = [
         *([] if policy_fits else [f"--ppo.num-minibatches {_listed(divisors)}"]),
         *([] if critic_fits else [f"--ppo.critic-num-minibatches {_listed(range(1, rows + 1))}"]),
     ]
+    fitting_groups = num_groups  # the fewest, no fewer than asked for, whose rows fit everything else
+    while fitting_groups * group_size % num_minibatches or fitting_groups * group_size < critic_num_minibatches:
+        fitting_groups += 1
     require(
         policy_fits and critic_fits,
-        f"The {rows} rows of an iteration, --num-groups {config.num_groups} times --group-size {config.group_size}, "
-        f"{' and '.join(wrong)}. Use {' and '.join(remedies)}; or --num-groups {_fitting_groups(config)}.",
+        f"The {rows} rows of an iteration, --num-groups {num_groups} times --group-size {group_size}, "
+        f"{' and '.join(wrong)}. Use {' and '.join(remedies)}; or --num-groups {fitting_groups}.",
     )
-
-
-def _minibatches(config: RunConfig) -> tuple[int, int]:
-    """Returns how many minibatches the policy and the critic have; without a critic one, which any rows fill."""
-    return config.ppo.num_minibatches, 1 if config.advantage.estimator == "grpo" else config.ppo.critic_num_minibatches
-
-
-def _fitting_groups(config: RunConfig) -> int:
-    """Returns the fewest groups, no fewer than asked for, whose rows fit everything else."""
-    of_policy, of_critic = _minibatches(config)
-    num_groups = config.num_groups
-    while num_groups * config.group_size % of_policy or num_groups * config.group_size < of_critic:
-        num_groups += 1
-    return num_groups
 
 
 def _listed(numbers: list[int] | range) -> str:

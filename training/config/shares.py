@@ -18,15 +18,13 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gymnasium as gym
 
+from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import arguments_of, make, registered_name
-
-if TYPE_CHECKING:
-    from training.config.run import RunConfig, WorldSpec
 
 _GROUNDED, _TEXTUAL = "ivgr_grounded", "ivgr_textual"
 
@@ -124,30 +122,27 @@ class _Dealer:
         return min(waiting, key=lambda index: ((self._dealt[index] + 1) * self._parts - 1) / self._weights[index])
 
 
-def require_room_for_partners(config: RunConfig) -> None:
+def require_room_for_partners(
+    specs: Sequence[WorldSpec], *, num_groups: int, cold_start_batch_size: int | None
+) -> None:
     """Refuses iterations and batches of one group where partners play each question together.
 
     Args:
-        config: The run.
+        specs: The worlds.
+        num_groups: Groups an iteration.
+        cold_start_batch_size: Episodes a step of the cold start; None where no expert is imitated.
 
     Raises:
         ConfigError: If partners do not fit; the message names the option.
     """
-    imitates = config.model is None and config.cold_start.data is None and config.cold_start.num_steps > 0
-    too_small = [
-        (flag, number)
-        for flag, number, is_played in (
-            ("--num-groups", config.num_groups, True),
-            ("--cold-start.batch-size", config.cold_start.batch_size, imitates),
-        )
-        if is_played and number < 2
-    ]
+    batches = (("--num-groups", num_groups), ("--cold-start.batch-size", cold_start_batch_size))
+    too_small = [(flag, number) for flag, number in batches if number is not None and number < 2]
     if not too_small:
         return
-    pair = next((unit for unit in _units(config.worlds) if len(unit) > 1), None)
+    pair = next((unit for unit in _units(specs) if len(unit) > 1), None)
     if pair is not None:
         flag, number = too_small[0]
-        grounded, textual = (f"--worlds.{index} ({config.worlds[index].env_id})" for index in pair)
+        grounded, textual = (f"--worlds.{index} ({specs[index].env_id})" for index in pair)
         raise ConfigError(
             f"{grounded} and its textual partner {textual} play each question together, and {flag} {number} has room "
             f"for one of them. Use {flag} 2 or more."

@@ -12,7 +12,7 @@ from agents.agent import Agent
 from agents.hf.chat import ChatEncoder
 from agents.oracle import OracleAgent
 from agents.rollout import is_lost, rollout
-from training.config.run import WorldSpec
+from training.config.worlds import WorldSpec
 from training.data.mix import MixedWorlds
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds

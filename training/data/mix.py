@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from training.config.run import WorldSpec, world_names
 from training.config.shares import Shares
+from training.config.worlds import WorldSpec, world_names
 from vlm_envs.errors import WorkerError
 from vlm_envs.vector.env import VectorWorld
 

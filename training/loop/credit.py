@@ -10,7 +10,7 @@ from torch import Tensor
 from training.algorithms import advantages
 from training.algorithms.turn_ends import turn_end_returns
 from training.batch import Batch
-from training.config.run import AdvantageConfig
+from training.config.advantage import AdvantageConfig
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from agents.agent import Agent
 from agents.rollout import is_lost, try_rollout
-from training.config.run import WorldSpec
+from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.records.statistics import wilson_interval
 from vlm_envs.splits import split_seeds

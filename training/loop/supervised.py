@@ -13,7 +13,8 @@ from typing import Any
 from agents.hf.chat import ChatEncoder
 from training.algorithms.losses import aggregate, loss_normalizer
 from training.batch import make_batch
-from training.config.run import ColdStartConfig, WorldSpec
+from training.config.cold_start import ColdStartConfig
+from training.config.worlds import WorldSpec
 from training.data.curation import curated_episodes, shuffled_batches
 from training.data.demonstrations import demonstrations, tokenized
 from training.engines.optimizer import Optimizer

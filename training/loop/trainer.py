@@ -24,7 +24,8 @@ from training.checkpoints.state import (
     restore_generator,
     save_checkpoint,
 )
-from training.config.run import RunConfig, world_names
+from training.config.run import RunConfig
+from training.config.worlds import world_names
 from training.errors import NonFiniteGradientError
 from training.loop.collect import Collector
 from training.loop.console import RunConsole

@@ -20,7 +20,8 @@ from training.config.curation import CURATED, CurateConfig
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.places import require_writable
 from training.config.resume import check_same_run
-from training.config.run import RunConfig, WorldSpec, world_names
+from training.config.run import RunConfig
+from training.config.worlds import WorldSpec, world_names
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.splitting import remedy_of

@@ -6,8 +6,12 @@ import re
 from dataclasses import replace
 
 from agents.hf.sampling import SamplingConfig
+from training.config.advantage import AdvantageConfig
+from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig
-from training.config.run import AdvantageConfig, ColdStartConfig, PPOConfig, RunConfig, WorldSpec
+from training.config.ppo import PPOConfig
+from training.config.run import RunConfig
+from training.config.worlds import WorldSpec
 
 _GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 """Those whose texts the shipped tokenizers know; `agents.hf.tokenizer` has the same, and with it transformers."""

@@ -16,7 +16,7 @@ from judges.episode_rewards.ivgr import MEAN_OF_FOUR
 from judges.state_text.exact import JudgeScore
 from tests.unit.agents.api.endpoint import Gathering
 from training.config.judges import JudgeConfig, VerifierConfig
-from training.config.run import WorldSpec
+from training.config.worlds import WorldSpec
 from training.rewards.score import TurnScorer, judged_episode
 from training.rewards.verifier import verifier_models
 

@@ -12,8 +12,11 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import with_ending
 from training.batch import Batch, make_batch
+from training.config.advantage import AdvantageConfig
 from training.config.judges import JudgeConfig
-from training.config.run import AdvantageConfig, PPOConfig, RunConfig, WorldSpec
+from training.config.ppo import PPOConfig
+from training.config.run import RunConfig
+from training.config.worlds import WorldSpec
 
 NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
 WORLD = WorldSpec(env_id=LAKE, kwargs=dict(SHORT))

@@ -16,7 +16,8 @@ from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import load, with_ending
 from tests.unit.training.batches import run_config
 from training.batch import Batch, make_batch
-from training.config.run import AdvantageConfig, PPOConfig
+from training.config.advantage import AdvantageConfig
+from training.config.ppo import PPOConfig
 from training.engines import policy
 from training.engines.policy import ValueModel, token_logprobs, token_values
 from training.loop.credit import estimate, turn_end_targets

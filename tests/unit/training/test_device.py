@@ -11,7 +11,9 @@ import torch
 
 from tests.unit.second_device import DeviceTensor, moved, second_device
 from tests.unit.training.batches import WORLD, played_batch, run_config
-from training.config.run import AdvantageConfig, ColdStartConfig, Estimator, PPOConfig
+from training.config.advantage import AdvantageConfig, Estimator
+from training.config.cold_start import ColdStartConfig
+from training.config.ppo import PPOConfig
 from training.loop.credit import estimate, turn_end_targets
 from training.loop.learner import Learner
 from training.loop.supervised import cold_start

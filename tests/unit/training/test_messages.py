@@ -16,9 +16,11 @@ from agents.api.config import EndpointConfig
 from tests.unit.training.batches import run_config
 from tests.unit.training.preflight.test_start import UNPLANNED
 from training.cli.command_line import Recipe, configured
+from training.config.advantage import AdvantageConfig
 from training.config.curation import CurateConfig
 from training.config.options import option_names
-from training.config.run import AdvantageConfig, PPOConfig, RunConfig
+from training.config.ppo import PPOConfig
+from training.config.run import RunConfig
 from training.recipes import RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.ranges import fields_named

@@ -11,7 +11,8 @@ import torch
 from tests.unit.training.batches import NO_JUDGE, WORLD, advantage_config, played_batch, run_config, text_batch
 from tests.unit.training.loop.test_run import metrics_of
 from training.batch import with_observations_as_actions
-from training.config.run import AdvantageConfig, PPOConfig
+from training.config.advantage import AdvantageConfig
+from training.config.ppo import PPOConfig
 from training.engines.policy import hidden_states
 from training.loop.credit import Evaluations, estimate
 from training.loop.learner import Learner

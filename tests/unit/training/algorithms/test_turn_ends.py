@@ -12,7 +12,8 @@ import torch
 from tests.unit.training.batches import played_batch, run_config
 from training.algorithms.advantages import bilevel_gae
 from training.algorithms.turn_ends import turn_end_returns
-from training.config.run import AdvantageConfig, PPOConfig
+from training.config.advantage import AdvantageConfig
+from training.config.ppo import PPOConfig
 from training.loop.credit import estimate, turn_end_targets
 from training.loop.learner import Learner
 

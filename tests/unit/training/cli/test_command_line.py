@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, read_world_options
-from training.config.run import WorldSpec
+from training.config.worlds import WorldSpec
 from training.recipes import RECIPES
 from vlm_envs.errors import ConfigError
 
@@ -17,7 +17,8 @@ LAKE = "VLM/FrozenLake-v0"
 MIX = (WorldSpec(env_id=LAKE, kwargs={"representation": "structured", "prompt_example": False}),)
 
 RECIPE_FILE = """
-from training.config.run import RunConfig, WorldSpec
+from training.config.run import RunConfig
+from training.config.worlds import WorldSpec
 from training.config.judges import JudgeConfig
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from agents.api.config import EndpointConfig
 from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
+from training.config.advantage import AdvantageConfig
+from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig
-from training.config.run import AdvantageConfig, ColdStartConfig, PPOConfig, WorldSpec
+from training.config.ppo import PPOConfig
+from training.config.worlds import WorldSpec
 from training.recipes import RECIPES
 from vlm_envs.errors import ConfigError
 
 LAKE = WORLD.env_id
+ENDPOINT = EndpointConfig(base_url="http://localhost:1/v1", model="judge")
 INERT = {"gamma_turn": 1.0, "lambda_turn": 1.0, "gamma_token": 1.0, "lambda_token": 1.0}
 
 
@@ -49,6 +55,12 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: PPOConfig(importance_cap=2.0, old_logprobs="sampler"), "Use --ppo.old-logprobs trainer"),
         (lambda: PPOConfig(kl_coef=-0.1), "kl_coef must be at least 0; got -0.1"),
         (lambda: PPOConfig(entropy_coef=-0.1), "entropy_coef must be at least 0; got -0.1"),
+        (lambda: PPOConfig(num_minibatches=1, clip_high=0.28), "--ppo.clip-high 0.28 never act"),
+        (lambda: PPOConfig(critic_num_minibatches=1, value_clip=0.2), "use --ppo.value-clip None"),
+        (lambda: PPOConfig(kl_coef=0.0, kl_placement="loss"), "--ppo.kl-coef is 0"),
+        (lambda: PPOConfig(kl_placement="loss", kl_estimator="k1"), "Use --ppo.kl-estimator k3"),
+        (lambda: replace(NO_JUDGE, method="direct", endpoint=ENDPOINT), "use --judge.method exact"),
+        (lambda: ColdStartConfig(careless_learning_rate=1e-3), "--cold-start.num-careless-steps is 0"),
         (lambda: run_config(worlds=()), "at least one world"),
         (lambda: run_config(num_iterations=-1), "num_iterations must be at least 0; got -1"),
         (lambda: run_config(num_groups=0), "num_groups must be at least 1; got 0"),

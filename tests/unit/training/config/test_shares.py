@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from agents.oracle import RandomAgent
 from tests.unit.training.batches import NO_JUDGE, run_config
-from training.config.run import ColdStartConfig, WorldSpec
+from training.config.cold_start import ColdStartConfig
 from training.config.shares import Shares
+from training.config.worlds import WorldSpec
 from training.loop.collect import Collector
 from vlm_envs.errors import ConfigError
 

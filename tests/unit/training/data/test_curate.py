@@ -14,8 +14,9 @@ from PIL import Image
 from agents.oracle import OracleAgent, RandomAgent
 from tests.unit.training.batches import run_config
 from training.__main__ import main
+from training.config.cold_start import ColdStartConfig
 from training.config.curation import CURATED, CurateConfig
-from training.config.run import ColdStartConfig, WorldSpec
+from training.config.worlds import WorldSpec
 from training.data.curation import (
     curated_episodes,
     filter_rollouts,

@@ -10,7 +10,8 @@ from agents.rollout import rollout
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.config.judges import JudgeConfig
-from training.config.run import PPOConfig, WorldSpec, world_names
+from training.config.ppo import PPOConfig
+from training.config.worlds import WorldSpec, world_names
 from training.loop.collect import Collector
 from training.loop.run import train
 from training.rewards.score import TurnScorer

@@ -9,7 +9,7 @@ import torch
 
 from agents.hf.agent import load_checkpoint
 from tests.unit.training.batches import run_config
-from training.config.run import ColdStartConfig
+from training.config.cold_start import ColdStartConfig
 from training.engines.optimizer import Optimizer
 from training.loop.run import make_cold_start
 

@@ -9,7 +9,8 @@ import torch
 from agents.oracle import RandomAgent
 from tests.unit.episodes import SHORT
 from tests.unit.training.batches import WORLD, run_config
-from training.config.run import ColdStartConfig, WorldSpec
+from training.config.cold_start import ColdStartConfig
+from training.config.worlds import WorldSpec
 from training.data.demonstrations import demonstrations, tokenized
 from training.loop.collect import Collector
 from training.loop.evaluation import evaluate

@@ -12,8 +12,10 @@ from tests.unit.agents.api.endpoint import FakeEndpoint
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
 from training.checkpoints.state import load_checkpoint_state
+from training.config.advantage import AdvantageConfig
 from training.config.judges import JudgeConfig
-from training.config.run import AdvantageConfig, PPOConfig, WorldSpec
+from training.config.ppo import PPOConfig
+from training.config.worlds import WorldSpec
 from training.loop.run import train
 from training.loop.trainer import Trainer
 from training.rewards.score import TurnScorer

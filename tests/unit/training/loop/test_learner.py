@@ -10,7 +10,8 @@ import torch
 
 from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import played_batch, run_config, text_batch
-from training.config.run import AdvantageConfig, PPOConfig
+from training.config.advantage import AdvantageConfig
+from training.config.ppo import PPOConfig
 from training.errors import NonFiniteGradientError
 from training.loop.credit import estimate
 from training.loop.learner import Learner, turn_returns

@@ -16,7 +16,7 @@ from agents.rollout import try_rollout
 from tests.unit.training.batches import run_config
 from tests.unit.vlm_envs.corridor import CorridorWorld, DeadlyWorld, DyingWorld, FaultyWorld
 from training.config.curation import CURATED, CurateConfig
-from training.config.run import WorldSpec
+from training.config.worlds import WorldSpec
 from training.data.curation import make_data_set, play, question_seeds
 from training.data.demonstrations import _despite_losses
 from training.loop.collect import Collector
@@ -91,7 +91,7 @@ def deaths(monkeypatch, tmp_path):
     def made(env_id, num_envs, **kwargs):
         return vector(DyingWorld, num=num_envs, num_workers=1, deaths_in=str(left))
 
-    monkeypatch.setattr("training.config.run.world_vector", made)
+    monkeypatch.setattr("training.config.worlds.world_vector", made)
     return lambda number: left.write_text("x" * number)
 
 

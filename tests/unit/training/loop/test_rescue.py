@@ -13,7 +13,8 @@ from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.checkpoints.state import copied, load_checkpoint_state
 from training.config.judges import JudgeConfig
-from training.config.run import PPOConfig, WorldSpec
+from training.config.ppo import PPOConfig
+from training.config.worlds import WorldSpec
 from training.loop import trainer
 from training.loop.learner import Learner
 from training.loop.run import train

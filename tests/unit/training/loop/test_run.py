@@ -22,7 +22,8 @@ from training.__main__ import main
 from training.algorithms.losses import aggregate
 from training.checkpoints.files import num_iterations_done
 from training.checkpoints.state import load_checkpoint_state
-from training.config.run import PPOConfig, WorldSpec
+from training.config.ppo import PPOConfig
+from training.config.worlds import WorldSpec
 from training.loop.console import RunConsole
 from training.loop.credit import estimate
 from training.loop.learner import Learner

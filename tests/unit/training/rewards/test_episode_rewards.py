@@ -9,7 +9,7 @@ from agents.rollout import rollout
 from judges.reward import Reward
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.config.judges import JudgeConfig
-from training.config.run import WorldSpec
+from training.config.worlds import WorldSpec
 from training.recipes import RECIPES
 from training.rewards.score import TurnScorer
 from vlm_envs.errors import ConfigError

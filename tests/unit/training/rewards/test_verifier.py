@@ -13,7 +13,7 @@ from agents.rollout import rollout
 from judges.episode_rewards.argos import reasoning_quality
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
 from training.config.judges import JudgeConfig, VerifierConfig
-from training.config.run import WorldSpec
+from training.config.worlds import WorldSpec
 from training.data.curation import CurateConfig, filter_rollouts
 from training.rewards.score import TurnScorer, judged_episode
 from training.rewards.verifier import verifier_models

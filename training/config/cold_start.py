@@ -1,0 +1,78 @@
+"""The supervised phase before reinforcement learning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
+from vlm_envs.errors import require
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColdStartConfig:
+    """Supervised learning on oracle episodes, before reinforcement learning.
+
+    Attributes:
+        num_steps: Optimiser steps. 0 for none: reinforcement learning then starts from an untrained model.
+        num_first_turn_steps: How many of them, at the start, show first turns only. There the picture is the only
+            source of the observation; in later turns it can be copied from one's own prediction.
+        batch_size: Episodes per step. Small ones learn to see soonest for the same compute.
+        learning_rate: Peak of a cosine schedule with warm-up.
+        warmup_steps: Steps of linear warm-up.
+        weight_decay: AdamW's weight decay.
+        mistake_rate: How often the teacher acts at random; what it writes stays true.
+        num_careless_steps: Further steps, at the end, under a teacher that is careless. The policy then starts out
+            seeing and writing well but playing badly, and it is for reinforcement learning to find out what pays.
+        careless_rate: How often that teacher plans a turn without regard for holes or inner walls.
+        careless_learning_rate: Peak learning rate of those steps.
+        max_grad_norm: Gradient norm that is clipped to.
+        max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN. None of them is taken; the last
+            one ends the cold start, which is saved as it stands.
+        data: Directory of a data set made by `python -m training curate`, imitated in place of the oracle. None for
+            the oracle.
+        start_from: Checkpoint directory that goes on learning, any of a supported family; None for a tiny VLM of
+            random weights. It keeps its own tokenizer.
+    """
+
+    num_steps: int = 800
+    num_first_turn_steps: int = 400
+    batch_size: int = 16
+    learning_rate: float = 1e-3
+    warmup_steps: int = 30
+    weight_decay: float = 0.01
+    mistake_rate: float = 0.0
+    num_careless_steps: int = 0
+    careless_rate: float = 0.0
+    careless_learning_rate: float = 4e-4
+    max_grad_norm: float = 1.0
+    max_nonfinite_steps: int = 5
+    data: str | None = None
+    start_from: str | None = None
+
+    def __post_init__(self) -> None:
+        require_at_least(
+            self, 0, "num_steps", "num_first_turn_steps", "num_careless_steps", "warmup_steps", "weight_decay"
+        )
+        require_at_least(self, 1, "batch_size", "max_nonfinite_steps")
+        require_above(self, 0, "learning_rate", "careless_learning_rate", "max_grad_norm")
+        require_between(self, 0, 1, "mistake_rate", "careless_rate")
+        require(
+            self.num_steps == 0 or self.num_first_turn_steps <= self.num_steps,
+            f"{field_name(self, 'num_first_turn_steps')} must be at most {field_name(self, 'num_steps')}, which is "
+            f"{self.num_steps}; got {self.num_first_turn_steps}.",
+        )
+        require(
+            (self.num_careless_steps > 0) == (self.careless_rate > 0),
+            "--cold-start.num-careless-steps and --cold-start.careless-rate belong together: set both, or neither; got "
+            f"{self.num_careless_steps} and {self.careless_rate}.",
+        )
+        require(
+            self.data is None or (self.mistake_rate == 0 and self.num_careless_steps == 0),
+            "--cold-start.data has its own teacher: leave out --cold-start.mistake-rate, "
+            "--cold-start.num-careless-steps and --cold-start.careless-rate.",
+        )
+        require(
+            self.num_careless_steps > 0 or self.careless_learning_rate == ColdStartConfig.careless_learning_rate,
+            f"--cold-start.careless-learning-rate {self.careless_learning_rate} is of careless steps, and "
+            "--cold-start.num-careless-steps is 0. Set that and --cold-start.careless-rate, or leave the rate alone.",
+        )

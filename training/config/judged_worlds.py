@@ -1,0 +1,145 @@
+"""Whether a run's judges have something to read in its worlds, and pay for nothing that these pay for already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+from judges.episode_rewards.episodes import require_strategy
+from judges.state_text.rules import has_rules
+from judges.turn_rewards.shaping import RepetitionTerm
+from training.config.judges import JudgeConfig
+from training.config.worlds import WorldSpec
+from vlm_envs.errors import ConfigError
+from vlm_envs.registration import make
+from vlm_envs.responses.formats import FORMATS, QA_FORMATS
+
+_PAID_BY: dict[str, tuple[str, ...]] = {
+    "answer_reward": ("arm_accuracy", "mags_stage_1", "mags_stage_2", "ivgr", "argos", "agentic"),
+    "format_reward": ("arm_exploration", "arm_accuracy", "mags_stage_1", "mags_stage_2", "ivgr"),
+}
+"""For what worlds that ask pay, the rewards of whole episodes that pay for the same.
+
+ARM-Thinker's exploration pays form and attempts, no answer. Argos and an agentic judge have no term for the format.
+"""
+
+
+def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields what judges are asked for that they cannot earn, read or compare in these worlds, or that is paid twice.
+
+    Args:
+        judge: The judges.
+        worlds: The mix.
+
+    Yields:
+        What was expected, what came and which options mend it.
+    """
+    for number, spec in enumerate(worlds):
+        yield from _format_contradictions(judge, spec, f"--worlds.{number}.kwargs.prompt-format")
+    yield from _unread_repetition(judge, worlds)
+    yield from _structured_claims(judge, worlds)
+    yield from _paid_twice(judge, worlds, "answer_reward", "the reward of a right answer")
+    yield from _paid_twice(judge, worlds, "format_reward", "a reward of the format")
+    if judge.episode == "ivgr" and not any(spec.prompt_format == "ivgr_grounded" for spec in worlds):
+        yield (
+            "--judge.episode ivgr compares textual rollouts with the best grounded ones, and no world here has "
+            "prompt_format='ivgr_grounded': consistency would always be 0. Add one, such as "
+            f"--worlds.{len(worlds)}.env-id VLM/ZoomQAGrounded-v0."
+        )
+
+
+def _format_contradictions(judge: JudgeConfig, spec: WorldSpec, option: str) -> Iterator[str]:
+    """Yields judge rewards that the chosen format, which `option` sets, can never earn."""
+    if judge.episode is not None:
+        try:
+            require_strategy(judge.episode, spec.prompt_format, mags_stage=spec.kwargs.get("mags_stage"))
+        except ConfigError as error:
+            yield f"--judge.episode {judge.episode} with {option}: {error}"
+    if not has_rules(spec.env_id):
+        return  # Nothing to judge by: the world's own reward is what counts.
+    for weight, task, section in (
+        ("grounding_weight", "grounding", "observation"),
+        ("worldmodeling_weight", "worldmodeling", "prediction"),
+    ):
+        if getattr(judge, weight) > 0 and task not in spec.prompt_format:
+            flag = f"--judge.{_flag(weight)}"
+            yield (
+                f"{flag} is {getattr(judge, weight)}, but the format {spec.prompt_format!r} of {spec.env_id} has no "
+                f"<{section}>. Use {flag} 0, or {option} with {task} in it."
+            )
+
+
+def _unread_repetition(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields a repetition penalty that finds nothing to read in any judged world.
+
+    Where no world has rules every judge is left out, and a line says so: see `training.preflight.start.without_judges`.
+    """
+    judged = {number: spec for number, spec in enumerate(worlds) if has_rules(spec.env_id)}
+    if not judge.repetition_penalty or not judged:
+        return
+    if any(set(_sections(spec)) & set(RepetitionTerm.sections) for spec in judged.values()):
+        return
+    formats = dict.fromkeys(repr(spec.prompt_format) for spec in judged.values())
+    yield (
+        f"--judge.repetition-penalty is {judge.repetition_penalty}, but it reads "
+        f"{' and '.join(f'<{section}>' for section in RepetitionTerm.sections)}, and no format here has either: "
+        f"{' and '.join(formats)}. Use --judge.repetition-penalty 0, or "
+        f"--worlds.{min(judged)}.kwargs.prompt-format grounding, worldmodeling or grounding_worldmodeling."
+    )
+
+
+def _structured_claims(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields worlds out of whose structured states a model is to extract claims."""
+    if judge.method != "extraction":
+        return
+    structured = [number for number, spec in enumerate(worlds) if _world_of(spec).representation == "structured"]
+    if structured:
+        yield (
+            "--judge.method extraction has a model read claims out of sentences, but the states of "
+            f"{', '.join(worlds[number].env_id for number in structured)} are structured: the exact judge reads them "
+            "without a mistake. Use --judge.method exact, or "
+            + " ".join(f"--worlds.{number}.kwargs.representation natural_language" for number in structured)
+            + "."
+        )
+
+
+def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: str, what: str) -> Iterator[str]:
+    """Yields worlds that pay for what the episode's reward pays for, too."""
+    if judge.episode not in _PAID_BY[argument]:
+        return
+    asking = {number: spec for number, spec in enumerate(worlds) if spec.prompt_format in QA_FORMATS}
+    paid = {number: amount for number, spec in asking.items() if (amount := _pay(spec, argument))}
+    if paid:
+        yield (
+            f"--judge.episode {judge.episode} has {what} in it, and "
+            + ", ".join(f"{worlds[number].env_id} pays {amount} for it, too" for number, amount in paid.items())
+            + f". Set {argument}=0 among the world's arguments ("
+            + " ".join(f"--worlds.{number}.kwargs.{_flag(argument)} 0" for number in paid)
+            + ")."
+        )
+
+
+def _pay(spec: WorldSpec, argument: str) -> float:
+    """Returns what a world pays, by an argument of its own or by default."""
+    if argument in spec.kwargs:
+        paid: float = spec.kwargs[argument]
+        return paid
+    world = _world_of(spec)
+    paid = getattr(world.task if argument == "answer_reward" else world, argument)
+    return paid
+
+
+def _sections(spec: WorldSpec) -> tuple[str, ...]:
+    known = FORMATS.get(spec.prompt_format)  # A world with formats of its own has to be asked.
+    sections: tuple[str, ...] = (known or _world_of(spec).response_format).sections
+    return sections
+
+
+def _world_of(spec: WorldSpec) -> Any:
+    with closing(make(spec.env_id, **spec.kwargs)) as world:
+        return world.unwrapped
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")

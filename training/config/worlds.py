@@ -1,0 +1,130 @@
+"""The worlds of a run's mix: which, with what arguments, how often, and what logs call them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+from vlm_envs.arguments.ranges import field_name, require_above
+from vlm_envs.errors import WorkerError, require, require_choice
+from vlm_envs.registration import make, registered_name
+from vlm_envs.vector.env import WORKER_KINDS, VectorWorld
+from vlm_envs.vector.make import world_vector
+
+NUM_STARTS = 3
+"""How often worlds are made whose workers do not come up, before they are given up."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldSpec:
+    """One world of a training mix.
+
+    Attributes:
+        env_id: Registered id, with or without the module that registers it in front: `my_module:My/World-v0`.
+        kwargs: Arguments of the world; `split` is set by the trainer.
+        weight: Share of the mix, relative to the others. After every iteration a world has played its share of all
+            groups so far, within 1 (2 beside iVGR's partners): what one rounds off, the next ones make up.
+        name: What logs, evaluations and reports call it. None for its id; where the id occurs more than once, with the
+            arguments in which it differs from the others.
+        workers: Where worlds are stepped: `"serial"`, `"thread"` or `"process"`. The grid worlds step in microseconds,
+            less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong in processes.
+    """
+
+    env_id: str
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    weight: float = 1.0
+    name: str | None = None
+    workers: str = "serial"
+
+    def __post_init__(self) -> None:
+        registered_name(self.env_id)
+        require_above(self, 0, "weight")
+        require_choice(field_name(self, "workers"), self.workers, WORKER_KINDS)
+        require("split" not in self.kwargs, "Leave `split` out of a WorldSpec's kwargs; the trainer sets it.")
+
+    @property
+    def prompt_format(self) -> str:
+        """The strategy the world is played with: its own unless it is told another."""
+        if "prompt_format" in self.kwargs:
+            return str(self.kwargs["prompt_format"])
+        world = make(self.env_id, **self.kwargs)
+        try:
+            return str(getattr(world.unwrapped, "prompt_format", ""))
+        finally:
+            world.close()
+
+    def make_vector(self, num_envs: int, *, split: str) -> VectorWorld:
+        """Returns that many of these worlds, with levels of one split.
+
+        Raises:
+            WorkerError: If a worker dies or hangs while it makes them, three times in a row.
+        """
+        for _ in range(NUM_STARTS - 1):
+            try:
+                return world_vector(self.env_id, num_envs, split=split, workers=self.workers, **self.kwargs)
+            except WorkerError as error:
+                _logger.warning("%s Worlds of %s are made anew.", error, self.env_id)
+        return world_vector(self.env_id, num_envs, split=split, workers=self.workers, **self.kwargs)
+
+    def try_vector(self, num_envs: int, *, split: str) -> VectorWorld | None:
+        """Returns what `make_vector` does, or None where it cannot: for those who can do without these worlds."""
+        try:
+            return self.make_vector(num_envs, split=split)
+        except WorkerError as error:
+            _logger.warning("%s %d worlds of %s are left out.", error, num_envs, self.env_id)
+            return None
+
+    def num_levels(self, split: str) -> int | None:
+        """Returns how many levels a split has where they are listed, as in a benchmark; None where they are drawn."""
+        world = make(self.env_id, split=split, **self.kwargs)
+        try:
+            found: int | None = getattr(world.unwrapped, "num_levels", None)
+        finally:
+            world.close()
+        return found
+
+    def has_level(self, split: str) -> bool:
+        """Returns whether a split has any level; a data set may have none of it, a benchmark none to train on."""
+        if not {"dataset", "source"} & set(self.kwargs):
+            return True
+        with closing(make(self.env_id, **self.kwargs)) as world:
+            source = getattr(getattr(world.unwrapped, "dynamics", None), "source", None)
+            num_samples = getattr(source, "num_samples", None)
+            return num_samples is None or num_samples(split) > 0
+
+    def answer_kinds(self) -> frozenset[str]:
+        """Returns how answers to its questions are compared; nothing where that is not known beforehand."""
+        with closing(make(self.env_id, **self.kwargs)) as world:
+            source = getattr(getattr(world.unwrapped, "dynamics", None), "source", None)
+            return frozenset(getattr(source, "answer_kinds", ()))
+
+
+def world_names(specs: Sequence[WorldSpec]) -> tuple[str, ...]:
+    """Returns what logs call each world of a mix; one id may occur as often as one likes.
+
+    Args:
+        specs: The worlds.
+
+    Returns:
+        The name a spec gives itself, or its env id; where an id occurs more than once, with the arguments that tell
+        its entries apart, such as `VLM/FrozenLake-v0 (size=8)`, and a number where nothing does.
+    """
+    names: list[str] = []
+    for spec in specs:
+        alike = [each for each in specs if each.env_id == spec.env_id and each.name is None]
+        telling = [
+            f"{key}={value}"
+            for key, value in spec.kwargs.items()
+            if any(each.kwargs.get(key) != value for each in alike)
+        ]
+        name = spec.name or (f"{spec.env_id} ({', '.join(telling)})" if telling else spec.env_id)
+        names.append(name)
+    return tuple(
+        f"{name} #{names[: index + 1].count(name)}" if spec.name is None and names.count(name) > 1 else name
+        for index, (spec, name) in enumerate(zip(specs, names, strict=True))
+    )
