@@ -14,6 +14,7 @@ from typing import Any
 
 from PIL import Image
 
+from docs import house
 from vlm_envs.cli.gallery import GAP_PX, PAPER, file_name, stack, strip_of
 from vlm_envs.cli.list_worlds import describe, docstring
 from vlm_envs.registration import NEEDS, VARIANTS, WORLDS
@@ -54,7 +55,7 @@ def pages() -> dict[Path, str]:
     """Returns every file of text that this module writes, with what it should hold."""
     examples = {path: with_examples(path.read_text(encoding="utf-8")) for path in DOCS.glob("*.md")}
     worlds = {DOCS / "worlds" / page_name(env_id): world_page(env_id) for env_id in WORLDS}
-    return examples | worlds | {DOCS / "worlds" / "index.md": index_page()}
+    return examples | worlds | {DOCS / "worlds" / "index.md": index_page(), house.DRAWING: house.drawing()}
 
 
 def with_examples(markdown: str) -> str:
