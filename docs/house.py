@@ -1,7 +1,7 @@
 """The house and its rooms: which part of the code may import which, and a drawing of it.
 
-`tests/unit/test_layering.py` holds the code to `ROOMS` and `FOLDERS`; `make pages` draws them, each folder with the first
-sentence of its docstring.
+`tests/unit/test_layering.py` holds the code to `ROOMS` and `FOLDERS`; `make pages` draws them, each folder with its
+docstring's first sentence.
 """
 
 from __future__ import annotations
