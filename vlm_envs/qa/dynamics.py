@@ -127,7 +127,10 @@ class QADynamics(Dynamics[QAState, Act]):
         """Returns what a careful person does: look where the evidence is, then answer."""
         if self.is_over(state):
             return ()
-        return (*self.strategy.looks(state, self.context, self.max_calls), Answer(right_answer(state.sample.key)))
+        return (
+            *self.strategy.expert_calls(state, self.context, self.max_calls),
+            Answer(right_answer(state.sample.key)),
+        )
 
     def careless_plan(self, state: QAState) -> tuple[Act, ...]:
         """Returns the answer without a look."""

@@ -39,7 +39,7 @@ class ToolStrategy(Strategy):
         """Returns the reader of calls; what is wrong with a call, the tool's response says."""
         return {"tool_call": CallTool}
 
-    def looks(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
+    def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns the planned calls that were not made yet."""
         made = {call.text for call in state.calls}
         return tuple(CallTool(text) for text in context.planned_calls(state.sample, max_calls) if text not in made)

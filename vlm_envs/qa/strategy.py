@@ -67,7 +67,7 @@ class Strategy:
         """Returns a zoom as it stands in a thought."""
         return " ".join(map(write_box, action.boxes))
 
-    def looks(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
+    def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns the looks that a teacher still takes before it answers."""
         return ()
 

@@ -26,7 +26,7 @@ MAX_CROPS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class LooksTwice(Strategy):
+class TwoPassStrategy(Strategy):
     """A first turn that names regions of the first picture, and a second one that answers."""
 
     max_turns: int = 2
@@ -35,7 +35,7 @@ class LooksTwice(Strategy):
         """Returns pixels of the picture as shown."""
         return context.shown_pixels(sample)
 
-    def looks(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
+    def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns one look at everything that the answer rests on, or at the middle where nothing can be named."""
         if state.calls or state.num_passed:
             return ()
@@ -43,7 +43,7 @@ class LooksTwice(Strategy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZoomStrategy(LooksTwice):
+class ZoomStrategy(TwoPassStrategy):
     """Mags-RL: regions are named in the first thought, and come back enlarged for a second one.
 
     Source: Mags-RL, section 3.2 (every region is magnified, not only small ones) and appendix A.1 (a prompt a stage of
@@ -109,7 +109,7 @@ class ZoomStrategy(LooksTwice):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ViewsStrategy(LooksTwice):
+class ViewsStrategy(TwoPassStrategy):
     """iVGR at test time: what was boxed in a first thought comes back as views, and a second one is in words.
 
     Source: iVGR, section 3.4 and Table 4. The paper's second pass starts anew with the picture, the crops and the crop

@@ -112,7 +112,7 @@ def _fitted(
         row, column = draft.places[int(rng.integers(len(draft.places)))]
         sentence = draft.paragraphs[row][column]
         if missing > 0:
-            changed = padded(rng, draft.scene, sentence)
+            changed = padded(rng, draft.topic, sentence)
         else:
             changed = replace(sentence, fillers=sentence.fillers[:-1])
         proposal = draft.with_sentence(row, column, changed)
@@ -129,7 +129,7 @@ def _rewritten(rng: np.random.Generator, instruction: Instruction, draft: Draft,
     """
     for row, column in draft.places:
         sentence = draft.paragraphs[row][column]
-        proposal = draft.with_sentence(row, column, replace(sentence, clause=draw_sentence(rng, draft.scene).clause))
+        proposal = draft.with_sentence(row, column, replace(sentence, clause=draw_sentence(rng, draft.topic).clause))
         if instruction.failed(proposal) == failed:
             draft = proposal
     return draft

@@ -1,6 +1,6 @@
 """Generated annual reports as PDF documents, and questions about them with known answers and known pages.
 
-    seed ── invention ──> subjects ── composition ──> pages of blocks ── rendering ──> PDF
+    seed ── contents ──> subjects ── composition ──> pages of blocks ── rendering ──> PDF
                               │                           │
                               └────── questions ──────────┘
 

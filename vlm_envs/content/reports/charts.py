@@ -7,7 +7,7 @@ import io
 from typing import Any
 
 from vlm_envs.content.reports.blocks import Chart
-from vlm_envs.content.reports.style import Look
+from vlm_envs.content.reports.style import ReportStyle
 from vlm_envs.content.reports.typefaces import font_folder
 from vlm_envs.tools.errors import require_package
 
@@ -17,12 +17,12 @@ _MM_PER_INCH = 25.4
 _GREY = "#555555"
 
 
-def chart_png(chart: Chart, look: Look) -> bytes:
+def chart_png(chart: Chart, style: ReportStyle) -> bytes:
     """Draws a chart.
 
     Args:
         chart: What to draw; its caption is left to the page.
-        look: Gives the colours.
+        style: Gives the colours.
 
     Returns:
         A PNG of `CHART_SIZE_MM` at 120 dots an inch.
@@ -37,26 +37,26 @@ def chart_png(chart: Chart, look: Look) -> bytes:
         width, height = CHART_SIZE_MM[chart.kind]
         figure = figures.Figure(figsize=(width / _MM_PER_INCH, height / _MM_PER_INCH), dpi=_DPI)
         canvas = agg.FigureCanvasAgg(figure)
-        {"bar": _bars, "line": _line, "pie": _pie}[chart.kind](figure, chart, look)
+        {"bar": _bars, "line": _line, "pie": _pie}[chart.kind](figure, chart, style)
         content = io.BytesIO()
         canvas.print_png(content, metadata={"Software": None}, pil_kwargs={"compress_level": 1})
     return content.getvalue()
 
 
-def _bars(figure: Any, chart: Chart, look: Look) -> None:
+def _bars(figure: Any, chart: Chart, style: ReportStyle) -> None:
     axes = _axes(figure, chart)
     positions = range(len(chart.values))
-    bars = axes.bar(positions, chart.values, width=0.64, color=look.palette[1], zorder=2)
+    bars = axes.bar(positions, chart.values, width=0.64, color=style.palette[1], zorder=2)
     axes.set_xticks(list(positions), chart.labels, fontproperties=_font(8))
     axes.set_ylim(0, max(chart.values) * 1.16)
     if chart.shows_values:
         axes.bar_label(bars, padding=2, fontproperties=_font(8), color="black")
 
 
-def _line(figure: Any, chart: Chart, look: Look) -> None:
+def _line(figure: Any, chart: Chart, style: ReportStyle) -> None:
     axes = _axes(figure, chart)
     positions = range(len(chart.values))
-    axes.plot(positions, chart.values, color=look.palette[0], marker="o", markersize=4.5, linewidth=1.8, zorder=3)
+    axes.plot(positions, chart.values, color=style.palette[0], marker="o", markersize=4.5, linewidth=1.8, zorder=3)
     axes.set_xticks(list(positions), chart.labels, fontproperties=_font(8))
     axes.set_ylim(0, max(chart.values) * 1.12)
     if chart.shows_values:
@@ -67,10 +67,10 @@ def _line(figure: Any, chart: Chart, look: Look) -> None:
             )  # fmt: skip
 
 
-def _pie(figure: Any, chart: Chart, look: Look) -> None:
+def _pie(figure: Any, chart: Chart, style: ReportStyle) -> None:
     axes = figure.add_axes((0.02, 0.03, 0.52, 0.94))
     labels = [f"{value} %" for value in chart.values] if chart.shows_values else None
-    colors = look.palette[: len(chart.values)]
+    colors = style.palette[: len(chart.values)]
     wedges, texts, *_ = axes.pie(
         chart.values, labels=labels, labeldistance=1.12, colors=colors, startangle=90, counterclock=False,
         wedgeprops={"edgecolor": "white", "linewidth": 1.2},

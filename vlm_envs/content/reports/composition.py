@@ -11,9 +11,9 @@ from itertools import groupby
 import numpy as np
 
 from vlm_envs.content.reports.blocks import Block, Contents, Cover, texts_of
-from vlm_envs.content.reports.contents import Organisation, invent
+from vlm_envs.content.reports.contents import Organisation, generate_contents
 from vlm_envs.content.reports.page_texts import blocks_of, chapter_of, notes_of, title_of
-from vlm_envs.content.reports.style import Look, draw_look
+from vlm_envs.content.reports.style import ReportStyle, draw_style
 from vlm_envs.content.reports.subjects import Front, Glossary, Letter, Risks, Subject
 from vlm_envs.content.reports.words import pick
 
@@ -61,13 +61,13 @@ class Report:
     Attributes:
         organisation: Who reports.
         title: Title on the cover.
-        look: How it is set.
+        style: How it is set.
         pages: Pages in order; page numbers of questions count them from 1.
     """
 
     organisation: Organisation
     title: str
-    look: Look
+    style: ReportStyle
     pages: tuple[Page, ...]
 
     @property
@@ -96,13 +96,13 @@ def compose_report(num_pages: int, seed: int) -> Report:
     rng = np.random.default_rng((_SCHEME, num_pages, seed))
     num_letters = int(num_pages >= 8)
     num_contents = 2 if num_pages - 3 + _NUM_CHAPTERS > _ENTRIES_PER_CONTENTS_PAGE else 1
-    organisation, body = invent(rng, num_pages - 1 - num_contents - num_letters)
-    look = draw_look(rng)
+    organisation, body = generate_contents(rng, num_pages - 1 - num_contents - num_letters)
+    style = draw_style(rng)
     fronts: list[Subject] = [Front("cover"), *(Front("contents", part + 1) for part in range(num_contents))]
     if num_letters:
         fronts.append(organisation.letter)
     subjects = (*fronts, *body)
-    labels = _labels(len(fronts), body, look)
+    labels = _labels(len(fronts), body, style)
     title = pick(rng, _TITLES)
     entries = tuple(_entries(subjects, labels, organisation))
     pages = []
@@ -117,7 +117,7 @@ def compose_report(num_pages: int, seed: int) -> Report:
                 subject=subject,
             )
         )
-    return Report(organisation=organisation, title=title, look=look, pages=tuple(pages))
+    return Report(organisation=organisation, title=title, style=style, pages=tuple(pages))
 
 
 def _front_blocks(
@@ -132,10 +132,10 @@ def _front_blocks(
     return (Contents(tuple(entries[begin : begin + _ENTRIES_PER_CONTENTS_PAGE])),)
 
 
-def _labels(num_fronts: int, body: Sequence[Subject], look: Look) -> list[str]:
+def _labels(num_fronts: int, body: Sequence[Subject], style: ReportStyle) -> list[str]:
     """Returns the printed label of every page: none, Roman, Arabic, and those of the appendix."""
     labels = ["", *map(_roman, range(2, num_fronts + 1))]
-    num_plain = sum(not (look.letters_appendix and _is_appendix(subject)) for subject in body)
+    num_plain = sum(not (style.letters_appendix and _is_appendix(subject)) for subject in body)
     labels += [str(number) for number in range(1, num_plain + 1)]
     return labels + [f"A-{number}" for number in range(1, len(body) - num_plain + 1)]
 

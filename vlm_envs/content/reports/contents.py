@@ -1,4 +1,4 @@
-"""Invents what a report says: the organisation, and the subjects of as many pages as are asked for."""
+"""Generates what a report says: the organisation, and the subjects of as many pages as are asked for."""
 
 from __future__ import annotations
 
@@ -147,8 +147,8 @@ class _Sizes:
         return by_year * self.years + self.departments + self.policies + self.projects + others
 
 
-def invent(rng: np.random.Generator, num_body_pages: int) -> tuple[Organisation, tuple[Subject, ...]]:
-    """Invents an organisation and the subjects of the pages of its report.
+def generate_contents(rng: np.random.Generator, num_body_pages: int) -> tuple[Organisation, tuple[Subject, ...]]:
+    """Generates an organisation and the subjects of the pages of its report.
 
     Args:
         rng: The only source of chance.

@@ -30,7 +30,7 @@ class ReportDocument:
         name: File name, such as `kelford_ferries_2019.pdf`.
         digest: Hash of what is printed, known without rendering.
         num_pages: How many pages.
-        seed: What the report was invented from.
+        seed: What the report was generated from.
     """
 
     name: str

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from vlm_envs.content.reports.blocks import AtAGlance, Block, Chart, Clauses, Heading, Paragraph, Table
 from vlm_envs.content.reports.charts import CHART_SIZE_MM, chart_png
-from vlm_envs.content.reports.style import Look
+from vlm_envs.content.reports.style import ReportStyle
 from vlm_envs.content.reports.typefaces import Fonts
 from vlm_envs.tools.errors import require_package
 
@@ -23,12 +23,12 @@ class Setting:
     """How blocks are set.
 
     Attributes:
-        look: Of the report.
+        style: Of the report.
         fonts: Of its typeface.
         scale: Of sizes and gaps; below 1 where a page would not fit.
     """
 
-    look: Look
+    style: ReportStyle
     fonts: Fonts
     scale: float = 1.0
 
@@ -53,10 +53,10 @@ class Setting:
 
 def flowables_of(block: Block, setting: Setting) -> list[Any]:
     """Returns the flowables of a block with the space below it; nothing for a cover or contents."""
-    look, fonts = setting.look, setting.fonts
+    style, fonts = setting.style, setting.fonts
     match block:
         case Heading(text):
-            heading = setting.paragraph(text, fontName=fonts.bold, fontSize=1.15, textColor=look.palette[0])
+            heading = setting.paragraph(text, fontName=fonts.bold, fontSize=1.15, textColor=style.palette[0])
             return [setting.gap(0.5), heading, setting.gap(0.4)]
         case Paragraph(text, style):
             return [*_paragraph(text, style, setting), setting.gap()]
@@ -77,7 +77,7 @@ def _paragraph(text: str, style: str, setting: Setting) -> list[Any]:
         return [setting.paragraph(text, fontSize=1.12, textColor="#222222")]
     if style == "quote":
         quote = setting.paragraph(
-            text, fontName=setting.fonts.italic, fontSize=1.25, textColor=setting.look.palette[0], leftIndent=24,
+            text, fontName=setting.fonts.italic, fontSize=1.25, textColor=setting.style.palette[0], leftIndent=24,
             rightIndent=24,
         )  # fmt: skip
         return [setting.gap(), quote, setting.gap()]
@@ -86,7 +86,7 @@ def _paragraph(text: str, style: str, setting: Setting) -> list[Any]:
 
 def _caption(text: str, setting: Setting) -> Any:
     return setting.paragraph(
-        text, fontName=setting.fonts.bold, fontSize=0.96, textColor=setting.look.palette[0], spaceAfter=3
+        text, fontName=setting.fonts.bold, fontSize=0.96, textColor=setting.style.palette[0], spaceAfter=3
     )
 
 
@@ -110,7 +110,7 @@ def _at_a_glance(entries: tuple[tuple[str, str], ...], setting: Setting) -> list
     values = [setting.paragraph(value, fontName=setting.fonts.bold) for _, value in entries]
     style = [
         ("BACKGROUND", (0, 0), (-1, -1), "#f3f1ec"),
-        ("LINEABOVE", (0, 0), (-1, 0), 1.4, setting.look.palette[0]),
+        ("LINEABOVE", (0, 0), (-1, 0), 1.4, setting.style.palette[0]),
         ("LEFTPADDING", (0, 0), (-1, -1), 9),
         ("BOTTOMPADDING", (0, 1), (-1, 1), 7),
     ]
@@ -122,7 +122,7 @@ def _chart(chart: Chart, setting: Setting) -> Any:
     platypus = require_package("reportlab.platypus", _PURPOSE)
     width, height = CHART_SIZE_MM[chart.kind]
     factor = POINTS_PER_MM * min(setting.scale, 1.0)
-    return platypus.Image(io.BytesIO(chart_png(chart, setting.look)), width * factor, height * factor, hAlign="LEFT")
+    return platypus.Image(io.BytesIO(chart_png(chart, setting.style)), width * factor, height * factor, hAlign="LEFT")
 
 
 def _table(table: Table, setting: Setting) -> Any:
@@ -145,7 +145,7 @@ def _table(table: Table, setting: Setting) -> Any:
 
 
 def _head_colour(setting: Setting) -> dict[str, str]:
-    return {"textColor": "#ffffff"} if setting.look.table_lines != "rules" else {"textColor": setting.look.palette[0]}
+    return {"textColor": "#ffffff"} if setting.style.table_lines != "rules" else {"textColor": setting.style.palette[0]}
 
 
 def _is_numeric(cells: list[str]) -> bool:
@@ -160,13 +160,13 @@ def _widths(table: Table) -> list[float]:
 
 
 def _table_style(table: Table, setting: Setting) -> list[tuple[Any, ...]]:
-    lead, last = setting.look.palette[0], len(table.rows)
+    lead, last = setting.style.palette[0], len(table.rows)
     style: list[tuple[Any, ...]] = [
         ("VALIGN", (0, 0), (-1, -1), "MIDDLE"),
         ("TOPPADDING", (0, 0), (-1, -1), 3.5),
         ("BOTTOMPADDING", (0, 0), (-1, -1), 3.5),
     ]
-    match setting.look.table_lines:
+    match setting.style.table_lines:
         case "rules":
             style += [("LINEABOVE", (0, 0), (-1, 0), 1.2, lead), ("LINEBELOW", (0, 0), (-1, 0), 0.8, lead)]
             style += [("LINEBELOW", (0, 1), (-1, -1), 0.3, "#bbbbbb"), ("LINEBELOW", (0, last), (-1, last), 1.2, lead)]

@@ -42,7 +42,7 @@ def render_pdf(report: Report) -> bytes:
     pdfgen = require_package("reportlab.pdfgen.canvas", "Rendering reports")
     content = io.BytesIO()
     with _lock:
-        fonts = registered(report.look.typeface)
+        fonts = registered(report.style.typeface)
         canvas = pdfgen.Canvas(content, pagesize=(PAGE_WIDTH, PAGE_HEIGHT), invariant=1, pageCompression=1)
         canvas.setTitle(f"{report.organisation.name}: {report.title}")
         for number, page in enumerate(report.pages, start=1):
@@ -62,10 +62,10 @@ def text_layer(report: Report, number: int) -> str:
     page = report.pages[number - 1]
     if _is_cover(page):
         return page.text
-    name, title, look = report.organisation.name, report.title, report.look
-    head = [page.chapter or title] if look.banner else [name, page.chapter or title]
-    foot = [look.label_form.format(label=page.label)]
-    if look.label_place != "middle":
+    name, title, style = report.organisation.name, report.title, report.style
+    head = [page.chapter or title] if style.banner else [name, page.chapter or title]
+    foot = [style.label_form.format(label=page.label)]
+    if style.label_place != "middle":
         foot.append(f"{name} · {title}")
     return "\n".join((*head, page.text, *foot))
 
@@ -90,7 +90,7 @@ def _draw_page(canvas: Any, report: Report, page: Page, number: int, fonts: Font
 
 def _draw_cover(canvas: Any, report: Report, cover: Cover, fonts: Fonts) -> None:
     """Draws bands of colour, the organisation at the top and the title below the middle."""
-    palette = report.look.palette
+    palette = report.style.palette
     canvas.setFillColor(palette[0])
     canvas.rect(0, PAGE_HEIGHT * 0.52, PAGE_WIDTH, PAGE_HEIGHT * 0.48, stroke=0, fill=1)
     steps = 5
@@ -114,8 +114,8 @@ def _draw_head(canvas: Any, report: Report, page: Page, fonts: Fonts) -> None:
     """Draws the chapter, on a band of colour or over a thin rule."""
     height = 13 * POINTS_PER_MM
     head = page.chapter or report.title
-    if report.look.banner:
-        canvas.setFillColor(report.look.palette[0])
+    if report.style.banner:
+        canvas.setFillColor(report.style.palette[0])
         canvas.rect(0, PAGE_HEIGHT - height, PAGE_WIDTH, height, stroke=0, fill=1)
         canvas.setFillColor("#ffffff")
         canvas.setFont(fonts.bold, 9.5)
@@ -130,17 +130,17 @@ def _draw_head(canvas: Any, report: Report, page: Page, fonts: Fonts) -> None:
 
 def _draw_foot(canvas: Any, report: Report, page: Page, number: int, fonts: Fonts) -> None:
     """Draws the printed label, and the organisation where it leaves room."""
-    label = report.look.label_form.format(label=page.label)
+    label = report.style.label_form.format(label=page.label)
     canvas.setFillColor("#222222")
     canvas.setFont(fonts.regular, 9.5)
-    at_left = report.look.label_place == "outside" and number % 2 == 0
-    if report.look.label_place == "middle":
+    at_left = report.style.label_place == "outside" and number % 2 == 0
+    if report.style.label_place == "middle":
         canvas.drawCentredString(PAGE_WIDTH / 2, _FOOT, label)
     elif at_left:
         canvas.drawString(_MARGIN, _FOOT, label)
     else:
         canvas.drawRightString(PAGE_WIDTH - _MARGIN, _FOOT, label)
-    if report.look.label_place != "middle":
+    if report.style.label_place != "middle":
         canvas.setFillColor(_GREY)
         canvas.setFont(fonts.regular, 7.5)
         line = f"{report.organisation.name} · {report.title}"
@@ -165,10 +165,10 @@ def _draw_notes(canvas: Any, page: Page, fonts: Fonts) -> float:
 
 def _draw_title(canvas: Any, report: Report, page: Page, fonts: Fonts) -> float:
     """Draws the title and returns where the room below it begins."""
-    canvas.setFillColor(report.look.palette[0])
+    canvas.setFillColor(report.style.palette[0])
     canvas.setFont(fonts.bold, 18)
     canvas.drawString(_MARGIN, _TOP - 16, page.title)
-    _rule(canvas, _TOP - 25, report.look.palette[1], 1.1)
+    _rule(canvas, _TOP - 25, report.style.palette[1], 1.1)
     return _TOP - 25 - 12
 
 
@@ -179,7 +179,7 @@ def _draw_contents(canvas: Any, contents: Contents, report: Report, fonts: Fonts
         height = top - step * (index + 1)
         left = _MARGIN + (0 if is_chapter else 14)
         font, size = (fonts.bold, fonts.size * 1.05) if is_chapter else (fonts.regular, fonts.size)
-        canvas.setFillColor(report.look.palette[0] if is_chapter else "#222222")
+        canvas.setFillColor(report.style.palette[0] if is_chapter else "#222222")
         canvas.setFont(font, size)
         canvas.drawString(left, height, title)
         canvas.drawRightString(PAGE_WIDTH - _MARGIN, height, label)
@@ -195,7 +195,7 @@ def _draw_contents(canvas: Any, contents: Contents, report: Report, fonts: Fonts
 def _draw_blocks(canvas: Any, report: Report, page: Page, fonts: Fonts, top: float, bottom: float) -> None:
     """Draws the blocks below each other at the largest scale at which they fit."""
     for scale in _SCALES:
-        setting = Setting(report.look, fonts, scale)
+        setting = Setting(report.style, fonts, scale)
         flowables = [flowable for block in page.blocks for flowable in flowables_of(block, setting)]
         heights = [flowable.wrapOn(canvas, TEXT_WIDTH, top - bottom)[1] for flowable in flowables]
         if sum(heights) <= top - bottom:

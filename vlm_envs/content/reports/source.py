@@ -28,7 +28,7 @@ _ID = re.compile(r"report:([0-9]{1,2}):([a-z_]{1,40}):([0-9]{1,19})")
 
 
 class ReportSource:
-    """Questions about generated reports: one report a question, invented anew for each.
+    """Questions about generated reports: one report a question, generated anew for each.
 
     Args:
         num_pages: How many pages a report has, or the fewest and the most; each number is as likely.

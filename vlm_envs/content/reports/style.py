@@ -22,7 +22,7 @@ _PALETTES = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+class ReportStyle:
     """How a report is set.
 
     Attributes:
@@ -44,9 +44,9 @@ class Look:
     banner: bool
 
 
-def draw_look(rng: np.random.Generator) -> Look:
+def draw_style(rng: np.random.Generator) -> ReportStyle:
     """Returns one of the looks, each as likely."""
-    return Look(
+    return ReportStyle(
         typeface=pick(rng, ("sans", "serif", "book")),
         palette=pick(rng, _PALETTES),
         table_lines=pick(rng, ("rules", "stripes", "grid")),

@@ -76,7 +76,7 @@ class Instruction:
     @property
     def task(self) -> str:
         """What to write, constraints not included."""
-        return f"Describe {self.draft.scene.name} as it is seen in a picture."
+        return f"Describe {self.draft.topic.name} as it is seen in a picture."
 
     def failed(self, draft: Draft) -> list[int]:
         """Returns the indices of the constraints that a draft's text fails."""

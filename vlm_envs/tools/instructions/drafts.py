@@ -33,7 +33,7 @@ class NumberStyle(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Topic:
     """What a text is about.
 
     Attributes:
@@ -71,7 +71,7 @@ class Draft:
     """A text in the making.
 
     Attributes:
-        scene: What it is about.
+        topic: What it is about.
         paragraphs: Sentences of each paragraph; none is empty.
         opening: What begins the units of `opening_level`, e.g. "Indeed,"; empty for nothing.
         opening_level: Which units begin so.
@@ -79,7 +79,7 @@ class Draft:
         closing_level: Which units end so.
     """
 
-    scene: Scene
+    topic: Topic
     paragraphs: tuple[tuple[Sentence, ...], ...]
     opening: str = ""
     opening_level: Level = Level.SENTENCE
@@ -140,28 +140,28 @@ _COMMON_FILLERS = (
     *("in the soft light", "without any hurry", "for most of the day", "under a clear sky", "on the left side"),
     *("on the right side", "as if by chance", "just out of reach", "in plain sight", "at the very edge"),
 )
-_SCENES = (
-    Scene(
+_TOPICS = (
+    Topic(
         "a harbour",
         ("boat", "rope", "lantern", "pier", "net", "anchor", "crane", "gull", "barrel", "sail", "buoy", "ladder"),
         ("above the calm water", "between two moored ships", "along the stone quay"),
     ),
-    Scene(
+    Topic(
         "a market",
         ("basket", "stall", "awning", "scale", "crate", "melon", "bell", "cart", "banner", "jar", "sack", "bench"),
         ("among the waiting customers", "beside the narrow lane", "across the busy square"),
     ),
-    Scene(
+    Topic(
         "a workshop",
         ("hammer", "lathe", "shelf", "stool", "lamp", "drawer", "plank", "wheel", "clock", "bucket", "vice", "chisel"),
         ("over the crowded bench", "beneath the high window", "behind the heavy door"),
     ),
-    Scene(
+    Topic(
         "a garden",
         ("hedge", "fountain", "statue", "path", "gate", "pond", "rake", "arbour", "pot", "fence", "swing", "beehive"),
         ("among the tall flowers", "near the mossy wall", "beyond the trimmed lawn"),
     ),
-    Scene(
+    Topic(
         "a railway station",
         ("train", "platform", "signal", "clock", "suitcase", "bench", "tunnel", "bridge", "poster", "trolley", "rail"),
         ("beside the empty track", "under the iron roof", "past the ticket hall"),
@@ -177,27 +177,27 @@ def draw_text(rng: np.random.Generator, texts: tuple[str, ...]) -> str:
 
 def draw_draft(rng: np.random.Generator) -> Draft:
     """Returns a draft of two to four paragraphs of two to four sentences, without numbers."""
-    scene = _SCENES[int(rng.integers(len(_SCENES)))]
+    topic = _TOPICS[int(rng.integers(len(_TOPICS)))]
     paragraphs = tuple(
-        tuple(draw_sentence(rng, scene) for _ in range(int(rng.integers(2, 5)))) for _ in range(int(rng.integers(2, 5)))
+        tuple(draw_sentence(rng, topic) for _ in range(int(rng.integers(2, 5)))) for _ in range(int(rng.integers(2, 5)))
     )
-    return Draft(scene=scene, paragraphs=paragraphs)
+    return Draft(topic=topic, paragraphs=paragraphs)
 
 
-def draw_sentence(rng: np.random.Generator, scene: Scene) -> Sentence:
-    """Returns a sentence about two different things of a scene."""
-    first, second = rng.choice(len(scene.nouns), size=2, replace=False)
-    subject = f"the {draw_text(rng, _ADJECTIVES)} {scene.nouns[int(first)]}"
-    thing = f"the {draw_text(rng, _ADJECTIVES)} {scene.nouns[int(second)]}"
+def draw_sentence(rng: np.random.Generator, topic: Topic) -> Sentence:
+    """Returns a sentence about two different things of a topic."""
+    first, second = rng.choice(len(topic.nouns), size=2, replace=False)
+    subject = f"the {draw_text(rng, _ADJECTIVES)} {topic.nouns[int(first)]}"
+    thing = f"the {draw_text(rng, _ADJECTIVES)} {topic.nouns[int(second)]}"
     sentence = Sentence(clause=f"{subject} {draw_text(rng, _VERBS)} {thing}")
     for _ in range(int(rng.integers(0, 3))):
-        sentence = padded(rng, scene, sentence)
+        sentence = padded(rng, topic, sentence)
     return sentence
 
 
-def padded(rng: np.random.Generator, scene: Scene, sentence: Sentence) -> Sentence:
+def padded(rng: np.random.Generator, topic: Topic, sentence: Sentence) -> Sentence:
     """Returns a sentence with one phrase more, of those it does not have; as it is if it has the most."""
-    unused = tuple(filler for filler in (*_COMMON_FILLERS, *scene.fillers) if filler not in sentence.fillers)
+    unused = tuple(filler for filler in (*_COMMON_FILLERS, *topic.fillers) if filler not in sentence.fillers)
     if len(sentence.fillers) >= MAX_FILLERS:
         return sentence
     return replace(sentence, fillers=(*sentence.fillers, draw_text(rng, unused)))

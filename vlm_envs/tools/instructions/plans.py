@@ -120,7 +120,7 @@ def _add_or_drop(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) ->
     if not grows:
         rest = (*sentences[:column], *sentences[column + 1 :])
         return draft.with_paragraph(row, rest or sentences)
-    added = draw_sentence(rng, draft.scene)
+    added = draw_sentence(rng, draft.topic)
     return draft.with_paragraph(row, (*sentences[:column], added, *sentences[column:]))
 
 
@@ -128,7 +128,7 @@ def _pad_or_trim(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) ->
     """Gives three sentences a phrase more, or takes their phrases away."""
     for _ in range(3):
         row, column, sentence = _draw_place(rng, draft)
-        changed = padded(rng, draft.scene, sentence) if grows else replace(sentence, fillers=())
+        changed = padded(rng, draft.topic, sentence) if grows else replace(sentence, fillers=())
         draft = draft.with_sentence(row, column, changed)
     return draft
 
@@ -197,8 +197,8 @@ def _drop_closing(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -
 
 
 def _keywords(checker: str, together: bool, rng: Rng, draft: Draft, profile: Profile) -> Constraint:
-    """Draws one to three things of the scene as keywords, and a range of their mentions."""
-    nouns, text = draft.scene.nouns, draft.text()
+    """Draws one to three things of the topic as keywords, and a range of their mentions."""
+    nouns, text = draft.topic.nouns, draft.text()
     chosen = rng.choice(len(nouns), size=int(rng.integers(1, 4)), replace=False)
     keywords = [nouns[int(index)] for index in chosen]
     counts = [count_keyword(text, keyword, open_hashtags=profile.open_hashtags) for keyword in keywords]
@@ -216,7 +216,7 @@ def _change_mentions(rng: Rng, draft: Draft, constraint: Constraint, grows: bool
     if not places:
         return draft
     row, column = places[int(rng.integers(len(places)))]
-    sentence, other = draft.paragraphs[row][column], draw_text(rng, draft.scene.nouns)
+    sentence, other = draft.paragraphs[row][column], draw_text(rng, draft.topic.nouns)
     words = [other if word == keyword else word for word in sentence.clause.split()]
     return draft.with_sentence(row, column, replace(sentence, clause=" ".join(words)))
 

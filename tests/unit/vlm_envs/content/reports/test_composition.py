@@ -24,7 +24,7 @@ def test_front_matter_is_roman_and_the_body_starts_at_one():
 
 def test_appendices_may_be_lettered():
     reports = [compose_report(60, seed) for seed in range(20)]
-    lettered = [report for report in reports if report.look.letters_appendix]
+    lettered = [report for report in reports if report.style.letters_appendix]
     assert 3 < len(lettered) < 17
     assert all(
         [page.label for page in report.pages if page.chapter == "Appendix"] == ["A-1", "A-2", "A-3"][:report_len]
