@@ -30,10 +30,10 @@ def chart_png(chart: Chart, style: ReportStyle) -> bytes:
     Raises:
         EngineUnavailableError: If matplotlib is not installed.
     """
-    style = require_package("matplotlib.style", "Drawing charts")
+    styles = require_package("matplotlib.style", "Drawing charts")
     figures = require_package("matplotlib.figure", "Drawing charts")
     agg = require_package("matplotlib.backends.backend_agg", "Drawing charts")
-    with style.context("default"):
+    with styles.context("default"):
         width, height = CHART_SIZE_MM[chart.kind]
         figure = figures.Figure(figsize=(width / _MM_PER_INCH, height / _MM_PER_INCH), dpi=_DPI)
         canvas = agg.FigureCanvasAgg(figure)

@@ -53,10 +53,10 @@ class Setting:
 
 def flowables_of(block: Block, setting: Setting) -> list[Any]:
     """Returns the flowables of a block with the space below it; nothing for a cover or contents."""
-    style, fonts = setting.style, setting.fonts
+    palette, fonts = setting.style.palette, setting.fonts
     match block:
         case Heading(text):
-            heading = setting.paragraph(text, fontName=fonts.bold, fontSize=1.15, textColor=style.palette[0])
+            heading = setting.paragraph(text, fontName=fonts.bold, fontSize=1.15, textColor=palette[0])
             return [setting.gap(0.5), heading, setting.gap(0.4)]
         case Paragraph(text, style):
             return [*_paragraph(text, style, setting), setting.gap()]
