@@ -1,4 +1,4 @@
-"""Agents that need no model: the oracle, which is also the cold-start teacher, and the random agent."""
+"""Agents that need no model: the oracle, which is also the expert of a cold start, and the random agent."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class OracleAgent(_WorldReader):
     Args:
         mistake_rate: Probability of replacing each action by a random one, from 0 to 1. What is then written is still
             true: the prediction is of what those actions lead to.
-        careless_rate: Probability of planning a turn without regard for what makes the world hard (holes, inner
+        suboptimal_rate: Probability of planning a turn without regard for what makes the world hard (holes, inner
             walls), from 0 to 1. What is written is true all the same.
         seed: Seed of both.
 
@@ -69,12 +69,12 @@ class OracleAgent(_WorldReader):
         ValueError: If a rate is not within 0 and 1.
     """
 
-    def __init__(self, *, mistake_rate: float = 0.0, careless_rate: float = 0.0, seed: int = 0) -> None:
-        for name, rate in (("mistake_rate", mistake_rate), ("careless_rate", careless_rate)):
+    def __init__(self, *, mistake_rate: float = 0.0, suboptimal_rate: float = 0.0, seed: int = 0) -> None:
+        for name, rate in (("mistake_rate", mistake_rate), ("suboptimal_rate", suboptimal_rate)):
             if not 0.0 <= rate <= 1.0:
                 raise ValueError(f"{name} must be within 0 and 1; got {rate}.")
         super().__init__(seed=seed)
-        self.mistake_rate, self.careless_rate = mistake_rate, careless_rate
+        self.mistake_rate, self.suboptimal_rate = mistake_rate, suboptimal_rate
 
     def write(self, world: World[Any, Any]) -> str:
         """Returns a whole response for a world's current state.
@@ -88,7 +88,7 @@ class OracleAgent(_WorldReader):
         """
         actions = self._actions(world)
         future = _Future(world, actions)
-        sections = dict(world.task.teacher_sections(world.state, actions))
+        sections = dict(world.task.expert_sections(world.state, actions))
         for name in world.turn_format.sections:
             if name in _KNOWN_PARTS and name not in sections:
                 sections[name] = "\n".join(_truth(part, world, actions, future) for part in _KNOWN_PARTS[name])
@@ -96,8 +96,8 @@ class OracleAgent(_WorldReader):
 
     def _actions(self, world: World[Any, Any]) -> list[Any]:
         """Returns this turn's actions: the head of a plan, with mistakes mixed in."""
-        is_careless = self.careless_rate > 0.0 and self._rng.random() < self.careless_rate
-        plan = list(_plan(world, is_careless=is_careless))[: world.max_actions_per_turn]
+        is_suboptimal = self.suboptimal_rate > 0.0 and self._rng.random() < self.suboptimal_rate
+        plan = list(_plan(world, is_suboptimal=is_suboptimal))[: world.max_actions_per_turn]
         if not plan:
             plan = [world.task.sample_action(world.state, self._rng)]
         if self.mistake_rate > 0.0:
@@ -114,9 +114,9 @@ def has_planner(world: World[Any, Any]) -> bool:
     return type(world.dynamics).plan is not Dynamics.plan
 
 
-def has_careless_planner(world: World[Any, Any]) -> bool:
-    """Returns whether a world has a plan that overlooks what makes it hard; without, careless is perfect."""
-    return type(world.dynamics).careless_plan is not Dynamics.careless_plan
+def has_suboptimal_planner(world: World[Any, Any]) -> bool:
+    """Returns whether a world has a plan that overlooks what makes it hard; without, suboptimal is optimal."""
+    return type(world.dynamics).suboptimal_plan is not Dynamics.suboptimal_plan
 
 
 class _Future:
@@ -146,7 +146,7 @@ _KNOWN_PARTS = {
     "prediction": ("prediction",),
     "think": ("observation", "reasoning", "prediction"),
 }
-"""What a teacher writes into a section."""
+"""What an expert writes into a section."""
 
 
 def _truth(part: str, world: World[Any, Any], actions: Sequence[Any], future: _Future) -> str:
@@ -157,9 +157,9 @@ def _truth(part: str, world: World[Any, Any], actions: Sequence[Any], future: _F
     return world.view.describe(state, world.representation)
 
 
-def _plan(world: World[Any, Any], *, is_careless: bool) -> Sequence[Any]:
-    """Returns an optimal or a careless plan; nothing where there is none or the solver gives up."""
-    planner = world.dynamics.careless_plan if is_careless else world.dynamics.plan
+def _plan(world: World[Any, Any], *, is_suboptimal: bool) -> Sequence[Any]:
+    """Returns an optimal or a suboptimal plan; nothing where there is none or the solver gives up."""
+    planner = world.dynamics.suboptimal_plan if is_suboptimal else world.dynamics.plan
     try:
         return planner(world.state) or ()
     except SolverLimitError:

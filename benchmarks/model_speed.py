@@ -141,7 +141,7 @@ def trained_tokens_per_s(*, quick: bool) -> list[Row]:
     """Measures one iteration's learning on oracle episodes: evaluate, estimate, update. All tokens count."""
     num_rows, num_repeats = (4, 1) if quick else (64, 3)
     recipe = frozenlake_tiny()
-    # The teacher drew no tokens, so the log-probabilities to compare with are the trainer's own.
+    # The expert drew no tokens, so the log-probabilities to compare with are the trainer's own.
     config = replace(recipe, ppo=replace(recipe.ppo, critic_warmup_iterations=0, old_logprobs="trainer"))
     model, encoder = tiny()
     trajectories = next(demonstrations(config.worlds, encoder, batch_size=num_rows, mistake_rate=0.0))

@@ -22,7 +22,7 @@ from vlm_envs.errors import VLMEnvsError, did_you_mean
 
 COMMANDS = {
     "cold_start": "rebuild a recipe's cold start",
-    "curate": "filter a teacher's rollouts into a data set for a cold start",
+    "curate": "filter an expert's rollouts into a data set for a cold start",
     "report": "write a run's report again",
 }
 
@@ -145,7 +145,7 @@ def _curate(words: list[str]) -> None:
     if result.curated.kept:
         print(f"Train on it: python -m training cold_start RECIPE --cold-start.data {directory}")
     else:
-        print("It is empty: nothing is good enough to imitate. Curate more, lower the threshold, or choose a teacher.")
+        print("It is empty: nothing is good enough to imitate. Curate more, lower the threshold, or choose an expert.")
 
 
 def _report(words: list[str]) -> None:

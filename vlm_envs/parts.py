@@ -60,10 +60,10 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
         """Returns an optimal plan, or None when there is none (or no exact solver)."""
         return None
 
-    def careless_plan(self, state: StateT) -> tuple[ActionT, ...] | None:
+    def suboptimal_plan(self, state: StateT) -> tuple[ActionT, ...] | None:
         """Returns a plan that overlooks what makes the world hard, or None; by default the optimal plan.
 
-        A teacher that plans like this shows how to see and write without giving the solution away.
+        An expert that plans like this shows how to see and write without giving the solution away.
         """
         return self.plan(state)
 
@@ -201,12 +201,12 @@ class Task(ABC, Generic[StateT, ActionT]):
         separator = self.grammar.separator
         return {"answer": (f"{separator} " if separator else "").join(map(self.write_action, actions))}
 
-    def teacher_sections(self, state: StateT, actions: Sequence[ActionT]) -> Mapping[str, str]:
-        """Returns what a teacher writes into sections of its response in place of the usual, by section."""
+    def expert_sections(self, state: StateT, actions: Sequence[ActionT]) -> Mapping[str, str]:
+        """Returns what an expert writes into sections of its response in place of the usual, by section."""
         return {}
 
     def reasoning(self, state: StateT, actions: Sequence[ActionT], foresee: Callable[[int], StateT]) -> str:
-        """Returns a teacher's reasons for a turn; by default each action with what `explain` says of it.
+        """Returns an expert's reasons for a turn; by default each action with what `explain` says of it.
 
         Args:
             state: Where the turn starts.

@@ -134,7 +134,7 @@ class ChatEncoder:
         return tuple(self._patch(image) for image in images)
 
     def encode_response(self, text: str) -> IntArray:
-        """Returns the tokens of a response written by a teacher, end of turn included."""
+        """Returns the tokens of a response written by an expert, end of turn included."""
         return np.asarray([*self._text_ids(text), self.end_of_turn_id], np.int64)
 
     def encode_text(self, text: str) -> IntArray:

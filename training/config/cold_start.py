@@ -20,11 +20,11 @@ class ColdStartConfig:
         learning_rate: Peak of a cosine schedule with warm-up.
         warmup_steps: Steps of linear warm-up.
         weight_decay: AdamW's weight decay.
-        mistake_rate: How often the teacher acts at random; what it writes stays true.
-        num_careless_steps: Further steps, at the end, under a teacher that is careless. The policy then starts out
+        mistake_rate: How often the expert acts at random; what it writes stays true.
+        num_suboptimal_steps: Further steps, at the end, under an expert that is suboptimal. The policy then starts out
             seeing and writing well but playing badly, and it is for reinforcement learning to find out what pays.
-        careless_rate: How often that teacher plans a turn without regard for holes or inner walls.
-        careless_learning_rate: Peak learning rate of those steps.
+        suboptimal_rate: How often that expert plans a turn without regard for holes or inner walls.
+        suboptimal_learning_rate: Peak learning rate of those steps.
         max_grad_norm: Gradient norm that is clipped to.
         max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN. None of them is taken; the last
             one ends the cold start, which is saved as it stands.
@@ -41,9 +41,9 @@ class ColdStartConfig:
     warmup_steps: int = 30
     weight_decay: float = 0.01
     mistake_rate: float = 0.0
-    num_careless_steps: int = 0
-    careless_rate: float = 0.0
-    careless_learning_rate: float = 4e-4
+    num_suboptimal_steps: int = 0
+    suboptimal_rate: float = 0.0
+    suboptimal_learning_rate: float = 4e-4
     max_grad_norm: float = 1.0
     max_nonfinite_steps: int = 5
     data: str | None = None
@@ -51,28 +51,29 @@ class ColdStartConfig:
 
     def __post_init__(self) -> None:
         require_at_least(
-            self, 0, "num_steps", "num_first_turn_steps", "num_careless_steps", "warmup_steps", "weight_decay"
+            self, 0, "num_steps", "num_first_turn_steps", "num_suboptimal_steps", "warmup_steps", "weight_decay"
         )
         require_at_least(self, 1, "batch_size", "max_nonfinite_steps")
-        require_above(self, 0, "learning_rate", "careless_learning_rate", "max_grad_norm")
-        require_between(self, 0, 1, "mistake_rate", "careless_rate")
+        require_above(self, 0, "learning_rate", "suboptimal_learning_rate", "max_grad_norm")
+        require_between(self, 0, 1, "mistake_rate", "suboptimal_rate")
         require(
             self.num_steps == 0 or self.num_first_turn_steps <= self.num_steps,
             f"{field_name(self, 'num_first_turn_steps')} must be at most {field_name(self, 'num_steps')}, which is "
             f"{self.num_steps}; got {self.num_first_turn_steps}.",
         )
         require(
-            (self.num_careless_steps > 0) == (self.careless_rate > 0),
-            "--cold-start.num-careless-steps and --cold-start.careless-rate belong together: set both, or neither; got "
-            f"{self.num_careless_steps} and {self.careless_rate}.",
+            (self.num_suboptimal_steps > 0) == (self.suboptimal_rate > 0),
+            "--cold-start.num-suboptimal-steps and --cold-start.suboptimal-rate belong together: set both, or neither; "
+            f"got {self.num_suboptimal_steps} and {self.suboptimal_rate}.",
         )
         require(
-            self.data is None or (self.mistake_rate == 0 and self.num_careless_steps == 0),
-            "--cold-start.data has its own teacher: leave out --cold-start.mistake-rate, "
-            "--cold-start.num-careless-steps and --cold-start.careless-rate.",
+            self.data is None or (self.mistake_rate == 0 and self.num_suboptimal_steps == 0),
+            "--cold-start.data has its own expert: leave out --cold-start.mistake-rate, "
+            "--cold-start.num-suboptimal-steps and --cold-start.suboptimal-rate.",
         )
         require(
-            self.num_careless_steps > 0 or self.careless_learning_rate == ColdStartConfig.careless_learning_rate,
-            f"--cold-start.careless-learning-rate {self.careless_learning_rate} is of careless steps, and "
-            "--cold-start.num-careless-steps is 0. Set that and --cold-start.careless-rate, or leave the rate alone.",
+            self.num_suboptimal_steps > 0 or self.suboptimal_learning_rate == ColdStartConfig.suboptimal_learning_rate,
+            f"--cold-start.suboptimal-learning-rate {self.suboptimal_learning_rate} is of suboptimal steps, "
+            "and --cold-start.num-suboptimal-steps is 0. Set that and --cold-start.suboptimal-rate, or leave the rate "
+            "alone.",
         )

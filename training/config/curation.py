@@ -23,11 +23,11 @@ class CurateConfig:
 
     Attributes:
         name: Name of the data set, one part of a path; it goes to `<output>/<name>`, which must not exist.
-        env_id: The world the teacher plays.
+        env_id: The world the expert plays.
         settings: Its arguments, as `name=value`, such as `side_px=600`.
         method: Whose reward verifies.
         verifier: Models that Argos verifies with.
-        teacher: `"oracle"`, or a checkpoint directory.
+        expert: `"oracle"`, or a checkpoint directory.
         mistake_rate: How often the oracle acts at random, so that there is something to filter.
         sampling: How a checkpoint's responses are drawn.
         num_samples: Questions.
@@ -36,7 +36,7 @@ class CurateConfig:
         drop_trivial: Whether questions that every rollout answers right are dropped.
         needs_tools: Whether a rollout of strategy `arm` is kept only with a call that worked.
         output: Directory of all data sets.
-        seed: Seed of the questions and of the teacher.
+        seed: Seed of the questions and of the expert.
     """
 
     name: str = "curated"
@@ -44,7 +44,7 @@ class CurateConfig:
     settings: tuple[str, ...] = ("prompt_format=points",)
     method: EpisodeMethod = "argos"
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
-    teacher: str = "oracle"
+    expert: str = "oracle"
     mistake_rate: float = 0.5
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     num_samples: int = 64

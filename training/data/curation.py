@@ -1,6 +1,6 @@
-"""Curation: a teacher plays, a verifier scores, and the good rollouts become a data set to imitate.
+"""Curation: an expert plays, a verifier scores, and the good rollouts become a data set to imitate.
 
-    worlds ── teacher, several rollouts a question ── verifier ── best rollout ≥ threshold ──> data set
+    worlds ── expert, several rollouts a question ── verifier ── best rollout ≥ threshold ──> data set
 
 Source: Argos, section 4 and appendix C (a sample is kept with its best rollout if that scores 0.7 or more);
 ARM-Thinker, section 3.2 (questions that are always answered right are dropped; trajectories need format, accuracy and,
@@ -98,15 +98,15 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
 
     Raises:
         RunExistsError: If the directory holds something already.
-        FileNotFoundError: If the teacher is no checkpoint.
+        FileNotFoundError: If the expert is no checkpoint.
         ConfigError: If answers can only be compared by a model, or the oracle is to teach a world without a planner.
         WorkerError: If no question could be played; see `play`.
     """
     require_teachable(config)
-    teacher = _teacher(config)
+    expert = _expert(config)
     directory = Path(config.output) / config.name
     writer = RunWriter(directory)
-    groups = play(teacher, config)
+    groups = play(expert, config)
     result = replace(filter_rollouts(groups, config), num_lost=config.num_samples - len(groups))
     writer.trajectories(CURATED, list(result.curated.kept.values()))
     writer.config({"curation": asdict(config), "yield": result.record()})
@@ -121,11 +121,11 @@ def question_seeds(config: CurateConfig) -> list[int]:
     return list(split_seeds("train", config.num_samples, start=first))
 
 
-def play(teacher: Agent, config: CurateConfig) -> list[list[Trajectory]]:
+def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
     """Plays every question as often as is asked for.
 
     Args:
-        teacher: Who plays.
+        expert: Who plays.
         config: Questions and rollouts.
 
     Returns:
@@ -139,10 +139,10 @@ def play(teacher: Agent, config: CurateConfig) -> list[list[Trajectory]]:
     wanted = [(question, number) for number in range(config.num_rollouts) for question in range(count)]
     played: dict[tuple[int, int], Trajectory] = {}
     parts = [wanted[start : start + count] for start in range(0, len(wanted), count)]
-    played |= _played(teacher, config, parts)
+    played |= _played(expert, config, parts)
     lost = [each for each in wanted if each not in played]
     for start in range(0, len(lost), count):
-        played |= _played(teacher, config, [lost[start : start + count]])
+        played |= _played(expert, config, [lost[start : start + count]])
     groups = [[played.get((question, number)) for number in range(config.num_rollouts)] for question in range(count)]
     whole = [[each for each in group if each is not None] for group in groups if None not in group]
     if not whole:
@@ -154,7 +154,7 @@ def play(teacher: Agent, config: CurateConfig) -> list[list[Trajectory]]:
 
 
 def _played(
-    teacher: Agent, config: CurateConfig, parts: Sequence[Sequence[tuple[int, int]]]
+    expert: Agent, config: CurateConfig, parts: Sequence[Sequence[tuple[int, int]]]
 ) -> dict[tuple[int, int], Trajectory]:
     """Returns rollouts by question and number, of parts of one length played in the same worlds; without lost ones."""
     of_question = question_seeds(config)
@@ -165,7 +165,7 @@ def _played(
     with worlds:
         for part in parts:
             seeds = [of_question[question] for question, _ in part]
-            rollouts = try_rollout(teacher, worlds, seeds, env_ids=[config.env_id] * len(part))
+            rollouts = try_rollout(expert, worlds, seeds, env_ids=[config.env_id] * len(part))
             named = zip(part, rollouts, strict=True)
             played |= {name: each for name, each in named if each is not None and not is_lost(each)}
     return played
@@ -212,10 +212,10 @@ def _dropped(fault: str, faults: Counter[str]) -> Reward:
     return Reward.outage(fault)
 
 
-def _teacher(config: CurateConfig) -> Agent:
-    if config.teacher == "oracle":
+def _expert(config: CurateConfig) -> Agent:
+    if config.expert == "oracle":
         return OracleAgent(mistake_rate=config.mistake_rate, seed=config.seed)
-    return HFAgent.from_pretrained(config.teacher, sampling=config.sampling, seed=config.seed)
+    return HFAgent.from_pretrained(config.expert, sampling=config.sampling, seed=config.seed)
 
 
 def curated_episodes(directory: str | Path) -> list[Trajectory]:

@@ -29,7 +29,7 @@ def demonstrations(
     *,
     batch_size: int,
     mistake_rate: float = 0.0,
-    careless_rate: float = 0.0,
+    suboptimal_rate: float = 0.0,
     start: int = 0,
     num_first_turn_batches: int = 0,
 ) -> Iterator[list[Trajectory]]:
@@ -40,7 +40,7 @@ def demonstrations(
         encoder: Chat format the texts are tokenised in.
         batch_size: Episodes per batch.
         mistake_rate: Probability of a random action in place of the planned one.
-        careless_rate: Probability of a carelessly planned turn.
+        suboptimal_rate: Probability of a suboptimally planned turn.
         start: Index of the first training seed.
         num_first_turn_batches: How many batches, at the start, are of first turns only.
 
@@ -49,13 +49,13 @@ def demonstrations(
         odd number that iVGR's partners share.
     """
     mixed = MixedWorlds(specs, batch_size)
-    teacher = OracleAgent(mistake_rate=mistake_rate, careless_rate=careless_rate, seed=start)
+    expert = OracleAgent(mistake_rate=mistake_rate, suboptimal_rate=suboptimal_rate, seed=start)
     for number in itertools.count():
         play = first_turns if number < num_first_turn_batches else rollout
         batch: list[Trajectory] = []
         for spec, _, worlds, count in mixed.of(number):
             seeds = list(split_seeds("train", count, start=start))
-            played = _despite_losses(play, teacher, worlds, seeds, env_ids=[spec.env_id] * count)
+            played = _despite_losses(play, expert, worlds, seeds, env_ids=[spec.env_id] * count)
             batch += [tokenized(trajectory, encoder) for trajectory in played]
         start += batch_size
         yield batch
@@ -63,7 +63,7 @@ def demonstrations(
 
 def _despite_losses(
     play: Callable[..., list[Trajectory]],
-    teacher: Agent,
+    expert: Agent,
     worlds: VectorWorld,
     seeds: Sequence[int],
     *,
@@ -76,7 +76,7 @@ def _despite_losses(
     """
     for attempt in range(NUM_ATTEMPTS):
         try:
-            played = play(teacher, worlds, seeds, env_ids=env_ids)
+            played = play(expert, worlds, seeds, env_ids=env_ids)
         except WorkerError:
             if attempt == NUM_ATTEMPTS - 1:
                 raise

@@ -152,7 +152,7 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
 
 
 def _num_steps(config: RunConfig) -> int:
-    return config.cold_start.num_steps + config.cold_start.num_careless_steps
+    return config.cold_start.num_steps + config.cold_start.num_suboptimal_steps
 
 
 def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path, writer: RunWriter | None) -> None:

@@ -34,13 +34,13 @@ def cold_start(
     should_stop: Callable[[], bool] = lambda: False,
     seed: int = 0,
 ) -> int:
-    """Trains a model in place to imitate the oracle, and at the end, if so configured, a careless teacher.
+    """Trains a model in place to imitate the oracle, and at the end, if so configured, a suboptimal expert.
 
     Args:
         model: The policy.
         encoder: Its chat format.
         specs: Worlds to learn.
-        config: Steps, rates, the teacher's ways.
+        config: Steps, rates, the expert's ways.
         on_step: Called after each step with its number and metrics.
         should_stop: Asked after each step whether to end here.
         seed: Seed of the run; another one sees other levels.
@@ -55,9 +55,9 @@ def cold_start(
     start = seed * 1_000_003 % 50_000_000
     size = config.batch_size
     if config.data is not None:
-        lessons = recorded_lessons(config.data, encoder, config, seed=seed)
+        batches = recorded_demonstrations(config.data, encoder, config, seed=seed)
     else:
-        lessons = demonstrations(
+        batches = demonstrations(
             specs,
             encoder,
             batch_size=size,
@@ -65,31 +65,31 @@ def cold_start(
             start=start,
             num_first_turn_batches=config.num_first_turn_steps,
         )
-    num_done = _imitate(model, encoder, lessons, config, on_step=on_step, should_stop=should_stop)
-    if config.num_careless_steps and num_done == config.num_steps and not should_stop():
-        careless = demonstrations(
+    num_done = _imitate(model, encoder, batches, config, on_step=on_step, should_stop=should_stop)
+    if config.num_suboptimal_steps and num_done == config.num_steps and not should_stop():
+        suboptimal = demonstrations(
             specs,
             encoder,
             batch_size=size,
             mistake_rate=config.mistake_rate,
-            careless_rate=config.careless_rate,
+            suboptimal_rate=config.suboptimal_rate,
             start=start + config.num_steps * size,
         )
         last = replace(
             config,
-            num_steps=config.num_careless_steps,
+            num_steps=config.num_suboptimal_steps,
             num_first_turn_steps=0,
-            learning_rate=config.careless_learning_rate,
+            learning_rate=config.suboptimal_learning_rate,
         )
 
-        def on_careless_step(step: int, metrics: dict[str, float]) -> None:
+        def on_suboptimal_step(step: int, metrics: dict[str, float]) -> None:
             on_step(config.num_steps + step, metrics)
 
-        num_done += _imitate(model, encoder, careless, last, on_step=on_careless_step, should_stop=should_stop)
+        num_done += _imitate(model, encoder, suboptimal, last, on_step=on_suboptimal_step, should_stop=should_stop)
     return num_done
 
 
-def recorded_lessons(
+def recorded_demonstrations(
     directory: str, encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
 ) -> Iterator[list[Trajectory]]:
     """Yields batches of a data set without end; first turns only in the first steps.
@@ -128,7 +128,7 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 def _imitate(
     model: Any,
     encoder: ChatEncoder,
-    lessons: Iterator[list[Trajectory]],
+    batches: Iterator[list[Trajectory]],
     config: ColdStartConfig,
     *,
     on_step: OnStep,
@@ -146,7 +146,7 @@ def _imitate(
     model.train()
     step = -1
     for step in range(config.num_steps):
-        trajectories = next(lessons)
+        trajectories = next(batches)
         batch = make_batch(trajectories, [[0.0] * len(t.turns) for t in trajectories], encoder)
         mask_BT = batch.response_mask_BT
         logprobs_BT, _ = token_logprobs(model, batch, temperature=1.0, suppressed_ids=[])

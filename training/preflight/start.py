@@ -12,7 +12,7 @@ from typing import Any
 
 from agents.api.config import EndpointConfig
 from agents.hf.checkpoint import require_checkpoint
-from agents.oracle import has_careless_planner, has_planner
+from agents.oracle import has_planner, has_suboptimal_planner
 from judges.episode_rewards.episodes import NEED_ANSWER_JUDGE
 from judges.state_text.rules import has_rules
 from training.checkpoints.files import LATEST, has_checkpoint, model_directory, require_run_state
@@ -37,15 +37,15 @@ class WorldFacts:
 
     Attributes:
         has_planner: Whether somebody wrote how its levels are solved, so that there is something to imitate.
-        has_careless_planner: Whether there is a plan that overlooks what makes it hard.
+        has_suboptimal_planner: Whether there is a plan that overlooks what makes it hard.
     """
 
     has_planner: bool
-    has_careless_planner: bool
+    has_suboptimal_planner: bool
 
 
 def _facts(world: World[Any, Any]) -> WorldFacts:
-    return WorldFacts(has_planner=has_planner(world), has_careless_planner=has_careless_planner(world))
+    return WorldFacts(has_planner=has_planner(world), has_suboptimal_planner=has_suboptimal_planner(world))
 
 
 def facts_of(spec: WorldSpec) -> WorldFacts:
@@ -130,15 +130,15 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
     config, told = without_judges(config)
     if imitates:
-        _require_teacher(config, facts)
+        _require_expert(config, facts)
         if config.cold_start.start_from is not None:
             require_checkpoint(model_directory(config.cold_start.start_from))
-        if config.cold_start.num_careless_steps and not any(each.has_careless_planner for each in facts):
-            cold_start = replace(config.cold_start, num_careless_steps=0, careless_rate=0.0)
+        if config.cold_start.num_suboptimal_steps and not any(each.has_suboptimal_planner for each in facts):
+            cold_start = replace(config.cold_start, num_suboptimal_steps=0, suboptimal_rate=0.0)
             config = replace(config, cold_start=cold_start)
             told.append(
-                "Left out: --cold-start.num-careless-steps and --cold-start.careless-rate, for no world here has a "
-                "careless_plan."
+                "Left out: --cold-start.num-suboptimal-steps and --cold-start.suboptimal-rate, for no world here has a "
+                "suboptimal_plan."
             )
     return config, told
 
@@ -226,7 +226,7 @@ def _check_verifier(verifier: VerifierConfig, option: str) -> None:
             raise ConfigError(f"{option}.{name} {directory}: no such directory.")
 
 
-def _require_teacher(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
+def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
     if config.cold_start.data is not None:
         _require_data_set(config.cold_start.data)
     if config.cold_start.data is not None or not config.cold_start.num_steps:
@@ -259,7 +259,7 @@ def require_teachable(config: CurateConfig) -> None:
         RunExistsError: If there is one of this name.
         ConfigError: If the folder, the world or a verifier's model cannot be had, if answers can only be compared by a
             model, or if the oracle is to teach a world without a planner: its actions would be random.
-        FileNotFoundError: If the teacher is no checkpoint.
+        FileNotFoundError: If the expert is no checkpoint.
     """
     directory = Path(config.output) / config.name
     require_writable(directory, config.output)
@@ -268,12 +268,12 @@ def require_teachable(config: CurateConfig) -> None:
     judge = JudgeConfig(episode=config.method, verifier=config.verifier)
     require_answer_judge(judge, [config.spec])
     _check_verifier(config.verifier, "--verifier")
-    if config.teacher != "oracle":
-        require_checkpoint(config.teacher)
+    if config.expert != "oracle":
+        require_checkpoint(config.expert)
     elif not facts_of(config.spec).has_planner:
         raise ConfigError(
             f"{config.env_id} has no planner, so the oracle has nothing to teach. Write its Dynamics.plan, or name a "
-            "checkpoint that can play: --teacher DIR."
+            "checkpoint that can play: --expert DIR."
         )
 
 

@@ -26,21 +26,23 @@ _STRUCTURED = {
 def frozenlake_tiny() -> RunConfig:
     """FrozenLake 4x4 with grounding and world modelling: `make train`.
 
-    The cold start ends under a teacher that overlooks holes in half of its turns, so that the policy starts out
+    The cold start ends under an expert that overlooks holes in half of its turns, so that the policy starts out
     seeing and writing well and playing badly.
     """
     return _grid_recipe(
         "frozenlake_tiny",
         "VLM/FrozenLake-v0",
         num_iterations=70,
-        cold_start=ColdStartConfig(num_steps=2600, num_first_turn_steps=600, num_careless_steps=240, careless_rate=0.5),
+        cold_start=ColdStartConfig(
+            num_steps=2600, num_first_turn_steps=600, num_suboptimal_steps=240, suboptimal_rate=0.5
+        ),
     )
 
 
 def sokoban_tiny() -> RunConfig:
     """Sokoban 6x6 with one box, with grounding and world modelling.
 
-    The cold start ends under a teacher that overlooks inner walls in most of its turns, for the same reason as
+    The cold start ends under an expert that overlooks inner walls in most of its turns, for the same reason as
     FrozenLake's. Without that it solves 0.87 of the test levels, with so little entropy that reinforcement learning
     finds nothing to choose between. Pushing is learnt more slowly than not falling into holes, so the run is longer
     and its learning rates fall less.
@@ -49,7 +51,9 @@ def sokoban_tiny() -> RunConfig:
         "sokoban_tiny",
         "VLM/Sokoban-v0",
         num_iterations=90,
-        cold_start=ColdStartConfig(num_steps=2600, num_first_turn_steps=600, num_careless_steps=240, careless_rate=0.7),
+        cold_start=ColdStartConfig(
+            num_steps=2600, num_first_turn_steps=600, num_suboptimal_steps=240, suboptimal_rate=0.7
+        ),
     )
     return replace(config, ppo=replace(config.ppo, final_learning_rate=0.3))
 

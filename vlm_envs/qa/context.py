@@ -16,7 +16,7 @@ from vlm_envs.tools.stores import ORIGINAL_IMAGE, ImageStore, Memory, TextStore
 from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
 
 MIN_CONTEXT = 0.06
-"""A teacher's zoom is at least this part of the picture's sides, so that the crop shows where it is."""
+"""An expert's zoom is at least this part of the picture's sides, so that the crop shows where it is."""
 
 
 class QAContext(ABC):
@@ -42,7 +42,7 @@ class QAContext(ABC):
 
     @abstractmethod
     def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
-        """Returns the calls a teacher makes before it answers, as they are written."""
+        """Returns the calls an expert makes before it answers, as they are written."""
 
     def shown_pixels(self, sample: Sample) -> ShownPixels | None:
         """Returns the size of the first picture as it is shown; None without one."""

@@ -29,9 +29,9 @@ class QADynamics(Dynamics[QAState, Act]):
     Attributes:
         source: Where questions come from.
         context: What is laid before the agent.
-        strategy: How it looks and answers; a teacher's plan depends on it.
+        strategy: How it looks and answers; an expert's plan depends on it.
         crops: How a strategy that has regions enlarged has them cut out.
-        max_calls: Most calls a teacher makes.
+        max_calls: Most calls an expert makes.
     """
 
     source: SampleSource
@@ -132,11 +132,11 @@ class QADynamics(Dynamics[QAState, Act]):
             Answer(right_answer(state.sample.key)),
         )
 
-    def careless_plan(self, state: QAState) -> tuple[Act, ...]:
+    def suboptimal_plan(self, state: QAState) -> tuple[Act, ...]:
         """Returns the answer without a look."""
         return () if self.is_over(state) else (Answer(right_answer(state.sample.key)),)
 
 
 def right_answer(key: AnswerKey) -> str:
-    """Returns the right answer as a teacher writes it: the letter of a choice, or the first accepted words."""
+    """Returns the right answer as an expert writes it: the letter of a choice, or the first accepted words."""
     return key.answers[0].upper() if key.kind == "choice" else key.answers[0]

@@ -1,4 +1,4 @@
-"""How a question may be looked into: what the prompt asks for, how a response is read, how a teacher would do it.
+"""How a question may be looked into: what the prompt asks for, how a response is read, how an expert would do it.
 
 The response formats are `vlm_envs.responses.formats.QA_FORMATS`; here is what belongs into them. Boxes and points
 are written in one coordinate space per strategy: thousandths in calls of the zoom tool (`arm`), pixels of the picture

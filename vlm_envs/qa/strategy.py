@@ -1,4 +1,4 @@
-"""The base of all strategies: a thought and an answer, and what their teachers have in common."""
+"""The base of all strategies: a thought and an answer, and what their experts have in common."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ class Strategy:
         return " ".join(map(write_box, action.boxes))
 
     def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
-        """Returns the looks that a teacher still takes before it answers."""
+        """Returns the looks that an expert still takes before it answers."""
         return ()
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns what a teacher thinks before an action, by section."""
+        """Returns what an expert thinks before an action, by section."""
         return {"think": f"{facts_of(state.sample)} That settles the question."}
 
 

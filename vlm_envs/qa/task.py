@@ -75,7 +75,7 @@ class QATask(Task[QAState, Act]):
             return {"think": f"{thoughts.get('think', '')}{self.strategy.write_zoom(action)}"}
         return {"answer": action.text}
 
-    def teacher_sections(self, state: QAState, actions: Sequence[Act]) -> Mapping[str, str]:
+    def expert_sections(self, state: QAState, actions: Sequence[Act]) -> Mapping[str, str]:
         """Returns the strategy's thoughts."""
         return self.strategy.thoughts(state, self.context, actions[0])
 

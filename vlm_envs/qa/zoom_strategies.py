@@ -187,7 +187,7 @@ def read_boxes(text: str) -> Zoom | None:
 
 
 def zoom_boxes(sample: Sample, context: QAContext) -> tuple[WrittenBox, ...]:
-    """Returns the regions a teacher enlarges: one for everything that the answer rests on, in whole shown pixels."""
+    """Returns the regions an expert enlarges: one for everything that the answer rests on, in whole shown pixels."""
     space = context.shown_pixels(sample)
     assert space is not None, "a strategy that zooms needs a picture"
     boxes = [evidence.box for evidence in sample.evidence if evidence.image == 0]

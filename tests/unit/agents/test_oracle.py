@@ -35,7 +35,7 @@ def test_the_oracle_succeeds_and_tells_the_truth(env_id, prompt_format, represen
 
 
 @pytest.mark.parametrize("env_id", ENV_IDS)
-def test_a_teacher_that_errs_still_tells_the_truth(env_id):
+def test_an_expert_that_errs_still_tells_the_truth(env_id):
     asked = {"prompt_format": "grounding_worldmodeling", "representation": "structured"}
     trajectories = play(OracleAgent(mistake_rate=1.0), range(12), env_id=env_id, max_turns=(3,), **asked)
     assert not all(trajectory.success for trajectory in trajectories)
@@ -46,14 +46,15 @@ def test_a_teacher_that_errs_still_tells_the_truth(env_id):
 
 
 @pytest.mark.parametrize("env_id", ENV_IDS)
-def test_a_careless_teacher_fails_more_and_still_tells_the_truth(env_id):
+def test_a_suboptimal_expert_fails_more_and_still_tells_the_truth(env_id):
     asked = {"prompt_format": "grounding_worldmodeling", "representation": "structured"}
-    careful, careless = (
-        play(OracleAgent(careless_rate=rate), range(40), env_id=env_id, max_turns=(3,), **asked) for rate in (0.0, 1.0)
+    optimal, suboptimal = (
+        play(OracleAgent(suboptimal_rate=rate), range(40), env_id=env_id, max_turns=(3,), **asked)
+        for rate in (0.0, 1.0)
     )
-    assert all(trajectory.success for trajectory in careful)
-    assert not all(trajectory.success for trajectory in careless)
-    for trajectory in careless:
+    assert all(trajectory.success for trajectory in optimal)
+    assert not all(trajectory.success for trajectory in suboptimal)
+    for trajectory in suboptimal:
         for turn in trajectory.turns:
             assert turn.info["format_correct"]
             for section, truth in (("observation", turn.state), ("prediction", turn.info["state"])):
@@ -74,7 +75,7 @@ def test_the_oracle_goes_on_where_the_solver_gives_up(monkeypatch):
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1])
-@pytest.mark.parametrize("name", ["mistake_rate", "careless_rate"])
+@pytest.mark.parametrize("name", ["mistake_rate", "suboptimal_rate"])
 def test_rates_are_probabilities(name, rate):
     with pytest.raises(ValueError, match=f"{name} must be within 0 and 1; got {rate}"):
         OracleAgent(**{name: rate})

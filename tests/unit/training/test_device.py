@@ -96,9 +96,9 @@ def test_rollouts_are_the_same_on_another_device(tiny, monkeypatch):
 def test_a_cold_start_is_the_same_on_another_device(tiny):
     model, encoder = tiny
     losses: list[list[float]] = []
-    lesson = ColdStartConfig(num_steps=2, num_first_turn_steps=1, batch_size=2, warmup_steps=1)
+    config = ColdStartConfig(num_steps=2, num_first_turn_steps=1, batch_size=2, warmup_steps=1)
     with second_device():
         for each in (copy.deepcopy(model), moved(model)):
             losses.append([])
-            cold_start(each, encoder, (WORLD,), lesson, on_step=lambda _, shown: losses[-1].append(shown["loss"]))
+            cold_start(each, encoder, (WORLD,), config, on_step=lambda _, shown: losses[-1].append(shown["loss"]))
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)

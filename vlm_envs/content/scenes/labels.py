@@ -1,4 +1,4 @@
-"""Which things words name, and their masks: the exact teacher for judges of points.
+"""Which things words name, and their exact masks, for judges of points.
 
 Read are colour and noun in singular or plural, articles and number words in front, what is written on a sign or shown
 by a clock, `X in Y` for what lies in a holder, `X and Y` for both, and `things` for all kinds. Anything else means

@@ -204,7 +204,7 @@ def draw_clip(
 
 
 def clip_masks(clip: Clip) -> Callable[[str, int | None, float | None], Mask | None]:
-    """Returns what tells the masks of things by label and frame: an exact teacher for judges of points in videos.
+    """Returns what tells the exact masks of things by label and frame, for judges of points in videos.
 
     Args:
         clip: The clip.

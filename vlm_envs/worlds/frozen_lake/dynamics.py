@@ -144,7 +144,7 @@ class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
         """
         return solver.plan(state)
 
-    def careless_plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
+    def suboptimal_plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
         """Returns the shortest way over a lake without holes, which the real one may well have."""
         return solver.plan(replace(state, holes=()))
 

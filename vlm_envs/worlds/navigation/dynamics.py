@@ -77,7 +77,7 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
         """Returns a plan of the fewest actions, or None if there is none."""
         return paths.plan(state, self.rules)
 
-    def careless_plan(self, state: NavigationState) -> tuple[Action, ...] | None:
+    def suboptimal_plan(self, state: NavigationState) -> tuple[Action, ...] | None:
         """Returns the shortest plan in the unfurnished home, which may walk into furniture."""
         return paths.plan(state, self.rules, with_furniture=False)
 

@@ -94,7 +94,7 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
         if refusal:
             return replace(state, outcome=refusal), False
         with self._engine.use() as engine:
-            # A teacher foresees what it then does, and siblings of a group often do alike
+            # An expert foresees what it then does, and siblings of a group often do alike
             return engine.remembered((state, action), lambda: _simulated(engine, state, action))
 
     def is_success(self, state: PrimitiveSkillState) -> bool:

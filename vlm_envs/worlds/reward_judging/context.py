@@ -66,7 +66,7 @@ class JudgingContext(QAContext):
     """Pictures, documents and responses, with the tools of the tracks that there are.
 
     Attributes:
-        source: Where cases come from, by which a teacher knows what is wrong; None where nobody knows.
+        source: Where cases come from, by which an expert knows what is wrong; None where nobody knows.
         tracks: Whose tools there are.
         profile: Definition by which the checks check.
         pictures: How pictures are laid out; small things are to be too small to see at first.

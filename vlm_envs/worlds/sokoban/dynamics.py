@@ -146,7 +146,7 @@ class SokobanDynamics(Dynamics[SokobanState, int]):
         """
         return solver.plan(state)
 
-    def careless_plan(self, state: SokobanState) -> tuple[int, ...] | None:
+    def suboptimal_plan(self, state: SokobanState) -> tuple[int, ...] | None:
         """Returns a solution of the room without its inner walls; None if that has none either."""
         layout = state.layout
         inner = [

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.parts import Dynamics
 from vlm_envs.splits import split_of
-from vlm_envs.worlds.svg.careless import careless_markup
 from vlm_envs.worlds.svg.corpus import load_icons
 from vlm_envs.worlds.svg.icons.bands import check_difficulty, draw_icon
 from vlm_envs.worlds.svg.renderer import Renderer
 from vlm_envs.worlds.svg.scorers import Scorer
 from vlm_envs.worlds.svg.state import SvgState
+from vlm_envs.worlds.svg.suboptimal import suboptimal_markup
 
 MAX_TRIES = 1_000
 
@@ -150,9 +150,9 @@ class SvgDynamics(Dynamics[SvgState, str]):
         """Returns the target's own markup, at every turn, because every turn is scored."""
         return (state.target,)
 
-    def careless_plan(self, state: SvgState) -> tuple[str, ...]:
+    def suboptimal_plan(self, state: SvgState) -> tuple[str, ...]:
         """Returns markup with roughly rounded lengths."""
-        return (careless_markup(state.target),)
+        return (suboptimal_markup(state.target),)
 
     def cost_to_go(self, state: SvgState) -> int:
         """Returns 0 once the drawing equals the target, 1 before."""

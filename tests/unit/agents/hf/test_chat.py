@@ -134,7 +134,7 @@ def test_a_picture_is_patched_once_while_it_is_remembered(tiny):
     assert [p.grid_thw.tolist() for p in small.patch_images((tall, wide))] == [[1, 2, 4], [1, 4, 2]]
 
 
-def test_a_teachers_text_gets_the_tokens_the_rollout_would_have_read(tiny):
+def test_an_experts_text_gets_the_tokens_the_rollout_would_have_read(tiny):
     model, encoder = tiny
     agent = HFAgent(with_ending(model, encoder, 9.0), encoder, sampling=SamplingConfig(max_new_tokens=9), seed=0)
     for trajectory in play(agent, range(4), max_turns=(2,)):

@@ -1,4 +1,4 @@
-"""Data sets filtered from a teacher's rollouts, and cold starts that imitate them."""
+"""Data sets filtered from an expert's rollouts, and cold starts that imitate them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def config(tmp_path: Path, strategy: str = "points", **changes) -> CurateConfig:
     return CurateConfig(settings=(*SMALL, f"prompt_format={strategy}"), **fields | changes)
 
 
-def test_a_perfect_teachers_rollouts_are_all_kept(tmp_path):
+def test_a_perfect_experts_rollouts_are_all_kept(tmp_path):
     _, result = make_data_set(config(tmp_path, mistake_rate=0.0))
     assert result.record()["rollout_yield"] == 1.0
     assert result.record()["num_kept"] == 6
     assert "kept 6 of 6 questions (yield 1.000)" in str(result)
 
 
-def test_a_random_teachers_wrong_answers_are_not(tmp_path):
+def test_a_random_agents_wrong_answers_are_not(tmp_path):
     chosen = config(tmp_path, mistake_rate=1.0, num_rollouts=2)
     groups = play(OracleAgent(mistake_rate=1.0), chosen)
     result = filter_rollouts(groups, chosen)
@@ -122,8 +122,8 @@ def test_the_command_prints_the_yield_and_a_cold_start_learns_from_its_data(tmp_
     assert (tmp_path / "model" / "model.safetensors").is_file()
 
 
-def test_a_data_set_has_its_own_teacher():
-    with pytest.raises(ConfigError, match="its own teacher"):
+def test_a_data_set_has_its_own_expert():
+    with pytest.raises(ConfigError, match="its own expert"):
         ColdStartConfig(data="somewhere", mistake_rate=0.1)
 
 

@@ -88,22 +88,22 @@ def test_demonstrations_never_repeat_a_seed_and_say_what_the_oracle_said(tiny):
     assert {env_id for env_id, _ in seen} == {spec.env_id for spec in MIX}
 
 
-def test_first_lessons_are_the_first_turns_of_episodes_and_ask_nothing_of_the_worlds(tiny, monkeypatch):
+def test_first_demonstrations_are_the_first_turns_of_episodes_and_ask_nothing_of_the_worlds(tiny, monkeypatch):
     _, encoder = tiny
     whole = next(demonstrations(MIX, encoder, batch_size=5))
 
     def never(self, actions):
-        raise AssertionError("a first lesson was answered")
+        raise AssertionError("a first demonstration was answered")
 
     monkeypatch.setattr(VectorWorld, "step", never)
-    lessons = demonstrations(MIX, encoder, batch_size=5, num_first_turn_batches=1)
-    for lesson, episode in zip(next(lessons), whole, strict=True):
-        (turn,) = lesson.turns
-        assert (lesson.seed, lesson.start_state_hash) == (episode.seed, episode.start_state_hash)
+    batches = demonstrations(MIX, encoder, batch_size=5, num_first_turn_batches=1)
+    for demonstration, episode in zip(next(batches), whole, strict=True):
+        (turn,) = demonstration.turns
+        assert (demonstration.seed, demonstration.start_state_hash) == (episode.seed, episode.start_state_hash)
         assert turn.response_text == episode.turns[0].response_text
         assert np.array_equal(turn.prompt_ids, episode.turns[0].prompt_ids)
     with pytest.raises(AssertionError, match="was answered"):
-        next(lessons)
+        next(batches)
 
 
 def test_the_cold_start_learns(tiny):

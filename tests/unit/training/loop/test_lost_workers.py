@@ -257,15 +257,15 @@ def curation(**changes) -> CurateConfig:
     return CurateConfig(**{"num_samples": 3, "num_rollouts": 2, "settings": settings, "mistake_rate": 0.0} | changes)
 
 
-def curated_seeds(teacher, config):
-    return [[each.seed for each in group] for group in play(teacher, config)]
+def curated_seeds(expert, config):
+    return [[each.seed for each in group] for group in play(expert, config)]
 
 
 def test_curation_plays_once_more_what_a_killed_worker_took(played_in):
     played_in(CorridorWorld, num_workers=1)
-    teacher = KillingOnce()
-    seeds = curated_seeds(teacher, curation())
-    assert not teacher.kills, "it killed the worker of all worlds"
+    expert = KillingOnce()
+    seeds = curated_seeds(expert, curation())
+    assert not expert.kills, "it killed the worker of all worlds"
     assert [len(group) for group in seeds] == [2, 2, 2]
     assert [group[0] for group in seeds] == [group[1] for group in seeds] == question_seeds(curation())
 
@@ -287,8 +287,8 @@ def lose(monkeypatch):
     """Has the rollouts of some seeds lost, whenever they are played."""
 
     def use(doomed):
-        def losing(teacher, worlds, seeds, *, env_ids):
-            played = try_rollout(teacher, worlds, seeds, env_ids=env_ids)
+        def losing(expert, worlds, seeds, *, env_ids):
+            played = try_rollout(expert, worlds, seeds, env_ids=env_ids)
             return [None if seed in doomed else each for seed, each in zip(seeds, played, strict=True)]
 
         monkeypatch.setattr("training.data.curation.try_rollout", losing)
@@ -314,14 +314,14 @@ def test_a_curation_of_nothing_is_an_error_and_leaves_no_data_set(lose, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_a_teacher_whose_workers_are_killed_plays_its_lesson_again():
+def test_an_expert_whose_workers_are_killed_plays_its_demonstration_again():
     num_played = []
 
-    def play(teacher, worlds, seeds, *, env_ids):
+    def play(expert, worlds, seeds, *, env_ids):
         num_played.append(len(seeds))
         if len(num_played) == 1:
             kill_workers()
-        return try_rollout(teacher, worlds, seeds, env_ids=env_ids)
+        return try_rollout(expert, worlds, seeds, env_ids=env_ids)
 
     with vector(num=2) as worlds:
         worlds.reset(seed=[1, 2])

@@ -273,7 +273,7 @@ def test_help_lists_recipes_and_commands(capsys):
 def short_cold_start(tmp_path: Path) -> list[str]:
     words = ["frozenlake_tiny", "--output", str(tmp_path), "--name", "x", "--num-val-episodes", "2"]
     words += ["--cold-start.num-steps", "3", "--cold-start.num-first-turn-steps", "1"]
-    words += ["--cold-start.num-careless-steps", "1", "--cold-start.careless-rate", "0.5"]
+    words += ["--cold-start.num-suboptimal-steps", "1", "--cold-start.suboptimal-rate", "0.5"]
     return [*words, "--cold-start.batch-size", "2", "--sampling.max-new-tokens", "4", "--num-threads", "1"]
 
 

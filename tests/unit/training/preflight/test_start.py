@@ -110,19 +110,19 @@ def test_beside_a_judged_world_one_without_rules_is_paid_by_its_own_reward():
             assert [shaped.total for shaped in scored.shaped] == pytest.approx([paid] * len(scored.shaped))
 
 
-def test_careless_lessons_are_left_out_where_nobody_is_careless():
-    careless = ColdStartConfig(num_steps=4, num_first_turn_steps=0, num_careless_steps=2, careless_rate=0.5)
-    config, told = ready(small(cold_start=careless, judge=NO_JUDGE), imitates=True)
-    assert (config.cold_start.num_careless_steps, config.cold_start.careless_rate) == (0, 0.0)
-    flags = "--cold-start.num-careless-steps and --cold-start.careless-rate"
-    assert told == [f"Left out: {flags}, for no world here has a careless_plan."]
-    lake = small(cold_start=careless, worlds=(WorldSpec(env_id="VLM/FrozenLake-v0"),))
-    assert ready(lake, imitates=True)[0].cold_start == careless
+def test_suboptimal_demonstrations_are_left_out_where_no_world_has_a_plan_for_them():
+    suboptimal = ColdStartConfig(num_steps=4, num_first_turn_steps=0, num_suboptimal_steps=2, suboptimal_rate=0.5)
+    config, told = ready(small(cold_start=suboptimal, judge=NO_JUDGE), imitates=True)
+    assert (config.cold_start.num_suboptimal_steps, config.cold_start.suboptimal_rate) == (0, 0.0)
+    flags = "--cold-start.num-suboptimal-steps and --cold-start.suboptimal-rate"
+    assert told == [f"Left out: {flags}, for no world here has a suboptimal_plan."]
+    lake = small(cold_start=suboptimal, worlds=(WorldSpec(env_id="VLM/FrozenLake-v0"),))
+    assert ready(lake, imitates=True)[0].cold_start == suboptimal
 
 
 def test_a_world_without_a_planner_is_not_imitated(tmp_path, capsys):
     facts = facts_of(WorldSpec(env_id="unplanned:Own/Unplanned-v0"))
-    assert (facts.has_planner, facts.has_careless_planner) == (False, False)
+    assert (facts.has_planner, facts.has_suboptimal_planner) == (False, False)
     start = ["unplanned:Own/Unplanned-v0", "--output", str(tmp_path / "runs"), *FEW]
     for words in (start, ["cold_start", *start]):
         assert main(words) == 2
@@ -132,7 +132,7 @@ def test_a_world_without_a_planner_is_not_imitated(tmp_path, capsys):
     assert not (tmp_path / "runs").exists()
 
 
-def test_nor_is_the_oracle_its_teacher_in_a_curation(tmp_path, capsys, monkeypatch):
+def test_nor_is_the_oracle_its_expert_in_a_curation(tmp_path, capsys, monkeypatch):
     unplanned = facts_of(WorldSpec(env_id="unplanned:Own/Unplanned-v0"))
     monkeypatch.setattr("training.preflight.start.facts_of", lambda spec: unplanned)
     assert main(["curate", "--output", str(tmp_path / "runs")]) == 2

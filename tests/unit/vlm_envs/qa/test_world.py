@@ -293,7 +293,7 @@ def test_a_turn_has_one_action():
         ({"categories": "cuont"}, "categories must be one of .* Did you mean 'count'"),
     ],
 )
-def test_careless_arguments_are_explained(arguments, message):
+def test_unusable_arguments_are_explained(arguments, message):
     with pytest.raises(ConfigError, match=message):
         vlm_envs.make("VLM/ZoomQA-v0", **arguments)
 

@@ -32,11 +32,11 @@ def answer(text):
 
 
 def played(world):
-    """Plays what a teacher does; returns the calls and the last info."""
+    """Plays what an expert does; returns the calls and the last info."""
     calls, over = [], False
     while not over:
         plan = world.dynamics.plan(world.state)
-        sections = world.task.teacher_sections(world.state, plan[:1])
+        sections = world.task.expert_sections(world.state, plan[:1])
         _, reward, terminated, truncated, info = world.step(world.write_response(plan[:1], sections))
         over = terminated or truncated
         calls = [(record.name, json.loads(record.text)["arguments"]) for record in world.state.calls]
@@ -69,7 +69,7 @@ def test_the_size_of_a_sheet_is_known_before_it_is_drawn(num_pages, max_pixels):
 
 
 @pytest.mark.parametrize("category", ["table_lookup", "comparison", "cross_page", "page_label"])
-def test_the_teacher_fetches_the_evidence_and_answers(category):
+def test_the_expert_fetches_the_evidence_and_answers(category):
     world, _, _ = world_at(f"report:14:{category}:5")
     pages = world.state.sample.evidence_pages
     calls, reward, info = played(world)
@@ -90,7 +90,7 @@ def test_four_pages_leave_no_call_for_a_search():
     assert [json.loads(text)["arguments"].get("image_idx") for text in calls] == list(sample.evidence_pages)
 
 
-def test_the_teacher_searches_before_it_says_that_there_is_no_answer():
+def test_the_expert_searches_before_it_says_that_there_is_no_answer():
     world, _, _ = world_at("report:9:unanswerable:4")
     calls, reward, info = played(world)
     assert [name for name, _ in calls] == ["doc_page_retrieval_by_query"]

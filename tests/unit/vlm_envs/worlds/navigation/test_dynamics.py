@@ -146,15 +146,15 @@ def test_no_way_means_no_plan() -> None:
     shut = two_rooms(thing("Statue", 875, 250), thing("Wardrobe", 500, 250, turn=1, colour="oak"))
     state = search(shut)
     assert dynamics().plan(state) is None and dynamics().cost_to_go(state) is None
-    assert dynamics().careless_plan(state) is not None
+    assert dynamics().suboptimal_plan(state) is not None
 
 
-def test_the_careless_plan_overlooks_furniture_only() -> None:
+def test_the_suboptimal_plan_overlooks_furniture_only() -> None:
     home = one_room(thing("Statue", 250, 450), thing("Sofa", 250, 320))
     state = search(home, pose=Pose(10, 4, 0, 0))
-    careless, careful = dynamics().careless_plan(state), dynamics().plan(state)
-    assert careless == (Action.MOVE_AHEAD,) * 10
-    assert len(careful) > len(careless)
+    suboptimal, optimal = dynamics().suboptimal_plan(state), dynamics().plan(state)
+    assert suboptimal == (Action.MOVE_AHEAD,) * 10
+    assert len(optimal) > len(suboptimal)
 
 
 @pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)

@@ -60,7 +60,7 @@ def test_there_is_no_symbolic_representation() -> None:
         (DRAWER, ("push(-260,-90,40,-130,-90,40)",), "push(-260,-90,40,-130,-90,40): push the drawer handle"),
     ],
 )
-def test_a_teachers_reasons_are_what_it_means_to_do(state, actions, reasons) -> None:
+def test_an_experts_reasons_are_what_it_means_to_do(state, actions, reasons) -> None:
     def never(num_actions: int) -> PrimitiveSkillState:
         raise AssertionError("nothing needs to be simulated")
 

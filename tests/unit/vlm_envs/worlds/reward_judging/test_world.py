@@ -1,4 +1,4 @@
-"""VLM/RewardJudging-v0: what is shown, which tools there are, what a teacher does, what is measured."""
+"""VLM/RewardJudging-v0: what is shown, which tools there are, what an expert does, what is measured."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.worlds.svg.careless import careless_markup
 from vlm_envs.worlds.svg.icons.bands import BANDS, check_difficulty, draw_icon
 from vlm_envs.worlds.svg.renderer import Renderer
 from vlm_envs.worlds.svg.shapes import shapes_of
+from vlm_envs.worlds.svg.suboptimal import suboptimal_markup
 
 pytest.importorskip("cairosvg", reason="drawing needs cairosvg: pip install 'vlm-envs[svg]'")
 
@@ -62,11 +62,11 @@ def test_other_difficulties_are_refused(difficulty):
         check_difficulty(difficulty)
 
 
-def test_a_careless_hand_draws_something_else_that_can_be_drawn():
+def test_a_suboptimal_drawing_is_something_else_that_can_be_drawn():
     rng, renderer, num_different = np.random.default_rng(2), Renderer(size_px=64), 0
     for _ in range(100):
         markup = draw_icon(rng, "mixed")
-        careless = careless_markup(markup)
-        assert renderer.render(careless).error is None
-        num_different += careless != markup
+        suboptimal = suboptimal_markup(markup)
+        assert renderer.render(suboptimal).error is None
+        num_different += suboptimal != markup
     assert num_different > 70

@@ -1,4 +1,4 @@
-"""Drawings by a careless hand: right at first sight, wrong in the detail."""
+"""Suboptimal drawings: right at first sight, wrong in the detail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LAST_ELEMENT = re.compile(r"<(?!/)[^<>]*/>(?=(?:</\w+>)*\s*$)")
 _ROUGHNESS = 4
 
 
-def careless_markup(markup: str) -> str:
+def suboptimal_markup(markup: str) -> str:
     """Returns markup that draws nearly the same: every length is rounded to a multiple of four units.
 
     The `viewBox` stays. Where rounding changes nothing, the last element is left out; where there is only one, the
