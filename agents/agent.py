@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -52,3 +52,22 @@ class Agent(Protocol):
             rows: Indices of the episodes that go on; rows left out never come back.
             observations: What each of them shows now.
         """
+
+
+@runtime_checkable
+class LearningAgent(Agent, Protocol):
+    """An agent whose weights come from a trainer, which also saves where its sampling stands."""
+
+    def sync(self, policy: Any, version: int) -> None:
+        """Takes the weights that act from now on.
+
+        Args:
+            policy: The model that is trained.
+            version: Optimiser steps it has seen; the new `policy_version`.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what the next responses depend on besides weights and observations."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from what `state_dict` returned, as far as the device allows; says so where it does not."""

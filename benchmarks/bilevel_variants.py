@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
-from agents.hf.agent import HFAgent
+from agents.registry import make_agent
 from benchmarks.speed import machine
 from training.algorithms.advantages import BilevelVariant
 from training.checkpoints.files import LATEST, has_checkpoint
@@ -155,7 +155,7 @@ def _outcome(config: RunConfig, directory: Path, num_val_episodes: int) -> Outco
     """Returns what a run came to, its validation levels played by the weights it ended with."""
     prepare(config)
     model, encoder = load_for_training(directory / LATEST / "model", config)
-    agent = HFAgent(model, encoder, sampling=config.sampling, seed=0)
+    agent = make_agent("hf", model=model, encoder=encoder, sampling=config.sampling)
     played = [evaluate(agent, spec, split="val", num_episodes=num_val_episodes) for spec in config.worlds]
     lines = [line for line in RunReader(directory).metrics() if line["phase"] == "rl"]
     last = lines[-NUM_LAST:]

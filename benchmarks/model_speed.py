@@ -15,11 +15,12 @@ import numpy as np
 import torch
 import transformers
 
-from agents.hf.agent import HFAgent, load_checkpoint
+from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.hf.sampler import vision_inputs
 from agents.hf.sampling import SamplingConfig
 from agents.hf.tiny import save_tiny
+from agents.registry import make_agent
 from benchmarks import advantages_speed
 from benchmarks.measure import Row, median_times_s
 from training.batch import Batch, make_batch
@@ -90,7 +91,7 @@ class _Ours:
         observations: Sequence[Observation],
         num_tokens: int,
     ) -> None:
-        self._agent = HFAgent(model, encoder, sampling=SamplingConfig(max_new_tokens=num_tokens))
+        self._agent = make_agent("hf", model=model, encoder=encoder, sampling=SamplingConfig(max_new_tokens=num_tokens))
         self._worlds, self._observations = worlds, observations
         self._num_tokens: list[int] = []
 

@@ -15,9 +15,11 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 from agents.agent import Response
 from agents.hf.chat import ChatEncoder
 from agents.hf.checkpoint import require_checkpoint
+from agents.hf.device import torch_device
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from agents.hf.template import processor_template
+from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
 
@@ -48,8 +50,43 @@ def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto")
     return model.eval(), ChatEncoder(tokenizer, image_processor)
 
 
+def hf_agent(
+    directory: str | Path | None = None,
+    *,
+    model: Any = None,
+    encoder: ChatEncoder | None = None,
+    sampling: SamplingConfig | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    dtype: str = "auto",
+) -> HFAgent:
+    """Returns an agent for a checkpoint directory, or for a model that is in memory.
+
+    Args:
+        directory: As `load_checkpoint` reads it; None for `model` and `encoder`.
+        model: A model in memory, used as it is and where it is.
+        encoder: Its chat format.
+        sampling: How responses are drawn.
+        seed: Seed of the sampling.
+        device: Where a checkpoint's model runs; `"auto"` for a GPU if there is one.
+        dtype: Type of a checkpoint's weights; `"auto"` keeps it.
+
+    Raises:
+        ConfigError: If there is neither a directory nor a model with its encoder, or both.
+        FileNotFoundError: If there is no checkpoint.
+        ValueError: If it is not of the Qwen-VL family, incomplete or damaged, or there is no such device.
+    """
+    if (directory is None) == (model is None or encoder is None):
+        raise ConfigError("The agent 'hf' takes a checkpoint directory, hf:DIR; or, from Python, model and encoder.")
+    if directory is not None:
+        model, encoder = load_checkpoint(directory, dtype=dtype)
+        model = model.to(torch_device(device))
+    assert encoder is not None
+    return HFAgent(model, encoder, sampling=sampling, seed=seed)
+
+
 class HFAgent:
-    """Samples responses of a transformers model, in batches, with one cache across turns.
+    """Samples responses of a transformers model, in batches, with one cache across turns; a `LearningAgent`.
 
     Args:
         model: A Qwen2.5-VL or Qwen3-VL model for conditional generation.
@@ -61,18 +98,34 @@ class HFAgent:
     def __init__(
         self, model: Any, encoder: ChatEncoder, *, sampling: SamplingConfig | None = None, seed: int = 0
     ) -> None:
-        self.model, self.encoder = model, encoder
-        self.generator = torch.Generator(device=model.device).manual_seed(seed)
+        self.model, self.encoder, self.seed = model, encoder, seed
         self.policy_version = 0
-        self._sampler = CachedSampler(model, encoder, sampling or SamplingConfig(), self.generator)
+        self._generator = torch.Generator(device=model.device).manual_seed(seed)
+        self._sampler = CachedSampler(model, encoder, sampling or SamplingConfig(), self._generator)
         self._was_cut: dict[int, bool] = {}
 
-    @classmethod
-    def from_pretrained(
-        cls, directory: str | Path, *, sampling: SamplingConfig | None = None, seed: int = 0
-    ) -> HFAgent:
-        """Returns an agent for a checkpoint directory; see `load_checkpoint` for what can go wrong."""
-        return cls(*load_checkpoint(directory), sampling=sampling, seed=seed)
+    def sync(self, policy: Any, version: int) -> None:
+        """Acts with these weights from the next episode on; they are shared, not copied."""
+        self.model = self._sampler.model = policy
+        self.policy_version = version
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where the sampling stands, with the kind of device that its generator is of."""
+        return {"device": self._generator.device.type, "generator": self._generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on sampling where a state stands; on another kind of device, whose states mean something else, anew.
+
+        The seed is then that of this agent and of the policy's version, so that it is new and can be repeated.
+        """
+        if state["device"] == self._generator.device.type:
+            self._generator.set_state(state["generator"])
+            return
+        self._generator.manual_seed(int(np.random.default_rng([self.seed, self.policy_version]).integers(2**62)))
+        print(
+            f"The run was on {state['device']} and goes on on {self._generator.device.type}, whose generators have "
+            "states of another kind: responses are drawn from a new seed, not from where they were."
+        )
 
     def start(self, worlds: VectorWorld) -> None:
         """Opens one conversation per world."""

@@ -11,7 +11,6 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from agents.hf.chat import ChatEncoder
@@ -93,30 +92,6 @@ def load_checkpoint_state(directory: Path) -> dict[str, Any]:
     except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise ValueError(f"The checkpoint {path} is damaged: {error}") from error
     return state
-
-
-def generator_state(generator: torch.Generator) -> dict[str, Any]:
-    """Returns a generator's state with the kind of device it is of, for `restore_generator`."""
-    return {"device": generator.device.type, "state": generator.get_state()}
-
-
-def restore_generator(generator: torch.Generator, saved: dict[str, Any], *, seed: int, iteration: int) -> None:
-    """Goes on with a generator; on another kind of device, whose states mean something else, with a new seed.
-
-    Args:
-        generator: Set in place.
-        saved: What `generator_state` returned.
-        seed: The run's seed.
-        iteration: The iteration it goes on from; with the seed, it gives the new one.
-    """
-    if saved["device"] == generator.device.type:
-        generator.set_state(saved["state"])
-        return
-    generator.manual_seed(int(np.random.default_rng([seed, iteration]).integers(2**62)))
-    print(
-        f"The run was on {saved['device']} and goes on on {generator.device.type}, whose generators have states of "
-        f"another kind: responses are drawn from a new seed from iteration {iteration} on, not from where they were."
-    )
 
 
 def _write_model(directory: Path, model: Any, encoder: ChatEncoder) -> None:

@@ -27,9 +27,9 @@ class CurateConfig:
         settings: Its arguments, as `name=value`, such as `side_px=600`.
         method: Whose reward verifies.
         verifier: Models that Argos verifies with.
-        expert: `"oracle"`, or a checkpoint directory.
+        expert: Who plays: `"oracle"`, `"hf:DIR"` with a checkpoint directory, or any other name of an agent.
         mistake_rate: How often the oracle acts at random, so that there is something to filter.
-        sampling: How a checkpoint's responses are drawn.
+        sampling: How a model's responses are drawn.
         num_samples: Questions.
         num_rollouts: Rollouts a question.
         threshold: Least reward of a rollout that is kept.

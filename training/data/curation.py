@@ -25,8 +25,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from agents.agent import Agent
-from agents.hf.agent import HFAgent
-from agents.oracle import OracleAgent
+from agents.registry import make_agent, setting_names
 from agents.rollout import is_lost, try_rollout
 from judges.episode_rewards.argos import Curated, curate
 from judges.episode_rewards.arm import first_fault, is_trivial
@@ -98,7 +97,7 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
 
     Raises:
         RunExistsError: If the directory holds something already.
-        FileNotFoundError: If the expert is no checkpoint.
+        FileNotFoundError: If the expert's checkpoint is not there.
         ConfigError: If answers can only be compared by a model, or the oracle is to teach a world without a planner.
         WorkerError: If no question could be played; see `play`.
     """
@@ -213,9 +212,10 @@ def _dropped(fault: str, faults: Counter[str]) -> Reward:
 
 
 def _expert(config: CurateConfig) -> Agent:
-    if config.expert == "oracle":
-        return OracleAgent(mistake_rate=config.mistake_rate, seed=config.seed)
-    return HFAgent.from_pretrained(config.expert, sampling=config.sampling, seed=config.seed)
+    """Returns who plays, with those of the settings that such an agent has."""
+    offered = {"mistake_rate": config.mistake_rate, "sampling": config.sampling, "seed": config.seed, "device": "cpu"}
+    known = setting_names(config.expert)
+    return make_agent(config.expert, **{name: value for name, value in offered.items() if name in known})
 
 
 def curated_episodes(directory: str | Path) -> list[Trajectory]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from agents.agent import Agent
 from agents.hf.chat import ChatEncoder
-from agents.oracle import OracleAgent
+from agents.registry import make_agent
 from agents.rollout import is_lost, rollout
 from training.config.worlds import WorldSpec
 from training.data.mix import MixedWorlds
@@ -49,7 +49,7 @@ def demonstrations(
         odd number that iVGR's partners share.
     """
     mixed = MixedWorlds(specs, batch_size)
-    expert = OracleAgent(mistake_rate=mistake_rate, suboptimal_rate=suboptimal_rate, seed=start)
+    expert = make_agent("oracle", mistake_rate=mistake_rate, suboptimal_rate=suboptimal_rate, seed=start)
     for number in itertools.count():
         play = first_turns if number < num_first_turn_batches else rollout
         batch: list[Trajectory] = []

@@ -18,9 +18,11 @@ from typing import Any
 import torch
 import transformers
 
-from agents.hf.agent import HFAgent, load_checkpoint
+from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
+from agents.hf.device import torch_device
 from agents.hf.tiny import TinyConfig, save_tiny
+from agents.registry import make_agent
 from training.checkpoints.files import LATEST, PROVENANCE, model_directory
 from training.checkpoints.state import load_checkpoint_state, save_model, save_provenance
 from training.config.resume import check_length, continued
@@ -120,13 +122,7 @@ def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, Ch
         FileNotFoundError: If there is no checkpoint.
     """
     model, encoder = load_checkpoint(model_directory(directory), dtype=getattr(torch, config.dtype))
-    return model.to(_device(config)), encoder
-
-
-def _device(config: RunConfig) -> torch.device:
-    if config.device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(config.device)
+    return model.to(torch_device(config.device)), encoder
 
 
 def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None) -> tuple[Any, ChatEncoder]:
@@ -210,7 +206,7 @@ def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Pa
     success: float | None = None
     try:
         if config.num_val_episodes:
-            agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
+            agent = make_agent("hf", model=model, encoder=encoder, sampling=config.sampling, seed=config.seed)
             evaluations = [
                 evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds
             ]

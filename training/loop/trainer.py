@@ -13,17 +13,12 @@ from typing import Any
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
-from agents.hf.agent import HFAgent
+from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
+from agents.registry import make_learning_agent
 from training.batch import Batch, make_batch, with_observations_as_actions
 from training.checkpoints.files import LATEST
-from training.checkpoints.state import (
-    copied,
-    generator_state,
-    load_checkpoint_state,
-    restore_generator,
-    save_checkpoint,
-)
+from training.checkpoints.state import copied, load_checkpoint_state, save_checkpoint
 from training.config.run import RunConfig
 from training.config.worlds import world_names
 from training.errors import NonFiniteGradientError
@@ -57,7 +52,7 @@ class Trainer:
     def __init__(self, config: RunConfig, model: Any, encoder: ChatEncoder, directory: Path, writer: RunWriter) -> None:
         self.config, self.encoder, self.directory, self.writer = config, encoder, directory, writer
         self.learner = Learner(model, encoder.suppressed_ids(), config)
-        self.agent = HFAgent(model, encoder, sampling=config.sampling, seed=config.seed)
+        self.agent = self._agent(seed=config.seed)
         self.collector = Collector(config)
         self.scorer = TurnScorer(config.judge, device=str(model.device))
         self.tensorboard: SummaryWriter | None = None
@@ -67,6 +62,12 @@ class Trainer:
         self._saved_iteration = -1
         self._before: dict[str, Any] | None = None
         self._running: int | None = None
+
+    def _agent(self, *, seed: int) -> LearningAgent:
+        """Returns an agent that acts with the policy's weights."""
+        return make_learning_agent(
+            "hf", model=self.learner.policy, encoder=self.encoder, sampling=self.config.sampling, seed=seed
+        )
 
     def run(self) -> None:
         """Trains until the configured iteration, until interrupted, or until something fails.
@@ -139,7 +140,7 @@ class Trainer:
     def train_iteration(self) -> dict[str, float]:
         """Runs one iteration and returns its metrics."""
         started = time.monotonic()
-        self.agent.policy_version = self.learner.num_updates
+        self.agent.sync(self.learner.policy, self.learner.num_updates)
         groups = self.collector.collect(self.agent, self.iteration)
         rollout_s = time.monotonic() - started
 
@@ -230,7 +231,7 @@ class Trainer:
         """Evaluates every world with a generator and judges of its own, so that training does not depend on it."""
         if num_episodes == 0:
             return []
-        agent = HFAgent(self.learner.policy, self.encoder, sampling=self.config.sampling, seed=self.config.seed + 1)
+        agent = self._agent(seed=self.config.seed + 1)
         with closing(self.scorer.for_evaluation()) as scorer:
             evaluations = []
             for spec, name in zip(self.config.worlds, world_names(self.config.worlds), strict=True):
@@ -270,7 +271,7 @@ class Trainer:
             "iteration": self.iteration,
             "elapsed_s": time.monotonic() - self._started,
             "learner": self.learner.state_dict(),
-            "sampler_rng": generator_state(self.agent.generator),
+            "agent": self.agent.state_dict(),
             "torch_rng": torch.get_rng_state(),
             "terms": self.scorer.state_dict(),
         }
@@ -280,7 +281,8 @@ class Trainer:
         self.iteration = state["iteration"]
         self._started = time.monotonic() - state["elapsed_s"]
         self.learner.load_state_dict(state["learner"])
-        restore_generator(self.agent.generator, state["sampler_rng"], seed=self.config.seed, iteration=self.iteration)
+        self.agent.sync(self.learner.policy, self.learner.num_updates)
+        self.agent.load_state_dict(state["agent"])
         torch.set_rng_state(state["torch_rng"])
         self.scorer.load_state_dict(state["terms"])
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from agents.api.config import EndpointConfig
 from agents.hf.checkpoint import require_checkpoint
+from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
+from agents.registry import require_agent
 from judges.episode_rewards.episodes import NEED_ANSWER_JUDGE
 from judges.state_text.rules import has_rules
 from training.checkpoints.files import LATEST, has_checkpoint, model_directory, require_run_state
@@ -125,7 +127,7 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
         FileNotFoundError: If a cold start is to go on from a checkpoint that is not there.
         EngineUnavailableError: If a world's engine is not there.
     """
-    check_device(config.device)
+    require_device(config.device)
     _check_judges(config.judge)
     facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
     config, told = without_judges(config)
@@ -161,31 +163,6 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
         return config, told
     judge = replace(config.judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
     return replace(config, judge=judge), told
-
-
-def check_device(device: str) -> None:
-    """Refuses a device that is not there.
-
-    Args:
-        device: `"auto"`, or a name that torch knows.
-
-    Raises:
-        ConfigError: If nothing can be put there.
-    """
-    if device in ("auto", "cpu"):
-        return
-    import torch  # Only now, and nothing built on it
-
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(
-            f"--device {device}: torch {torch.__version__} sees no CUDA GPU here. Use --device cpu, or --device auto, "
-            "which takes a GPU where there is one."
-        )
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"--device {device} cannot be used: {reason} Use --device cpu, cuda or auto.") from error
 
 
 def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> None:
@@ -259,7 +236,7 @@ def require_teachable(config: CurateConfig) -> None:
         RunExistsError: If there is one of this name.
         ConfigError: If the folder, the world or a verifier's model cannot be had, if answers can only be compared by a
             model, or if the oracle is to teach a world without a planner: its actions would be random.
-        FileNotFoundError: If the expert is no checkpoint.
+        FileNotFoundError: If the expert's checkpoint is not there.
     """
     directory = Path(config.output) / config.name
     require_writable(directory, config.output)
@@ -268,12 +245,11 @@ def require_teachable(config: CurateConfig) -> None:
     judge = JudgeConfig(episode=config.method, verifier=config.verifier)
     require_answer_judge(judge, [config.spec])
     _check_verifier(config.verifier, "--verifier")
-    if config.expert != "oracle":
-        require_checkpoint(config.expert)
-    elif not facts_of(config.spec).has_planner:
+    require_agent(config.expert)
+    if config.expert == "oracle" and not facts_of(config.spec).has_planner:
         raise ConfigError(
-            f"{config.env_id} has no planner, so the oracle has nothing to teach. Write its Dynamics.plan, or name a "
-            "checkpoint that can play: --expert DIR."
+            f"{config.env_id} has no planner, so the oracle has nothing to show. Write its Dynamics.plan, or name a "
+            "checkpoint that can play: --expert hf:DIR."
         )
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent, load_checkpoint
+from agents.hf.agent import HFAgent, hf_agent, load_checkpoint
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
-from tests.unit.models import load
+from tests.unit.models import load, with_ending
 from training.batch import make_batch
 from training.checkpoints.state import save_model
 from training.engines.policy import hidden_states
@@ -33,7 +35,7 @@ def test_a_saved_checkpoint_gives_identical_logits(family_directory, tmp_path):
 
 def test_an_agent_from_a_directory_plays_and_repeats_itself(family_directory):
     def episodes(seed):
-        agent = HFAgent.from_pretrained(family_directory, sampling=SamplingConfig(max_new_tokens=4), seed=seed)
+        agent = hf_agent(family_directory, sampling=SamplingConfig(max_new_tokens=4), seed=seed)
         return [turn.response_ids for trajectory in play(agent, range(3)) for turn in trajectory.turns]
 
     first, second, other = episodes(5), episodes(5), episodes(6)
@@ -69,3 +71,37 @@ def test_the_tiny_model_is_the_same_every_time_and_leaves_the_global_generator_a
 def test_a_directory_without_a_checkpoint_is_explained(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"expected a directory with config\.json"):
         load_checkpoint(tmp_path)
+
+
+def test_an_agent_goes_on_sampling_where_its_state_stands(tiny):
+    first, second = (HFAgent(*tiny, sampling=SamplingConfig(max_new_tokens=4), seed=seed) for seed in (1, 2))
+    play(first, range(2))
+    second.load_state_dict(first.state_dict())
+    for a, b in zip(play(first, range(2)), play(second, range(2)), strict=True):
+        assert [turn.response_text for turn in a.turns] == [turn.response_text for turn in b.turns]
+
+
+def test_on_another_kind_of_device_it_samples_anew_by_its_seed_and_the_version_of_its_weights(tiny, capsys):
+    of_a_gpu = {"device": "cuda", "generator": torch.zeros(16, dtype=torch.uint8)}
+
+    def state(seed, version):
+        agent = HFAgent(*tiny, seed=seed)
+        agent.sync(agent.model, version)
+        agent.load_state_dict(of_a_gpu)
+        return bytes(agent.state_dict()["generator"].numpy())
+
+    assert state(5, 2) == state(5, 2)
+    assert len({state(5, 2), state(5, 3), state(6, 2)}) == 3
+    assert "The run was on cuda and goes on on cpu" in capsys.readouterr().out
+
+
+def test_an_agent_acts_with_the_weights_it_was_given_last(tiny):
+    model, encoder = tiny
+    agent = HFAgent(model, encoder, sampling=SamplingConfig(temperature=0.0, max_new_tokens=4))
+    other = with_ending(copy.deepcopy(model), encoder, 99.0)
+    (before,) = play(agent, range(1))
+    agent.sync(other, 7)
+    (after,) = play(agent, range(1))
+    assert (before.policy_version, after.policy_version) == (0, 7)
+    assert [len(turn.response_ids) for turn in after.turns] == [1, 1]
+    assert len(before.turns[0].response_ids) > 1

@@ -11,13 +11,7 @@ import torch
 from tests.unit.models import load
 from training.checkpoints import files as checkpoint_files
 from training.checkpoints import state as checkpoint
-from training.checkpoints.state import (
-    generator_state,
-    load_checkpoint_state,
-    restore_generator,
-    save_checkpoint,
-    save_model,
-)
+from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_model
 
 
 @pytest.fixture
@@ -92,48 +86,3 @@ def test_a_model_alone_can_be_saved_over_another(tiny, tmp_path):
 def test_no_checkpoint_is_explained(tmp_path):
     with pytest.raises(FileNotFoundError, match="start it again without --resume"):
         load_checkpoint_state(tmp_path / "latest")
-
-
-class GeneratorOfAGpu:
-    """A generator whose states are of another size than the CPU's, as CUDA's are."""
-
-    device = torch.device("cuda")
-
-    def __init__(self) -> None:
-        self.seeds: list[int] = []
-
-    def get_state(self) -> torch.Tensor:
-        return torch.zeros(16, dtype=torch.uint8)
-
-    def set_state(self, state: torch.Tensor) -> None:
-        if len(state) != 16:
-            raise RuntimeError("RNG state is wrong size")
-
-    def manual_seed(self, seed: int) -> None:
-        self.seeds.append(seed)
-
-
-def test_a_generator_goes_on_where_it_was_on_the_same_kind_of_device(capsys):
-    first, second = torch.Generator().manual_seed(1), torch.Generator()
-    torch.rand(3, generator=first)
-    restore_generator(second, generator_state(first), seed=5, iteration=2)
-    assert torch.equal(torch.rand(3, generator=second), torch.rand(3, generator=first))
-    restore_generator(GeneratorOfAGpu(), generator_state(GeneratorOfAGpu()), seed=5, iteration=2)
-    assert capsys.readouterr().out == ""
-
-
-def test_a_generator_of_another_kind_of_device_gets_a_seed_of_run_and_iteration(capsys):
-    saved = generator_state(torch.Generator().manual_seed(1))
-    seeds = []
-    for seed, iteration in ((5, 2), (5, 2), (5, 3), (6, 2)):
-        generator = GeneratorOfAGpu()
-        with pytest.raises(RuntimeError):
-            generator.set_state(saved["state"])
-        restore_generator(generator, saved, seed=seed, iteration=iteration)
-        seeds += generator.seeds
-    assert seeds[0] == seeds[1]
-    assert len(set(seeds)) == 3
-    assert "The run was on cpu and goes on on cuda" in capsys.readouterr().out
-    back = torch.Generator()
-    restore_generator(back, generator_state(GeneratorOfAGpu()), seed=5, iteration=2)
-    assert back.initial_seed() == seeds[0]

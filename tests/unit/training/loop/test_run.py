@@ -467,8 +467,8 @@ def test_a_run_goes_on_on_another_kind_of_device(arguments, tmp_path, capsys):
     assert main(command) == 0
     path = tmp_path / "moved" / "latest" / "state.pt"
     state = torch.load(path, weights_only=True)
-    assert state["sampler_rng"]["device"] == "cpu"
-    state["sampler_rng"] = {"device": "cuda", "state": torch.zeros(16, dtype=torch.uint8)}  # as CUDA's are
+    assert state["agent"]["device"] == "cpu"
+    state["agent"] = {"device": "cuda", "generator": torch.zeros(16, dtype=torch.uint8)}  # as CUDA's are
     torch.save(state | {"iteration": 0}, path)
     capsys.readouterr()
     assert main([*command, "--resume"]) == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.hf.device import require_device
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from judges.state_text.rules import RULES
@@ -18,7 +19,7 @@ from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec
-from training.preflight.start import check_device, facts_of, ready
+from training.preflight.start import facts_of, ready
 from training.recipes import RECIPES
 from training.rewards.score import TurnScorer
 from vlm_envs.errors import ConfigError
@@ -136,7 +137,7 @@ def test_nor_is_the_oracle_its_expert_in_a_curation(tmp_path, capsys, monkeypatc
     unplanned = facts_of(WorldSpec(env_id="unplanned:Own/Unplanned-v0"))
     monkeypatch.setattr("training.preflight.start.facts_of", lambda spec: unplanned)
     assert main(["curate", "--output", str(tmp_path / "runs")]) == 2
-    assert "has no planner, so the oracle has nothing to teach" in capsys.readouterr().err
+    assert "has no planner, so the oracle has nothing to show" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
@@ -174,8 +175,8 @@ def test_judges_that_are_not_there_are_found_out_before_a_cold_start(monkeypatch
 
 
 def test_devices_that_are_there_are_taken():
-    check_device("auto")
-    check_device("cpu")
+    require_device("auto")
+    require_device("cpu")
 
 
 def test_the_strategy_of_a_world_is_its_own_unless_it_is_told_another():

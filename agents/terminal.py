@@ -1,0 +1,52 @@
+"""What an agent is shown and says, as lines for a person at a terminal or behind a pipe."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+
+from vlm_envs.cli.terminal import Colors, half_blocks, wrapped
+from vlm_envs.trajectory import Observation
+
+_SPARE_ROWS = 6
+"""Rows of a terminal that a picture leaves to the words around it."""
+
+
+def observation_lines(observation: Observation, colors: Colors) -> list[str]:
+    """Returns an observation's pictures and text; of a picture only its size where there are no colours.
+
+    Args:
+        observation: As worlds give it.
+        colors: Colours of the terminal.
+    """
+    single = (observation["image"],) if "image" in observation else ()
+    pictures = (*single, *observation.get("images", ()))
+    size = shutil.get_terminal_size()
+    max_rows = max(4, size.lines - _SPARE_ROWS)
+    lines: list[str] = []
+    for picture in pictures:
+        if colors == "none":
+            lines.append(f"[picture of {picture.shape[1]} x {picture.shape[0]} pixels]")
+        else:
+            lines += half_blocks(picture, colors, max_columns=size.columns, max_rows=max_rows)
+    return [*lines, *text_lines(observation.get("text", ""), colors)]
+
+
+def text_lines(text: str, colors: Colors) -> list[str]:
+    """Returns a text in printable lines, broken between words where a terminal is too narrow.
+
+    Args:
+        text: Anything, such as what a model wrote; characters that would steer a terminal are written as escapes.
+        colors: Colours of the terminal; `"none"` leaves lines whole, for a file or a pipe.
+    """
+    lines = [_printable(line) for line in text.split("\n")]
+    return lines if colors == "none" else wrapped(lines, shutil.get_terminal_size().columns)
+
+
+def indented(lines: Sequence[str]) -> Iterator[str]:
+    """Yields lines a little to the right."""
+    return (f"  {line}" for line in lines)
+
+
+def _printable(line: str) -> str:
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in line)
