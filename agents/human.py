@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from agents.agent import Response
-from agents.terminal import observation_lines
+from agents.screen import observation_lines
 from vlm_envs.cli.terminal import colors_of
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld

@@ -110,12 +110,12 @@ def require_agent(name: str) -> None:
     """
     kind, colon, part = name.partition(":")
     if kind not in AGENTS:
-        raise ConfigError(f"Unknown agent {name!r}.{_meant(name)} Agents: {', '.join(map(_usage, AGENTS))}.")
+        raise ConfigError(f"Unknown agent {name!r}.{_meant(name)} Agents: {', '.join(map(usage, AGENTS))}.")
     entry = AGENTS[kind]
     if colon and not entry.part:
         raise ConfigError(f"The agent {kind!r} takes nothing after a colon; got {name!r}.")
     if colon and not part:
-        raise ConfigError(f"The agent {kind!r} is made from something: {_usage(kind)}; got {name!r}.")
+        raise ConfigError(f"The agent {kind!r} is made from something: {usage(kind)}; got {name!r}.")
     if part and entry.check:
         _imported(kind, entry.check)(part)
 
@@ -144,7 +144,8 @@ def _imported(kind: str, where: str) -> Callable[..., Any]:
         ) from error
 
 
-def _usage(kind: str) -> str:
+def usage(kind: str) -> str:
+    """Returns how an agent is asked for: `"oracle"`, `"hf:DIR"`."""
     part = AGENTS[kind].part
     return f"{kind}:{part}" if part else kind
 

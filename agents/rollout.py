@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agents.agent import Agent, Response
@@ -16,6 +16,7 @@ def rollout(
     seeds: Sequence[int],
     *,
     env_ids: Sequence[str],
+    on_turn: Callable[[int, Turn], None] | None = None,
 ) -> list[Trajectory]:
     """Plays one episode in every world of a batch.
 
@@ -24,12 +25,13 @@ def rollout(
         worlds: N worlds, in any mix.
         seeds: N reset seeds; siblings of a group share theirs.
         env_ids: N registered ids, for the record.
+        on_turn: Called after each turn with the number of its world; for those who watch.
 
     Returns:
         N trajectories, in the order of the worlds. A world that crashed ends its episode as truncated.
     """
     observations, infos = worlds.reset(seed=list(seeds))
-    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"])
+    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn)
     return [played[row] for row in range(len(seeds))]
 
 
@@ -69,6 +71,7 @@ def _play(
     env_ids: Sequence[str],
     observations: Sequence[Observation],
     infos: Sequence[dict[str, Any]],
+    on_turn: Callable[[int, Turn], None] | None = None,
 ) -> dict[int, Trajectory]:
     """Returns the episodes of the worlds that were started, by their number."""
     current, info = list(observations), list(infos)
@@ -96,6 +99,8 @@ def _play(
                 )
             )
             current[row], info[row] = next_observations[row], next_infos["env"][row]
+            if on_turn is not None:
+                on_turn(row, turns[row][-1])
         live = [row for row in live if not (terminated[row] or truncated[row])]
     return {
         row: Trajectory(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
 
 from vlm_envs.cli.terminal import Colors, half_blocks, wrapped
 from vlm_envs.trajectory import Observation
@@ -41,11 +40,6 @@ def text_lines(text: str, colors: Colors) -> list[str]:
     """
     lines = [_printable(line) for line in text.split("\n")]
     return lines if colors == "none" else wrapped(lines, shutil.get_terminal_size().columns)
-
-
-def indented(lines: Sequence[str]) -> Iterator[str]:
-    """Yields lines a little to the right."""
-    return (f"  {line}" for line in lines)
 
 
 def _printable(line: str) -> str:

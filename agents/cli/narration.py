@@ -1,0 +1,70 @@
+"""Episodes as they are told at a terminal: what was shown, what was said, what came of it."""
+
+from __future__ import annotations
+
+from agents.screen import observation_lines, text_lines
+from vlm_envs.cli.terminal import Colors
+from vlm_envs.trajectory import Trajectory, Turn
+
+
+class Narration:
+    """Prints each turn as it comes, and how each episode ended.
+
+    Args:
+        agent: What the agent is called.
+        env_id: What the world is called.
+        colors: Colours of the terminal.
+        shows_observations: False for an agent that shows what it is asked itself.
+    """
+
+    def __init__(self, agent: str, env_id: str, colors: Colors, *, shows_observations: bool = True) -> None:
+        self.agent, self.env_id, self.colors = agent, env_id, colors
+        self.shows_observations = shows_observations
+        self._num_turns = self._num_episodes = self._num_solved = 0
+        self._level = ""
+
+    def start(self, level: str) -> None:
+        """Begins an episode, of a level such as `"train seed 7"`."""
+        self._num_turns, self._level = 0, level
+
+    def turn(self, row: int, turn: Turn) -> None:
+        """Prints a turn; `row` is the number of its world, and passed over."""
+        self._num_turns += 1
+        lines = [f"── {self.env_id}, {self._level}, turn {self._num_turns} ──"]
+        if self.shows_observations:
+            lines += observation_lines(turn.observation, self.colors)
+        said = text_lines(turn.response_text, self.colors)
+        print(*lines, f"{self.agent} says:", *(f"  {line}" for line in said), *_outcome(turn), "", sep="\n", flush=True)
+
+    def end(self, episode: Trajectory) -> None:
+        """Prints how an episode ended, with the last thing seen."""
+        self._num_episodes += 1
+        self._num_solved += episode.success
+        last = episode.turns[-1]
+        how = "Solved" if episode.success else "Not solved; it is over" if last.terminated else "Not solved in time"
+        print(f"── {self.env_id}, {self._level}, the end ──")
+        print(*observation_lines(episode.final_observation, self.colors), sep="\n")
+        turns = f"{len(episode.turns)} turn{'s' * (len(episode.turns) != 1)}"
+        print(f"{how}: {turns}, return {episode.total_reward:+.2f}.\n", flush=True)
+
+    def total(self) -> None:
+        """Prints how many episodes were solved, of several."""
+        if self._num_episodes > 1:
+            print(f"{self.agent} solved {self._num_solved} of {self._num_episodes}.", flush=True)
+
+
+def _outcome(turn: Turn) -> list[str]:
+    """Returns what came of a response: what could not be read is told as it is."""
+    actions = [str(action) for action in turn.info.get("actions") or ()]
+    problems = [
+        "cut off at the token limit" if turn.stop_reason == "length" else "",
+        "no response could be had" if turn.stop_reason == "error" else "",
+        str(turn.info.get("parse_error") or ""),
+        f"the world's worker failed: {turn.info['worker_error']}" if "worker_error" in turn.info else "",
+    ]
+    terms = ", ".join(f"{name} {value:+g}" for name, value in turn.reward_terms.items() if value)
+    return [
+        f"Carried out: {', '.join(actions)}" if actions else "Nothing was carried out.",
+        *(f"Problem: {problem}" for problem in problems if problem),
+        f"Reward {turn.reward:+g}{f' ({terms})' if terms else ''}",
+    ]

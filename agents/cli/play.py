@@ -1,0 +1,106 @@
+"""`python -m agents play AGENT ENV_ID`: an agent plays, and each turn is shown as it comes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from agents.agent import Agent
+from agents.cli.narration import Narration
+from agents.cli.recording import Recording
+from agents.hf.sampling import SamplingConfig
+from agents.human import HumanAgent
+from agents.registry import make_agent, require_agent, setting_names
+from agents.rollout import rollout
+from vlm_envs.arguments.ranges import require_at_least
+from vlm_envs.cli.needs import require_available
+from vlm_envs.cli.settings import parse_settings
+from vlm_envs.cli.terminal import Colors, colors_of
+from vlm_envs.errors import ConfigError
+from vlm_envs.registration import registered_name
+from vlm_envs.splits import split_seeds
+from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.make import world_vector
+
+_Settings = tyro.conf.UseAppendAction[tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayConfig:
+    """Shows an agent play, turn by turn.
+
+    Attributes:
+        agent: Who plays: oracle, random, human, or hf:DIR with a checkpoint directory.
+        env_id: The world, such as VLM/Sokoban-v0.
+        settings: An argument of the world, as NAME=VALUE; may be repeated.
+        agent_settings: A setting of the agent, as NAME=VALUE, such as temperature=0; may be repeated.
+        split: Which levels are played.
+        seed: Number of the first level within its split; also the agent's seed.
+        episodes: Levels that are played.
+        max_turns: Turns of an episode; the world's own number by default.
+        out: Where the episodes are kept: a page, FILE.html, or a folder with the page and the pictures.
+        colors: Colours of the terminal; found out by default, and none with --out.
+    """
+
+    agent: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="AGENT")]
+    env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")]
+    settings: Annotated[_Settings, tyro.conf.arg(name="set", metavar="NAME=VALUE")] = ()
+    agent_settings: Annotated[_Settings, tyro.conf.arg(name="agent-set", metavar="NAME=VALUE")] = ()
+    split: Literal["train", "val", "test"] = "train"
+    seed: int = 0
+    episodes: int = 1
+    max_turns: int | None = None
+    out: Path | None = None
+    colors: Colors | None = None
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 0, "seed")
+        require_at_least(self, 1, "episodes")
+
+    def run(self) -> None:
+        """Plays and shows the episodes.
+
+        Raises:
+            ConfigError: If the agent, the world or a setting is not there, or `out` cannot be written.
+            FileNotFoundError: If the agent's checkpoint is not there.
+        """
+        require_agent(self.agent)
+        require_available(registered_name(self.env_id))
+        described = {"name": f"{self.agent} plays {self.env_id}", **asdict(self), "out": None}
+        with closing(Recording(self.out, described)) as recording, self._world() as worlds:
+            agent = self._agent()
+            colors = self.colors or ("none" if self.out else colors_of(sys.stdout, os.environ))
+            narration = Narration(self.agent, self.env_id, colors, shows_observations=not isinstance(agent, HumanAgent))
+            for seed in split_seeds(self.split, self.episodes, start=self.seed):
+                narration.start(f"{self.split} seed {seed}")
+                try:
+                    (episode,) = rollout(agent, worlds, [seed], env_ids=[self.env_id], on_turn=narration.turn)
+                except EOFError:  # A person has left.
+                    break
+                narration.end(episode)
+                recording.add(episode)
+            narration.total()
+
+    def _agent(self) -> Agent:
+        """Returns who plays; how responses are drawn may be set name by name."""
+        settings = parse_settings(self.agent_settings, option="--agent-set")
+        known = setting_names(self.agent)
+        if "sampling" in known:
+            drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
+            settings["sampling"] = SamplingConfig(**drawn)
+        if "seed" in known:
+            settings.setdefault("seed", self.seed)
+        return make_agent(self.agent, **settings)
+
+    def _world(self) -> VectorWorld:
+        kwargs = parse_settings(self.settings)
+        if "split" in kwargs:
+            raise ConfigError(f"The split is an option of its own: --split {kwargs['split']}.")
+        limit = {} if self.max_turns is None else {"max_turns": self.max_turns}
+        return world_vector(self.env_id, **kwargs, **limit, split=self.split)
