@@ -28,8 +28,9 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         Exit status: 0 for success, 2 for a mistake on the command line, 130 when interrupted.
     """
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # A page of turns is no place for bars.
     try:
-        command: PlayConfig | ListConfig = tyro.cli(  # type: ignore[call-overload]
+        command: PlayConfig | ListConfig = tyro.cli(
             _Command, args=words, prog="python -m agents", description="Agents: who acts in the worlds."
         )
         command.run()

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from agents.agent import Response
-from vlm_envs.errors import SolverLimitError
+from vlm_envs.errors import SolverLimitError, require, require_finite
 from vlm_envs.parts import Dynamics
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
@@ -66,13 +66,12 @@ class OracleAgent(_WorldReader):
         seed: Seed of both.
 
     Raises:
-        ValueError: If a rate is not within 0 and 1.
+        ConfigError: If a rate is not within 0 and 1.
     """
 
     def __init__(self, *, mistake_rate: float = 0.0, suboptimal_rate: float = 0.0, seed: int = 0) -> None:
         for name, rate in (("mistake_rate", mistake_rate), ("suboptimal_rate", suboptimal_rate)):
-            if not 0.0 <= rate <= 1.0:
-                raise ValueError(f"{name} must be within 0 and 1; got {rate}.")
+            require(0.0 <= require_finite(name, rate) <= 1.0, f"{name} must be within 0 and 1; got {rate}.")
         super().__init__(seed=seed)
         self.mistake_rate, self.suboptimal_rate = mistake_rate, suboptimal_rate
 

@@ -61,7 +61,7 @@ class PlayConfig:
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "seed")
-        require_at_least(self, 1, "episodes")
+        require_at_least(self, 1, "episodes", *(["max_turns"] if self.max_turns is not None else []))
 
     def run(self) -> None:
         """Plays and shows the episodes.

@@ -64,7 +64,7 @@ def build_report(
     groups = panel_groups(reader.metrics(), reader.evaluations())
     if others:
         groups = laid_beside(groups, panel_groups(others[0].metrics(), others[0].evaluations()), names)
-    else:
+    elif _is_training(reader):
         save_curves(groups, reader.directory / "curves.png", title=name)
     readers = dict(zip(names, [reader, *others], strict=True)) if others else {"": reader}
     html = _page(readers, name, groups, reload_s, episode_browser(readers, max_episodes, max_bytes))
@@ -97,7 +97,8 @@ def _page(
         name=name,
         reload_s=reload_s,
         facts=_facts(first.config, first.metrics()) if len(readers) == 1 else [],
-        sentences=[sentence(reader.config, reader.metrics(), env_ids) for reader in readers.values()],
+        is_training=_is_training(first),
+        sentences=[sentence(each.config, each.metrics(), env_ids) for each in readers.values() if _is_training(each)],
         runs=list(readers) if len(readers) > 1 else [],
         comparisons=compared,
         groups=placed,
@@ -110,6 +111,11 @@ def _page(
         script=Markup(script),
         script_hash=_csp_hash(script),
     )
+
+
+def _is_training(reader: RunReader) -> bool:
+    """Returns whether a run trains; episodes of `python -m agents play` name who plays instead."""
+    return "agent" not in reader.config
 
 
 def _names(readers: Sequence[RunReader]) -> list[str]:

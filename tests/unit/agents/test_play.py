@@ -1,0 +1,137 @@
+"""`python -m agents play` shows each turn, bad output included, keeps it on a page, and ends cleanly."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agents.__main__ import main
+from agents.agent import Response
+from agents.oracle import OracleAgent
+from agents.registry import AGENTS, AgentEntry
+
+LAKE = ["VLM/FrozenLake-v0", "--set", "prompt_format=no_think"]
+
+
+class Babbler(OracleAgent):
+    """Writes what no world can read, and what would steer a terminal."""
+
+    def respond(self, rows, observations):
+        return [Response(text="I think\x1b[2J left", stop_reason="length") for _ in rows]
+
+
+class Leaver(OracleAgent):
+    """Ends with the exception that it is told to."""
+
+    def __init__(self, kind):
+        self.error = {"interrupt": KeyboardInterrupt, "end": EOFError}[kind]
+
+    def respond(self, rows, observations):
+        raise self.error
+
+
+@pytest.fixture(autouse=True)
+def agents_of_our_own(monkeypatch):
+    for agent in (Babbler, Leaver):
+        entry = AgentEntry(factory=f"{__name__}:{agent.__name__}", summary="of a test", part="KIND")
+        monkeypatch.setitem(AGENTS, agent.__name__.lower(), entry)
+
+
+def played(capsys, *words, status=0):
+    assert main(["play", *words]) == status
+    return capsys.readouterr().out
+
+
+def test_every_turn_is_shown_with_what_was_said_and_what_came_of_it(capsys):
+    said = played(capsys, "oracle", *LAKE, "--seed", "3")
+    assert "VLM/FrozenLake-v0, train seed 3, turn 1" in said
+    assert "[picture of " in said
+    assert "oracle says:\n  <answer>" in said
+    assert "Carried out: " in said
+    assert "Solved: " in said
+
+
+def test_pictures_are_drawn_where_there_are_colours(capsys):
+    said = played(capsys, "random", *LAKE, "--colors", "256")
+    assert "▀" in said
+    assert "[picture" not in said
+
+
+def test_worlds_splits_seeds_and_settings_are_those_asked_for(capsys):
+    words = ["random", *LAKE, "--set", "size=4", "--split", "val", "--episodes", "2", "--agent-set", "seed=7"]
+    said = played(capsys, *words)
+    assert "val seed 1000000000, turn 1" in said
+    assert "val seed 1000000001, turn 1" in said
+    assert "random solved" in said
+    assert played(capsys, *words) == said
+    assert played(capsys, *words[:-1], "seed=8") != said
+
+
+def test_bad_output_is_shown_as_what_it_is(capsys):
+    said = played(capsys, "babbler", *LAKE)
+    assert "  I think\\x1b[2J left" in said
+    assert "\x1b" not in said
+    assert "Nothing was carried out." in said
+    assert "Problem: cut off at the token limit" in said
+    assert "Not solved in time" in said
+
+
+def test_a_checkpoint_plays_by_its_directory(tiny_directory, capsys):
+    settings = ["--agent-set", "max_new_tokens=3", "--agent-set", "temperature=0", "--agent-set", "device=cpu"]
+    assert "Problem: cut off at the token limit" in played(capsys, f"hf:{tiny_directory}", *LAKE, *settings)
+
+
+def test_a_page_alone_is_written_and_written_again(tmp_path, capsys):
+    page = tmp_path / "new" / "lake.html"
+    for _ in range(2):
+        assert f"Page: {page}" in played(capsys, "oracle", *LAKE, "--out", str(page))
+    assert [path.name for path in page.parent.iterdir()] == ["lake.html"]
+    text = page.read_text(encoding="utf-8")
+    assert "oracle plays VLM/FrozenLake-v0" in text
+    assert "was trained" not in text
+    assert "Learning curves" not in text
+
+
+def test_a_folder_keeps_the_episodes_and_is_not_written_over(tmp_path, capsys):
+    played(capsys, "oracle", *LAKE, "--out", str(tmp_path / "lake"))
+    (line,) = (tmp_path / "lake" / "trajectories" / "play.jsonl").read_text().splitlines()
+    assert json.loads(line)["success"]
+    assert list((tmp_path / "lake" / "images").rglob("*.png"))
+    assert main(["play", "oracle", *LAKE, "--out", str(tmp_path / "lake")]) == 2
+    assert "already holds episodes or a run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kind", "status"), [("interrupt", 130), ("end", 0)])
+def test_whoever_stops_it_gets_no_traceback(kind, status, capsys):
+    played(capsys, f"leaver:{kind}", *LAKE, status=status)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["orcale", *LAKE], "Did you mean 'oracle'?"),
+        (["hf:nowhere", *LAKE], "No checkpoint at nowhere"),
+        (["oracle", "VLM/FrozenLak-v0"], "Did you mean 'VLM/FrozenLake-v0'?"),
+        (["oracle", *LAKE, "--set", "sise=4"], "Did you mean 'size'?"),
+        (["oracle", *LAKE, "--set", "split=val"], "--split val"),
+        (["oracle", *LAKE, "--agent-set", "mistakes=1"], "no setting 'mistakes'"),
+        (["oracle", *LAKE, "--agent-set", "mistake_rate=often"], "mistake_rate must be a finite number"),
+        (["oracle", *LAKE, "--agent-set", "mistake_rate"], "--agent-set takes NAME=VALUE"),
+        (
+            ["oracle", *LAKE, "--out", "/proc/none/page.html"],
+            "--out /proc/none/page.html: /proc/none cannot be written to",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(words, message, capsys):
+    assert main(["play", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert message in said
+    assert len(said.splitlines()) == 1
+
+
+def test_the_agents_are_listed(capsys):
+    assert main(["list"]) == 0
+    assert "hf:DIR" in capsys.readouterr().out
