@@ -108,7 +108,7 @@ class BulbTask(Task[Bulbs, int]):
     def reward_terms(self, state: Bulbs, next_state: Bulbs, *, success: bool) -> dict[str, float]:
         return {"step": -0.1, "success": 10.0} if success else {"step": -0.1}
 
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         return {"step": -0.1}
 
     def best_return(self, state: Bulbs, num_actions: int) -> float:

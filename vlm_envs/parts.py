@@ -72,7 +72,7 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
         plan = self.plan(state)
         return None if plan is None else len(plan)
 
-    def pass_turn(self, state: StateT) -> StateT:
+    def noop_turn(self, state: StateT) -> StateT:
         """Returns the state after a turn in which nothing could be carried out; by default nothing changes."""
         return state
 
@@ -141,7 +141,7 @@ class Task(ABC, Generic[StateT, ActionT]):
         """Returns the named reward parts of one action."""
 
     @abstractmethod
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         """Returns the named reward parts of a turn in which nothing could be carried out."""
 
     @abstractmethod

@@ -248,10 +248,10 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         Returns:
             The named reward parts, and whether each action that was carried out changed anything.
         """
-        terms: dict[str, float] = {} if actions else self.task.idle_terms()
+        terms: dict[str, float] = {} if actions else self.task.noop_terms()
         effects: list[bool] = []
         if not actions:
-            self._state = self.dynamics.pass_turn(self.state)
+            self._state = self.dynamics.noop_turn(self.state)
         for action in actions:
             before = self.state
             self._state, changed = self.dynamics.step(before, action, self.np_random)

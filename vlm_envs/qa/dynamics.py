@@ -111,7 +111,7 @@ class QADynamics(Dynamics[QAState, Act]):
         region: Box[OriginalPixels] = convert(Box(*box, space=shown_as), original.space)
         return zoom(original, grown(pixel_rectangle(region), original.space, self.crops), self.crops)
 
-    def pass_turn(self, state: QAState) -> QAState:
+    def noop_turn(self, state: QAState) -> QAState:
         """Shows nothing again, and counts the turn: a strategy with one look may have had it."""
         return replace(state, shown=(), reply="", num_passed=state.num_passed + 1)
 

@@ -85,7 +85,7 @@ class QATask(Task[QAState, Act]):
             return {"answer": 0.0}
         return {"answer": self.answer_reward * score_answer(next_state.answer, next_state.sample.key)}
 
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         """Returns nothing."""
         return {"answer": 0.0}
 

@@ -97,13 +97,13 @@ def bad_responses_are_data(under_test: WorldUnderTest) -> None:
         world = under_test.make()
         _, before = world.reset(seed=first_seed(world))
         observation, reward, _, _, info = world.step(response)
-        error, idle = info["parse_error"], sum(world.task.idle_terms().values())
+        error, noop = info["parse_error"], sum(world.task.noop_terms().values())
         require(not info["format_correct"], f"{name}: counts as correct format")
         require("format" not in info["reward_terms"], f"{name}: is paid the format reward")
         require(bool(error), f"{name}: info['parse_error'] does not explain it")
         require(error in observation["text"], f"{name}: the next observation does not explain it")
         require(info["state_hash"] == before["state_hash"], f"{name}: changes the state")
-        require(abs(reward - idle) < TOLERANCE, f"{name}: earns {reward}, idling earns {idle}")
+        require(abs(reward - noop) < TOLERANCE, f"{name}: earns {reward}, a no-op earns {noop}")
 
 
 def oracle_is_maximal(under_test: WorldUnderTest) -> None:
@@ -133,14 +133,14 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
 
 
 def idling_is_the_floor(under_test: WorldUnderTest) -> None:
-    """Saying nothing earns `idle_terms` each turn and is truncated, not terminated, at `max_turns`."""
+    """Saying nothing earns `noop_terms` each turn and is truncated, not terminated, at `max_turns`."""
     world = under_test.make()
     world.reset(seed=first_seed(world))
-    floor = sum(world.task.idle_terms().values())
+    floor = sum(world.task.noop_terms().values())
     for turn in range(1, world.max_turns + 1):
         _, reward, terminated, truncated, info = world.step("")
         where = f"turn {turn} of {world.max_turns}"
-        require(abs(reward - floor) < TOLERANCE, f"{where}: idling earns {reward}, idle_terms say {floor}")
+        require(abs(reward - floor) < TOLERANCE, f"{where}: a no-op earns {reward}, noop_terms say {floor}")
         require(not terminated and not info["success"], f"{where}: idling ends or solves the world")
         require(truncated == (turn == world.max_turns), f"{where}: truncated is {truncated}")
 

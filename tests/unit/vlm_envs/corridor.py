@@ -100,7 +100,7 @@ class CorridorTask(Task[CorridorState, int]):
     def reward_terms(self, state: CorridorState, next_state: CorridorState, *, success: bool) -> dict[str, float]:
         return {"step": -0.1, "success": 10.0} if success else {"step": -0.1}
 
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         return {"step": -0.1}
 
     def best_return(self, state: CorridorState, num_actions: int) -> float:

@@ -81,7 +81,7 @@ class UnpicklableTask(CorridorTask):
 
 
 class IdleIsFreeTask(CorridorTask):
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         return {"step": -0.1 if not hasattr(self, "paid") and not setattr(self, "paid", 1) else 0.0}
 
 

@@ -229,7 +229,7 @@ def test_format_reward_is_an_argument() -> None:
     assert reward == pytest.approx(0.15)
 
 
-def test_a_turn_without_an_action_costs_the_idle_terms() -> None:
+def test_a_turn_without_an_action_costs_the_noop_terms() -> None:
     corridor = world()
     corridor.reset(options=FAR)
     observation, reward, *_, info = corridor.step("Right")

@@ -35,7 +35,7 @@ class FrozenLakeTask(GridTask[FrozenLakeState]):
         """Returns the success reward on the goal, the step penalty otherwise."""
         return {"success": SUCCESS_REWARD} if success else {"step": STEP_PENALTY}
 
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         """Returns one step's penalty: doing nothing is never free."""
         return {"step": STEP_PENALTY}
 

@@ -92,7 +92,7 @@ class NavigationTask(Task[SearchStateT, Action]):
         """Returns the success reward at the target, the step penalty otherwise."""
         return {"success": SUCCESS_REWARD} if success else {"step": STEP_PENALTY}
 
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         """Returns one step's penalty: doing nothing is never free."""
         return {"step": STEP_PENALTY}
 

@@ -84,7 +84,7 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
             terms["stage"] = _stage_reward(next_state.highest_stage)
         return terms
 
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         """Returns one step's penalty: doing nothing is never free."""
         return {"step": STEP_PENALTY}
 

@@ -38,7 +38,7 @@ class SokobanTask(GridTask[SokobanState]):
             terms["success"] = SUCCESS_REWARD
         return terms
 
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         """Returns one step's penalty: doing nothing is never free."""
         return {"step": STEP_PENALTY}
 

@@ -79,7 +79,7 @@ class SvgTask(Task[SvgState, str]):
         """Returns the weighted similarity of the drawing just made."""
         return self._terms(next_state.similarity, next_state.second_similarity)
 
-    def idle_terms(self) -> dict[str, float]:
+    def noop_terms(self) -> dict[str, float]:
         """Returns zeros: a turn without a drawing earns nothing."""
         return self._terms(0.0, 0.0)
 
