@@ -75,7 +75,7 @@ _MODEL = ("torch", "transformers", "scipy")
 BENCHMARKS: dict[str, Benchmark] = {
     "gae": Benchmark(summary="advantage estimation", run=_from("model_speed", "gae_ms"), needs=_MODEL),
     "step": Benchmark(summary="whole steps of a world", run=_from("world_speed", "steps_per_s")),
-    "batched": Benchmark(summary="bare dynamics, many states a call", run=_from("world_speed", "batched_steps_per_s")),
+    "batched": Benchmark(summary="grid worlds moved by numbers", run=_from("world_speed", "batched_steps_per_s")),
     "vector": Benchmark(summary="many worlds: serial, thread, process", run=_from("world_speed", "vector_steps_per_s")),
     "navigation": Benchmark(
         summary="steps in a furnished home", run=_from("engine_speed", "navigation_steps_per_s"), needs=("panda3d",)

@@ -8,17 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from vlm_envs.errors import ConfigError, LevelError, require_flag, require_positive
-from vlm_envs.parts import Dynamics
 from vlm_envs.spaces import MAX_GRID
 from vlm_envs.worlds.frozen_lake import generator, solver
 from vlm_envs.worlds.frozen_lake.slipping import slipped_action
-from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, level_text, move, parse_level
-from vlm_envs.worlds.grids.directions import Direction
-
-_DIRECTIONS = tuple(Direction)
+from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, parse_level
+from vlm_envs.worlds.grids.dynamics import GridDynamics
 
 
-class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
+class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
     """The rules of one FrozenLake configuration; holds no state of an episode.
 
     Args:
@@ -53,14 +50,13 @@ class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
         if not 0 < frozen_probability <= 1:
             raise ConfigError(f"frozen_probability must be in (0, 1]; got {frozen_probability!r}.")
         self.frozen_probability = frozen_probability
-        self.min_solution_length = require_positive("min_solution_length", min_solution_length)
-        self.max_solution_length = require_positive(
-            "max_solution_length", max_solution_length, minimum=self.min_solution_length
-        )
         self._fixed: FrozenLakeState | None = None
         if desc is not None:
             self._fixed = _checked(parse_level(desc))
             self.size = require_positive("size", self._fixed.size, minimum=2, maximum=MAX_GRID)
+        super().__init__(
+            (self.size, self.size), min_solution_length=min_solution_length, max_solution_length=max_solution_length
+        )
 
     def generate(self, rng: np.random.Generator, split: str) -> FrozenLakeState:
         """Returns a random lake of a split, or the fixed one.
@@ -104,29 +100,11 @@ class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
             raise LevelError(f"Expected a lake of size={self.size}; got {state.size}. Make the env with that size.")
         return _checked(state)
 
-    def dump(self, state: FrozenLakeState) -> str:
-        """Returns the lake as rows of symbols; `load` reads it back."""
-        return level_text(state)
-
-    def level_key(self, state: FrozenLakeState) -> bytes:
-        """Returns canonical bytes of the lake's content, equal for equal states only."""
-        return level_text(state).encode()
-
     def step(self, state: FrozenLakeState, action: int, rng: np.random.Generator) -> tuple[FrozenLakeState, bool]:
-        """Moves the player by one cell, perhaps astray.
-
-        Args:
-            state: The lake now.
-            action: 0 up, 1 down, 2 left, 3 right.
-            rng: Gives one uniform draw a step if the ice is slippery; unused otherwise.
-
-        Returns:
-            The lake afterwards, and whether the player moved.
-        """
+        """Moves the player by one cell, perhaps astray; see `GridDynamics.step`."""
         if self.is_slippery:
             action = slipped_action(action, rng.random())
-        successor = move(state, _DIRECTIONS[action])
-        return successor, successor is not state
+        return super().step(state, action, rng)
 
     def is_success(self, state: FrozenLakeState) -> bool:
         """Tells whether the player stands on the goal."""
@@ -152,14 +130,10 @@ class FrozenLakeDynamics(Dynamics[FrozenLakeState, int]):
         """Returns the fewest moves left without slipping, or None if the goal is out of reach."""
         return solver.cost_to_go(state)
 
-    def is_deadlocked(self, state: FrozenLakeState) -> bool:
-        """Tells whether the goal can no longer be reached."""
-        return solver.cost_to_go(state) is None
-
 
 def _checked(state: FrozenLakeState) -> FrozenLakeState:
     if state.is_on_goal or state.is_in_hole:
-        raise LevelError(f"The player must start on ice (P), not in a hole or on the goal:\n{level_text(state)}")
+        raise LevelError(f"The player must start on ice (P), not in a hole or on the goal:\n{state.level_text()}")
     if solver.cost_to_go(state) is None:
-        raise LevelError(f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{level_text(state)}")
+        raise LevelError(f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{state.level_text()}")
     return state

@@ -12,7 +12,7 @@ import numpy as np
 from vlm_envs.errors import GenerationError
 from vlm_envs.splits import split_of
 from vlm_envs.worlds.frozen_lake.solver import distances_to
-from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, level_text
+from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
 
 NUM_TRIES = 5_000
 
@@ -55,7 +55,7 @@ def generate(
             continue
         player = divmod(starts[int(rng.integers(len(starts)))], size)
         state = FrozenLakeState(player=player, target=target, holes=holes, size=size)
-        if split_of(level_text(state).encode()) == split:
+        if split_of(state.level_text().encode()) == split:
             return state
     raise GenerationError(
         f"No {size}x{size} lake with frozen_probability={frozen_probability} and a shortest way of "

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from functools import lru_cache
 
-from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, move
-from vlm_envs.worlds.grids.directions import Cell, Direction
+from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
+from vlm_envs.worlds.grids.directions import Cell
+from vlm_envs.worlds.grids.state import descend
 
 UNREACHABLE = -1
 
@@ -55,16 +56,4 @@ def cost_to_go(state: FrozenLakeState) -> int | None:
 
 def plan(state: FrozenLakeState) -> tuple[int, ...] | None:
     """Returns a shortest way as action numbers, or None if there is none; equal states give equal plans."""
-    cost = cost_to_go(state)
-    if cost is None:
-        return None
-    moves: list[int] = []
-    while cost > 0:
-        cost -= 1
-        for direction in Direction:
-            successor = move(state, direction)
-            if cost_to_go(successor) == cost:
-                moves.append(int(direction))
-                state = successor
-                break
-    return tuple(moves)
+    return descend(state, cost_to_go)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from vlm_envs.errors import LevelError
 from vlm_envs.worlds.grids.directions import Cell, Direction
@@ -49,22 +49,31 @@ class FrozenLakeState:
         """Whether the player has fallen into a hole."""
         return self.player in self.holes
 
+    def move(self, direction: Direction) -> FrozenLakeState:
+        """Returns the lake after one move, or the same object if the player stays.
 
-def move(state: FrozenLakeState, direction: Direction) -> FrozenLakeState:
-    """Returns the lake after one move, or the same object if the player stays.
+        Source: Gymnasium's FrozenLake-v1. The edge of the lake stops the player; a hole and the goal hold them.
+        """
+        if self.is_on_goal or self.is_in_hole:
+            return self
+        row, column = direction.from_cell(self.player)
+        if not (0 <= row < self.size and 0 <= column < self.size):
+            return self
+        return FrozenLakeState(player=(row, column), target=self.target, holes=self.holes, size=self.size)
 
-    Source: Gymnasium's FrozenLake-v1. The edge of the lake stops the player; a hole and the goal hold them.
-    """
-    if state.is_on_goal or state.is_in_hole:
-        return state
-    row, column = direction.from_cell(state.player)
-    if not (0 <= row < state.size and 0 <= column < state.size):
-        return state
-    return replace(state, player=(row, column))
+    def level_text(self) -> str:
+        """Returns the lake as rows of symbols joined by newlines; equal states give equal text."""
+        symbols = ["_"] * (self.size * self.size)
+        for row, column in self.holes:
+            symbols[row * self.size + column] = "O"
+        symbols[self.target[0] * self.size + self.target[1]] = "G"
+        index = self.player[0] * self.size + self.player[1]
+        symbols[index] = {"_": "P", "O": "X", "G": "*"}[symbols[index]]
+        return "\n".join("".join(symbols[start : start + self.size]) for start in range(0, len(symbols), self.size))
 
 
 def parse_level(level: str | Sequence[str]) -> FrozenLakeState:
-    """Reads a drawn lake; the inverse of `level_text`.
+    """Reads a drawn lake; the inverse of `FrozenLakeState.level_text`.
 
     Args:
         level: Rows of the symbols in `SYMBOLS`; Gymnasium's letters S, F, H and G work too.
@@ -84,14 +93,3 @@ def parse_level(level: str | Sequence[str]) -> FrozenLakeState:
         holes=find_symbols(rows, "OHX"),
         size=len(rows),
     )
-
-
-def level_text(state: FrozenLakeState) -> str:
-    """Returns the lake as rows of symbols joined by newlines; equal states give equal text."""
-    symbols = ["_"] * (state.size * state.size)
-    for row, column in state.holes:
-        symbols[row * state.size + column] = "O"
-    symbols[state.target[0] * state.size + state.target[1]] = "G"
-    index = state.player[0] * state.size + state.player[1]
-    symbols[index] = {"_": "P", "O": "X", "G": "*"}[symbols[index]]
-    return "\n".join("".join(symbols[start : start + state.size]) for start in range(0, len(symbols), state.size))

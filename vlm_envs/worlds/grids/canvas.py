@@ -78,4 +78,5 @@ class Canvas:
     def _box(self, top_left: Point, bottom_right: Point) -> tuple[float, float, float, float]:
         # Pillow includes the last pixel; without the 1 a full-width shape would bleed over by one pixel.
         left, top = top_left[0] * self._side, top_left[1] * self._side
-        return left, top, bottom_right[0] * self._side - 1, bottom_right[1] * self._side - 1
+        right, bottom = bottom_right[0] * self._side - 1, bottom_right[1] * self._side - 1
+        return left, top, max(left, right), max(top, bottom)

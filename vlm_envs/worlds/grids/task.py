@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Mapping
-from typing import Protocol, TypeVar
 
 from vlm_envs.parts import Task
 from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.worlds.grids.directions import Direction
+from vlm_envs.worlds.grids.state import GridStateT
 
 _BY_NAME = {direction.title.lower(): int(direction) for direction in Direction}
 ACTION_NAMES = tuple(direction.title for direction in Direction)
@@ -19,15 +19,7 @@ def parse_direction(text: str) -> int | None:
     return _BY_NAME.get(text.lower())
 
 
-class HasPlayer(Protocol):
-    """A state with a player on a cell."""
-
-    @property
-    def player(self) -> tuple[int, int]:
-        """The player's (row, column)."""
-
-
-GridStateT = TypeVar("GridStateT", bound=HasPlayer)
+STEP_PENALTY = -0.1
 
 
 class GridTask(Task[GridStateT, int], ABC):
@@ -39,6 +31,10 @@ class GridTask(Task[GridStateT, int], ABC):
     def write_action(self, action: int) -> str:
         """Returns the direction's name."""
         return Direction(action).title
+
+    def noop_terms(self) -> dict[str, float]:
+        """Returns one step's penalty: doing nothing is never free."""
+        return {"step": STEP_PENALTY}
 
     def explain(self, action: int, next_state: GridStateT) -> str:
         """Returns the move and where it leads."""

@@ -39,20 +39,31 @@ class TileSet:
         self.cell_px = require_positive("cell_px", cell_px, minimum=MIN_CELL_PX, maximum=MAX_CELL_PX)
         drawings = TILE_SETS[world]
         self.codes = {symbol: code for code, symbol in enumerate(drawings)}
-        self._pixels = np.stack([draw(cell_px).pixels() for draw in drawings.values()])
+        self._table = bytes(self.codes.get(chr(code), 0) for code in range(256))
+        pixels = np.stack([draw(cell_px).pixels() for draw in drawings.values()])
+        self._row_numbers = np.arange(cell_px)[:, None]
+        # One item for each row of pixels of a tile: a picture is then copied once, in pieces as long as may be
+        self._pixel_rows = pixels.reshape(len(drawings) * cell_px, -1).view(f"V{3 * cell_px}")[:, 0]
+
+    def read(self, level: str) -> NDArray[np.uint8]:
+        """Returns the codes of a level's symbols, uint8[num_rows, num_cols]."""
+        text = f"{level}\n"
+        codes = np.frombuffer(text.encode().translate(self._table), np.uint8)
+        return codes.reshape(-1, text.index("\n") + 1)[:, :-1]
 
     def picture(self, codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns the picture of a grid.
+        """Returns the picture of one grid, or of many equally large ones.
 
         Args:
-            codes: uint8[num_rows, num_cols], the entry of `self.codes` for each cell.
+            codes: uint8[..., num_rows, num_cols], the entry of `self.codes` for each cell.
 
         Returns:
-            uint8[num_rows * cell_px, num_cols * cell_px, 3], a fresh array.
+            uint8[..., num_rows * cell_px, num_cols * cell_px, 3], a fresh array.
         """
-        num_rows, num_cols = codes.shape
-        by_cell = self._pixels[codes].transpose(0, 2, 1, 3, 4)
-        return by_cell.reshape(num_rows * self.cell_px, num_cols * self.cell_px, 3)
+        *batch, num_rows, num_cols = codes.shape
+        rows = codes[..., :, None, :] * np.intp(self.cell_px) + self._row_numbers
+        pixels = self._pixel_rows.take(rows).view(np.uint8)
+        return pixels.reshape(*batch, num_rows * self.cell_px, num_cols * self.cell_px, 3)
 
 
 @lru_cache(maxsize=32, typed=True)

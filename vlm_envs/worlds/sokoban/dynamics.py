@@ -7,16 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, require_positive
-from vlm_envs.parts import Dynamics
 from vlm_envs.spaces import MAX_GRID
-from vlm_envs.worlds.grids.directions import Direction
+from vlm_envs.worlds.grids.dynamics import GridDynamics
 from vlm_envs.worlds.sokoban import generator, solver
-from vlm_envs.worlds.sokoban.state import SokobanState, level_text, move, parse_level
-
-_DIRECTIONS = tuple(Direction)
+from vlm_envs.worlds.sokoban.state import SokobanState, parse_level
 
 
-class SokobanDynamics(Dynamics[SokobanState, int]):
+class SokobanDynamics(GridDynamics[SokobanState]):
     """The rules of one Sokoban configuration; holds no state of an episode.
 
     Args:
@@ -47,9 +44,8 @@ class SokobanDynamics(Dynamics[SokobanState, int]):
             require_positive("dim_room[1]", dim_room[1], minimum=3, maximum=MAX_GRID),
         )
         self.num_boxes = require_positive("num_boxes", num_boxes)
-        self.min_solution_length = require_positive("min_solution_length", min_solution_length)
-        self.max_solution_length = require_positive(
-            "max_solution_length", max_solution_length, minimum=self.min_solution_length
+        super().__init__(
+            self.dim_room, min_solution_length=min_solution_length, max_solution_length=max_solution_length
         )
         num_inner = (self.dim_room[0] - 2) * (self.dim_room[1] - 2)
         if num_inner < 2 * self.num_boxes + 1:
@@ -103,32 +99,10 @@ class SokobanDynamics(Dynamics[SokobanState, int]):
             raise LevelError("Every box is already on a target. Move at least one box (X) off its target (O).")
         try:
             if self.is_deadlocked(state):
-                raise LevelError(f"This room has no solution; move the boxes, targets or walls:\n{level_text(state)}")
+                raise LevelError(f"This room has no solution; move the boxes, targets or walls:\n{state.level_text()}")
         except SolverLimitError as error:
             raise LevelError(f"It could not be checked that this room has a solution. {error}") from error
         return state
-
-    def dump(self, state: SokobanState) -> str:
-        """Returns the room as rows of symbols; `load` reads it back."""
-        return level_text(state)
-
-    def level_key(self, state: SokobanState) -> bytes:
-        """Returns canonical bytes of the room's content, equal for equal states only."""
-        return level_text(state).encode()
-
-    def step(self, state: SokobanState, action: int, rng: np.random.Generator) -> tuple[SokobanState, bool]:
-        """Moves the player, who pushes at most one box.
-
-        Args:
-            state: The room now.
-            action: 0 up, 1 down, 2 left, 3 right.
-            rng: Unused; Sokoban is deterministic.
-
-        Returns:
-            The room afterwards, and whether anything moved.
-        """
-        successor = move(state, _DIRECTIONS[action])
-        return successor, successor is not state
 
     def is_success(self, state: SokobanState) -> bool:
         """Tells whether every box stands on a target."""

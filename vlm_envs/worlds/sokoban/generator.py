@@ -21,7 +21,7 @@ from vlm_envs.worlds.grids.directions import Cell, Direction
 from vlm_envs.worlds.sokoban import solver
 from vlm_envs.worlds.sokoban.one_box import OneBoxCosts
 from vlm_envs.worlds.sokoban.push_search import walk_distances
-from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState, level_text
+from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState
 
 NUM_TRIES = 3_000
 _STARTS_PER_ROOM = 16
@@ -70,7 +70,7 @@ def generate(
         else:
             starts = _pulled_starts(rng, layout, min_solution_length, max_solution_length)
         for state in starts:
-            if split_of(level_text(state).encode()) != split:
+            if split_of(state.level_text().encode()) != split:
                 continue
             if num_boxes == 1 or _is_within(state, min_solution_length, max_solution_length):
                 return state

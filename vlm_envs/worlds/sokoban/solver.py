@@ -9,9 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from vlm_envs.worlds.grids.directions import Direction
+from vlm_envs.worlds.grids.state import descend
 from vlm_envs.worlds.sokoban.one_box import OneBoxCosts
 from vlm_envs.worlds.sokoban.push_search import Node, PushSearch
-from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState, move
+from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState
 
 MAX_NUM_NODES = 200_000
 """Nodes one search may expand; tens of seconds in the worst case."""
@@ -33,7 +34,7 @@ def plan(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> tuple[in
         SolverLimitError: If the node limit was reached before the answer was known.
     """
     if len(state.boxes) == 1:
-        return _descend(state)
+        return descend(state, cost_to_go)
     return _many_box_solver(state.layout).plan(state, max_num_nodes)
 
 
@@ -72,23 +73,6 @@ def one_box_costs(layout: SokobanLayout) -> OneBoxCosts:
     return OneBoxCosts(layout)
 
 
-def _descend(state: SokobanState) -> tuple[int, ...] | None:
-    costs = one_box_costs(state.layout)
-    cost = costs.cost(state.player, state.boxes[0])
-    if cost is None:
-        return None
-    moves: list[int] = []
-    while cost > 0:
-        cost -= 1
-        for direction in Direction:
-            successor = move(state, direction)
-            if costs.cost(successor.player, successor.boxes[0]) == cost:
-                moves.append(int(direction))
-                state = successor
-                break
-    return tuple(moves)
-
-
 class _ManyBoxSolver:
     """A search in one room with a memory of the costs along the solutions it found."""
 
@@ -107,7 +91,7 @@ class _ManyBoxSolver:
         # Every state on a shortest solution lies on its own shortest solution.
         for moves_made, action in enumerate(moves):
             self._costs[state] = len(moves) - moves_made
-            state = move(state, Direction(action))
+            state = state.move(Direction(action))
         self._costs[state] = 0
         return moves
 

@@ -85,27 +85,39 @@ class SokobanState:
         """Whether every box stands on a target."""
         return self.boxes == self.layout.targets
 
+    def move(self, direction: Direction) -> SokobanState:
+        """Returns the room after one move: a step, a push, or the same object if the way is blocked.
 
-def move(state: SokobanState, direction: Direction) -> SokobanState:
-    """Returns the room after one move: a step, a push, or the same object if the way is blocked.
+        Source: the push action of gym-sokoban 0.0.6. A box moves one cell if the cell behind it is free of
+        walls and boxes; otherwise nothing moves.
+        """
+        ahead = direction.from_cell(self.player)
+        if self.layout.is_wall(ahead):
+            return self
+        if ahead not in self.boxes:
+            return SokobanState(layout=self.layout, player=ahead, boxes=self.boxes)
+        behind = direction.from_cell(ahead)
+        if self.layout.is_wall(behind) or behind in self.boxes:
+            return self
+        boxes = tuple(sorted(behind if box == ahead else box for box in self.boxes))
+        return SokobanState(layout=self.layout, player=ahead, boxes=boxes)
 
-    Source: the push action of gym-sokoban 0.0.6. A box moves one cell if the cell behind it is free of
-    walls and boxes; otherwise nothing moves.
-    """
-    ahead = direction.from_cell(state.player)
-    if state.layout.is_wall(ahead):
-        return state
-    if ahead not in state.boxes:
-        return SokobanState(layout=state.layout, player=ahead, boxes=state.boxes)
-    behind = direction.from_cell(ahead)
-    if state.layout.is_wall(behind) or behind in state.boxes:
-        return state
-    boxes = tuple(sorted(behind if box == ahead else box for box in state.boxes))
-    return SokobanState(layout=state.layout, player=ahead, boxes=boxes)
+    def level_text(self) -> str:
+        """Returns the room as rows of symbols joined by newlines; equal states give equal text."""
+        width = self.num_cols
+        symbols = ["#" if wall else "_" for wall in self.walls]
+        for row, column in self.targets:
+            symbols[row * width + column] = "O"
+        for row, column in self.boxes:
+            index = row * width + column
+            symbols[index] = "*" if symbols[index] == "O" else "X"
+        index = self.player[0] * width + self.player[1]
+        symbols[index] = "S" if symbols[index] == "O" else "P"
+        return "\n".join("".join(symbols[start : start + width]) for start in range(0, len(symbols), width))
 
 
 def parse_level(level: str) -> SokobanState:
-    """Reads a drawn room; the inverse of `level_text`.
+    """Reads a drawn room; the inverse of `SokobanState.level_text`.
 
     Args:
         level: Rows of the symbols in `SYMBOLS`, joined by newlines.
@@ -137,18 +149,3 @@ def parse_level(level: str) -> SokobanState:
     walls = bytes(rows[row][column] == "#" for row, column in cells_of(rows))
     layout = SokobanLayout(walls=walls, targets=targets, num_rows=len(rows), num_cols=len(rows[0]))
     return SokobanState(layout=layout, player=player, boxes=boxes)
-
-
-def level_text(state: SokobanState) -> str:
-    """Returns the room as rows of symbols joined by newlines; equal states give equal text."""
-    layout = state.layout
-    symbols = ["#" if wall else "_" for wall in layout.walls]
-    for row, column in layout.targets:
-        symbols[row * layout.num_cols + column] = "O"
-    for row, column in state.boxes:
-        index = row * layout.num_cols + column
-        symbols[index] = "*" if symbols[index] == "O" else "X"
-    index = state.player[0] * layout.num_cols + state.player[1]
-    symbols[index] = "S" if symbols[index] == "O" else "P"
-    width = layout.num_cols
-    return "\n".join("".join(symbols[start : start + width]) for start in range(0, len(symbols), width))

@@ -4,51 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlm_envs.world import World
-from vlm_envs.worlds.grids.task import GridTask, representation_help
+from vlm_envs.worlds.grids.world import GridWorld
+from vlm_envs.worlds.sokoban.batch import SokobanBatch
 from vlm_envs.worlds.sokoban.dynamics import SokobanDynamics
 from vlm_envs.worlds.sokoban.state import SokobanState
+from vlm_envs.worlds.sokoban.task import SokobanTask
 from vlm_envs.worlds.sokoban.view import SokobanView
 
-STEP_PENALTY = -0.1
-BOX_REWARD = 1.0
-SUCCESS_REWARD = 10.0
 
-
-class SokobanTask(GridTask[SokobanState]):
-    """Push every box onto a target. Rewards: VAGEN Table 16."""
-
-    name = "Sokoban"
-    goal = "Push every box onto a target."
-    rules = ("You can push a box by walking into it, but not pull it. Walls and other boxes stop it.",)
-    representation_help = representation_help(
-        natural_language="box0 is above and to the left of the player. "
-        "target0 is at the same row and to the right of box0.",
-        symbols="# wall, _ floor, O target, X box, P you, * box on target, S you on target",
-        structured="{player_position: (4, 2), box_positions: [(3, 2)], target_positions: [(3, 1)], grid_size: (6, 6)}",
-    )
-
-    def reward_terms(self, state: SokobanState, next_state: SokobanState, *, success: bool) -> dict[str, float]:
-        """Returns step, box and success rewards; the step penalty is paid on the last move too."""
-        terms = {"step": STEP_PENALTY}
-        pushed_on = next_state.num_boxes_on_target - state.num_boxes_on_target
-        if pushed_on:
-            terms["boxes"] = BOX_REWARD * pushed_on
-        if success:
-            terms["success"] = SUCCESS_REWARD
-        return terms
-
-    def noop_terms(self) -> dict[str, float]:
-        """Returns one step's penalty: doing nothing is never free."""
-        return {"step": STEP_PENALTY}
-
-    def best_return(self, state: SokobanState, num_actions: int) -> float:
-        """Returns the return of solving in `num_actions` moves."""
-        num_left = len(state.boxes) - state.num_boxes_on_target
-        return SUCCESS_REWARD + BOX_REWARD * num_left + STEP_PENALTY * num_actions
-
-
-class SokobanWorld(World[SokobanState, int]):
+class SokobanWorld(GridWorld[SokobanState]):
     """Sokoban: push every box onto a target, seen as a picture, several moves a turn.
 
     ## Description
@@ -85,6 +49,8 @@ class SokobanWorld(World[SokobanState, int]):
     * v0: first version.
     """
 
+    batch_type = SokobanBatch
+
     def __init__(
         self,
         *,
@@ -114,4 +80,3 @@ class SokobanWorld(World[SokobanState, int]):
             max_actions_per_turn=max_actions_per_turn,
             **world_kwargs,
         )
-        self.set_picture_shape((dim_room[0] * cell_px, dim_room[1] * cell_px, 3))

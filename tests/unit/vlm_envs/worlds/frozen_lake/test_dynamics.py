@@ -16,7 +16,7 @@ from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.splits import split_of
 from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 from vlm_envs.worlds.frozen_lake.slipping import slipped_action
-from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, level_text, parse_level
+from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, parse_level
 
 UP, DOWN, LEFT, RIGHT = range(4)
 GYMNASIUM_ACTION = {UP: 3, DOWN: 1, LEFT: 0, RIGHT: 2}
@@ -121,7 +121,6 @@ def test_costs_and_plans_are_optimal_everywhere() -> None:
             state = replace(start, player=divmod(index, 8))
             expected = brute_force_cost(state, BIG_LAKE)
             assert BIG_LAKE.cost_to_go(state) == expected
-            assert BIG_LAKE.is_deadlocked(state) == (expected is None)
             plan = BIG_LAKE.plan(state)
             num_dead += expected is None
             if plan is None:
@@ -243,8 +242,7 @@ def test_any_text_loads_or_raises_a_level_error(level: str) -> None:
 def test_text_and_state_are_two_forms_of_one_thing(cells: list[str]) -> None:
     level = "\n".join("".join(cells[start : start + 4]) for start in (0, 4, 8, 12))
     state = parse_level(level)
-    assert level_text(state) == level
-    assert LAKE.is_deadlocked(state) == (LAKE.plan(state) is None)
+    assert state.level_text() == level
 
 
 def test_states_can_be_hashed_compared_and_pickled() -> None:

@@ -1,6 +1,6 @@
 """Tiles must be told apart at the smallest size an agent is shown."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -43,6 +43,12 @@ def test_a_picture_is_fresh_so_that_painting_on_it_spoils_no_other() -> None:
     before = tiles.picture(codes).copy()
     tiles.picture(codes)[:] = 0
     np.testing.assert_array_equal(tiles.picture(codes), before)
+
+
+def test_every_allowed_size_can_be_drawn() -> None:
+    for world, cell_px in product(TILE_SETS, (8, 9, 13, 256)):
+        tiles = tile_set(world, cell_px)
+        assert tiles.picture(tiles.read("".join(tiles.codes))).shape == (cell_px, len(tiles.codes) * cell_px, 3)
 
 
 def test_tiles_are_drawn_once_per_size() -> None:

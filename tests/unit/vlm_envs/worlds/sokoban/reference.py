@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vlm_envs.worlds.sokoban.state import SokobanState, level_text
+from vlm_envs.worlds.sokoban.state import SokobanState
 
 # gym-sokoban's codes: 0 wall, 1 floor, 2 target, 3 box on target, 4 box, 5 player.
 _FIXED_CODES = {"#": 0, "_": 1, "O": 2, "X": 1, "P": 1, "*": 2, "S": 2}
@@ -26,7 +26,7 @@ def reference_env(state: SokobanState) -> Any:
     env = _env_class()(
         dim_room=(state.num_rows, state.num_cols), max_steps=10**9, num_boxes=len(state.boxes), reset=False
     )
-    rows = level_text(state).split("\n")
+    rows = state.level_text().split("\n")
     env.room_fixed = np.array([[_FIXED_CODES[symbol] for symbol in row] for row in rows])
     env.room_state = np.array([[_STATE_CODES[symbol] for symbol in row] for row in rows])
     env.player_position = np.array(state.player)
@@ -37,7 +37,7 @@ def reference_env(state: SokobanState) -> Any:
 
 def room_codes(state: SokobanState) -> np.ndarray:
     """Returns a state as gym-sokoban's `room_state` array."""
-    return np.array([[_STATE_CODES[symbol] for symbol in row] for row in level_text(state).split("\n")])
+    return np.array([[_STATE_CODES[symbol] for symbol in row] for row in state.level_text().split("\n")])
 
 
 def _env_class() -> Any:

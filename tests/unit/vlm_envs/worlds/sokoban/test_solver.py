@@ -11,7 +11,7 @@ from vlm_envs.errors import SolverLimitError
 from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.sokoban import solver
 from vlm_envs.worlds.sokoban.dynamics import SokobanDynamics
-from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState, level_text, move, parse_level
+from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState, parse_level
 
 
 def brute_force_cost(state: SokobanState) -> int | None:
@@ -22,7 +22,7 @@ def brute_force_cost(state: SokobanState) -> int | None:
         if current.is_solved:
             return costs[current]
         for direction in Direction:
-            successor = move(current, direction)
+            successor = current.move(direction)
             if successor not in costs:
                 costs[successor] = costs[current] + 1
                 frontier.append(successor)
@@ -54,8 +54,8 @@ def test_costs_and_plans_are_optimal_on_random_rooms(
     for _ in range(num_rooms):
         state = random_room(rng, num_rows, num_cols, num_boxes)
         expected = brute_force_cost(state)
-        assert solver.cost_to_go(state) == expected, level_text(state)
-        assert solver.is_deadlocked(state) == (expected is None), level_text(state)
+        assert solver.cost_to_go(state) == expected, state.level_text()
+        assert solver.is_deadlocked(state) == (expected is None), state.level_text()
         plan = solver.plan(state)
         num_dead += expected is None
         if plan is None:
@@ -64,7 +64,7 @@ def test_costs_and_plans_are_optimal_on_random_rooms(
         assert len(plan) == expected
         for moves_made, action in enumerate(plan):
             assert solver.cost_to_go(state) == len(plan) - moves_made
-            state = move(state, Direction(action))
+            state = state.move(Direction(action))
         assert state.is_solved and solver.plan(state) == ()
     assert 10 <= num_dead <= num_rooms - 10, "both answers must be exercised"
 
