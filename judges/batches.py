@@ -66,20 +66,6 @@ class AskingJudge(Judge, Protocol):
         ...
 
 
-@runtime_checkable
-class CombiningJudge(Judge, Protocol):
-    """A judge that makes its score of those of other judges, which are asked together."""
-
-    @property
-    def members(self) -> Sequence[Judge]:
-        """The others."""
-        ...
-
-    def combine(self, columns: Sequence[Sequence[JudgeScore]]) -> list[JudgeScore]:
-        """The claims' scores, from each member's scores of all claims."""
-        ...
-
-
 Job = tuple[Judge, Sequence[Claim]]
 """A judge and what it is to score."""
 
@@ -88,13 +74,11 @@ def score_together(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
     """Score many texts with several judges; those of one model, and those of different ones, ask all at once.
 
     Args:
-        jobs: judges, each with its claims. The members of a judge that combines others count as judges of their own.
+        jobs: judges, each with its claims.
 
     Returns:
         For each job its scores, in order.
     """
-    if any(isinstance(judge, CombiningJudge) for judge, _ in jobs):
-        return _combined(jobs)
     scores: dict[int, list[JudgeScore]] = {}
     asking: dict[int, AskingJudge] = {}
     for place, (judge, claims) in enumerate(jobs):
@@ -105,18 +89,6 @@ def score_together(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
     told = _answers({place: (judge, jobs[place][1]) for place, judge in asking.items()})
     scores |= {place: judge.read(jobs[place][1], told[place]) for place, judge in asking.items()}
     return [scores[place] for place in range(len(jobs))]
-
-
-def _combined(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
-    """Scores with the members of combining judges beside the other judges, and combines what they say."""
-    members = [tuple(judge.members) if isinstance(judge, CombiningJudge) else (judge,) for judge, _ in jobs]
-    flat = [(member, claims) for (_, claims), each in zip(jobs, members, strict=True) for member in each]
-    columns = iter(score_together(flat))
-    scores: list[list[JudgeScore]] = []
-    for (judge, _), each in zip(jobs, members, strict=True):
-        own = [next(columns) for _ in each]
-        scores.append(judge.combine(own) if isinstance(judge, CombiningJudge) else own[0])
-    return scores
 
 
 def _answers(jobs: Mapping[int, tuple[AskingJudge, Sequence[Claim]]]) -> dict[int, dict[str, Any]]:

@@ -31,32 +31,16 @@ def read_yes_no(reply: str) -> bool:
         reply: any string.
 
     Returns:
-        Whether it is a yes.
+        Whether it is a yes; lower case is accepted.
 
     Raises:
         UnreadableReplyError: it is neither.
     """
-    return read_choice(reply, ("YES", "NO")) == "YES"
-
-
-def read_choice(reply: str, choices: Sequence[str]) -> str:
-    """Read one of a few upper-case words.
-
-    Args:
-        reply: any string.
-        choices: the words, in upper case.
-
-    Returns:
-        The word; lower case is accepted.
-
-    Raises:
-        UnreadableReplyError: it is none of them.
-    """
     word = answer_of(reply)
     # `upper` would turn other scripts' letters into ours.
-    if not word.isascii() or word.upper() not in choices:
-        raise UnreadableReplyError(f"expected one of {', '.join(choices)}, got {word[:40]!r}")
-    return word.upper()
+    if not word.isascii() or word.upper() not in ("YES", "NO"):
+        raise UnreadableReplyError(f"expected YES or NO, got {word[:40]!r}")
+    return word.upper() == "YES"
 
 
 def read_score(reply: str, allowed: Sequence[float]) -> float:

@@ -19,7 +19,7 @@ def test_every_family_has_its_prompts_and_there_are_no_others():
         for method in ("direct", "extract")
         for skill in SKILLS
     }
-    assert set(template_names()) == of_families | {"answer_binary", "answer_graded", "consistency", "pairwise"}
+    assert set(template_names()) == of_families | {"answer_binary", "answer_graded", "consistency"}
 
 
 @pytest.mark.parametrize("name", template_names())

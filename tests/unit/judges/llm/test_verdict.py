@@ -8,7 +8,6 @@ from judges.llm.verdict import (
     MAX_REPLY_CHARS,
     UnreadableReplyError,
     answer_of,
-    read_choice,
     read_object,
     read_score,
     read_yes_no,
@@ -20,7 +19,6 @@ READERS = (
     read_yes_no,
     read_object,
     lambda reply: read_score(reply, GRADES),
-    lambda reply: read_choice(reply, ("A", "B")),
 )
 
 

@@ -1,8 +1,7 @@
-"""Graded judges, ensembles and pairs."""
+"""Graded judges, and judges of several models that are asked at once."""
 
 import contextlib
 import json
-import math
 import threading
 
 import numpy as np
@@ -12,22 +11,10 @@ from agents.api.client import ChatClient
 from agents.api.config import EndpointConfig
 from agents.api.messages import data_uri
 from judges.batches import score_together
-from judges.llm.ensemble import Ensemble
 from judges.llm.graded import AnswerJudge, ConsistencyJudge
 from judges.llm.judge import DirectJudge, ExtractionJudge
-from judges.llm.pairwise import PairwiseJudge
-from judges.state_text.exact import JudgeScore
 from tests.unit.agents.api import endpoint as fake
 from vlm_envs.errors import ConfigError
-
-
-class _Fixed:
-    def __init__(self, f1):
-        self.f1 = f1
-
-    def score(self, text, state):
-        return JudgeScore.outage("out") if self.f1 is None else JudgeScore(f1=self.f1, num_facts_read=2)
-
 
 CLAIM = ("the goal is right of me", {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []})
 
@@ -36,16 +23,6 @@ def verdict_or_claims(messages):
     claim = '{"subject": "target", "vertical": null, "horizontal": "right", "object": "player"}'
     is_extraction = "relations" in messages[0]["content"]
     return f'<answer>{{"relations": [{claim}]}}</answer>' if is_extraction else fake.YES
-
-
-def one_after_the_other(members):
-    given = iter([member.score(*CLAIM) for member in members])
-
-    class Next:
-        def score(self, text, state):
-            return next(given)
-
-    return Ensemble([Next() for _ in members], "mean").score(*CLAIM)
 
 
 @pytest.fixture
@@ -61,76 +38,32 @@ def make_gathering(clock):
         yield make
 
 
-class TestEnsemble:
-    @pytest.mark.parametrize(
-        ("scores", "mean", "majority"),
-        [
-            ([1.0], 1.0, 1.0),
-            ([1.0, 1.0, 0.0], 2 / 3, 1.0),
-            ([0.9, 0.1, 0.2], 0.4, 0.0),
-            ([1.0, 0.0], 0.5, 0.5),
-            ([1.0, 0.0, None], 0.5, 0.5),
-            ([None, 0.25, None], 0.25, 0.0),
-            ([0.5, 1.0], 0.75, 1.0),
-        ],
-    )
-    def test_outages_are_left_out(self, scores, mean, majority):
-        judges = [_Fixed(f1) for f1 in scores]
-        assert Ensemble(judges, "mean").score("x", {}).f1 == pytest.approx(mean)
-        assert Ensemble(judges, "majority").score("x", {}).f1 == majority
-
-    def test_all_out_is_an_outage(self):
-        score = Ensemble([_Fixed(None), _Fixed(None)]).score("x", {})
-        assert not score.available and math.isnan(score.f1) and "all 2 judges" in score.reason
-
-    def test_claims_keep_their_order(self):
-        class Length:
-            def score(self, text, state):
-                return JudgeScore(f1=len(text) / 10)
-
-        scores = Ensemble([Length(), Length()], "mean").score_many([("aaa", {}), ("b", {})])
-        assert [score.f1 for score in scores] == [0.3, 0.1]
-
-    def test_members_of_one_model_ask_together(self, make_gathering):
+class TestTogether:
+    def test_judges_of_one_model_ask_together(self, make_gathering):
         client, server = make_gathering(threading.Barrier(3))
-        members = [
+        judges = [
             DirectJudge(client, "VLM/FrozenLake-v0"),
             DirectJudge(client, "VLM/FrozenLake-v0", "world_modeling"),
             ExtractionJudge(client, "VLM/FrozenLake-v0"),
         ]
         server.answer = verdict_or_claims
-        score = Ensemble(members, "mean").score(*CLAIM)
+        scores = score_together([(judge, [CLAIM]) for judge in judges])
         assert server.max_at_once == len(server.requests) == 3
         assert not server.together.broken
         server.num_alone = 3
-        assert score == one_after_the_other(members)
+        assert scores == [[judge.score(*CLAIM)] for judge in judges]
 
-    def test_members_of_several_models_ask_together(self, make_gathering):
+    def test_judges_of_several_models_ask_together(self, make_gathering):
         together = threading.Barrier(3)
         clients, servers = zip(*(make_gathering(together) for _ in range(3)), strict=True)
         for server, said in zip(servers, ("YES", "NO", "YES"), strict=True):
             server.answer = lambda messages, said=said: f"<answer>{said}</answer>"
-        members = [DirectJudge(client, "VLM/FrozenLake-v0") for client in clients]
-        score = Ensemble(members, "mean").score(*CLAIM)
+        scores = score_together([(DirectJudge(client, "VLM/FrozenLake-v0"), [CLAIM]) for client in clients])
         assert [len(server.requests) for server in servers] == [1, 1, 1]
         assert not together.broken
-        for server in servers:
-            server.num_alone = 1
-        assert score == one_after_the_other(members)
-        assert score.f1 == pytest.approx(2 / 3)
+        assert [[score.f1 for score in column] for column in scores] == [[1.0], [0.0], [1.0]]
 
-    def test_ensembles_of_two_sections_and_of_ensembles_ask_together(self, make_gathering):
-        client, server = make_gathering(threading.Barrier(4))
-        grounding, prediction = (
-            DirectJudge(client, "VLM/FrozenLake-v0", skill) for skill in ("grounding", "world_modeling")
-        )
-        nested = Ensemble([Ensemble([grounding, _Fixed(0.0)], "mean"), prediction], "mean")
-        jobs = [(nested, [CLAIM]), (Ensemble([grounding, prediction]), [CLAIM]), (_Fixed(0.3), [CLAIM, CLAIM])]
-        scores = score_together(jobs)
-        assert not server.together.broken and len(server.requests) == 4
-        assert [[score.f1 for score in column] for column in scores] == [[0.75], [1.0], [0.3, 0.3]]
-
-    def test_an_interruption_of_one_member_ends_the_questions_of_all(self, make_gathering):
+    def test_an_interruption_of_one_judge_ends_the_questions_of_all(self, make_gathering):
         (one, first), (other, second) = (make_gathering(threading.Barrier(1)) for _ in range(2))
 
         is_asking = threading.Event()
@@ -147,51 +80,14 @@ class TestEnsemble:
                 return super().ask(question)
 
         claims = [(f"text {number}", CLAIM[1]) for number in range(200)]
-        members = [Interrupted(one, "VLM/FrozenLake-v0"), Slow(other, "VLM/FrozenLake-v0")]
+        judges = [Interrupted(one, "VLM/FrozenLake-v0"), Slow(other, "VLM/FrozenLake-v0")]
         with pytest.raises(KeyboardInterrupt):
-            Ensemble(members).score_many(claims)
+            score_together([(judge, claims) for judge in judges])
         assert not first.requests
         num_asked = len(second.requests)
         assert num_asked < 200
         assert DirectJudge(other, "VLM/FrozenLake-v0").score(*CLAIM).available, "and it can be asked again"
         assert len(second.requests) == num_asked + 1
-
-    def test_nobody_and_unknown_combinations(self):
-        with pytest.raises(ConfigError, match="at least one"):
-            Ensemble([])
-        with pytest.raises(ConfigError, match="Did you mean 'mean'"):
-            Ensemble([_Fixed(1.0)], "meen")
-
-
-class TestPairs:
-    def test_the_same_reply_in_both_orders_wins(self, endpoint, client):
-        endpoint.answer = lambda messages: (
-            "<answer>A</answer>"
-            if messages[1]["content"].index('"good"') < messages[1]["content"].index('"bad"')
-            else "<answer>B</answer>"
-        )
-        judge = PairwiseJudge(client)
-        assert judge.position_consistency is None
-        assert judge.compare("task", "good", "bad").winner == "first"
-        verdict = judge.compare("task", "bad", "good")
-        assert (verdict.winner, verdict.is_consistent, verdict.available) == ("second", True, True)
-        assert judge.position_consistency == 1.0
-
-    def test_a_judge_that_prefers_a_place_decides_nothing(self, endpoint, client):
-        endpoint.answer = lambda messages: "<answer>A</answer>"
-        judge = PairwiseJudge(client)
-        verdict = judge.compare("task", "one", "other")
-        assert (verdict.winner, verdict.is_consistent) == ("tie", False)
-        endpoint.answer = lambda messages: "<answer>tie</answer>"
-        assert judge.compare("task", "one", "third").is_consistent is True
-        assert judge.position_consistency == 0.5
-
-    def test_an_outage_in_one_order_is_an_outage_and_not_counted(self, endpoint, make_client):
-        judge = PairwiseJudge(make_client(max_attempts=1, max_parallel=1))
-        endpoint.script.extend([fake.reply("<answer>A</answer>"), fake.status(500)])
-        verdict = judge.compare("task", "one", "other")
-        assert (verdict.winner, verdict.is_consistent, verdict.available) == (None, None, False)
-        assert judge.position_consistency is None
 
 
 class TestAnswers:
