@@ -11,7 +11,8 @@ from agents.api.config import EndpointConfig
 from judges.batches import BatchJudge, Claim
 from judges.calibration.agreement import Agreement, examples_of, measure_agreement, report
 from judges.calibration.chance import ChanceBaseline, measure_chance, start_states
-from judges.state_text.exact import ExactJudge, JudgeScore
+from judges.scores import JudgeScore
+from judges.state_text.exact import ExactJudge
 from judges.state_text.rules import rules_of
 from vlm_envs.arguments.ranges import fields_named, require_at_least, require_between
 from vlm_envs.errors import ConfigError, VLMEnvsError
@@ -170,7 +171,7 @@ def _require_somebody(client: "ChatClient", reason: str, options: argparse.Names
         ConfigError: the endpoint is not there, or refuses.
     """
     usage = client.usage
-    if usage.num_outages == usage.num_questions > 0 and usage.num_unreadable == 0:
+    if usage.num_unavailable == usage.num_questions > 0 and usage.num_unreadable == 0:
         raise ConfigError(
             f"Nothing came from {options.model} at {options.base_url} in {usage.num_requests} attempts ({reason}). Is "
             "the endpoint up, and are --model, --base-url and --api-key-variable right?"
@@ -185,8 +186,8 @@ def _require_verdicts(agreement: Agreement, options: argparse.Namespace) -> None
     """
     if agreement.num_judged == 0:
         raise ConfigError(
-            f"{options.model} at {options.base_url} gave no verdict on any of {agreement.num_outages} texts, so there "
-            "is no agreement to report. Does the model keep to the form that its prompt asks for?"
+            f"{options.model} at {options.base_url} gave no verdict on any of {agreement.num_unavailable} texts, so "
+            "there is no agreement to report. Does the model keep to the form that its prompt asks for?"
         )
 
 
@@ -216,8 +217,9 @@ def _print_calibration(options: argparse.Namespace) -> None:
 def _print_agentic_calibration(options: argparse.Namespace) -> None:
     """Lets a judge that looks decide on single responses of RewardJudging, right ones and flawed ones."""
     from agents.api.client import ChatClient
+    from agents.api.failures import Unavailable
     from judges.agentic.calibration import measure_verdicts
-    from judges.agentic.generate import Unavailable, Utterance, chat_generate
+    from judges.agentic.generate import Utterance, chat_generate
     from judges.agentic.judge import AgenticJudge
 
     with ChatClient(_endpoint(options)) as client:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from judges.reward import Reward
+from judges.scores import Reward
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -47,7 +47,7 @@ class Noted:
 
         Args:
             ask_all: takes the arguments of many questions and gives an answer to each, in order.
-            unanswered: what is said of an open question; it must be what an outage is to the reward.
+            unanswered: what is said of an open question; it must be what unavailable is to the reward.
             key_of: tells questions apart, if their arguments cannot be hashed.
             is_sampled: whether asking the same again may be answered otherwise, so that it has to be asked again.
         """

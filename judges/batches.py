@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol, runtime_checkable
 
-from judges.state_text.exact import Judge, JudgeScore
+from judges.scores import Judge, JudgeScore
 
 Claim = tuple[str, Mapping[str, Any]]
 """A text and the state dict that it is to be scored against."""

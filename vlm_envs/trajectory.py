@@ -45,7 +45,7 @@ class Turn:
             from (temperature, top-p and suppressed tokens applied).
         response_text: The response, decoded without special tokens.
         stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"error"` when no response
-            could be had (an API outage).
+            could be had (the API was unavailable).
         reward: The world's raw reward; never changed afterwards.
         reward_terms: Its named parts; they sum to `reward`.
         terminated: Whether the world ended.

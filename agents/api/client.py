@@ -1,8 +1,8 @@
-"""Asking a judge model: cache, limits, retries, costs. What comes out is a verdict or an outage, never an exception.
+"""Asking a judge model: cache, limits, retries, costs. What comes out is a verdict or unavailable, never an error.
 
 question ── cache ──> limits ── endpoint ──> reply ── read ──> verdict
                         ^          │                   │
-                        └─ wait ───┘ (transient)       └─ ask once more (unreadable) ─> outage
+                        └─ wait ───┘ (transient)       └─ ask once more (unreadable) ─> unavailable
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tenacity
 
 from agents.api.cache import ReplyCache, cache_key
 from agents.api.config import EndpointConfig
-from agents.api.failures import EndpointError, Outage, TransientError, UnreadableReplyError
+from agents.api.failures import EndpointError, TransientError, Unavailable, UnreadableReplyError
 from agents.api.messages import Message
 from agents.api.pacing import Backoff, Clock, InterruptibleClock, RateLimiter
 from agents.api.usage import Usage, UsageMeter
@@ -86,7 +86,7 @@ class ChatClient:
         *,
         temperature: float | None = None,
         sample: int = 0,
-    ) -> _Verdict | Outage:
+    ) -> _Verdict | Unavailable:
         """Ask one question and read the reply.
 
         A reply that cannot be read is shown to the model once with the reason, and asked for again. Only readable
@@ -99,7 +99,7 @@ class ChatClient:
             sample: which of several replies to the same question this is; each is cached by itself.
 
         Returns:
-            What `read` returned, or the outage.
+            What `read` returned, or why there is nothing.
         """
         sampling = {
             "temperature": self.config.temperature if temperature is None else temperature,
@@ -160,14 +160,14 @@ class ChatClient:
         read: Callable[[str], _Verdict],
         sampling: Mapping[str, Any],
         key: str,
-    ) -> _Verdict | Outage:
+    ) -> _Verdict | Unavailable:
         conversation = list(messages)
         reason = ""
         for _ in range(2):
             try:
                 reply = self._request({"model": self.config.model, "messages": conversation, **sampling})
             except EndpointError as error:
-                return self._outage(str(error))
+                return self._unavailable(str(error))
             try:
                 verdict = read(reply.text)
             except UnreadableReplyError as error:
@@ -178,12 +178,12 @@ class ChatClient:
             if self._cache is not None:
                 self._cache.put(key, reply.text)
             return verdict
-        return self._outage(f"unreadable twice: {reason}")
+        return self._unavailable(f"unreadable twice: {reason}")
 
-    def _outage(self, reason: str) -> Outage:
-        self._meter.add(num_outages=1)
+    def _unavailable(self, reason: str) -> Unavailable:
+        self._meter.add(num_unavailable=1)
         _LOG.warning("A question to %s had no verdict: %s", self.config.model, reason)
-        return Outage(f"judge {self.config.model}: {reason}")
+        return Unavailable(f"judge {self.config.model}: {reason}")
 
     def _request(self, request: Mapping[str, Any]) -> Reply:
         """Send until there is a reply, at most `max_attempts` times; raises `EndpointError` after that."""

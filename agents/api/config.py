@@ -19,7 +19,7 @@ class EndpointConfig:
         temperature: of the sampling, at least 0; a judge's `ask` may choose another.
         max_tokens: longest reply, in tokens.
         timeout_s: longest time for one whole reply, from the first byte sent to the last received.
-        max_attempts: requests for one reply until it is an outage; at least 1.
+        max_attempts: requests for one reply until it counts as unavailable; at least 1.
         first_wait_s: longest wait after the first failed attempt; it doubles with every further one.
         max_wait_s: longest wait that is chosen by us, and longest `Retry-After` that is obeyed. An endpoint that asks
             for more is out.

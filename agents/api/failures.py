@@ -11,7 +11,7 @@ TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
+class Unavailable:
     """The result of a question that got no readable reply.
 
     Attributes:
@@ -26,7 +26,7 @@ class UnreadableReplyError(ValueError):
 
 
 class EndpointError(Exception):
-    """A request got no usable reply. It never leaves `agents.api`: what leaves is an `Outage`."""
+    """A request got no usable reply. It never leaves `agents.api`: what leaves is an `Unavailable`."""
 
 
 class TransientError(EndpointError):

@@ -12,7 +12,7 @@ class Usage:
     Attributes:
         num_questions: replies asked for.
         num_cached: of these, answered from the cache: no request, no cost.
-        num_outages: of these, without a readable reply in the end.
+        num_unavailable: of these, without a readable reply in the end.
         num_requests: requests sent, further attempts included.
         num_failed_requests: of these, without a usable reply.
         num_unreadable: replies that came whole but held no verdict in the asked form.
@@ -24,7 +24,7 @@ class Usage:
 
     num_questions: int = 0
     num_cached: int = 0
-    num_outages: int = 0
+    num_unavailable: int = 0
     num_requests: int = 0
     num_failed_requests: int = 0
     num_unreadable: int = 0
@@ -36,7 +36,7 @@ class Usage:
     def __str__(self) -> str:
         """The counts on one line, for reports."""
         return (
-            f"{self.num_questions} questions ({self.num_cached} cached, {self.num_outages} outages), "
+            f"{self.num_questions} questions ({self.num_cached} cached, {self.num_unavailable} unavailable), "
             f"{self.num_requests} requests ({self.num_failed_requests} failed, {self.num_unreadable} unreadable), "
             f"{self.prompt_tokens} + {self.completion_tokens} tokens"
             f"{f' ({self.num_uncounted} replies uncounted)' if self.num_uncounted else ''}, {self.usd:.4f} USD"

@@ -29,7 +29,7 @@ def measure_verdicts(
         **kwargs: arguments of the world, such as `tracks` or `dataset` with `folder`.
 
     Returns:
-        The agreement; cases without a verdict are outages.
+        The agreement; cases without a verdict are unavailable.
 
     Raises:
         ConfigError: there are no cases, the world is another one, or a case has several responses; found before the
@@ -59,7 +59,7 @@ def measure_verdicts(
         num_false_no=verdicts.count((True, False)),
         num_false_yes=verdicts.count((False, True)),
         num_true_no=verdicts.count((False, False)),
-        num_outages=len(found) - len(verdicts),
+        num_unavailable=len(found) - len(verdicts),
         mean_scores={},
         num_texts={},
     )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
+from agents.api.failures import Unavailable
+
 if TYPE_CHECKING:
     from agents.api.client import ChatClient
 
@@ -30,17 +32,6 @@ class Utterance:
     images: tuple[Pixels, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """What a model that cannot be reached gives in place of words.
-
-    Attributes:
-        reason: one line for logs.
-    """
-
-    reason: str
-
-
 Generate = Callable[[Sequence[Utterance]], str | Unavailable]
 """Continues a conversation, which the world began and spoke in last. It is called from whatever thread judges."""
 
@@ -54,12 +45,10 @@ def chat_generate(client: ChatClient) -> Generate:
     Returns:
         A function whose every failure is an `Unavailable`.
     """
-    from agents.api.failures import Outage
     from agents.api.messages import with_images
 
     def generate(utterances: Sequence[Utterance]) -> str | Unavailable:
         messages = [with_images([{"role": each.role, "content": each.text}], each.images)[0] for each in utterances]
-        reply = client.ask(messages, str)
-        return Unavailable(reply.reason) if isinstance(reply, Outage) else reply
+        return client.ask(messages, str)
 
     return generate

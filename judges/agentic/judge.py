@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judges.agentic.generate import Generate, Unavailable, Utterance
-from judges.state_text.exact import JudgeScore
+from agents.api.failures import Unavailable
+from judges.agentic.generate import Generate, Utterance
+from judges.scores import JudgeScore
 from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_positive
 from vlm_envs.qa.sample import Sample
@@ -115,7 +116,7 @@ class AgenticJudge:
             answer: the policy's.
 
         Returns:
-            1 or 0, or an outage.
+            1 or 0, or unavailable.
         """
         return self.score(f"{question}\nIt is known that the right answer is: {truth}", answer)
 
@@ -132,14 +133,14 @@ class AgenticJudge:
             document: what it is about.
 
         Returns:
-            1 if the verdict is True, 0 if it is False; an outage if there is none, for whatever reason.
+            1 if the verdict is True, 0 if it is False; unavailable if there is none, for whatever reason.
         """
         if not response.strip() or len(response) > MAX_RESPONSE_CHARS:
             return JudgeScore(f1=0.0, reason="no response, or one that is too long to be read")
         submission = Submission(question=question, responses=(response,), pictures=tuple(pictures), document=document)
         found = self.examine(submission)
         if found.verdict is None:
-            return JudgeScore.outage(found.reason)
+            return JudgeScore.unavailable(found.reason)
         return JudgeScore(f1=float(found.verdict), reason=found.reason)
 
     def score_trajectory(self, trajectory: Trajectory) -> JudgeScore:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from judges.batches import score_many
 from judges.calibration.chance import DescribedState
-from judges.state_text.exact import Judge, JudgeScore
+from judges.scores import Judge, JudgeScore
 from vlm_envs.errors import ConfigError
 
 TextKind = Literal["own", "other", "perturbed"]
@@ -67,17 +67,17 @@ class Agreement:
         num_false_no: right texts called wrong.
         num_false_yes: wrong texts called right.
         num_true_no: wrong texts called wrong.
-        num_outages: texts without a verdict; they are in none of the above.
+        num_unavailable: texts without a verdict; they are in none of the above.
         mean_scores: mean score by kind of text, over those with a verdict; NaN without any. Empty for judges that give
             verdicts only.
-        num_texts: texts by kind, outages included; empty likewise.
+        num_texts: texts by kind, those without a verdict included; empty likewise.
     """
 
     num_true_yes: int
     num_false_no: int
     num_false_yes: int
     num_true_no: int
-    num_outages: int
+    num_unavailable: int
     mean_scores: Mapping[TextKind, float]
     num_texts: Mapping[TextKind, int]
 
@@ -219,7 +219,7 @@ def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: f
         num_false_no=verdicts.count((True, False)),
         num_false_yes=verdicts.count((False, True)),
         num_true_no=verdicts.count((False, False)),
-        num_outages=len(examples) - len(judged),
+        num_unavailable=len(examples) - len(judged),
         mean_scores={kind: _mean_score(kind, judged) for kind in KINDS},
         num_texts={kind: sum(example.kind == kind for example in examples) for kind in KINDS},
     )
@@ -263,7 +263,7 @@ def report(agreement: Agreement, title: str, cost: str) -> str:
             f"kappa        {_shown(agreement.kappa)} (Cohen; chance agreement {_shown(agreement.chance_agreement)})",
             f"chance       {_shown(agreement.constant_accuracy)}, accuracy of the best constant verdict",
             *((f"mean scores  {texts}",) if texts else ()),
-            f"outages      {agreement.num_outages}",
+            f"unavailable  {agreement.num_unavailable}",
             f"cost         {cost}",
         )
     )

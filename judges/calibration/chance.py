@@ -11,7 +11,8 @@ from statistics import fmean
 from typing import Any
 
 import vlm_envs
-from judges.state_text.exact import ExactJudge, Judge
+from judges.scores import Judge
+from judges.state_text.exact import ExactJudge
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
 

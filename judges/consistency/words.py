@@ -11,7 +11,7 @@ from judges.consistency.contradictions import contradiction, hedge, own_contradi
 from judges.consistency.readings import QUOTED
 from judges.reading.numbers import SMALL_NUMBERS, in_digits
 from judges.reading.sections import MAX_TEXT_CHARS
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore
 from vlm_envs.tools.written_boxes import find_boxes
 
 MAX_DEVIATION = 0.25

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from judges.reading.answers import AnswerJudge, match_answer, question_with_options
 from judges.reading.grounding import GroundedResponse, Moment, Point, Segment, read_response
-from judges.reward import Reward
+from judges.scores import Reward
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 
@@ -61,7 +61,7 @@ class LikelihoodTeacher(Protocol):
     """Scores an answer's tokens after question, reasoning and the sample's image."""
 
     def __call__(self, question: str, reasoning: str, answer: str) -> Sequence[float] | None:
-        """Return the natural log-probability of each token of the answer; None for an outage.
+        """Return the natural log-probability of each token of the answer; None where it is unavailable.
 
         The question comes with its options, one a line.
         """
@@ -241,7 +241,7 @@ def argos_reward(text: str, key: AnswerKey, teachers: Teachers, config: ArgosCon
         config: gate and weights.
 
     Returns:
-        The gated reward; an outage when the answer's judge or the likelihood teacher gave one.
+        The gated reward; unavailable when the answer's judge or the likelihood teacher was.
 
     Source: Argos, section 3.1.
     """
@@ -249,7 +249,7 @@ def argos_reward(text: str, key: AnswerKey, teachers: Teachers, config: ArgosCon
     response = read_response(text)
     accuracy = match_answer(response.answer, key, teachers.answer)
     if not accuracy.available:
-        return Reward.outage(accuracy.reason)
+        return Reward.unavailable(accuracy.reason)
     if accuracy.f1 < config.threshold:
         return gated_mean(accuracy.f1, None, None, config)
     reasoning = None
@@ -257,7 +257,7 @@ def argos_reward(text: str, key: AnswerKey, teachers: Teachers, config: ArgosCon
         log_probs = teachers.likelihood(question_with_options(key), response.reasoning, response.answer or "")
         reasoning = None if log_probs is None else reasoning_quality(log_probs)
         if reasoning is None:
-            return Reward.outage("the likelihood teacher gave no log-probabilities")
+            return Reward.unavailable("the likelihood teacher gave no log-probabilities")
     return gated_mean(accuracy.f1, _grounding(response, teachers, config), reasoning, config)
 
 

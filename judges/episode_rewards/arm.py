@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from judges.reward import Reward
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore, Reward
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.tools.registry import CallRecord
 
@@ -23,7 +22,7 @@ NUM_DIFFICULTY_SAMPLES = 5
 """Answers of the base model that decide whether a sample is trivial; section 3.2."""
 
 SampleT = TypeVar("SampleT")
-Fault = Literal["outage", "format", "accuracy", "behaviour"]
+Fault = Literal["unavailable", "format", "accuracy", "behaviour"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +61,7 @@ class ArmOutcome:
     def __post_init__(self) -> None:
         """Refuse scores outside the range."""
         if self.answer.available and not 0.0 <= self.answer.f1 <= 1.0:
-            raise ConfigError(f"answer must be a score in [0, 1] or an outage; got {self.answer.f1!r}.")
+            raise ConfigError(f"answer must be a score in [0, 1] or unavailable; got {self.answer.f1!r}.")
 
     @property
     def num_calls(self) -> int:
@@ -76,7 +75,7 @@ class ArmOutcome:
 
     @property
     def is_right(self) -> bool:
-        """Whether the final answer is right, at least in part; an outage is not."""
+        """Whether the final answer is right, at least in part; one that is unavailable is not."""
         return self.answer.available and self.answer.f1 > 0.0
 
 
@@ -106,13 +105,13 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
 
     Returns:
         Wrong: R_format + R_try [calls > 0]. Right: R_format + R_acc, + R_succ when a call succeeded. A partly right
-        answer earns that part of R_acc. An outage when the answer's judge gave one and the format is right.
+        answer earns that part of R_acc. Unavailable when the answer's judge was and the format is right.
 
     Source: ARM-Thinker, equation 5. Choices: see the module.
     """
     weights = weights or ArmWeights()
     if outcome.format_correct and not outcome.answer.available:
-        return Reward.outage(outcome.answer.reason)
+        return Reward.unavailable(outcome.answer.reason)
     right = outcome.is_right
     raw = {
         "format": 1.0,
@@ -190,7 +189,7 @@ def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | Non
     if not outcome.format_correct:
         return "format"
     if not outcome.answer.available:
-        return "outage"
+        return "unavailable"
     if outcome.answer.f1 < 1.0:
         return "accuracy"
     return "behaviour" if needs_tools and outcome.num_successful_calls == 0 else None

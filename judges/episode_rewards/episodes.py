@@ -21,8 +21,7 @@ from judges.episode_rewards.ivgr import ConsistencyConfig, ConsistencyJudge, Que
 from judges.episode_rewards.judged_episode import JudgedEpisode
 from judges.episode_rewards.mags import MagsRollout, Stage, mags_reward
 from judges.reading.answers import AnswerJudge, match_answer
-from judges.reward import Reward
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore, Reward
 from vlm_envs.content.scenes.labels import scene_masks
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.responses.answers import normalise
@@ -51,7 +50,7 @@ NEED_ANSWER_JUDGE: tuple[str, ...] = ("arm_exploration", "arm_accuracy", "ivgr",
 
 
 def answer_scale(method: str) -> "AnswerScale":
-    """The grades that a method's judge of answers may give: any other is an outage there.
+    """The grades that a method's judge of answers may give: any other is unavailable there.
 
     Args:
         method: one of `EPISODE_METHODS`.
@@ -206,7 +205,7 @@ def _noted(judge: Callable[..., JudgeScore], at_once: Map, *, is_sampled: bool =
         }
         return [by_place[place] for place in range(len(questions))]
 
-    return Noted(ask_all, JudgeScore.outage("not asked yet"), is_sampled=is_sampled)
+    return Noted(ask_all, JudgeScore.unavailable("not asked yet"), is_sampled=is_sampled)
 
 
 def exact_masks(episode: JudgedEpisode) -> MaskTeacher | None:
@@ -257,7 +256,7 @@ def episode_judge(
         def look_at_all(asked: list[tuple[Any, ...]]) -> list[Reward]:
             return at_once(lambda one: _agentic(one[0], agentic), asked)
 
-        look = Noted(look_at_all, Reward.outage("not asked yet"), key_of=lambda asked: id(asked[0]))
+        look = Noted(look_at_all, Reward.unavailable("not asked yet"), key_of=lambda asked: id(asked[0]))
         return _Memoryless(look, [look])
     if method == "ivgr":
         return IvgrJudge(consistency_judge, answer_judge=answer_judge, at_once=at_once)
@@ -305,10 +304,10 @@ def _mags_stage(method: str) -> Stage:
 
 
 def _agentic(episode: JudgedEpisode, judge: "AgenticJudge") -> Reward:
-    """The verdict, as the only term; an outage where there is none."""
+    """The verdict, as the only term; unavailable where there is none."""
     verdict = judge.score(episode.prompt, episode.last_words, pictures=tuple(map(Picture, episode.images)))
     if not verdict.available:
-        return Reward.outage(verdict.reason)
+        return Reward.unavailable(verdict.reason)
     return Reward(terms={"verdict": verdict.f1}, raw={"verdict": verdict.f1}, reason=verdict.reason)
 
 

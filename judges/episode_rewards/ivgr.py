@@ -11,7 +11,7 @@ Source: iVGR, sections 3.2 and 3.3, equations 1-4; appendix B for the batch. Cho
 
 - Boxes are looked for in the thoughts only: an answer that is a list of four numbers is no box.
 - Consistency is paid whatever the format and the answer are, as equation 3 is a plain sum.
-- Of several judgements those that are outages are left out; the rollout is masked only when all are.
+- Of several judgements those that are unavailable are left out; the rollout is masked only when all are.
 - A batch holds whole box samples, each under both prompts, and general samples fill up; over the batches the shares
   are exact. `training.config.shares` does the same for groups of a run.
 """
@@ -27,8 +27,7 @@ from judges.episode_rewards.archive import Reference, RolloutArchive
 from judges.reading.answers import AnswerJudge, extract_answer, match_answer
 from judges.reading.boxes import box_reward
 from judges.reading.sections import think_then_answer, thoughts_of
-from judges.reward import Reward, on_rubric
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore, Reward, on_rubric
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.written_boxes import WrittenBox, find_boxes
@@ -43,7 +42,7 @@ SampleT = TypeVar("SampleT")
 
 
 class ConsistencyJudge(Protocol):
-    """Compares what two texts say is in an image; a model behind it, an outage as a result."""
+    """Compares what two texts say is in an image; a model behind it, which may be unavailable."""
 
     def __call__(self, question: str, reference: str, text: str, temperature: float) -> JudgeScore:
         """Grade one text against the reference: 1, 0.7, 0.3 or 0."""
@@ -119,7 +118,7 @@ def grounded_reward(text: str, query: Query, judge: AnswerJudge | None = None) -
         judge: for semantic answers.
 
     Returns:
-        The terms `format`, `accuracy` and `box`; without true boxes no `box`. An outage when the judge gave one.
+        The terms `format`, `accuracy` and `box`; without true boxes no `box`. Unavailable when the judge was.
 
     Source: iVGR, equations 1 and 2.
     """
@@ -141,12 +140,12 @@ def textual_reward(
         judge: for semantic answers.
 
     Returns:
-        The terms `format`, `accuracy` and `consistency`. An outage when a judge gave one.
+        The terms `format`, `accuracy` and `consistency`. Unavailable when a judge was.
 
     Source: iVGR, equation 3.
     """
     if consistency is not None and not consistency.available:
-        return Reward.outage(consistency.reason)
+        return Reward.unavailable(consistency.reason)
     value = None if consistency is None else consistency.f1
     return _with_term(_format_and_accuracy(text, query, judge), "consistency", value)
 
@@ -164,11 +163,11 @@ def consistency_score(
         text: the textual rollout's own text; the judge sees its thoughts.
         question: the query's question.
         reference: what the archive holds; None when it holds nothing.
-        judge: grades on `CONSISTENCY_GRADES`; any other grade is an outage.
+        judge: grades on `CONSISTENCY_GRADES`; any other grade is unavailable.
         config: how often it is asked, and how.
 
     Returns:
-        The mean of the judgements that came; 0 for an empty archive, unasked; an outage when none came.
+        The mean of the judgements that came; 0 for an empty archive, unasked; unavailable when none came.
 
     Source: iVGR, section 3.3; table 9 for the mean of four.
     """
@@ -299,7 +298,7 @@ def mix_batch(
 def _format_and_accuracy(text: str, query: Query, judge: AnswerJudge | None) -> Reward:
     accuracy = match_answer(extract_answer(text), query.key, judge)
     if not accuracy.available:
-        return Reward.outage(accuracy.reason)
+        return Reward.unavailable(accuracy.reason)
     terms = {"format": format_reward(text), "accuracy": accuracy.f1}
     return Reward(terms=terms, raw=terms, reason=accuracy.reason)
 

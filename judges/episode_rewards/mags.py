@@ -34,8 +34,7 @@ from judges.reading.answers import (
 )
 from judges.reading.boxes import count_zoomable
 from judges.reading.sections import MAX_TEXT_CHARS, sole_section
-from judges.reward import Reward
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore, Reward
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, normalise
 from vlm_envs.tools.written_boxes import read_box_list
@@ -224,7 +223,7 @@ def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | Non
         judge: grades 0, 0.25, 0.5, 0.75 or 1; asked only where the words differ. None: no half points.
 
     Returns:
-        1, 0.5 or 0 as `f1`; an outage when the judge gave one.
+        1, 0.5 or 0 as `f1`; unavailable when the judge was.
 
     Source: Mags-RL, appendix B. Choice: equality is that of `judges.reading.answers`, after normalisation.
     """
@@ -269,7 +268,7 @@ def mags_reward(
 
     Returns:
         The terms `answer`, `zoom`, `rethink`, `zoom_format`, `answer_format`, `think_format`, `rethink_format`;
-        an outage when the judge gave one.
+        unavailable when the judge was.
 
     Source: Mags-RL, appendix B: 2 r_ans + r_zoom + 0.5 r_revo + 0.5 r_zfmt + 0.1 (r_afmt + r_tfmt + r_rfmt).
     """
@@ -277,7 +276,7 @@ def mags_reward(
     reading = read_rollout(rollout)
     answer = answer_reward(reading, key, judge)
     if not answer.available:
-        return Reward.outage(answer.reason)
+        return Reward.unavailable(answer.reason)
     raw = {
         "answer": answer.f1,
         "zoom": zoom_reward(reading, stage=stage, num_objects=num_objects),

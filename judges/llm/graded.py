@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.api.client import ChatClient
-from agents.api.failures import Outage
+from agents.api.failures import Unavailable
 from agents.api.messages import with_images
 from judges.llm.templates import template
 from judges.llm.verdict import read_score, read_yes_no
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore
 from vlm_envs.errors import require_choice, require_positive
 
 ANSWER_GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -52,7 +52,7 @@ class AnswerJudge:
             images: what the question is about, each uint8 [height, width, 3]; often not needed.
 
         Returns:
-            The grade, or an outage.
+            The grade, or unavailable.
         """
         if not answer.strip():
             return JudgeScore(f1=0.0, reason="no answer")
@@ -98,7 +98,7 @@ class ConsistencyJudge:
             temperature: of the sampling.
 
         Returns:
-            One of `CONSISTENCY_GRADES`, or an outage.
+            One of `CONSISTENCY_GRADES`, or unavailable.
         """
         if not text.strip():
             return JudgeScore(f1=0.0, reason="no text")
@@ -118,7 +118,7 @@ def _read_consistency(reply: str) -> float:
     return read_score(reply, CONSISTENCY_GRADES)
 
 
-def _score_of(grade: float | Outage) -> JudgeScore:
-    if isinstance(grade, Outage):
-        return JudgeScore.outage(grade.reason)
+def _score_of(grade: float | Unavailable) -> JudgeScore:
+    if isinstance(grade, Unavailable):
+        return JudgeScore.unavailable(grade.reason)
     return JudgeScore(f1=grade, reason=f"graded {grade:g}")

@@ -15,14 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from agents.api.client import ChatClient
-from agents.api.failures import Outage
+from agents.api.failures import Unavailable
 from agents.api.messages import Message
 from judges.batches import Claim, score_together
 from judges.llm.extraction import Extraction
 from judges.llm.families import family_of
 from judges.llm.templates import template
 from judges.llm.verdict import read_yes_no
-from judges.state_text.exact import ExactJudge, JudgeScore
+from judges.scores import JudgeScore
+from judges.state_text.exact import ExactJudge
 from vlm_envs.responses.formats import Representation
 
 Skill = Literal["grounding", "world_modeling"]
@@ -54,7 +55,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
             state: the world's typed state dict.
 
         Returns:
-            The score, or an outage.
+            The score, or unavailable.
 
         Raises:
             ConfigError: the state is another world's. No text and no failure of the endpoint raises.
@@ -80,11 +81,11 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         asked = (self._messages(text, state) for text, state in claims if text.strip())
         return {json.dumps(question): question for question in asked}
 
-    def ask(self, question: list[Message]) -> _Verdict | Outage:
+    def ask(self, question: list[Message]) -> _Verdict | Unavailable:
         """Put one question to the model."""
         return self.client.ask(question, self._read)
 
-    def read(self, claims: Sequence[Claim], answers: Mapping[str, _Verdict | Outage]) -> list[JudgeScore]:
+    def read(self, claims: Sequence[Claim], answers: Mapping[str, _Verdict | Unavailable]) -> list[JudgeScore]:
         """The claims' scores, from the answers to their questions."""
         return [
             self._score(answers[json.dumps(self._messages(text, state))], state)
@@ -93,8 +94,8 @@ class ReplyJudge(ABC, Generic[_Verdict]):
             for text, state in claims
         ]
 
-    def _score(self, answer: _Verdict | Outage, state: Mapping[str, Any]) -> JudgeScore:
-        return JudgeScore.outage(answer.reason) if isinstance(answer, Outage) else self._worth(answer, state)
+    def _score(self, answer: _Verdict | Unavailable, state: Mapping[str, Any]) -> JudgeScore:
+        return JudgeScore.unavailable(answer.reason) if isinstance(answer, Unavailable) else self._worth(answer, state)
 
     @abstractmethod
     def _messages(self, text: str, state: Mapping[str, Any]) -> list[Message]:

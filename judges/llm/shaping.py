@@ -11,7 +11,7 @@ from typing import Literal
 
 from agents.api.client import ChatClient
 from judges.llm.judge import DirectJudge, ExtractionJudge, Skill
-from judges.state_text.exact import Judge
+from judges.scores import Judge
 from judges.turn_rewards.shaping import JudgeFor, Section
 from vlm_envs.errors import require_choice
 from vlm_envs.responses.formats import Representation

@@ -9,8 +9,7 @@ import string
 from typing import Protocol
 
 from judges.reading.sections import MAX_TEXT_CHARS, sections
-from judges.reward import on_rubric
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore, on_rubric
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey, normalise, score_answer
 
@@ -22,7 +21,7 @@ _BOXED = r"\boxed{"
 
 
 class AnswerJudge(Protocol):
-    """Says how far an answer means the same as the truth; a model behind it, an outage as a result."""
+    """Says how far an answer means the same as the truth; a model behind it, which may be unavailable."""
 
     def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
         """Grade one answer, 0 for wrong to 1 for right."""
@@ -61,7 +60,7 @@ def match_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge | None =
         judge: asked only for kind `semantic`, only where the texts differ, with grades 0 and 1.
 
     Returns:
-        1 or 0 as `f1`, for kind `anls` the similarity; an outage when the judge gave one.
+        1 or 0 as `f1`, for kind `anls` the similarity; unavailable when the judge was.
 
     Raises:
         ConfigError: the key is semantic and there is no judge. No answer raises.
@@ -85,7 +84,7 @@ def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> Judg
         judge: says 0, 0.25, 0.5, 0.75 or 1.
 
     Returns:
-        The grade; 0 for a refusal or no answer, unasked; an outage when a grade is missing that might be the best.
+        The grade; 0 for a refusal or no answer, unasked; unavailable when a grade is missing that might be the best.
     """
     said = normalise(answer or "")
     if said in ("", "refusal"):
@@ -110,7 +109,7 @@ def _ask(answer: str, key: AnswerKey, judge: AnswerJudge | None) -> JudgeScore:
 
 
 def _best_of(scores: list[JudgeScore]) -> JudgeScore:
-    """The best score that is there; an outage only when all are, or when a missing one could be better."""
+    """The best score that is there; unavailable only when all are, or when a missing one could be better."""
     there = [score for score in scores if score.available]
     best = max(there, key=lambda score: score.f1, default=scores[0])
     if len(there) < len(scores) and best.f1 != 1.0:

@@ -14,45 +14,13 @@ What a world's facts and categories are, its rules say: see `judges.state_text.r
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from judges.scores import JudgeScore
 from judges.state_text.grid.language import MAX_TEXT_CHARS
 from judges.state_text.rules import Rules, rules_of
 from vlm_envs.errors import require_choice
 from vlm_envs.responses.formats import Representation
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JudgeScore:
-    """What a judge says of one text.
-
-    Attributes:
-        f1: the score, in [0, 1]; NaN when the judge gave none, so that no sum can take an outage for a zero.
-        per_category: F1 of each of the world's categories, in [0, 1].
-        num_facts_read: facts found in the text, right or wrong.
-        reason: one line for logs: what was right, or why there is no score.
-        available: False when the judge could not answer; the trainer masks such a turn.
-    """
-
-    f1: float
-    per_category: Mapping[str, float] = field(default_factory=dict)
-    num_facts_read: int = 0
-    reason: str = ""
-    available: bool = True
-
-    @classmethod
-    def outage(cls, reason: str) -> "JudgeScore":
-        """The result of a judge that could not answer, with the reason why."""
-        return cls(f1=math.nan, reason=reason, available=False)
-
-
-class Judge(Protocol):
-    """Scores one text against the state that it describes or predicts."""
-
-    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
-        """Score `text` against the typed state dict `state`; an outage is a result, not an exception."""
-        ...
 
 
 class ExactJudge:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from judges.batches import Claim, score_together
-from judges.state_text.exact import ExactJudge, Judge, JudgeScore
+from judges.scores import Judge, JudgeScore
+from judges.state_text.exact import ExactJudge
 from judges.turn_rewards.repetition import RepetitionConfig, RepetitionPenalty
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation

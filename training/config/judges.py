@@ -51,7 +51,7 @@ class JudgeConfig:
         repetition_penalty: Subtracted from turns whose text is among the most frequent and wrong; 0 turns it off.
         method: Who judges: `"exact"`, by rule; or a language model behind `endpoint`, by a `"direct"` verdict or by
             `"extraction"` of claims that the exact judge then counts (VAGEN, appendix D.1).
-        endpoint: Where that model is, as chat completions. Its outages mask turns; they never score 0.
+        endpoint: Where that model is, as chat completions. A turn is masked where it is unavailable.
         episode: A paper's reward for whole episodes of worlds that ask, added to their last turns; None for none. With
             an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency. `"agentic"` is for
             any world: the model looks with tools and says whether the last response is right.

@@ -30,7 +30,7 @@ from agents.rollout import is_lost, try_rollout
 from judges.episode_rewards.argos import Curated, curate
 from judges.episode_rewards.arm import first_fault, is_trivial
 from judges.episode_rewards.episodes import arm_outcome, episode_judge
-from judges.reward import Reward
+from judges.scores import Reward
 from training.config.curation import CURATED, CurateConfig
 from training.preflight.start import require_teachable
 from training.rewards.score import judged_episode
@@ -208,7 +208,7 @@ def _fault(trajectory: Trajectory, config: CurateConfig) -> str | None:
 def _dropped(fault: str, faults: Counter[str]) -> Reward:
     """Counts a fault; a rollout without a reward is passed over."""
     faults[fault] += 1
-    return Reward.outage(fault)
+    return Reward.unavailable(fault)
 
 
 def _expert(config: CurateConfig) -> Agent:

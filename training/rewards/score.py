@@ -14,7 +14,7 @@ from judges.episode_rewards.episodes import EpisodeJudge, answer_scale, episode_
 from judges.episode_rewards.judged_episode import JudgedEpisode
 from judges.llm.graded import AnswerJudge, ConsistencyJudge
 from judges.llm.shaping import LLMJudges
-from judges.reward import Reward
+from judges.scores import Reward
 from judges.state_text.rules import has_rules
 from judges.turn_rewards.repetition import RepetitionConfig
 from judges.turn_rewards.shaping import (
@@ -180,7 +180,7 @@ class TurnScorer:
         usage = self._client.usage
         return (
             metrics
-            | {"llm_judge/questions": usage.num_questions, "llm_judge/outages": usage.num_outages}
+            | {"llm_judge/questions": usage.num_questions, "llm_judge/unavailable": usage.num_unavailable}
             | {
                 "llm_judge/cached": usage.num_cached,
                 "llm_judge/usd": usage.usd,

@@ -13,7 +13,7 @@ from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
 from judges.episode_rewards.episodes import IvgrJudge, episode_judge
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore
 from tests.unit.agents.api.endpoint import Gathering
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.worlds import WorldSpec
@@ -108,9 +108,9 @@ def test_the_same_is_asked_and_paid_at_once_and_one_by_one():
     assert len(judge.asked) == 6
 
 
-def test_an_outage_of_a_judge_is_an_outage_of_its_episode_only():
+def test_a_judge_unavailable_for_one_episode_is_so_for_no_other():
     def out_for_two(question, truth, answer):
-        return JudgeScore.outage("down") if answer.endswith("2") else JudgeScore(f1=1.0)
+        return JudgeScore.unavailable("down") if answer.endswith("2") else JudgeScore(f1=1.0)
 
     rewards = episode_judge("argos", answer_judge=out_for_two)(open_questions(4))
     assert [reward.available for reward in rewards] == [True, True, False, True]

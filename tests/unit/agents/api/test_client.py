@@ -1,4 +1,4 @@
-"""Asking an endpoint that fails in every way: what is tried again, what is an outage, what it costs."""
+"""Asking an endpoint that fails in every way: what is tried again, what is unavailable, what it costs."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agents.api.cache import ReplyCache
-from agents.api.failures import Outage
+from agents.api.failures import Unavailable
 from judges.llm.verdict import read_yes_no
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
@@ -52,56 +52,60 @@ def test_a_failure_that_may_pass_is_tried_again(failure, endpoint, client):
     endpoint.script.extend([failure, failure])
     assert client.ask(QUESTION, read_yes_no) is True
     usage = client.usage
-    assert (usage.num_requests, usage.num_failed_requests, usage.num_outages) == (3, 2, 0)
+    assert (usage.num_requests, usage.num_failed_requests, usage.num_unavailable) == (3, 2, 0)
     assert (usage.prompt_tokens, usage.completion_tokens) == (100, 10)
 
 
 @pytest.mark.parametrize("failure", PASSING.values(), ids=PASSING)
-def test_a_failure_that_does_not_pass_is_an_outage_after_all_attempts(failure, endpoint, make_client):
+def test_a_failure_that_does_not_pass_is_unavailable_after_all_attempts(failure, endpoint, make_client):
     client = make_client(max_attempts=3)
     endpoint.script.extend([failure] * 4)
-    outage = client.ask(QUESTION, read_yes_no)
-    assert isinstance(outage, Outage) and "judge" in outage.reason
+    unavailable = client.ask(QUESTION, read_yes_no)
+    assert isinstance(unavailable, Unavailable) and "judge" in unavailable.reason
     assert len(endpoint.requests) == 3
-    assert (client.usage.num_outages, client.usage.num_failed_requests) == (1, 3)
+    assert (client.usage.num_unavailable, client.usage.num_failed_requests) == (1, 3)
 
 
 @pytest.mark.parametrize("failure", SLOW.values(), ids=SLOW)
 def test_a_reply_has_to_be_whole_in_time(failure, endpoint, make_client):
     client = make_client(timeout_s=0.4, max_attempts=1)
     endpoint.script.append(failure)
-    outage = client.ask(QUESTION, read_yes_no)
-    assert isinstance(outage, Outage) and "no whole reply within 0.4 s" in outage.reason
+    unavailable = client.ask(QUESTION, read_yes_no)
+    assert isinstance(unavailable, Unavailable) and "no whole reply within 0.4 s" in unavailable.reason
     # The connection that hung does not stand in the way of the next.
     assert make_client(timeout_s=30.0).ask(QUESTION, read_yes_no) is True
 
 
-def test_nobody_at_the_address_is_an_outage(endpoint, make_client):
+def test_nobody_at_the_address_is_unavailable(endpoint, make_client):
     endpoint.__exit__()
     client = make_client(max_attempts=2)
-    assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
+    assert isinstance(client.ask(QUESTION, read_yes_no), Unavailable)
     assert client.usage.num_failed_requests == 2
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 422])
 def test_a_refusal_is_not_repeated(code, endpoint, client):
     endpoint.script.append(fake.status(code, "no such model"))
-    outage = client.ask(QUESTION, read_yes_no)
-    assert isinstance(outage, Outage) and f"HTTP {code}" in outage.reason and "no such model" in outage.reason
+    unavailable = client.ask(QUESTION, read_yes_no)
+    assert (
+        isinstance(unavailable, Unavailable)
+        and f"HTTP {code}" in unavailable.reason
+        and "no such model" in unavailable.reason
+    )
     assert len(endpoint.requests) == 1
 
 
 def test_a_used_up_account_is_no_busy_one(endpoint, client):
     endpoint.script.append(fake.status(429, "quota", error_code="insufficient_quota"))
-    assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
+    assert isinstance(client.ask(QUESTION, read_yes_no), Unavailable)
     assert len(endpoint.requests) == 1
 
 
 def test_the_key_is_sent_and_never_told(endpoint, client):
     endpoint.script.append(fake.status(401, f"Incorrect key {KEY}\nsee the manual"))
-    outage = client.ask(QUESTION, read_yes_no)
+    unavailable = client.ask(QUESTION, read_yes_no)
     assert endpoint.keys == [f"Bearer {KEY}"]
-    assert KEY not in outage.reason and "\n" not in outage.reason
+    assert KEY not in unavailable.reason and "\n" not in unavailable.reason
     assert KEY not in repr(client.config)
 
 
@@ -132,16 +136,16 @@ class TestWaits:
         assert client.ask(QUESTION, read_yes_no) is True
         assert 42.0 <= clock.now_s() - start_s < 43.5
 
-    def test_a_wait_that_is_too_long_is_an_outage_now(self, endpoint, make_client, clock):
+    def test_a_wait_that_is_too_long_is_unavailable_now(self, endpoint, make_client, clock):
         endpoint.script.append(fake.status(429, headers={"Retry-After": "3600"}))
-        assert isinstance(make_client(max_wait_s=60.0).ask(QUESTION, read_yes_no), Outage)
+        assert isinstance(make_client(max_wait_s=60.0).ask(QUESTION, read_yes_no), Unavailable)
         assert len(endpoint.requests) == 1
         assert max(clock.slept) == 0.0
 
     def test_one_requests_wait_is_all_requests_wait(self, endpoint, make_client, clock):
         client = make_client(max_attempts=1)
         endpoint.script.append(fake.status(429, headers={"Retry-After": "17"}))
-        assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
+        assert isinstance(client.ask(QUESTION, read_yes_no), Unavailable)
         start_s = clock.now_s()
         assert client.ask(QUESTION, read_yes_no) is True
         assert clock.now_s() - start_s == pytest.approx(17.0)
@@ -180,16 +184,16 @@ class TestUnreadable:
         assert second[:2] == [*QUESTION, {"role": "assistant", "content": "I would say yes."}]
         assert "exactly one <answer>" in second[2]["content"]
         usage = client.usage
-        assert (usage.num_unreadable, usage.num_outages, usage.num_requests) == (1, 0, 2)
+        assert (usage.num_unreadable, usage.num_unavailable, usage.num_requests) == (1, 0, 2)
 
     @pytest.mark.parametrize("text", ["", None, "MAYBE", "<answer>YES</answer><answer>NO</answer>"])
-    def test_twice_is_an_outage_that_costs(self, text, endpoint, make_client):
+    def test_twice_is_unavailable_and_costs(self, text, endpoint, make_client):
         client = make_client(usd_per_million_prompt_tokens=2.0, usd_per_million_completion_tokens=5.0)
         endpoint.answer = lambda messages: text
-        outage = client.ask(QUESTION, read_yes_no)
-        assert isinstance(outage, Outage) and "unreadable twice" in outage.reason
+        unavailable = client.ask(QUESTION, read_yes_no)
+        assert isinstance(unavailable, Unavailable) and "unreadable twice" in unavailable.reason
         usage = client.usage
-        assert (usage.num_unreadable, usage.num_outages, usage.num_requests) == (2, 1, 2)
+        assert (usage.num_unreadable, usage.num_unavailable, usage.num_requests) == (2, 1, 2)
         # 2 replies of 100 + 10 tokens: 2 · (100 · 2 + 10 · 5) / 10^6.
         assert usage.usd == pytest.approx(500e-6)
 
@@ -248,11 +252,11 @@ class TestCache:
         assert make_client(cache_dir=tmp_path).ask(QUESTION, read_yes_no) is True
         assert len(endpoint.requests) == 2
 
-    def test_unreadable_replies_and_outages_are_not_kept(self, endpoint, make_client, tmp_path):
+    def test_unreadable_replies_and_failures_are_not_kept(self, endpoint, make_client, tmp_path):
         client = make_client(cache_dir=tmp_path, max_attempts=1)
         endpoint.script.extend([fake.reply("hm"), fake.reply("hm"), fake.status(500)])
-        assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
-        assert isinstance(client.ask(QUESTION, read_yes_no), Outage)
+        assert isinstance(client.ask(QUESTION, read_yes_no), Unavailable)
+        assert isinstance(client.ask(QUESTION, read_yes_no), Unavailable)
         assert list(tmp_path.rglob("*.json")) == []
 
     def test_a_folder_that_cannot_be_used_is_an_error_at_once(self, make_client, tmp_path):
@@ -307,7 +311,7 @@ class TestMap:
         assert client.ask(QUESTION, read_yes_no) is True
 
 
-def test_closing_makes_an_outage_of_what_is_under_way_and_may_be_repeated(endpoint, make_client):
+def test_closing_makes_unavailable_what_is_under_way_and_may_be_repeated(endpoint, make_client):
     client = make_client(timeout_s=30.0)
     endpoint.script.append(fake.hang)
     started, answers = threading.Event(), []
@@ -317,7 +321,7 @@ def test_closing_makes_an_outage_of_what_is_under_way_and_may_be_repeated(endpoi
     assert started.wait(20)
     client.close()
     thread.join(20)
-    assert answers == [Outage("judge judge: the client was closed")]
+    assert answers == [Unavailable("judge judge: the client was closed")]
     client.close()
 
 

@@ -11,9 +11,9 @@ from PIL import Image
 
 pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'")
 
+from agents.api.failures import Unavailable
 from judges.__main__ import main
 from judges.agentic.calibration import measure_verdicts, submission_of
-from judges.agentic.generate import Unavailable
 from judges.agentic.judge import AgenticJudge
 from judges.calibration.agreement import report
 from judges.episode_rewards.episodes import episode_judge
@@ -55,14 +55,14 @@ def test_a_judge_that_knows_agrees_in_full():
         return f"<think>so</think><answer>{truth}</answer>"
 
     found = measure_verdicts(AgenticJudge(knows), ENV_ID, num_cases=12, **INSTRUCTIONS)
-    assert found.num_outages == 0
+    assert found.num_unavailable == 0
     assert found.accuracy == 1.0
 
 
-def test_no_verdict_is_an_outage():
+def test_no_verdict_is_unavailable():
     silent = AgenticJudge(lambda utterances: Unavailable("down"))
     found = measure_verdicts(silent, ENV_ID, num_cases=3, **INSTRUCTIONS)
-    assert (found.num_outages, found.num_judged) == (3, 0)
+    assert (found.num_unavailable, found.num_judged) == (3, 0)
 
 
 def test_a_submission_does_not_tell_what_is_right():

@@ -6,8 +6,8 @@ import pytest
 pytest.importorskip("tenacity", reason="needs tenacity: pip install '.[judge]'")
 pytest.importorskip("openai", reason="needs openai: pip install '.[judge]'")
 
-from agents.api.failures import Outage
-from judges.agentic.generate import Unavailable, Utterance, chat_generate
+from agents.api.failures import Unavailable
+from judges.agentic.generate import Utterance, chat_generate
 
 PIXELS = np.zeros((4, 5, 3), np.uint8)
 
@@ -15,12 +15,12 @@ PIXELS = np.zeros((4, 5, 3), np.uint8)
 class Client:
     """Stands in for `ChatClient`: answers with what it is given."""
 
-    def __init__(self, answer: str | Outage) -> None:
+    def __init__(self, answer: str | Unavailable) -> None:
         self.answer, self.messages = answer, None
 
     def ask(self, messages, read):
         self.messages = messages
-        return self.answer if isinstance(self.answer, Outage) else read(self.answer)
+        return self.answer if isinstance(self.answer, Unavailable) else read(self.answer)
 
 
 def test_a_conversation_becomes_chat_messages():
@@ -38,5 +38,5 @@ def test_a_conversation_becomes_chat_messages():
     assert third == {"role": "user", "content": "Well?"}
 
 
-def test_an_outage_is_no_reply():
-    assert chat_generate(Client(Outage("HTTP 503")))(()) == Unavailable("HTTP 503")
+def test_unavailable_is_no_reply():
+    assert chat_generate(Client(Unavailable("HTTP 503")))(()) == Unavailable("HTTP 503")

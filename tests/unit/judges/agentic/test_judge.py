@@ -15,7 +15,8 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.agentic.generate import Unavailable, Utterance
+from agents.api.failures import Unavailable
+from judges.agentic.generate import Utterance
 from judges.agentic.judge import AgenticConfig, AgenticJudge, Submission, read_verdict
 from judges.reading.answers import match_answer
 from vlm_envs.errors import ConfigError
@@ -138,13 +139,13 @@ def test_after_the_cap_there_is_one_message_and_one_last_reply():
 @pytest.mark.parametrize(
     "last", [ZOOM, "nonsense", "<think>x</think><answer>maybe</answer>", NO.replace("False", "0.5")]
 )
-def test_no_verdict_is_an_outage_and_never_a_zero(last):
+def test_no_verdict_is_unavailable_and_never_a_zero(last):
     found = AgenticJudge(Script(ZOOM, last), AgenticConfig(max_turns=2)).score("q", "r", pictures=(PHOTO,))
     assert not found.available
     assert math.isnan(found.f1)
 
 
-def test_an_outage_of_the_model_is_one_of_the_judge():
+def test_a_model_that_is_unavailable_makes_the_judge_so():
     model = Script(ZOOM, Unavailable("HTTP 503"))
     found = AgenticJudge(model).score("q", "r", pictures=(PHOTO,))
     assert (found.available, found.reason) == (False, "HTTP 503")

@@ -7,7 +7,8 @@ import pytest
 from judges.__main__ import main
 from judges.calibration.agreement import Agreement, examples_of, measure_agreement, perturbed, wilson_interval
 from judges.calibration.chance import start_states
-from judges.state_text.exact import ExactJudge, JudgeScore
+from judges.scores import JudgeScore
+from judges.state_text.exact import ExactJudge
 from judges.state_text.rules import rules_of
 from vlm_envs.errors import ConfigError
 
@@ -18,7 +19,7 @@ def agreement(true_yes, false_no, false_yes, true_no):
         num_false_no=false_no,
         num_false_yes=false_yes,
         num_true_no=true_no,
-        num_outages=0,
+        num_unavailable=0,
         mean_scores={},
         num_texts={},
     )
@@ -104,14 +105,14 @@ def test_equal_texts_are_no_other_states_texts():
 
 class _OutOnB:
     def score(self, text, state):
-        return JudgeScore.outage("down") if text == "b" else JudgeScore(f1=0.6)
+        return JudgeScore.unavailable("down") if text == "b" else JudgeScore(f1=0.6)
 
 
-def test_outages_are_counted_and_are_no_verdicts():
+def test_unavailable_verdicts_are_counted_and_are_no_verdicts():
     examples = examples_of([("a", {}), ("b", {})])
     measured = measure_agreement(examples, _OutOnB(), threshold=0.5)
     # Of a / b each once as own and once as other text, "b" has no verdict.
-    assert (measured.num_true_yes, measured.num_false_yes, measured.num_outages) == (1, 1, 2)
+    assert (measured.num_true_yes, measured.num_false_yes, measured.num_unavailable) == (1, 1, 2)
     assert measured.mean_scores["own"] == 0.6 and math.isnan(measured.mean_scores["perturbed"])
     assert measure_agreement(examples, _OutOnB(), threshold=0.7).num_true_no == 1
     with pytest.raises(ConfigError, match="threshold"):

@@ -6,7 +6,8 @@ import pytest
 
 from judges.__main__ import main
 from judges.calibration.chance import chance_baseline, measure_chance, start_states
-from judges.state_text.exact import ExactJudge, JudgeScore
+from judges.scores import JudgeScore
+from judges.state_text.exact import ExactJudge
 from vlm_envs.errors import EngineUnavailableError
 
 WORLDS = ("VLM/Sokoban-v0", "VLM/FrozenLake-v0")

@@ -20,8 +20,7 @@ from judges.episode_rewards.argos import (
     video_score,
 )
 from judges.reading.grounding import Moment, Point, Segment, read_response
-from judges.reward import Reward
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore, Reward
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 
@@ -178,12 +177,12 @@ class TestWhole:
         assert asked[1] == ("What is it?", "there it is", "B")
 
     @pytest.mark.parametrize("log_probs", [None, [], [math.nan]])
-    def test_its_outage_is_no_reward(self, log_probs):
+    def test_without_it_there_is_no_reward(self, log_probs):
         assert not argos_reward(response(), KEY, Teachers(likelihood=lambda *_: log_probs)).available
 
-    def test_the_answer_judges_outage_is_no_reward(self):
+    def test_without_the_answer_judge_there_is_no_reward(self):
         semantic = AnswerKey(kind="semantic", answers=("mug",))
-        teachers = Teachers(answer=lambda *_: JudgeScore.outage("no route"))
+        teachers = Teachers(answer=lambda *_: JudgeScore.unavailable("no route"))
         assert not argos_reward(response(), semantic, teachers).available
 
     def test_pointing_at_nothing_is_left_out_unless_points_are_required(self):
@@ -211,7 +210,7 @@ class TestCuration:
         # Argos, appendix C: the best score must reach 0.7.
         def rollouts(*totals):
             return [
-                (f"rollout {number}", Reward.outage("") if total is None else Reward(terms={"accuracy": total}))
+                (f"rollout {number}", Reward.unavailable("") if total is None else Reward(terms={"accuracy": total}))
                 for number, total in enumerate(totals)
             ]
 

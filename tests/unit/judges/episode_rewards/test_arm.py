@@ -15,11 +15,11 @@ from judges.episode_rewards.arm import (
     first_fault,
     is_trivial,
 )
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 
 WORKED, FAILED = CallRecord(name="zoom", succeeded=True), CallRecord(name="zoom", succeeded=False)
-OUT = JudgeScore.outage("no route")
+OUT = JudgeScore.unavailable("no route")
 
 
 def outcome(accuracy=1.0, calls=(), format_correct=True):
@@ -73,7 +73,7 @@ def test_a_wrong_format_earns_nothing(reward, accuracy):
     assert (spoilt.total, spoilt.available) == (0.0, True)
 
 
-def test_an_outage_is_no_reward():
+def test_unavailable_is_no_reward():
     assert not accuracy_reward(outcome(OUT, [WORKED])).available
 
 
@@ -104,7 +104,7 @@ def test_only_samples_always_right_are_dropped():
         (outcome(0.0, [], format_correct=False), "format"),
         (outcome(0.0, []), "accuracy"),
         (outcome(0.9, [WORKED]), "accuracy"),
-        (outcome(OUT, [WORKED]), "outage"),
+        (outcome(OUT, [WORKED]), "unavailable"),
         (outcome(1.0, [FAILED]), "behaviour"),
     ],
 )

@@ -19,7 +19,7 @@ from judges.consistency.words import content_words, word_consistency
 from judges.episode_rewards.argos import ArgosConfig
 from judges.episode_rewards.episodes import EPISODE_METHODS, IvgrJudge, episode_judge, require_strategy
 from judges.episode_rewards.judged_episode import JudgedEpisode
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets import dataset_source
 

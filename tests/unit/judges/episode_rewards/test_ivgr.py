@@ -21,7 +21,7 @@ from judges.episode_rewards.ivgr import (
     score_query,
     textual_reward,
 )
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.written_boxes import WrittenBox
@@ -40,13 +40,13 @@ REFERENCE = Reference(text=BOTH, box_reward=1.0)
 
 
 def consistency(*grades):
-    """A judge that says these grades in turn, None for an outage, and keeps what it was asked."""
+    """A judge that says these grades in turn, None for unavailable, and keeps what it was asked."""
     queue, asked = list(grades), []
 
     def judge(question, reference, text, temperature):
         asked.append((question, reference, text, temperature))
         grade = queue.pop(0)
-        return JudgeScore.outage("no route") if grade is None else JudgeScore(f1=grade)
+        return JudgeScore.unavailable("no route") if grade is None else JudgeScore(f1=grade)
 
     judge.asked = asked
     return judge
@@ -86,11 +86,11 @@ class TestStreams:
         assert textual_reward(TEXT, QUERY, JudgeScore(f1=0.7)).total == pytest.approx(2.7)
         assert textual_reward(TEXT, QUERY, None).terms == {"format": 1.0, "accuracy": 1.0}
 
-    def test_an_outage_of_either_judge_is_no_reward(self):
+    def test_either_judge_unavailable_is_no_reward(self):
         semantic = Query(query_id="q", key=AnswerKey(kind="semantic", answers=("crimson",)))
-        assert not textual_reward(TEXT, QUERY, JudgeScore.outage("no route")).available
-        assert not textual_reward(TEXT, semantic, None, lambda *_: JudgeScore.outage("no route")).available
-        assert not grounded_reward(TEXT, semantic, lambda *_: JudgeScore.outage("no route")).available
+        assert not textual_reward(TEXT, QUERY, JudgeScore.unavailable("no route")).available
+        assert not textual_reward(TEXT, semantic, None, lambda *_: JudgeScore.unavailable("no route")).available
+        assert not grounded_reward(TEXT, semantic, lambda *_: JudgeScore.unavailable("no route")).available
 
     def test_format_is_all_or_nothing(self):
         assert (format_reward(TEXT), format_reward(TEXT + "!"), format_reward("red")) == (1.0, 0.0, 0.0)
@@ -117,11 +117,11 @@ class TestConsistency:
         assert consistency_score(TEXT, "?", REFERENCE, judge, MEAN_OF_FOUR).f1 == pytest.approx(0.5)
         assert [temperature for *_, temperature in judge.asked] == [0.5] * 4
 
-    def test_outages_and_other_grades_are_left_out_of_the_mean(self):
+    def test_unavailable_and_other_grades_are_left_out_of_the_mean(self):
         judge = consistency(None, 0.7, 0.5, 0.3)  # 0.5 is no grade: (0.7 + 0.3) / 2
         assert consistency_score(TEXT, "?", REFERENCE, judge, MEAN_OF_FOUR).f1 == pytest.approx(0.5)
 
-    def test_only_outages_are_an_outage(self):
+    def test_only_unavailable_ones_are_unavailable(self):
         assert not consistency_score(TEXT, "?", REFERENCE, consistency(None, None, 0.6, None), MEAN_OF_FOUR).available
 
     @pytest.mark.parametrize("fields", [{"num_samples": 0}, {"temperature": -1.0}, {"temperature": math.nan}])

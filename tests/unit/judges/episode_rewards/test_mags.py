@@ -18,7 +18,7 @@ from judges.episode_rewards.mags import (
     zoom_format_reward,
     zoom_reward,
 )
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 
@@ -54,7 +54,7 @@ def rollout(round_1=None, round_2=None):
 
 
 def judge_saying(grade):
-    return lambda question, truth, answer: JudgeScore.outage("no route") if grade is None else JudgeScore(f1=grade)
+    return lambda question, truth, answer: JudgeScore.unavailable("no route") if grade is None else JudgeScore(f1=grade)
 
 
 class TestWords:
@@ -266,7 +266,7 @@ class TestTotal:
             refused = mags_reward(rollout(round_2=text), FOUR, stage=1, judge=judge_saying(1.0))
             assert refused.raw["answer"] == 0.0
 
-    def test_an_outage_is_no_reward(self):
+    def test_unavailable_is_no_reward(self):
         out = mags_reward(rollout(round_2="<answer>four</answer>"), FOUR, stage=1, judge=judge_saying(None))
         assert not out.available
         assert math.isnan(out.total)

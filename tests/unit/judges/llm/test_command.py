@@ -27,9 +27,9 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
     printed = capsys.readouterr().out
     assert "letters, direct, grounding" in printed and "accuracy     1.000" in printed
     # 12 questions of 100 tokens at 10 USD a million.
-    assert "12 questions (0 cached, 0 outages)" in printed and "0.0120 USD" in printed
+    assert "12 questions (0 cached, 0 unavailable)" in printed and "0.0120 USD" in printed
     assert main(command) == 0
-    assert "12 questions (12 cached, 0 outages), 0 requests" in capsys.readouterr().out
+    assert "12 questions (12 cached, 0 unavailable), 0 requests" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_options_out_of_range_are_named_as_they_were_typed(option, said, capsys)
     assert capsys.readouterr().err.startswith(said)
 
 
-def test_outages_are_reported_beside_the_verdicts_there_are(endpoint, capsys):
+def test_unavailable_verdicts_are_reported_beside_the_verdicts_there_are(endpoint, capsys):
     said = iter(["no verdict", "no verdict"])  # The first question is asked twice; every other one has its answer.
     endpoint.answer = lambda messages: next(said, YES)
     command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--num-states", "4", "--model", "shy"]
     assert main([*command, "--base-url", endpoint.base_url, "--api-key-variable", ""]) == 0
     printed = capsys.readouterr().out
-    assert "outages      1\n" in printed
+    assert "unavailable  1\n" in printed
     assert "nan" not in printed
 
 
@@ -85,7 +85,7 @@ def test_kinds_of_text_without_a_verdict_have_no_score_and_no_nan():
         num_false_no=0,
         num_false_yes=0,
         num_true_no=0,
-        num_outages=2,
+        num_unavailable=2,
         mean_scores=shares,
         num_texts=texts,
     )

@@ -102,7 +102,7 @@ class TestAnswers:
             "kitty",
         ]
 
-    def test_off_the_scale_is_an_outage(self, endpoint, client):
+    def test_off_the_scale_is_unavailable(self, endpoint, client):
         endpoint.answer = lambda messages: "<answer>0.6</answer>"
         assert not AnswerJudge(client)("What?", "cat", "kitty").available
 
@@ -144,7 +144,7 @@ class TestConsistency:
         assert given == [1.0, 0.7, 0.3, 0.0] * 2
         assert [request["temperature"] for request in endpoint.requests] == [0.5] * 4
 
-    def test_off_the_scale_is_an_outage(self, endpoint, client):
+    def test_off_the_scale_is_unavailable(self, endpoint, client):
         endpoint.answer = lambda messages: "<answer>0.5</answer>"
         assert not ConsistencyJudge(client)("What?", "a", "b").available
 

@@ -1,4 +1,4 @@
-"""Direct and extraction judges: what the model is told, what its reply is worth, what an outage does."""
+"""Direct and extraction judges: what the model is told, what its reply is worth, what one that is unavailable does."""
 
 import itertools
 import json
@@ -13,7 +13,8 @@ from judges.batches import BatchJudge, score_many
 from judges.llm.extraction import GridExtraction, NavigationExtraction, PositionExtraction
 from judges.llm.families import FAMILIES
 from judges.llm.judge import DirectJudge, ExtractionJudge
-from judges.state_text.exact import ExactJudge, Judge
+from judges.scores import Judge
+from judges.state_text.exact import ExactJudge
 from tests.unit.agents.api import endpoint as fake
 from vlm_envs.errors import ConfigError
 
@@ -115,7 +116,7 @@ class TestDirect:
         score = DirectJudge(client, "FrozenLake").score(text, LAKE)
         assert (score.f1, score.available, endpoint.requests) == (0.0, True, [])
 
-    def test_an_outage_is_no_score(self, endpoint, make_client):
+    def test_unavailable_is_no_score(self, endpoint, make_client):
         client = make_client(max_attempts=2)
         endpoint.script.extend([fake.status(500)] * 2)
         score = DirectJudge(client, "FrozenLake").score("The goal is right of me.", LAKE)
@@ -185,7 +186,7 @@ class TestExtraction:
         score = ExtractionJudge(client, "PrimitiveSkill").score("It is here or there.", TABLE)
         assert score.f1 == 0.0
 
-    def test_a_reply_of_another_form_is_asked_for_again_and_then_an_outage(self, endpoint, client):
+    def test_a_reply_of_another_form_is_asked_for_again_and_then_unavailable(self, endpoint, client):
         endpoint.answer = lambda messages: answer({"relations": [{"subject": "target", "vertical": "beside"}]})
         score = ExtractionJudge(client, "FrozenLake").score("It is beside me.", LAKE)
         assert not score.available

@@ -39,7 +39,7 @@ def test_extraction_pays_the_exact_judges_score(endpoint, client):
 
 
 @pytest.mark.parametrize("method", ["direct", "extraction"])
-def test_an_outage_masks_its_turn_and_no_other(method, endpoint, make_client):
+def test_unavailable_masks_its_turn_and_no_other(method, endpoint, make_client):
     client = make_client(max_attempts=2)
 
     def answer(messages):
@@ -53,7 +53,7 @@ def test_an_outage_masks_its_turn_and_no_other(method, endpoint, make_client):
     assert masked.rewards == {"grounding": 0.0, "world_modeling": 0.0, "repetition": 0.0}
     assert good.total == (1.0 if method == "direct" else 0.0)
     assert "unreadable twice" in masked.reasons["observation"]
-    assert client.usage.num_outages == 1
+    assert client.usage.num_unavailable == 1
 
 
 def test_an_endpoint_that_is_down_masks_everything_and_raises_nothing(endpoint, make_client):
@@ -62,7 +62,7 @@ def test_an_endpoint_that_is_down_masks_everything_and_raises_nothing(endpoint, 
     shaped = shape([TURN] * 3, TERMS, judge_for=LLMJudges(client, "direct").by_section)
     assert [turn.available for turn in shaped] == [False] * 3
     # Three equal turns ask two questions, each of which is tried twice.
-    assert (client.usage.num_outages, client.usage.num_requests) == (2, 4)
+    assert (client.usage.num_unavailable, client.usage.num_requests) == (2, 4)
 
 
 def test_a_section_without_a_judge_is_an_error(client):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judges.reading.answers import extract_answer, grade_answer, match_answer
 from judges.reading.sections import MAX_TEXT_CHARS
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import (
     AnswerKey,
@@ -35,7 +35,7 @@ def judge_saying(*grades):
 
     def judge(question, truth, answer):
         grade = grades.pop(0)
-        return JudgeScore.outage("no route") if grade is None else JudgeScore(f1=grade)
+        return JudgeScore.unavailable("no route") if grade is None else JudgeScore(f1=grade)
 
     return judge
 
@@ -186,12 +186,12 @@ class TestSemantic:
         assert match_answer("kitty", key("semantic", "cat"), judge_saying(grade)).f1 == grade
 
     @pytest.mark.parametrize("grade", [None, 0.5, math.nan, 2.0])
-    def test_an_outage_or_another_grade_is_no_score(self, grade):
+    def test_unavailable_or_another_grade_is_no_score(self, grade):
         score = match_answer("kitty", key("semantic", "cat"), judge_saying(grade))
         assert not score.available
         assert math.isnan(score.f1)
 
-    def test_an_outage_beside_a_wrong_is_an_outage_and_beside_a_right_is_right(self):
+    def test_unavailable_beside_a_wrong_is_unavailable_and_beside_a_right_is_right(self):
         two = key("semantic", "cat", "tabby")
         assert not match_answer("kitty", two, judge_saying(None, 0.0)).available
         assert match_answer("kitty", two, judge_saying(None, 1.0)).f1 == 1.0
@@ -207,7 +207,7 @@ class TestGrades:
         # Mags-RL, appendix A.2: the judge's five grades.
         assert grade_answer("kitty", key("exact", "cat"), judge_saying(grade)).f1 == grade
 
-    def test_another_grade_is_an_outage(self):
+    def test_another_grade_is_unavailable(self):
         assert not grade_answer("kitty", key("exact", "cat"), judge_saying(0.7)).available
 
     @pytest.mark.parametrize("answer", ["Refusal", "refusal.", "", None])

@@ -1,11 +1,11 @@
-"""Named reward terms: which text meets which state, when nothing is paid, and what an outage does."""
+"""Named reward terms: which text meets which state, when nothing is paid, and what one that is unavailable does."""
 
 import math
 from dataclasses import replace
 
 import pytest
 
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore
 from judges.turn_rewards.shaping import (
     GroundingReward,
     JudgedTurn,
@@ -56,10 +56,10 @@ def test_a_strategy_without_prediction_earns_nothing_for_it():
 
 class _Unreachable:
     def score(self, text, state):
-        return JudgeScore.outage("endpoint timed out")
+        return JudgeScore.unavailable("endpoint timed out")
 
 
-def test_an_outage_masks_its_turn_and_no_other():
+def test_unavailable_masks_its_turn_and_no_other():
     turns = [TURN, replace(TURN, env_id="VLM/Sokoban-v0")]
     lake, sokoban = shape(
         turns,
@@ -73,8 +73,8 @@ def test_an_outage_masks_its_turn_and_no_other():
     assert sokoban.reasons["observation"] == "endpoint timed out"
 
 
-def test_an_outage_is_not_a_zero():
-    assert math.isnan(JudgeScore.outage("down").f1)
+def test_unavailable_is_not_a_zero():
+    assert math.isnan(JudgeScore.unavailable("down").f1)
 
 
 class _Counting:

@@ -6,7 +6,7 @@ import pytest
 
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
-from judges.reward import Reward
+from judges.scores import Reward
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.config.judges import JudgeConfig
 from training.config.worlds import WorldSpec
@@ -44,11 +44,11 @@ def test_the_terms_are_on_the_last_turn_and_the_raw_reward_stays():
         assert all(each.trainable_turns)
 
 
-def test_an_outage_masks_the_whole_episode(monkeypatch):
+def test_unavailable_masks_the_whole_episode(monkeypatch):
     trajectories = played(world("mags"), 2)
     chosen = scorer("mags_stage_1")
     monkeypatch.setattr(
-        chosen, "_episode_judge", lambda episodes: [Reward.outage("down"), Reward(terms={"answer": 1.0})]
+        chosen, "_episode_judge", lambda episodes: [Reward.unavailable("down"), Reward(terms={"answer": 1.0})]
     )
     out, paid = chosen.score(trajectories)
     assert out.trainable_turns == [False, False]

@@ -30,7 +30,7 @@ def trajectories() -> list[Trajectory]:
         return rollout(OracleAgent(), worlds, [0, 1, 2], env_ids=[WORLD.env_id] * 3)
 
 
-def test_its_verdicts_pay_and_its_outages_mask(trajectories: list[Trajectory]) -> None:
+def test_its_verdicts_pay_and_without_one_turns_are_masked(trajectories: list[Trajectory]) -> None:
     num_turns = sum(len(trajectory.turns) for trajectory in trajectories)
     with FakeEndpoint() as server:
         endpoint = EndpointConfig(model="judge", base_url=server.base_url, api_key_variable="", max_attempts=1)
@@ -49,7 +49,7 @@ def test_its_verdicts_pay_and_its_outages_mask(trajectories: list[Trajectory]) -
         assert not any(each.trainable_turns)
     # Observation and prediction of each turn, once with an answer and once without
     assert metrics["llm_judge/questions"] == 4 * num_turns
-    assert metrics["llm_judge/outages"] == 2 * num_turns
+    assert metrics["llm_judge/unavailable"] == 2 * num_turns
 
 
 def test_the_exact_judge_uses_nothing_up(trajectories: list[Trajectory]) -> None:

@@ -9,8 +9,7 @@ import torch
 
 from agents.hf.agent import HFAgent
 from agents.hf.sampling import SamplingConfig
-from judges.reward import Reward
-from judges.state_text.exact import JudgeScore
+from judges.scores import JudgeScore, Reward
 from tests.unit.episodes import play
 from tests.unit.models import load, with_ending
 from tests.unit.training.batches import advantage_config
@@ -126,7 +125,7 @@ class Script:
 
     def score(self, text, state):
         self.num_asked += 1
-        return JudgeScore.outage("down") if self.num_asked == 1 else JudgeScore(f1=1.0)
+        return JudgeScore.unavailable("down") if self.num_asked == 1 else JudgeScore(f1=1.0)
 
 
 class Episodes:
@@ -170,7 +169,7 @@ def test_an_episode_is_paid_for_although_one_of_its_turns_was_not_judged(grounde
 def test_an_episode_whose_judge_is_out_is_masked_and_counted(grounded):
     trajectories, encoder = grounded
     paid = Reward(terms={"answer": 2.0})
-    scored = scorer_of(episode=Episodes(Reward.outage("down"), paid, paid)).score(trajectories)
+    scored = scorer_of(episode=Episodes(Reward.unavailable("down"), paid, paid)).score(trajectories)
     assert [each.trainable_turns for each in scored] == [[False] * 3, ALL, ALL]
     batch = make_batch(
         trajectories,
@@ -186,7 +185,7 @@ def test_an_episode_whose_judge_is_out_is_masked_and_counted(grounded):
     assert metrics["unavailable_turns"] == pytest.approx(1 / 3)
     assert metrics["untrainable_rows"] == pytest.approx(1 / 3)
     raw = sum(turn.reward for turn in trajectories[1].turns)
-    assert metrics["return"] == pytest.approx(raw + 2.0), "no outage is a 0 in a mean"
+    assert metrics["return"] == pytest.approx(raw + 2.0), "what is unavailable is no 0 in a mean"
     assert metrics["judge/paper/answer"] == pytest.approx(2.0)
     assert metrics["zero_variance_groups"] == 1.0
 
@@ -230,7 +229,7 @@ def test_lost_episodes_are_judged_by_nobody_and_are_in_no_mean(grounded, why):
 
 def test_what_no_judge_scored_has_no_mean(grounded):
     trajectories, encoder = grounded
-    scored = scorer_of(episode=Episodes(*[Reward.outage("down")] * 3)).score(trajectories)
+    scored = scorer_of(episode=Episodes(*[Reward.unavailable("down")] * 3)).score(trajectories)
     judged = [each.trainable_turns for each in scored]
     batch = make_batch(trajectories, [each.turn_rewards for each in scored], encoder, trainable=judged)
     metrics = rollout_metrics(scored, batch, rollout_s=1.0)

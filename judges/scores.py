@@ -1,0 +1,86 @@
+"""What judges say: the score of a text, and the reward of a whole rollout; both may be unavailable.
+
+The papers' rewards read two kinds of text, and only one of them is the model's. A tool's output, a question or a
+file may hold `<answer>` or `<zoom>` as well; were it read as the model's words, whoever writes the file writes the
+reward. What gives a `Reward` therefore takes *the model's own pieces* - what the policy sampled, one string per
+generation - and never a transcript. No tag may open in one piece and close in the next.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgeScore:
+    """What a judge says of one text.
+
+    Attributes:
+        f1: the score, in [0, 1]; NaN when the judge gave none, so that no sum can take it for a zero.
+        per_category: F1 of each of the world's categories, in [0, 1].
+        num_facts_read: facts found in the text, right or wrong.
+        reason: one line for logs: what was right, or why there is no score.
+        available: False when the judge could not answer; the trainer masks such a turn.
+    """
+
+    f1: float
+    per_category: Mapping[str, float] = field(default_factory=dict)
+    num_facts_read: int = 0
+    reason: str = ""
+    available: bool = True
+
+    @classmethod
+    def unavailable(cls, reason: str) -> "JudgeScore":
+        """The result of a judge that could not answer, with the reason why."""
+        return cls(f1=math.nan, reason=reason, available=False)
+
+
+class Judge(Protocol):
+    """Scores one text against the state that it describes or predicts."""
+
+    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
+        """Score `text` against the typed state dict `state`; being unavailable is a result, not an exception."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reward:
+    """The reward of one rollout.
+
+    Attributes:
+        terms: each term with its weight in it; they sum to `total`. A term that does not apply is absent, not 0.
+        raw: each term's value before its weight, for logs.
+        reason: one line for logs: why there is no reward, or what decided it.
+        available: False when a judge could not answer; the trainer masks such a rollout.
+    """
+
+    terms: Mapping[str, float]
+    raw: Mapping[str, float] = field(default_factory=dict)
+    reason: str = ""
+    available: bool = True
+
+    @property
+    def total(self) -> float:
+        """The sum of the terms; NaN when unavailable, so that no sum can take it for a zero."""
+        return math.fsum(self.terms.values()) if self.available else math.nan
+
+    @classmethod
+    def unavailable(cls, reason: str) -> "Reward":
+        """The reward of a rollout whose judge could not answer, with the reason why."""
+        return cls(terms={}, reason=reason, available=False)
+
+
+def on_rubric(score: JudgeScore, rubric: Collection[float]) -> JudgeScore:
+    """Return a judge's score, or unavailable where it is none of the grades that the judge was asked for.
+
+    Args:
+        score: what the judge said; any float.
+        rubric: the allowed grades.
+
+    Returns:
+        `score` itself, or unavailable with the grade in its reason.
+    """
+    if not score.available or score.f1 in rubric:
+        return score
+    return JudgeScore.unavailable(f"the judge said {score.f1!r}, which is none of {sorted(rubric)}")
