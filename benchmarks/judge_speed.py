@@ -10,8 +10,9 @@ import vlm_envs
 from agents.oracle import OracleAgent
 from benchmarks.measure import Row, median_times_s
 from judges.state_text.rules import rules_of
-from judges.turn_rewards.shaping import GroundingReward, JudgedTurn, RewardTerm, WorldModelingReward, shape
+from judges.turn_rewards.shaping import GroundingReward, RewardTerm, WorldModelingReward, shape
 from vlm_envs.responses.formats import Representation
+from vlm_envs.trajectory import Trajectory, Turn
 from vlm_envs.world import World
 
 LIMIT_PER_S = 500.0
@@ -41,30 +42,34 @@ def turns_per_s(*, quick: bool) -> list[Row]:
     return rows
 
 
-def oracle_turns(env_id: str, representation: Representation, num_turns: int) -> list[JudgedTurn]:
-    """Returns the oracle's first turns on as many training levels.
+def oracle_turns(env_id: str, representation: Representation, num_turns: int) -> list[Trajectory]:
+    """Returns episodes of one turn, the oracle's first, on as many training levels.
 
     Args:
         env_id: The world.
         representation: How states are written.
-        num_turns: Levels, and turns.
+        num_turns: Levels, and episodes.
     """
     world = cast("World[Any, Any]", vlm_envs.make(env_id, representation=representation, obs_mode="text").unwrapped)
     oracle = OracleAgent()
-    turns = []
+    episodes = []
     for seed in range(num_turns):
-        _, info = world.reset(seed=seed)
+        observation, info = world.reset(seed=seed)
         state: Mapping[str, Any] = info["state"]
-        *_, info = world.step(oracle.write(world))
-        turns.append(
-            JudgedTurn(
-                env_id=env_id,
-                representation=representation,
-                observation_text=info["sections"]["observation"],
-                prediction_text=info["sections"]["prediction"],
-                format_correct=info["format_correct"],
-                state=state,
-                next_state=info["state"],
-            )
+        response = oracle.write(world)
+        shown, reward, terminated, truncated, info = world.step(response)
+        turn = Turn(
+            observation=observation,
+            response_text=response,
+            stop_reason="stop",
+            reward=reward,
+            reward_terms=info["reward_terms"],
+            terminated=terminated,
+            truncated=truncated,
+            info=info,
+            state=state,
         )
-    return turns
+        episodes.append(
+            Trajectory(env_id=env_id, seed=seed, turns=(turn,), final_observation=shown, start_state_hash="")
+        )
+    return episodes

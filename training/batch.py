@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.hf.chat import ChatEncoder, PromptSegment, observation_images
-from vlm_envs.trajectory import Trajectory, Turn
+from agents.hf.chat import ChatEncoder, PromptSegment
+from vlm_envs.trajectory import Trajectory, Turn, observation_images
 
 OBSERVED = -1
 """`turn_index_BT` of tokens that were not generated: prompts, observations, padding."""

@@ -28,6 +28,11 @@ class Observation(TypedDict, total=False):
     images: tuple[npt.NDArray[np.uint8], ...]
 
 
+def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8], ...]:
+    """Returns the pictures an observation shows, in order."""
+    return (observation["image"],) if "image" in observation else observation.get("images", ())
+
+
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 StopReason = Literal["stop", "length", "error"]

@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from agents.hf.template import PROBE, mismatch, rendered_probe
 from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from vlm_envs.responses.formats import KNOWN_TAGS
-from vlm_envs.trajectory import IntArray, Observation
+from vlm_envs.trajectory import IntArray, Observation, observation_images
 
 MAX_ASPECT_RATIO = 200
 """Longer side by shorter side of the most elongated picture that the family's image processors take."""
@@ -50,15 +50,6 @@ class PromptSegment:
 
     ids: IntArray
     images: tuple[PatchedImage, ...]
-
-
-def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8], ...]:
-    """Returns the pictures an observation shows, in order."""
-    return (
-        observation["images"]
-        if "images" in observation
-        else ((observation["image"],) if "image" in observation else ())
-    )
 
 
 def showable(image: npt.NDArray[np.uint8], max_aspect_ratio: int = MAX_ASPECT_RATIO) -> npt.NDArray[np.uint8]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import vlm_envs
 from judges.agentic.judge import AgenticJudge, Submission
-from judges.at_once import Map, one_by_one
 from judges.calibration.agreement import Agreement
+from judges.deferred import Map, one_by_one
 from vlm_envs.content.judging.samples import TRUE, request_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Sample

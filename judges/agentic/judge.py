@@ -17,9 +17,9 @@ from vlm_envs.responses import verdicts
 from vlm_envs.responses.answers import normalise
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.tools.documents import Document
-from vlm_envs.tools.pictures import ImageRef, Picture
+from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.tools.registry import CallRecord
-from vlm_envs.trajectory import Observation, Trajectory
+from vlm_envs.trajectory import Observation, observation_images
 from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld
 
 MAX_ECHO_CHARS = 20_000
@@ -143,18 +143,6 @@ class AgenticJudge:
             return JudgeScore.unavailable(found.reason)
         return JudgeScore(f1=float(found.verdict), reason=found.reason)
 
-    def score_trajectory(self, trajectory: Trajectory) -> JudgeScore:
-        """Judge the last response of an episode of any world against its first observation.
-
-        Args:
-            trajectory: the episode.
-
-        Returns:
-            As `score`.
-        """
-        first, last = trajectory.turns[0].observation, trajectory.turns[-1].response_text
-        return self.score(first.get("text", ""), last, pictures=tuple(map(Picture, _images(first))))
-
     def examine(self, submission: Submission) -> Examination:
         """Let the model look and decide.
 
@@ -253,12 +241,7 @@ def _sample(submission: Submission) -> Sample:
 
 
 def _said_by_world(observation: Observation) -> Utterance:
-    return Utterance(role="user", text=observation.get("text", ""), images=_images(observation))
-
-
-def _images(observation: Observation) -> tuple[np.typing.NDArray[np.uint8], ...]:
-    one = observation.get("image")
-    return observation.get("images", ()) if one is None else (one,)
+    return Utterance(role="user", text=observation.get("text", ""), images=observation_images(observation))
 
 
 def _shown(answer: str | None) -> str:

@@ -2,7 +2,7 @@
 
 A stand-in that is free and reproducible, for generated scenes whose facts are said in few words. Contradictions are
 looked for by rule first. What a language model would see as a paraphrase it takes for another content;
-`judges.llm.ConsistencyJudge` asks one.
+`judges.llm.LLMConsistencyJudge` asks one.
 """
 
 import re
@@ -13,6 +13,9 @@ from judges.reading.numbers import SMALL_NUMBERS, in_digits
 from judges.reading.sections import MAX_TEXT_CHARS
 from judges.scores import JudgeScore
 from vlm_envs.tools.written_boxes import find_boxes
+
+CONSISTENCY_GRADES = (0.0, 0.3, 0.7, 1.0)
+"""α: contradicts; omits and adds; omits or adds; the same content. Source: iVGR, section 3.3."""
 
 MAX_DEVIATION = 0.25
 """Part of the words that may be missing, or added, without counting as omitted or added content."""

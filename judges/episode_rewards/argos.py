@@ -8,7 +8,7 @@
 Teachers are callables bound to the sample's image or video, so that nothing here knows where pixels come from: exact
 masks of generated scenes serve as well as a detector with a segmenter behind it.
 
-Source: Argos, section 3.1, equations 1-9; appendix C for curation. Choices and deviations:
+Source: Argos, section 3.1, equations 1-9. Choices and deviations:
 
 - Equation 9 has w_S above the fraction bar and w_G below; both are read as the one weight of grounding.
 - A term without a value is left out and the weights of the others are renormalised. A response without points then
@@ -23,49 +23,24 @@ Source: Argos, section 3.1, equations 1-9; appendix C for curation. Choices and 
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from judges.deferred import Deferred
+from judges.episode_rewards.episode import final_state, key_of, own_pieces
+from judges.episode_rewards.models import DescriptionTeacher, LikelihoodTeacher, Mask, MaskTeacher, Models
+from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.reading.answers import AnswerJudge, match_answer, question_with_options
 from judges.reading.grounding import GroundedResponse, Moment, Point, Segment, read_response
 from judges.scores import Reward
+from vlm_envs.content.scenes.labels import scene_masks
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.trajectory import Trajectory
 
-Mask = npt.NDArray[np.bool_]
 PointSpace = Literal["pixels", "percents"]
-RolloutT = TypeVar("RolloutT")
-
-
-class MaskTeacher(Protocol):
-    """Finds what a label names, in the sample's image or in one frame of its video."""
-
-    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
-        """Return the object's mask [height, width], all False for no such object; None when it cannot tell."""
-        ...
-
-
-class DescriptionTeacher(Protocol):
-    """Says whether a description is true of a frame or a stretch of the sample's video."""
-
-    def __call__(self, anchor: Moment | Segment) -> bool | None:
-        """Return whether the description is true there; None when it cannot tell."""
-        ...
-
-
-class LikelihoodTeacher(Protocol):
-    """Scores an answer's tokens after question, reasoning and the sample's image."""
-
-    def __call__(self, question: str, reasoning: str, answer: str) -> Sequence[float] | None:
-        """Return the natural log-probability of each token of the answer; None where it is unavailable.
-
-        The question comes with its options, one a line.
-        """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,60 +236,6 @@ def argos_reward(text: str, key: AnswerKey, teachers: Teachers, config: ArgosCon
     return gated_mean(accuracy.f1, _grounding(response, teachers, config), reasoning, config)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Curated(Generic[RolloutT]):
-    """What curation kept.
-
-    Attributes:
-        kept: the best rollout of each sample kept, by sample id.
-        num_samples: samples looked at.
-        num_rollouts: rollouts looked at, those without a score included.
-        num_good_rollouts: rollouts that reach the threshold.
-    """
-
-    kept: Mapping[str, RolloutT] = field(default_factory=dict)
-    num_samples: int = 0
-    num_rollouts: int = 0
-    num_good_rollouts: int = 0
-
-    @property
-    def sample_yield(self) -> float:
-        """Samples kept over samples looked at; NaN without any."""
-        return len(self.kept) / self.num_samples if self.num_samples else math.nan
-
-    @property
-    def rollout_yield(self) -> float:
-        """Good rollouts over rollouts looked at; NaN without any. The paper's was about 3.1 %."""
-        return self.num_good_rollouts / self.num_rollouts if self.num_rollouts else math.nan
-
-
-def curate(samples: Mapping[str, Sequence[tuple[RolloutT, Reward]]], threshold: float = 0.7) -> Curated[RolloutT]:
-    """Keep the samples whose best rollout is good enough to imitate, each with that rollout.
-
-    The gate sees to it that a kept rollout answers right: below it the reward is the accuracy itself.
-
-    Args:
-        samples: a teacher's rollouts with their rewards, by sample id. Rollouts without a reward are passed over.
-        threshold: least reward of the best rollout.
-
-    Source: Argos, section 4 and appendix C: 0.7. Choice: of equals the first.
-    """
-    kept: dict[str, RolloutT] = {}
-    good = 0
-    for sample_id, rollouts in samples.items():
-        scored = [(reward.total, rollout) for rollout, reward in rollouts if reward.available]
-        good += sum(total >= threshold for total, _ in scored)
-        total, best = max(scored, key=lambda pair: pair[0], default=(-math.inf, None))
-        if best is not None and total >= threshold:
-            kept[sample_id] = best
-    return Curated(
-        kept=kept,
-        num_samples=len(samples),
-        num_rollouts=sum(map(len, samples.values())),
-        num_good_rollouts=good,
-    )
-
-
 def _grounding(response: GroundedResponse, teachers: Teachers, config: ArgosConfig) -> float | None:
     if teachers.mask is None and teachers.description is None:
         return None
@@ -330,3 +251,55 @@ def _grounding(response: GroundedResponse, teachers: Teachers, config: ArgosConf
 
 def _mean(scores: Sequence[float]) -> float | None:
     return math.fsum(scores) / len(scores) if scores else None
+
+
+def exact_masks(episode: Trajectory) -> MaskTeacher | None:
+    """The exact masks of a generated scene; None for other samples."""
+    if not _is_scene(episode):
+        return None
+    masks = scene_masks(str(final_state(episode)["sample_id"]))
+    return lambda label, frame, time_s: masks(label)
+
+
+def _is_scene(episode: Trajectory) -> bool:
+    return str(final_state(episode)["sample_id"]).startswith("scene:")
+
+
+def argos_judge(models: Models, config: ArgosConfig | None = None) -> EpisodeJudge:
+    """Builds the verifier of episodes of strategy `points`.
+
+    Args:
+        models: whom it asks for masks, likelihoods and about answers.
+        config: gate and weights; points are read as percents, whatever it says.
+    """
+    config = replace(config or ArgosConfig(require_points=True), space="percents")
+    answers = models.deferred_answers()
+    told = None
+    if models.likelihoods is not None:
+        told = Deferred(models.likelihoods, None, key_of=lambda asked: (id(asked[0]), *asked[1:]))
+    masks = models.masks or exact_masks
+
+    def reward_of(episode: Trajectory) -> Reward:
+        # Only a generated scene is known to hold nothing to point at. Elsewhere boxes are missing because nobody drew
+        # them: were points not required there, a response without any would earn more than one with half of them right.
+        is_empty = _is_scene(episode) and not final_state(episode)["evidence"]
+        likelihood = None if told is None else partial(told, episode)
+        return argos_reward(
+            own_pieces(episode)[-1],
+            key_of(episode),
+            Teachers(mask=masks(episode), likelihood=likelihood, answer=answers),
+            replace(config, require_points=False) if is_empty else config,
+        )
+
+    return EachByItself(reward_of, [each for each in (answers, told) if each is not None])
+
+
+ARGOS = EpisodeReward(
+    name="argos",
+    build=argos_judge,
+    strategies=("points",),
+    models=frozenset({"answer_judge", "masks", "likelihoods"}),
+    needs=frozenset({"answer_judge"}),
+    pays=frozenset({"answer_reward"}),
+)
+"""It has no term for the format."""

@@ -1,4 +1,4 @@
-"""The rewards of ARM-Thinker, an agent that judges with tools, and its two data filters.
+"""The rewards of ARM-Thinker, an agent that judges with tools, and its filter of trajectories.
 
 Whether a tool was called, and whether the call worked, is what the environment recorded. It is never searched for
 in a transcript: a model that writes `<tool_response>` itself has called nothing.
@@ -9,19 +9,20 @@ a call, a case that equation 5 leaves out, earns the format reward. An episode t
 format, in either stage: the authors' released code reads R_format off the last response, a thought and an answer.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
+from judges.episode_rewards.episode import final_state, formats_correct, key_of
+from judges.episode_rewards.models import Models
+from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
+from judges.reading.answers import AnswerJudge, match_answer
 from judges.scores import JudgeScore, Reward
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
+from vlm_envs.responses.answers import normalise
 from vlm_envs.tools.registry import CallRecord
+from vlm_envs.trajectory import Trajectory
 
-NUM_DIFFICULTY_SAMPLES = 5
-"""Answers of the base model that decide whether a sample is trivial; section 3.2."""
-
-SampleT = TypeVar("SampleT")
 Fault = Literal["unavailable", "format", "accuracy", "behaviour"]
 
 
@@ -131,52 +132,6 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
     )
 
 
-def is_trivial(num_right: int, num_samples: int = NUM_DIFFICULTY_SAMPLES) -> bool:
-    """Whether the base model got a sample right every time, so that it is dropped.
-
-    Args:
-        num_right: right answers.
-        num_samples: answers drawn.
-
-    Raises:
-        ConfigError: more right answers than answers, or fewer than none.
-
-    Source: ARM-Thinker, section 3.2: 100 % of five.
-    """
-    require_positive("num_samples", num_samples)
-    if not 0 <= num_right <= num_samples:
-        raise ConfigError(f"num_right must be from 0 to {num_samples}; got {num_right}.")
-    return num_right == num_samples
-
-
-def drop_trivial(
-    samples: Iterable[tuple[SampleT, int]], num_samples: int = NUM_DIFFICULTY_SAMPLES
-) -> tuple[SampleT, ...]:
-    """Keep the samples that the base model does not always get right.
-
-    Args:
-        samples: each sample with the base model's number of right answers.
-        num_samples: answers drawn for each.
-
-    Returns:
-        The kept samples, in order.
-    """
-    return tuple(sample for sample, num_right in samples if not is_trivial(num_right, num_samples))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Filtered(Generic[SampleT]):
-    """What a trajectory filter kept.
-
-    Attributes:
-        kept: the trajectories to train on, in order.
-        dropped: how many were dropped, by their first fault.
-    """
-
-    kept: tuple[SampleT, ...]
-    dropped: Mapping[Fault, int]
-
-
 def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | None:
     """Return why a teacher's trajectory is not to be trained on; None when it is.
 
@@ -195,22 +150,45 @@ def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | Non
     return "behaviour" if needs_tools and outcome.num_successful_calls == 0 else None
 
 
-def filter_trajectories(
-    trajectories: Sequence[tuple[SampleT, ArmOutcome]], *, needs_tools: bool = True
-) -> Filtered[SampleT]:
-    """Keep a teacher's trajectories without a fault, and count the others.
-
-    Args:
-        trajectories: each with its outcome.
-        needs_tools: as in `first_fault`.
-    """
-    faults = [first_fault(outcome, needs_tools=needs_tools) for _, outcome in trajectories]
-    kept = tuple(sample for (sample, _), fault in zip(trajectories, faults, strict=True) if fault is None)
-    return Filtered(kept=kept, dropped=Counter(fault for fault in faults if fault is not None))
-
-
 def _weighted(outcome: ArmOutcome, raw: dict[str, float], weights: Mapping[str, float]) -> Reward:
     if not outcome.format_correct:
         return Reward(terms=dict.fromkeys(raw, 0.0), raw=dict.fromkeys(raw, 0.0), reason="wrong format")
     reason = f"{outcome.num_successful_calls} of {outcome.num_calls} calls worked"
     return Reward(terms={name: weights[name] * value for name, value in raw.items()}, raw=raw, reason=reason)
+
+
+def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) -> ArmOutcome:
+    """What an episode came to, from the world's own records.
+
+    Args:
+        episode: of strategy `arm`.
+        answer_judge: for semantic answers.
+    """
+    state = final_state(episode)
+    return ArmOutcome(
+        # Looking for ever is not the format: the last response of a think-act-observe chain is the answer, and one of
+        # a full stop or of characters that nobody sees is none, as for `match_answer`.
+        format_correct=all(formats_correct(episode)) and bool(normalise(state["answer"] or "")),
+        answer=match_answer(state["answer"], key_of(episode), answer_judge),
+        calls=tuple(CallRecord(**call) for call in state["calls"]),
+    )
+
+
+def _arm(name: str, reward_of: Callable[[ArmOutcome], Reward]) -> EpisodeReward:
+    def build(models: Models) -> EpisodeJudge:
+        answers = models.deferred_answers()
+        return EachByItself(lambda e: reward_of(arm_outcome(e, answers)), [answers] if answers else [])
+
+    return EpisodeReward(
+        name=name,
+        build=build,
+        strategies=("arm",),
+        models=frozenset({"answer_judge"}),
+        needs=frozenset({"answer_judge"}),
+        pays=frozenset({"format_reward"} if reward_of is exploration_reward else {"answer_reward", "format_reward"}),
+        fault=lambda trajectory, *, needs_tools: first_fault(arm_outcome(trajectory), needs_tools=needs_tools),
+    )
+
+
+ARM_EXPLORATION, ARM_ACCURACY = _arm("arm_exploration", exploration_reward), _arm("arm_accuracy", accuracy_reward)
+"""The two stages. Exploration pays form and attempts, no answer."""

@@ -7,23 +7,25 @@
 The grounded rollouts of a step are scored first, so that the textual ones meet the best reference there is;
 `score_query` holds that order. Advantages are normalised within each stream's own group, by the trainer.
 
-Source: iVGR, sections 3.2 and 3.3, equations 1-4; appendix B for the batch. Choices:
+Source: iVGR, sections 3.2 and 3.3, equations 1-4. `training.config.shares` gives every grounded group its textual
+partner, as appendix B's batches do. Choices:
 
 - Boxes are looked for in the thoughts only: an answer that is a list of four numbers is no box.
 - Consistency is paid whatever the format and the answer are, as equation 3 is a plain sum.
 - Of several judgements those that are unavailable are left out; the rollout is masked only when all are.
-- A batch holds whole box samples, each under both prompts, and general samples fill up; over the batches the shares
-  are exact. `training.config.shares` does the same for groups of a run.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Any
 
-import numpy as np
-
+from judges.consistency.words import CONSISTENCY_GRADES, word_consistency
+from judges.deferred import Map, defer, one_by_one, rewards_with_deferred
 from judges.episode_rewards.archive import Reference, RolloutArchive
+from judges.episode_rewards.episode import key_of, own_pieces, query_id, strategy_of, true_boxes
+from judges.episode_rewards.models import ConsistencyJudge, Models
+from judges.episode_rewards.reward import EpisodeReward
 from judges.reading.answers import AnswerJudge, extract_answer, match_answer
 from judges.reading.boxes import box_reward
 from judges.reading.sections import think_then_answer, thoughts_of
@@ -31,22 +33,9 @@ from judges.scores import JudgeScore, Reward, on_rubric
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.written_boxes import WrittenBox, find_boxes
+from vlm_envs.trajectory import Trajectory
 
-CONSISTENCY_GRADES = (0.0, 0.3, 0.7, 1.0)
-"""α: contradicts; omits and adds; omits or adds; the same content."""
-
-BOX_SAMPLE_PERCENT = 45
-
-Stream = Literal["grounded", "textual"]
-SampleT = TypeVar("SampleT")
-
-
-class ConsistencyJudge(Protocol):
-    """Compares what two texts say is in an image; a model behind it, which may be unavailable."""
-
-    def __call__(self, question: str, reference: str, text: str, temperature: float) -> JudgeScore:
-        """Grade one text against the reference: 1, 0.7, 0.3 or 0."""
-        ...
+GROUNDED = "ivgr_grounded"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,51 +239,6 @@ def score_query(
     )
 
 
-def mix_batch(
-    box_samples: Sequence[SampleT],
-    general_samples: Sequence[SampleT],
-    batch_size: int,
-    rng: np.random.Generator,
-    box_percent: int = BOX_SAMPLE_PERCENT,
-    iteration: int = 0,
-) -> tuple[tuple[SampleT, Stream], ...]:
-    """Draw one batch: box samples under both prompts, general samples under the textual one.
-
-    Args:
-        box_samples: samples with true boxes.
-        general_samples: samples without.
-        batch_size: prompts in the batch.
-        rng: draws without replacement.
-        box_percent: box samples per hundred prompts, 0 to 50; 45 makes 90 % of the batch.
-        iteration: number of the batch, from 0: what one batch rounds down a later one makes up.
-
-    Returns:
-        Sample and stream of each prompt: the box samples' pairs, grounded first, then the general samples.
-
-    Raises:
-        ConfigError: a share is out of range or there are too few samples for it.
-
-    Source: iVGR, appendix B: 45 % twice and 10 %. Appendix C speaks of B/2 unique queries instead; that is
-    `box_percent` 50.
-    """
-    require_positive("batch_size", batch_size)
-    if not 0 <= box_percent <= 50:
-        raise ConfigError(f"box_percent must be from 0 to 50, for each box sample is used twice; got {box_percent}.")
-    so_far = box_percent * batch_size * iteration // 100
-    num_box = min(box_percent * batch_size * (iteration + 1) // 100 - so_far, batch_size // 2)
-    num_general = batch_size - 2 * num_box
-    for name, pool, count in (("box", box_samples, num_box), ("general", general_samples, num_general)):
-        if len(pool) < count:
-            raise ConfigError(f"A batch of {batch_size} needs {count} {name} samples; there are {len(pool)}.")
-    streams: tuple[Stream, ...] = ("grounded", "textual")
-    chosen = [box_samples[index] for index in rng.choice(len(box_samples), num_box, replace=False)] if num_box else []
-    paired = tuple((sample, stream) for sample in chosen for stream in streams)
-    if not num_general:
-        return paired
-    general = rng.choice(len(general_samples), num_general, replace=False)
-    return paired + tuple((general_samples[index], streams[1]) for index in general)
-
-
 def _format_and_accuracy(text: str, query: Query, judge: AnswerJudge | None) -> Reward:
     accuracy = match_answer(extract_answer(text), query.key, judge)
     if not accuracy.available:
@@ -313,3 +257,91 @@ def _with_term(reward: Reward, name: str, value: float | None) -> Reward:
         return reward
     terms = {**reward.terms, name: value}
     return Reward(terms=terms, raw=terms, reason=reward.reason)
+
+
+class IvgrJudge:
+    """Two streams of rollouts per query, and the archive that ties the second to the first.
+
+    A query's grounded and textual rollouts must come in one batch, as they do when both worlds are trained on with the
+    same seeds; the grounded ones are scored first.
+    """
+
+    def __init__(
+        self,
+        consistency_judge: ConsistencyJudge = word_consistency,
+        *,
+        answer_judge: AnswerJudge | None = None,
+        config: ConsistencyConfig | None = None,
+        archive: RolloutArchive | None = None,
+        ask_each: Map = one_by_one,
+    ) -> None:
+        """Start with an empty archive, or with one.
+
+        Args:
+            consistency_judge: grades a textual thought against the archived grounded one; by words unless a model does.
+            answer_judge: for semantic answers.
+            config: how the consistency judge is asked.
+            archive: the references so far.
+            ask_each: how many questions are put to a judge together.
+        """
+        self.archive = archive if archive is not None else RolloutArchive()
+        self._config = config
+        self._consistency_judge = defer(consistency_judge, ask_each, is_sampled=True)
+        self._answer_judge = None if answer_judge is None else defer(answer_judge, ask_each)
+
+    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
+        """The reward of each episode, in order."""
+        judges = [each for each in (self._answer_judge, self._consistency_judge) if each is not None]
+        before = self.state_dict()
+        return rewards_with_deferred(self._rewards, [list(episodes)], judges, lambda: self.load_state_dict(before))
+
+    def _rewards(self, episodes: list[Trajectory]) -> list[Reward]:
+        members: dict[str, list[int]] = {}
+        for index, episode in enumerate(episodes):
+            members.setdefault(query_id(episode), []).append(index)
+        rewards: dict[int, Reward] = {}
+        for query, indices in members.items():
+            rewards |= self._score(query, {index: episodes[index] for index in indices})
+        return [rewards[index] for index in range(len(episodes))]
+
+    def _score(self, query: str, episodes: Mapping[int, Trajectory]) -> dict[int, Reward]:
+        grounded = {i: e for i, e in episodes.items() if strategy_of(e) == GROUNDED and true_boxes(e)}
+        textual = {i: e for i, e in episodes.items() if i not in grounded}
+        first = next(iter((grounded or textual).values()))
+        scored = score_query(
+            Query(query_id=query, key=key_of(first), true_boxes=true_boxes(first)),
+            [own_pieces(episode)[0] for episode in grounded.values()],
+            [own_pieces(episode)[0] for episode in textual.values()],
+            self.archive,
+            consistency_judge=self._consistency_judge,
+            answer_judge=self._answer_judge,
+            config=self._config,
+        )
+        return dict(zip((*grounded, *textual), (*scored.grounded, *scored.textual), strict=True))
+
+    def state_dict(self) -> dict[str, Any]:
+        """The archive."""
+        return {"archive": self.archive.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue with a saved archive."""
+        self.archive.load_state_dict(state["archive"])
+
+    def metrics(self) -> dict[str, float]:
+        """References, and how often one of an earlier step was found."""
+        return {"archive_size": float(len(self.archive)), "archive_hit_rate": self.archive.hit_rate}
+
+
+def _build(models: Models) -> IvgrJudge:
+    return IvgrJudge(models.consistency_judge, answer_judge=models.answer_judge, ask_each=models.ask_each)
+
+
+IVGR = EpisodeReward(
+    name="ivgr",
+    build=_build,
+    strategies=(GROUNDED, "ivgr_textual"),
+    compares_with=GROUNDED,
+    models=frozenset({"answer_judge", "consistency_judge"}),
+    needs=frozenset({"answer_judge"}),
+    pays=frozenset({"answer_reward", "format_reward"}),
+)

@@ -21,9 +21,13 @@ itself or with the project's checklist:
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from judges.episode_rewards.episode import final_state, key_of, num_objects, own_pieces
+from judges.episode_rewards.models import Models
+from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.reading.answers import (
     AnswerJudge,
     extract_answer,
@@ -38,6 +42,7 @@ from judges.scores import JudgeScore, Reward
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, normalise
 from vlm_envs.tools.written_boxes import read_box_list
+from vlm_envs.trajectory import Trajectory
 
 MIN_UNIQUE_WORDS = 5
 MIN_DIVERSITY = 0.4
@@ -45,7 +50,6 @@ MIN_GRADE = 0.7
 MISS_PENALTY = 0.05
 
 Stage = Literal[1, 2]
-Difficulty = Literal["easy", "medium", "hard"]
 
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_IDEOGRAPH}]|[^\W_{_IDEOGRAPH}]+(?:['’-][^\W_{_IDEOGRAPH}]+)*")
@@ -296,22 +300,6 @@ def mags_reward(
     return Reward(terms=terms, raw=raw, reason=answer.reason)
 
 
-def difficulty(zoom_score: int) -> Difficulty:
-    """Sort a sample by how much it needs a zoom: easy 1-3, medium 4-7, hard 8-10.
-
-    Args:
-        zoom_score: the judge's score of zoom necessity, 1 to 10.
-
-    Raises:
-        ConfigError: the score is no integer from 1 to 10.
-
-    Source: Mags-RL, appendix A.2.
-    """
-    if isinstance(zoom_score, bool) or not isinstance(zoom_score, int) or not 1 <= zoom_score <= 10:
-        raise ConfigError(f"zoom_score must be an integer from 1 to 10; got {zoom_score!r}.")
-    return "easy" if zoom_score <= 3 else "medium" if zoom_score <= 7 else "hard"
-
-
 def _precision_scale(reading: MagsReading) -> float:
     """T = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4])."""
     return (1.0 if reading.is_diverse else 0.1) * (reading.zoom_ok and reading.is_substantive)
@@ -320,3 +308,39 @@ def _precision_scale(reading: MagsReading) -> float:
 def _recall_scale(reading: MagsReading) -> float:
     """S = [zoom ok] (0.1 + 0.9 [N ≥ 5] [d ≥ 0.4])."""
     return (1.0 if reading.is_substantive and reading.is_diverse else 0.1) * reading.zoom_ok
+
+
+def _mags(stage: Stage) -> EpisodeReward:
+    def build(models: Models) -> EpisodeJudge:
+        answers = models.deferred_answers()
+
+        def reward_of(episode: Trajectory) -> Reward:
+            width, height = final_state(episode)["shown_size"]
+            round_1, round_2 = (*own_pieces(episode), "")[:2]
+            rollout = MagsRollout(round_1=round_1, round_2=round_2, width_px=width, height_px=height)
+            return mags_reward(rollout, key_of(episode), stage=stage, judge=answers, num_objects=num_objects(episode))
+
+        return EachByItself(reward_of, [answers] if answers else [])
+
+    def misfit(settings: Mapping[str, Any]) -> str:
+        shown = settings.get("mags_stage") or 2
+        if shown == stage:
+            return ""
+        return (
+            f"pays for what the prompt of stage {stage} asks, and the world shows that of stage {shown}. Give the "
+            f"world mags_stage={stage}, or take the other stage's reward."
+        )
+
+    return EpisodeReward(
+        name=f"mags_stage_{stage}",
+        build=build,
+        strategies=("mags",),
+        misfit=misfit,
+        models=frozenset({"answer_judge"}),  # and needs none: the truth's own words alone pay a full point
+        answer_scale="graded",
+        pays=frozenset({"answer_reward", "format_reward"}),
+    )
+
+
+MAGS_STAGE_1, MAGS_STAGE_2 = _mags(1), _mags(2)
+"""Half points of an answer begin at a grade of 0.7, so it is graded in quarters."""

@@ -16,7 +16,8 @@ import re
 
 import numpy as np
 
-from judges.episode_rewards.argos import DescriptionTeacher, LikelihoodTeacher, Mask, MaskTeacher, Teachers
+from judges.episode_rewards.argos import Teachers
+from judges.episode_rewards.models import DescriptionTeacher, LikelihoodTeacher, Mask, MaskTeacher
 from judges.reading.answers import AnswerJudge
 from judges.reading.grounding import Moment, Segment
 from vlm_envs.content.scenes.video_sentences import describes

@@ -7,7 +7,6 @@ not); iVGR, section 3.3 (consistency alpha). Prompts are ours and keep the scale
 import json
 import threading
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +14,15 @@ import numpy.typing as npt
 from agents.api.client import ChatClient
 from agents.api.failures import Unavailable
 from agents.api.messages import with_images
+from judges.consistency.words import CONSISTENCY_GRADES
 from judges.llm.templates import template
 from judges.llm.verdict import read_score, read_yes_no
+from judges.reading.answers import GRADES, AnswerScale
 from judges.scores import JudgeScore
 from vlm_envs.errors import require_choice, require_positive
 
-ANSWER_GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)
-CONSISTENCY_GRADES = (0.0, 0.3, 0.7, 1.0)
 
-AnswerScale = Literal["graded", "binary"]
-
-
-class AnswerJudge:
+class LLMAnswerJudge:
     """Grades how much an answer means what the right answer means."""
 
     def __init__(self, client: ChatClient, scale: AnswerScale = "graded") -> None:
@@ -34,7 +30,7 @@ class AnswerJudge:
 
         Args:
             client: the judge model.
-            scale: `graded` for one of `ANSWER_GRADES`, `binary` for 0 or 1.
+            scale: `graded` for one of `GRADES`, `binary` for 0 or 1.
         """
         require_choice("scale", scale, ("graded", "binary"))
         self._client, self._is_graded = client, scale == "graded"
@@ -60,10 +56,10 @@ class AnswerJudge:
         return _score_of(self._client.ask(with_images(messages, images), self._read))
 
     def _read(self, reply: str) -> float:
-        return read_score(reply, ANSWER_GRADES) if self._is_graded else float(read_yes_no(reply))
+        return read_score(reply, GRADES) if self._is_graded else float(read_yes_no(reply))
 
 
-class ConsistencyJudge:
+class LLMConsistencyJudge:
     """Grades whether a text speaks of the same content of a picture as a reference: iVGR's alpha.
 
     Source: iVGR, section 3.3: 1 for the same content, 0.7 for one kind of deviation, 0.3 for both, 0 for a

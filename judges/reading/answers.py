@@ -6,7 +6,7 @@ type); Mags-RL, appendix A.2 (refusals, graded judge). What rules can compare is
 
 import re
 import string
-from typing import Protocol
+from typing import Literal, Protocol
 
 from judges.reading.sections import MAX_TEXT_CHARS, sections
 from judges.scores import JudgeScore, on_rubric
@@ -18,6 +18,9 @@ GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 _BEGIN_BOX, _END_BOX = "<|begin_of_box|>", "<|end_of_box|>"
 _BOXED = r"\boxed{"
+
+AnswerScale = Literal["graded", "binary"]
+"""Of a judge of answers: quarters from 0 to 1, or right and wrong."""
 
 
 class AnswerJudge(Protocol):

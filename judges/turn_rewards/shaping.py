@@ -1,6 +1,6 @@
 """Reward shaping: named terms that the trainer adds to the raw reward of each turn.
 
-    turns ── judges ──> scored turns ── terms ──> named rewards per turn
+    turns ── judges ──> scores of what they say ── terms ──> named rewards per turn
 
 Source: VAGEN, section 5.1: the sum over turns t of 0.5 times the score of observation_t against s_t and 0.5
 times the score of prediction_t against s_{t+1}, paid only where the response's format is right; and appendix
@@ -11,15 +11,17 @@ makes its turn unavailable: it is to be masked, for a zero would teach the polic
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from judges.batches import Claim, score_together
 from judges.scores import Judge, JudgeScore
 from judges.state_text.exact import ExactJudge
+from judges.state_text.rules import has_rules
 from judges.turn_rewards.repetition import RepetitionConfig, RepetitionPenalty
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
+from vlm_envs.trajectory import Trajectory, Turn
 
 Section = Literal["observation", "prediction"]
 JudgeFor = Callable[[str, Representation], Judge]
@@ -27,48 +29,42 @@ JudgeFor = Callable[[str, Representation], Judge]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JudgedTurn:
-    """What the judges see of one turn.
+class ScoredTurn:
+    """A turn, what its judges say of it, and what that earns.
 
     Attributes:
-        env_id: the turn's world, such as `VLM/Sokoban-v0`.
-        representation: how the policy was asked to write states.
-        observation_text: inside of the response's `<observation>`; None where there is none.
-        prediction_text: inside of its `<prediction>`; None where there is none.
-        format_correct: whether the response as a whole had the asked format.
-        state: true state dict before the turn's actions.
-        next_state: true state dict after them.
+        turn: what was played.
+        env_id: its world, which says how its texts are read.
+        scores: the score of each section that was judged; a section without a text to judge has none.
+        rewards: reward of each term by name; all 0 where the turn is unavailable.
     """
 
+    turn: Turn
     env_id: str
-    representation: Representation
-    observation_text: str | None
-    prediction_text: str | None
-    format_correct: bool
-    state: Mapping[str, Any]
-    next_state: Mapping[str, Any]
+    scores: Mapping[Section, JudgeScore] = field(default_factory=dict)
+    rewards: Mapping[str, float] = field(default_factory=dict)
 
-    def claim(self, section: Section) -> str | None:
-        """The text to judge, or None where the format is wrong or the section is absent."""
-        text = self.observation_text if section == "observation" else self.prediction_text
-        return text if self.format_correct else None
+    @property
+    def available(self) -> bool:
+        """False where a judge could not answer and the turn is to be masked."""
+        return all(score.available for score in self.scores.values())
+
+    @property
+    def total(self) -> float:
+        """What the trainer adds to the turn's raw reward."""
+        return math.fsum(self.rewards.values())
+
+    def text(self, section: Section) -> str | None:
+        """The text to judge; None where the format is wrong, the section is absent or nobody has rules to judge by."""
+        if not self.turn.info.get("format_correct") or not has_rules(self.env_id):
+            return None
+        text: str | None = self.turn.info.get("sections", {}).get(section)
+        return text
 
     def truth(self, section: Section) -> Mapping[str, Any]:
         """The state that a section speaks of: the present for observations, the next for predictions."""
-        return self.state if section == "observation" else self.next_state
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScoredTurn:
-    """A turn with its judges' scores.
-
-    Attributes:
-        turn: what was judged.
-        scores: the score of each section that was judged; a section without a text to judge has none.
-    """
-
-    turn: JudgedTurn
-    scores: Mapping[Section, JudgeScore]
+        state: Mapping[str, Any] = self.turn.state if section == "observation" else self.turn.info["state"]
+        return state
 
 
 class RewardTerm(Protocol):
@@ -87,28 +83,6 @@ class RewardTerm(Protocol):
     def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
         """The reward of each turn of a batch, in order."""
         ...
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ShapedTurn:
-    """The shaped reward of one turn.
-
-    Attributes:
-        rewards: reward of each term by name; all 0 where the turn is unavailable.
-        available: False where a judge could not answer and the turn is to be masked.
-        reasons: what the judge said of each section, for logs.
-        scores: each judged section's score in [0, 1], before weights; a section without a text to judge has none.
-    """
-
-    rewards: Mapping[str, float]
-    available: bool
-    reasons: Mapping[Section, str]
-    scores: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def total(self) -> float:
-        """What the trainer adds to the turn's raw reward."""
-        return math.fsum(self.rewards.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,9 +161,8 @@ class RepetitionTerm:
         members: dict[str, list[tuple[int, str, float]]] = {}
         for index, scored in enumerate(turns):
             for section, score in scored.scores.items():
-                key = f"{scored.turn.env_id}/{scored.turn.representation}/{section}"
-                text = scored.turn.claim(section) or ""
-                members.setdefault(key, []).append((index, text, score.f1))
+                key = f"{scored.env_id}/{scored.turn.info['representation']}/{section}"
+                members.setdefault(key, []).append((index, scored.text(section) or "", score.f1))
         return members
 
     def state_dict(self) -> dict[str, Any]:
@@ -211,23 +184,23 @@ def exact_judge(env_id: str, representation: Representation) -> Judge:
 
 
 def shape(
-    turns: Sequence[JudgedTurn],
+    trajectories: Sequence[Trajectory],
     terms: Sequence[RewardTerm],
     judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
-) -> list[ShapedTurn]:
-    """Judge a batch of turns and reward them by name.
+) -> list[tuple[ScoredTurn, ...]]:
+    """Judge the turns of a batch of episodes and reward them by name.
 
     Every section is judged once, however many terms read its score, and only if a term does. All that one judge has
     to judge it is given at once.
 
     Args:
-        turns: the batch, in any order; length B.
+        trajectories: the episodes.
         terms: the parts of the shaped reward, with distinct names.
         judge_for: finds the judge of an env id and a representation; or one such function for each section, where
             observations and predictions are judged differently, as language models do.
 
     Returns:
-        B shaped turns, in the same order.
+        The turns of each episode with their scores and rewards, in order.
 
     Raises:
         ConfigError: two terms share a name, or a section that a term reads has no judge.
@@ -236,17 +209,19 @@ def shape(
     if len(set(names)) != len(names):
         raise ConfigError(f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.")
     sections: set[Section] = {section for term in terms for section in term.sections}
-    scores = _score_sections(turns, sorted(sections), judge_for)
-    scored = [ScoredTurn(turn=turn, scores=scores_of) for turn, scores_of in zip(turns, scores, strict=True)]
-    columns = [term(scored) for term in terms]
-    return [
-        _shaped(turn, dict(zip(names, [column[index] for column in columns], strict=True)))
-        for index, turn in enumerate(scored)
-    ]
+    turns = [ScoredTurn(turn=turn, env_id=each.env_id) for each in trajectories for turn in each.turns]
+    all_scores = _score_sections(turns, sorted(sections), judge_for)
+    turns = [replace(turn, scores=scores) for turn, scores in zip(turns, all_scores, strict=True)]
+    columns = [term(turns) for term in terms]
+    rewarded = iter(
+        replace(turn, rewards={n: c[i] if turn.available else 0.0 for n, c in zip(names, columns, strict=True)})
+        for i, turn in enumerate(turns)
+    )
+    return [tuple(next(rewarded) for _ in each.turns) for each in trajectories]
 
 
 def _score_sections(
-    turns: Sequence[JudgedTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
+    turns: Sequence[ScoredTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
 ) -> list[dict[Section, JudgeScore]]:
     """The scores of each turn's sections; judges of one model ask about all texts at once."""
     places: dict[int, list[tuple[int, Section]]] = {}
@@ -254,9 +229,9 @@ def _score_sections(
     judges: dict[int, Judge] = {}
     for index, turn in enumerate(turns):
         for section in sections:
-            text = turn.claim(section)
+            text = turn.text(section)
             if text is not None:
-                judge = _judge_finder(judge_for, section)(turn.env_id, turn.representation)
+                judge = _judge_finder(judge_for, section)(turn.env_id, turn.turn.info["representation"])
                 judges[id(judge)] = judge
                 places.setdefault(id(judge), []).append((index, section))
                 claims.setdefault(id(judge), []).append((text, turn.truth(section)))
@@ -274,13 +249,3 @@ def _judge_finder(judge_for: JudgeFor | Mapping[Section, JudgeFor], section: Sec
     if section not in judge_for:
         raise ConfigError(f"Reward terms read {section!r}, but judge_for has only {sorted(judge_for)}. Add its judge.")
     return judge_for[section]
-
-
-def _shaped(scored: ScoredTurn, rewards: dict[str, float]) -> ShapedTurn:
-    available = all(score.available for score in scored.scores.values())
-    return ShapedTurn(
-        rewards=rewards if available else dict.fromkeys(rewards, 0.0),
-        available=available,
-        reasons={section: score.reason for section, score in scored.scores.items()},
-        scores={section: score.f1 for section, score in scored.scores.items() if score.available},
-    )

@@ -106,7 +106,7 @@ def _scores(played: list[Trajectory]) -> str:
         scored = TurnScorer(JudgeConfig()).score(played)
     except VLMEnvsError as error:
         return f"no judge: {type(error).__name__}"
-    return digest([[dict(turn.rewards) for turn in each.shaped] for each in scored])
+    return digest([[dict(turn.rewards) for turn in each.turns] for each in scored])
 
 
 def _weights() -> Iterator[tuple[str, str]]:

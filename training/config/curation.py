@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from agents.hf.sampling import SamplingConfig
-from judges.episode_rewards.episodes import EpisodeMethod, require_strategy
+from judges.episode_rewards.registry import episode_reward
 from training.config.judges import VerifierConfig
 from training.config.places import require_name
 from training.config.worlds import WorldSpec
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 
 CURATED = "curated"
 """Under this label a data set's episodes are recorded."""
@@ -25,8 +25,8 @@ class CurateConfig:
         name: Name of the data set, one part of a path; it goes to `<output>/<name>`, which must not exist.
         env_id: The world the expert plays.
         settings: Its arguments, as `name=value`, such as `side_px=600`.
-        method: Whose reward verifies.
-        verifier: Models that Argos verifies with.
+        method: The reward that verifies, a name of `judges.episode_rewards.registry.EPISODE_REWARDS`.
+        verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
         expert: Who plays: `"oracle"`, `"hf:DIR"` with a checkpoint directory, or any other name of an agent.
         mistake_rate: How often the oracle acts at random, so that there is something to filter.
         sampling: How a model's responses are drawn.
@@ -42,7 +42,7 @@ class CurateConfig:
     name: str = "curated"
     env_id: str = "VLM/ZoomQA-v0"
     settings: tuple[str, ...] = ("prompt_format=points",)
-    method: EpisodeMethod = "argos"
+    method: str = "argos"
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     expert: str = "oracle"
     mistake_rate: float = 0.5
@@ -61,13 +61,10 @@ class CurateConfig:
         require_at_least(self, 0, "seed")
         require_between(self, 0, 1, "mistake_rate")
         method, settings = field_name(self, "method"), field_name(self, "settings")
-        require(
-            self.verifier == VerifierConfig() or self.method == "argos",
-            f"Only {method} argos asks a verifier's models; got {method} {self.method} and {self.verifier.given}. "
-            "Leave these out, or use that reward.",
-        )
+        reward = episode_reward(self.method, option=method)
+        self.verifier.require_reader(reward, method)
         try:
-            require_strategy(self.method, self.spec.prompt_format, mags_stage=self.spec.kwargs.get("mags_stage"))
+            reward.require_world(self.spec.prompt_format, self.spec.kwargs)
         except ConfigError as error:
             raise ConfigError(f"{method} {self.method} with {settings} {' '.join(self.settings)}: {error}") from error
 

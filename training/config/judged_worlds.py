@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from judges.episode_rewards.episodes import require_strategy
+from judges.episode_rewards.registry import episode_reward
+from judges.episode_rewards.reward import WorldPay
 from judges.state_text.rules import has_rules
 from judges.turn_rewards.shaping import RepetitionTerm
 from training.config.judges import JudgeConfig
@@ -14,15 +15,6 @@ from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
 from vlm_envs.responses.formats import FORMATS, QA_FORMATS
-
-_PAID_BY: dict[str, tuple[str, ...]] = {
-    "answer_reward": ("arm_accuracy", "mags_stage_1", "mags_stage_2", "ivgr", "argos", "agentic"),
-    "format_reward": ("arm_exploration", "arm_accuracy", "mags_stage_1", "mags_stage_2", "ivgr"),
-}
-"""For what worlds that ask pay, the rewards of whole episodes that pay for the same.
-
-ARM-Thinker's exploration pays form and attempts, no answer. Argos and an agentic judge have no term for the format.
-"""
 
 
 def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
@@ -41,11 +33,12 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
     yield from _structured_claims(judge, worlds)
     yield from _paid_twice(judge, worlds, "answer_reward", "the reward of a right answer")
     yield from _paid_twice(judge, worlds, "format_reward", "a reward of the format")
-    if judge.episode == "ivgr" and not any(spec.prompt_format == "ivgr_grounded" for spec in worlds):
+    wanted = None if judge.episode is None else episode_reward(judge.episode).compares_with
+    if wanted is not None and not any(spec.prompt_format == wanted for spec in worlds):
         yield (
-            "--judge.episode ivgr compares textual rollouts with the best grounded ones, and no world here has "
-            "prompt_format='ivgr_grounded': consistency would always be 0. Add one, such as "
-            f"--worlds.{len(worlds)}.env-id VLM/ZoomQAGrounded-v0."
+            f"--judge.episode {judge.episode} compares episodes with those of prompt_format={wanted!r}, and no world "
+            "here has it: there would never be anything to compare with. Add one, such as "
+            f"--worlds.{len(worlds)}.env-id {worlds[0].env_id} --worlds.{len(worlds)}.kwargs.prompt-format {wanted}."
         )
 
 
@@ -53,7 +46,7 @@ def _format_contradictions(judge: JudgeConfig, spec: WorldSpec, option: str) -> 
     """Yields judge rewards that the chosen format, which `option` sets, can never earn."""
     if judge.episode is not None:
         try:
-            require_strategy(judge.episode, spec.prompt_format, mags_stage=spec.kwargs.get("mags_stage"))
+            episode_reward(judge.episode).require_world(spec.prompt_format, spec.kwargs)
         except ConfigError as error:
             yield f"--judge.episode {judge.episode} with {option}: {error}"
     if not has_rules(spec.env_id):
@@ -104,9 +97,9 @@ def _structured_claims(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Itera
         )
 
 
-def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: str, what: str) -> Iterator[str]:
+def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: WorldPay, what: str) -> Iterator[str]:
     """Yields worlds that pay for what the episode's reward pays for, too."""
-    if judge.episode not in _PAID_BY[argument]:
+    if judge.episode is None or argument not in episode_reward(judge.episode).pays:
         return
     asking = {number: spec for number, spec in enumerate(worlds) if spec.prompt_format in QA_FORMATS}
     paid = {number: amount for number, spec in asking.items() if (amount := _pay(spec, argument))}

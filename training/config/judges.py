@@ -6,11 +6,17 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from agents.api.config import EndpointConfig
-from judges.episode_rewards.episodes import EpisodeMethod
+from judges.episode_rewards.models import Model
+from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
+from judges.episode_rewards.reward import EpisodeReward
 from vlm_envs.arguments.ranges import field_name, require_at_least
 from vlm_envs.errors import require
 
 _NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
+
+
+_ASKED: frozenset[Model] = frozenset({"answer_judge", "consistency_judge", "agentic_judge"})
+"""The models of an episode's reward that an endpoint can be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +46,24 @@ class VerifierConfig:
         named = {each.name: getattr(self, each.name) for each in fields(self)}
         return " and ".join(f"{field_name(self, name)} {model}" for name, model in named.items() if model is not None)
 
+    def require_reader(self, reward: EpisodeReward | None, option: str) -> None:
+        """Refuses models that no reward asks.
+
+        Args:
+            reward: The one in use; None for none.
+            option: What it is chosen by.
+
+        Raises:
+            ConfigError: If models are given and the reward asks for neither masks nor likelihoods.
+        """
+        name = None if reward is None else reward.name
+        askers = [each.name for each in EPISODE_REWARDS.values() if each.models & {"masks", "likelihoods"}]
+        require(
+            self == VerifierConfig() or name in askers,
+            f"Only {option} {' or '.join(askers)} asks a verifier's models; got {option} {name} and {self.given}. "
+            "Leave these out, or use that reward.",
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeConfig:
@@ -54,8 +78,9 @@ class JudgeConfig:
         endpoint: Where that model is, as chat completions. A turn is masked where it is unavailable.
         episode: A paper's reward for whole episodes of worlds that ask, added to their last turns; None for none. With
             an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency. `"agentic"` is for
-            any world: the model looks with tools and says whether the last response is right.
-        verifier: Models for `episode="argos"`.
+            any world: the model looks with tools and says whether the last response is right. The names are those of
+            `judges.episode_rewards.registry.EPISODE_REWARDS`.
+        verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
         in_evaluations: Whether the model behind `endpoint` judges evaluations too. What it then costs is counted apart
             from training. Evaluations are scored by success; without it, only their records lack the model's terms.
     """
@@ -65,7 +90,7 @@ class JudgeConfig:
     repetition_penalty: float = 0.0
     method: Literal["exact", "direct", "extraction"] = "exact"
     endpoint: EndpointConfig | None = None
-    episode: EpisodeMethod | None = None
+    episode: str | None = None
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     in_evaluations: bool = False
 
@@ -75,17 +100,14 @@ class JudgeConfig:
             self.endpoint is not None or not self.in_evaluations,
             f"--judge.in-evaluations is about a model's judgements: {_NEEDS_MODEL}, or leave it out.",
         )
-        require(
-            self.verifier == VerifierConfig() or self.episode == "argos",
-            f"Only --judge.episode argos asks a verifier's models; got --judge.episode {self.episode} and "
-            f"{self.verifier.given}. Leave these out, or use that reward.",
-        )
+        reward = None if self.episode is None else episode_reward(self.episode, option="--judge.episode")
+        self.verifier.require_reader(reward, "--judge.episode")
         require(
             self.method == "exact" or self.endpoint is not None,
             f"--judge.method {self.method} is a model's: {_NEEDS_MODEL}, or use --judge.method exact.",
         )
         require(
-            self.endpoint is None or self.method != "exact" or self.episode is not None,
+            self.endpoint is None or self.method != "exact" or (reward is not None and bool(reward.models & _ASKED)),
             "--judge.method exact asks no model, so --judge.endpoint would do nothing. Use --judge.method direct or "
             "extraction, or an --judge.episode that asks one, or leave the endpoint out.",
         )
@@ -97,8 +119,8 @@ class JudgeConfig:
             "exact.",
         )
         require(
-            self.episode != "agentic" or self.endpoint is not None,
-            f"--judge.episode agentic lets a model look and decide: {_NEEDS_MODEL}.",
+            reward is None or "agentic_judge" not in reward.needs or self.endpoint is not None,
+            f"--judge.episode {self.episode} lets a model look and decide: {_NEEDS_MODEL}.",
         )
 
     @property

@@ -27,13 +27,13 @@ from PIL import Image
 from agents.agent import Agent
 from agents.registry import make_agent, setting_names
 from agents.rollout import is_lost, try_rollout
-from judges.episode_rewards.argos import Curated, curate
-from judges.episode_rewards.arm import first_fault, is_trivial
-from judges.episode_rewards.episodes import arm_outcome, episode_judge
+from judges.episode_rewards.curation import Curated, curate, is_trivial
+from judges.episode_rewards.episode import query_id
+from judges.episode_rewards.models import Models
+from judges.episode_rewards.registry import episode_reward
 from judges.scores import Reward
 from training.config.curation import CURATED, CurateConfig
 from training.preflight.start import require_teachable
-from training.rewards.score import judged_episode
 from training.rewards.verifier import verifier_models
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.records.json_lines import append_line
@@ -177,32 +177,23 @@ def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig
         groups: The rollouts of each question.
         config: Verifier and thresholds.
     """
-    judge = episode_judge(config.method, **verifier_models(config.verifier, "cpu"))
+    verifier = episode_reward(config.method)
+    judge = verifier.build(Models(**verifier_models(config.verifier, "cpu")))
     faults: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
     rollouts = [each for group in groups if not _is_trivial(group, config) for each in group]
-    episodes = [judged_episode(each) for each in rollouts]
     # All questions at once: the verifier's models read many rows in one pass.
-    for each, episode, reward in zip(rollouts, episodes, judge(episodes), strict=True):
-        fault = _fault(each, config)
+    for each, reward in zip(rollouts, judge(rollouts), strict=True):
+        fault = verifier.fault(each, needs_tools=config.needs_tools)
         judged = (each, reward if fault is None else _dropped(fault, faults))
         # A small data set gives one question more than once: its rollouts belong together.
-        samples.setdefault(episode.query_id, []).append(judged)
+        samples.setdefault(query_id(each), []).append(judged)
     num_trivial = sum(_is_trivial(group, config) for group in groups)
     return Yield(curated=curate(samples, config.threshold), num_trivial=num_trivial, faults=faults)
 
 
 def _is_trivial(group: Sequence[Trajectory], config: CurateConfig) -> bool:
     return config.drop_trivial and is_trivial(sum(each.success for each in group), len(group))
-
-
-def _fault(trajectory: Trajectory, config: CurateConfig) -> str | None:
-    """Returns why a rollout is not to be imitated, whatever its reward is."""
-    if not config.method.startswith("arm"):
-        if not all(turn.info.get("format_correct") for turn in trajectory.turns):
-            return "format"
-        return None if trajectory.success else "accuracy"
-    return first_fault(arm_outcome(judged_episode(trajectory)), needs_tools=config.needs_tools)
 
 
 def _dropped(fault: str, faults: Counter[str]) -> Reward:

@@ -39,7 +39,7 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
     finite = [each for each, is_finite in with_finite if is_finite and not each.is_lost]
     scored = [each for each in scored if not each.is_lost]
     turns = [turn for each in scored for turn in each.trajectory.turns]
-    judged = [each for each in finite if all(each.judged_turns)]
+    judged = [each for each in finite if all(each.trainable_turns)]
     flat = zero_variance_groups(batch.turn_rewards_BK.sum(-1)[rows], batch.group_index_B[rows])
     by_world: dict[str, list[float]] = {world: [] for world in worlds}
     for each in scored:
@@ -53,8 +53,8 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         "cut_rate": _mean([turn.stop_reason == "length" for turn in turns]),
         "num_turns": _mean([len(each.trajectory.turns) for each in scored]),
         "zero_variance_groups": float(flat.float().mean()) if len(flat) else 1.0,
-        "unavailable_turns": _mean([not is_judged for each in scored for is_judged in each.judged_turns]),
-        "unavailable_episodes": _mean([not all(each.judged_turns) for each in scored]),
+        "unavailable_turns": _mean([not is_judged for each in scored for is_judged in each.trainable_turns]),
+        "unavailable_episodes": _mean([not all(each.trainable_turns) for each in scored]),
         "nonfinite_rewards": float(len(scored) - len(finite)),
         "untrainable_rows": float((~batch.usable_B).float().mean()),
         "tokens_per_s": num_tokens / rollout_s,
@@ -84,10 +84,11 @@ def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
         `score/<section>` from 0 to 1, for the sections that anybody judged. A turn without that section, or out of the
         format, scores 0; one that no judge could score is left out.
     """
-    shaped = [turn for each in scored for turn in each.shaped if turn.available]
-    sections = sorted({section for turn in shaped for section in turn.scores})
+    judged = [turn.scores for each in scored if not each.is_lost for turn in each.turns if turn.available]
+    sections = sorted({section for scores in judged for section in scores})
     return {
-        f"score/{section}": float(np.mean([turn.scores.get(section, 0.0) for turn in shaped])) for section in sections
+        f"score/{section}": float(np.mean([scores[section].f1 if section in scores else 0.0 for scores in judged]))
+        for section in sections
     }
 
 
@@ -99,8 +100,12 @@ def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] |
         credit: Of each turn; None where nobody estimated any.
     """
     return [
-        TurnNotes(shaping=turn.rewards, scores=turn.scores, credit=credit[index] if credit is not None else {})
-        for index, turn in enumerate(scored.shaped)
+        TurnNotes(
+            shaping=turn.rewards,
+            scores={section: score.f1 for section, score in turn.scores.items() if score.available},
+            credit=credit[index] if credit is not None else {},
+        )
+        for index, turn in enumerate(scored.turns)
     ]
 
 
@@ -141,7 +146,7 @@ def _reward_parts(scored: Sequence[ScoredTrajectory], judged: Sequence[ScoredTra
             for name, value in turn.reward_terms.items():
                 sums[f"reward/{name}"] += value / len(scored)
     for each in judged:
-        for shaped in each.shaped:
-            for name, value in shaped.rewards.items():
+        for turn_scores in each.turns:
+            for name, value in turn_scores.rewards.items():
                 sums[f"judge/{name}"] += value / len(judged)
     return dict(sorted(sums.items()))

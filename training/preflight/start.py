@@ -15,7 +15,7 @@ from agents.hf.checkpoint import require_checkpoint
 from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
 from agents.registry import require_agent
-from judges.episode_rewards.episodes import NEED_ANSWER_JUDGE
+from judges.episode_rewards.registry import episode_reward
 from judges.state_text.rules import has_rules
 from training.checkpoints.files import LATEST, has_checkpoint, model_directory, require_run_state
 from training.config.curation import CURATED, CurateConfig
@@ -175,7 +175,9 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> Non
     Raises:
         ConfigError: If a world's data hold such answers and no endpoint is given.
     """
-    if config.endpoint is not None or config.episode not in NEED_ANSWER_JUDGE:
+    if config.endpoint is not None or config.episode is None:
+        return
+    if "answer_judge" not in episode_reward(config.episode).needs:
         return
     for spec in specs:
         if "semantic" in spec.answer_kinds():

@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.api.client import ChatClient
-from agents.hf.chat import observation_images
 from judges.agentic.generate import chat_generate
 from judges.agentic.judge import AgenticJudge
-from judges.episode_rewards.episodes import EpisodeJudge, answer_scale, episode_judge
-from judges.episode_rewards.judged_episode import JudgedEpisode
-from judges.llm.graded import AnswerJudge, ConsistencyJudge
+from judges.episode_rewards.models import Model, Models
+from judges.episode_rewards.registry import episode_reward
+from judges.episode_rewards.reward import EpisodeJudge, EpisodeReward
+from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
 from judges.llm.shaping import LLMJudges
 from judges.scores import Reward
-from judges.state_text.rules import has_rules
 from judges.turn_rewards.repetition import RepetitionConfig
 from judges.turn_rewards.shaping import (
     GroundingReward,
-    JudgedTurn,
     JudgeFor,
     RepetitionTerm,
     RewardTerm,
+    ScoredTurn,
     Section,
-    ShapedTurn,
     WorldModelingReward,
     exact_judge,
     shape,
 )
 from training.config.judges import JudgeConfig
 from training.rewards.verifier import verifier_models
-from vlm_envs.trajectory import Trajectory, Turn
-
-_UNJUDGED = ShapedTurn(rewards={}, available=False, reasons={})
-"""A turn of a lost episode, which tells nothing of the policy: no judge is asked, and no history remembers it."""
+from vlm_envs.trajectory import Trajectory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,37 +38,32 @@ class ScoredTrajectory:
 
     Attributes:
         trajectory: What was played.
-        shaped: One per turn.
+        turns: Its turns with their scores and rewards; of a lost episode, which nobody is asked about, without any.
         episode_available: False where the reward of the whole episode is not known, as its judge could not answer.
     """
 
     trajectory: Trajectory
-    shaped: tuple[ShapedTurn, ...]
+    turns: tuple[ScoredTurn, ...]
     episode_available: bool = True
 
     @property
     def turn_rewards(self) -> list[float]:
         """Raw reward plus shaping, per turn; of a turn that no judge could score the raw reward alone."""
-        return [turn.reward + shaped.total for turn, shaped in zip(self.trajectory.turns, self.shaped, strict=True)]
+        return [turn.turn.reward + turn.total for turn in self.turns]
 
     @property
     def trainable_turns(self) -> list[bool]:
-        """Whether each turn can be learnt from.
+        """Whether each turn can be learnt from: the judges said all they were asked of it.
 
-        Nothing of an episode whose worker failed, whose API was out or whose own judge was; otherwise all but what no
-        judge could score.
+        Nothing of an episode whose worker failed, whose API was unavailable or whose own judge was; otherwise all but
+        what no judge could score.
         """
         usable = self.episode_available and not self.is_lost
-        return [shaped.available and usable for shaped in self.shaped]
-
-    @property
-    def judged_turns(self) -> list[bool]:
-        """Whether the judges said all they were asked of each turn, the episode's own included; none of a lost one."""
-        return [shaped.available and self.episode_available for shaped in self.shaped]
+        return [turn.available and usable for turn in self.turns]
 
     @property
     def is_lost(self) -> bool:
-        """Whether the episode did not end by itself: its worker failed or its API was out."""
+        """Whether the episode did not end by itself: its worker failed or its API was unavailable."""
         return any("worker_error" in turn.info or turn.stop_reason == "error" for turn in self.trajectory.turns)
 
 
@@ -109,9 +99,8 @@ class TurnScorer:
             self._judge_for = LLMJudges(self._client, config.method).by_section
         if config.episode is not None:
             self._models = verifier_models(config.verifier, device) if models is None else models
-            self._episode_judge = episode_judge(
-                config.episode, **_model_judges(self._client, config.episode), **self._models
-            )
+            reward = episode_reward(config.episode)
+            self._episode_judge = reward.build(Models(**self._models, **_model_judges(self._client, reward)))
             self._episode_name = config.episode
 
     def for_evaluation(self) -> TurnScorer:
@@ -136,41 +125,18 @@ class TurnScorer:
             raise
 
     def _score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
-        scored = [ScoredTrajectory(trajectory=each, shaped=(_UNJUDGED,) * len(each.turns)) for each in trajectories]
-        shaped = iter(self._shaped([each.trajectory for each in scored if not each.is_lost]))
-        scored = [each if each.is_lost else replace(each, shaped=next(shaped)) for each in scored]
-        return scored if self._episode_judge is None else self._with_episode_rewards(scored, self._episode_judge)
-
-    def _shaped(self, trajectories: Sequence[Trajectory]) -> list[tuple[ShapedTurn, ...]]:
-        """Returns what the turn judges add to each turn of each episode."""
-        turns = [
-            JudgedTurn(
-                env_id=trajectory.env_id,
-                representation=turn.info["representation"],
-                observation_text=_section(trajectory, turn, "observation"),
-                prediction_text=_section(trajectory, turn, "prediction"),
-                format_correct=bool(turn.info.get("format_correct", False)),
-                state=turn.state,
-                next_state=turn.info["state"],
-            )
-            for trajectory in trajectories
-            for turn in trajectory.turns
+        scored = [
+            ScoredTrajectory(trajectory=t, turns=tuple(ScoredTurn(turn=turn, env_id=t.env_id) for turn in t.turns))
+            for t in trajectories
         ]
-        shaped = iter(shape(turns, self.terms, judge_for=self._judge_for))
-        return [tuple(next(shaped) for _ in trajectory.turns) for trajectory in trajectories]
-
-    def _with_episode_rewards(self, scored: Sequence[ScoredTrajectory], judge: EpisodeJudge) -> list[ScoredTrajectory]:
-        """Adds a paper's reward to each episode's last turn; an episode that could not be judged is masked whole.
-
-        One of whose turns some could not be judged is asked about all the same, for its other turns are learnt from.
-        """
-        usable = [each for each in scored if not each.is_lost]
-        rewards = iter(judge([judged_episode(each.trajectory) for each in usable]))
-        by_id = {id(each): next(rewards) for each in usable}
-        return [
-            each if id(each) not in by_id else _with_reward(each, by_id[id(each)], self._episode_name)
-            for each in scored
-        ]
+        known = [each for each in scored if not each.is_lost]
+        shaped = iter(shape([each.trajectory for each in known], self.terms, judge_for=self._judge_for))
+        scored = [each if each.is_lost else replace(each, turns=next(shaped)) for each in scored]
+        if self._episode_judge is None:
+            return scored
+        # An episode of whose turns some could not be judged is asked about all the same: its others are learnt from.
+        rewards = iter(self._episode_judge([each.trajectory for each in known]))
+        return [each if each.is_lost else _with_reward(each, next(rewards), self._episode_name) for each in scored]
 
     def metrics(self) -> dict[str, float]:
         """Returns what the judge model has used up since the start; nothing for the exact judge."""
@@ -212,24 +178,8 @@ class TurnScorer:
             self._client.close()
 
 
-def _section(trajectory: Trajectory, turn: Turn, name: str) -> str | None:
-    """Returns the text of a section that is to be judged; None where there is none, or no rules to judge it by."""
-    return turn.info.get("sections", {}).get(name) if has_rules(trajectory.env_id) else None
-
-
 EPISODE = "episode"
 """Where the state of an episode judge is kept."""
-
-
-def judged_episode(trajectory: Trajectory) -> JudgedEpisode:
-    """Returns what an episode judge sees of a trajectory."""
-    return JudgedEpisode(
-        responses=tuple(turn.response_text for turn in trajectory.turns),
-        formats_correct=tuple(bool(turn.info.get("format_correct", False)) for turn in trajectory.turns),
-        state=trajectory.turns[-1].info["state"],
-        images=observation_images(trajectory.turns[0].observation),
-        prompt=trajectory.turns[0].observation.get("text", ""),
-    )
 
 
 def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredTrajectory:
@@ -237,15 +187,17 @@ def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredT
     if not reward.available:
         return replace(scored, episode_available=False)
     terms = {f"{name}/{term}": value for term, value in reward.terms.items()}
-    last = replace(scored.shaped[-1], rewards={**scored.shaped[-1].rewards, **terms})
-    return replace(scored, shaped=(*scored.shaped[:-1], last))
+    last = replace(scored.turns[-1], rewards={**scored.turns[-1].rewards, **terms})
+    return replace(scored, turns=(*scored.turns[:-1], last))
 
 
-def _model_judges(client: ChatClient | None, method: str) -> dict[str, Any]:
-    """Returns the judges that a model behind an endpoint gives a method; none without one."""
+def _model_judges(client: ChatClient | None, reward: EpisodeReward) -> dict[str, Any]:
+    """Returns those of `Models` that a model behind an endpoint is for a reward; none without one."""
     if client is None:
         return {}
-    if method == "agentic":
-        return {"agentic": AgenticJudge(chat_generate(client)), "at_once": client.map}
-    judge = AnswerJudge(client, answer_scale(method))
-    return {"answer_judge": judge, "consistency_judge": ConsistencyJudge(client), "at_once": client.map}
+    makers: dict[Model, Callable[[], Any]] = {
+        "agentic_judge": lambda: AgenticJudge(chat_generate(client)),
+        "answer_judge": lambda: LLMAnswerJudge(client, reward.answer_scale),
+        "consistency_judge": lambda: LLMConsistencyJudge(client),
+    }
+    return {name: make() for name, make in makers.items() if name in reward.models} | {"ask_each": client.map}

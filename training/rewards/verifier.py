@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from agents.perception.likelihood import HFLikelihood, LikelihoodQuery
-from judges.episode_rewards.argos import MaskTeacher
-from judges.episode_rewards.episodes import LikelihoodsOf, MasksOf, exact_masks
-from judges.episode_rewards.judged_episode import JudgedEpisode
+from judges.episode_rewards.argos import exact_masks
+from judges.episode_rewards.episode import shown_images
+from judges.episode_rewards.models import Likelihoods, Masks, MaskTeacher
 from training.config.judges import VerifierConfig
+from vlm_envs.trajectory import Trajectory
 
 
 def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
@@ -19,7 +20,7 @@ def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
         device: Where they run.
 
     Returns:
-        The arguments of `judges.episode_rewards.episodes.episode_judge` that bring them in; empty without models.
+        The fields of `judges.episode_rewards.models.Models` that bring them in; empty without models.
 
     Raises:
         FileNotFoundError: If the likelihood's checkpoint is not there.
@@ -29,15 +30,15 @@ def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
     if config.likelihood is not None:
         models["likelihoods"] = _likelihoods(HFLikelihood.from_pretrained(config.likelihood, device=device))
     if config.detector is not None and config.segmenter is not None:
-        models["masks_of"] = _masks_of(config.detector, config.segmenter, device)
+        models["masks"] = _masks(config.detector, config.segmenter, device)
     return models
 
 
-def _likelihoods(teacher: HFLikelihood) -> LikelihoodsOf:
-    def likelihoods(asked: list[tuple[JudgedEpisode, str, str, str]]) -> list[list[float] | None]:
+def _likelihoods(teacher: HFLikelihood) -> Likelihoods:
+    def likelihoods(asked: list[tuple[Trajectory, str, str, str]]) -> list[list[float] | None]:
         return teacher.log_probs(
             [
-                LikelihoodQuery(question=question, reasoning=reasoning, answer=answer, images=episode.images)
+                LikelihoodQuery(question=question, reasoning=reasoning, answer=answer, images=shown_images(episode))
                 for episode, question, reasoning, answer in asked
             ]
         )
@@ -45,7 +46,7 @@ def _likelihoods(teacher: HFLikelihood) -> LikelihoodsOf:
     return likelihoods
 
 
-def _masks_of(detector: str, segmenter: str, device: str) -> MasksOf:
+def _masks(detector: str, segmenter: str, device: str) -> Masks:
     """Returns exact masks where there are any, else what the models see; of several pictures nothing.
 
     A point in percents does not say which of several pictures it is in.
@@ -54,10 +55,8 @@ def _masks_of(detector: str, segmenter: str, device: str) -> MasksOf:
 
     teacher = GroundingDinoSam.from_pretrained(detector, segmenter, device=device)
 
-    def masks_of(episode: JudgedEpisode) -> MaskTeacher | None:
-        exact = exact_masks(episode)
-        if exact is not None or len(episode.images) != 1:
-            return exact
-        return teacher.of(episode.images[0])
+    def masks(episode: Trajectory) -> MaskTeacher | None:
+        exact, images = exact_masks(episode), shown_images(episode)
+        return exact if exact is not None or len(images) != 1 else teacher.of(images[0])
 
-    return masks_of
+    return masks

@@ -6,6 +6,7 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -16,9 +17,9 @@ from judges.__main__ import main
 from judges.agentic.calibration import measure_verdicts, submission_of
 from judges.agentic.judge import AgenticJudge
 from judges.calibration.agreement import report
-from judges.episode_rewards.episodes import episode_judge
-from judges.episode_rewards.judged_episode import JudgedEpisode
+from judges.episode_rewards.registry import episode_judge
 from tests.unit.agents.api.endpoint import Gathering
+from tests.unit.judges.episodes import episode
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.splits import split_seeds
@@ -117,14 +118,21 @@ def test_a_data_set_with_pairs_is_refused_before_anything_is_asked(tmp_path):
 
 
 def test_its_verdict_rewards_an_episode_of_any_world():
-    episode = JudgedEpisode(
-        responses=("<answer>Up</answer>",), formats_correct=(True,), state={}, prompt="Game: <answer>x</answer>"
-    )
-    (right,) = episode_judge("agentic", agentic=says("True"))([episode])
-    (wrong,) = episode_judge("agentic", agentic=says("False"))([episode])
-    assert (right.terms, wrong.terms) == ({"verdict": 1.0}, {"verdict": 0.0})
-    (down,) = episode_judge("agentic", agentic=AgenticJudge(lambda utterances: Unavailable("down")))([episode])
-    assert not down.available
+    shown = {"text": "Game: <answer>x</answer>", "image": np.zeros((4, 4, 3), np.uint8)}
+    info = {"format_correct": True, "prompt_format": "no_think", "state": {}}
+    played = episode(["<answer>Up</answer>"], [info], env_id="VLM/FrozenLake-v0", shown=shown)
+    asked = []
+
+    def right(utterances):
+        asked.append(utterances[0])
+        return "<think>so</think><answer>True</answer>"
+
+    for generate, terms in ((right, {"verdict": 1.0}), (lambda _: Unavailable("down"), {})):
+        (reward,) = episode_judge("agentic", agentic_judge=AgenticJudge(generate))([played])
+        assert (reward.terms, reward.available) == (terms, bool(terms))
+    (wrong,) = episode_judge("agentic", agentic_judge=says("False"))([played])
+    assert wrong.terms == {"verdict": 0.0}
+    assert "| ‹answer›Up‹/answer›" in asked[0].text and "Game: " in asked[0].text and len(asked[0].images) == 1
     with pytest.raises(ConfigError, match="needs a judge"):
         episode_judge("agentic")
 

@@ -23,7 +23,6 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.documents import PictureDocument
 from vlm_envs.tools.pictures import Picture
-from vlm_envs.trajectory import Trajectory, Turn
 
 PHOTO = Picture(np.random.default_rng(0).integers(0, 255, (900, 1200, 3)).astype(np.uint8))
 YES, NO = ("<think>I looked.</think><answer>True</answer>", "<think>I looked.</think><answer>False</answer>")
@@ -218,30 +217,6 @@ def test_it_is_a_judge_of_answers():
     assert match_answer("a cat", key, AgenticJudge(model)).f1 == 1.0
     assert "a feline" in model.asked[0][0].text
     assert "| a cat" in model.asked[0][0].text
-
-
-def test_an_episode_of_another_world_can_be_scored():
-    observation = {"text": "Game: FrozenLake. Respond with <answer>", "image": PHOTO.pixels}
-    turn = Turn(
-        observation=observation,
-        response_text="<answer>Up</answer>",
-        stop_reason="stop",
-        reward=0.0,
-        reward_terms={},
-        terminated=True,
-        truncated=False,
-        info={},
-        state={},
-    )
-    trajectory = Trajectory(
-        env_id="VLM/FrozenLake-v0", seed=0, turns=(turn,), final_observation=observation, start_state_hash="x"
-    )
-    model = Script(YES)
-    assert AgenticJudge(model).score_trajectory(trajectory).f1 == 1.0
-    prompt = model.asked[0][0]
-    assert "| ‹answer›Up‹/answer›" in prompt.text
-    assert "Game: FrozenLake" in prompt.text
-    assert len(prompt.images) == 1
 
 
 @settings(max_examples=25, deadline=None)

@@ -11,7 +11,6 @@ from judges.episode_rewards.argos import (
     ArgosConfig,
     Teachers,
     argos_reward,
-    curate,
     description_score,
     gated_mean,
     point_score,
@@ -20,7 +19,7 @@ from judges.episode_rewards.argos import (
     video_score,
 )
 from judges.reading.grounding import Moment, Point, Segment, read_response
-from judges.scores import JudgeScore, Reward
+from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 
@@ -203,33 +202,6 @@ class TestWhole:
         text = f"<think>See {point(5, 1)} in frame 1. In frame 3 it falls.</think><answer>B</answer>"
         teachers = Teachers(mask=masks, description=lambda anchor: False)
         assert argos_reward(text, KEY, teachers).raw["grounding"] == 0.5
-
-
-class TestCuration:
-    def test_samples_are_kept_by_their_best_rollout(self):
-        # Argos, appendix C: the best score must reach 0.7.
-        def rollouts(*totals):
-            return [
-                (f"rollout {number}", Reward.unavailable("") if total is None else Reward(terms={"accuracy": total}))
-                for number, total in enumerate(totals)
-            ]
-
-        curated = curate(
-            {
-                "a": rollouts(0.2, 0.9, 0.8),
-                "b": rollouts(0.69, 0.0),
-                "c": rollouts(0.7, 0.7),
-                "d": rollouts(None),
-                "e": [],
-            }
-        )
-        assert curated.kept == {"a": "rollout 1", "c": "rollout 0"}
-        assert curated.sample_yield == 2 / 5
-        assert curated.rollout_yield == 4 / 8
-
-    def test_nothing_in_nothing_out(self):
-        curated = curate({})
-        assert (curated.kept, math.isnan(curated.sample_yield), math.isnan(curated.rollout_yield)) == ({}, True, True)
 
 
 PIECES = [

@@ -9,11 +9,8 @@ from judges.episode_rewards.arm import (
     ArmWeights,
     CallRecord,
     accuracy_reward,
-    drop_trivial,
     exploration_reward,
-    filter_trajectories,
     first_fault,
-    is_trivial,
 )
 from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
@@ -89,14 +86,6 @@ def test_a_score_out_of_range_is_refused(score):
         outcome(score)
 
 
-def test_only_samples_always_right_are_dropped():
-    # ARM-Thinker, section 3.2: 100 % of five.
-    assert drop_trivial([("easy", 5), ("fair", 4), ("hard", 0)]) == ("fair", "hard")
-    assert is_trivial(2, num_samples=2)
-    with pytest.raises(ConfigError, match="from 0 to 5"):
-        is_trivial(6)
-
-
 @pytest.mark.parametrize(
     ("trajectory", "fault"),
     [
@@ -115,10 +104,3 @@ def test_the_first_fault_of_a_trajectory(trajectory, fault):
 
 def test_data_without_tools_need_no_call():
     assert first_fault(outcome(1.0), needs_tools=False) is None
-
-
-def test_the_filter_keeps_order_and_counts_the_rest():
-    good, lazy, wrong = outcome(1.0, [WORKED]), outcome(1.0), outcome(0.0)
-    filtered = filter_trajectories([("a", good), ("b", lazy), ("c", wrong), ("d", good), ("e", lazy)])
-    assert filtered.kept == ("a", "d")
-    assert filtered.dropped == {"behaviour": 2, "accuracy": 1}

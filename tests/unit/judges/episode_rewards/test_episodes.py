@@ -16,33 +16,45 @@ from PIL import Image
 import vlm_envs
 from agents.oracle import OracleAgent
 from judges.consistency.words import content_words, word_consistency
-from judges.episode_rewards.argos import ArgosConfig
-from judges.episode_rewards.episodes import EPISODE_METHODS, IvgrJudge, episode_judge, require_strategy
-from judges.episode_rewards.judged_episode import JudgedEpisode
+from judges.episode_rewards.argos import ArgosConfig, argos_judge
+from judges.episode_rewards.episode import (
+    final_state,
+    formats_correct,
+    num_objects,
+    own_pieces,
+    query_id,
+    shown_images,
+    true_boxes,
+)
+from judges.episode_rewards.ivgr import IvgrJudge
+from judges.episode_rewards.models import Models
+from judges.episode_rewards.registry import EPISODE_REWARDS, episode_judge, register
 from judges.scores import JudgeScore
+from tests.unit.judges.episodes import episode as episode_of
+from tests.unit.judges.episodes import with_response, with_state
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets import dataset_source
+from vlm_envs.trajectory import Trajectory
 
 SMALL = {"side_px": (400, 600), "target_px": (16, 40)}
 
 
-def played(strategy: str, seed: int, *responses: str) -> JudgedEpisode:
+def played(strategy: str, seed: int, *responses: str) -> Trajectory:
     """Plays responses, then lets the oracle go on to the end."""
     world = vlm_envs.make("VLM/ZoomQA-v0", prompt_format=strategy, **SMALL).unwrapped
-    world.reset(seed=seed)
+    shown, _ = world.reset(seed=seed)
     said: list[str] = []
-    correct: list[bool] = []
+    infos: list[dict[str, Any]] = []
     over = False
     while not over:
-        response = responses[len(said)] if len(said) < len(responses) else OracleAgent().write(world)
-        *_, terminated, truncated, info = world.step(response)
-        said.append(response)
-        correct.append(info["format_correct"])
+        said.append(responses[len(said)] if len(said) < len(responses) else OracleAgent().write(world))
+        *_, terminated, truncated, info = world.step(said[-1])
+        infos.append(info)
         over = terminated or truncated
-    return JudgedEpisode(responses=tuple(said), formats_correct=tuple(correct), state=info["state"])
+    return episode_of(said, infos, shown=shown)
 
 
-def reward_of(method: str, episode: JudgedEpisode, **kwargs: Any):
+def reward_of(method: str, episode: Trajectory, **kwargs: Any):
     (reward,) = episode_judge(method, **kwargs)([episode])
     return reward
 
@@ -66,8 +78,8 @@ def test_the_oracle_earns_the_most_there_is_in_every_category(method):
     categories = set()
     for seed in range(16):
         episode = played(strategy, seed)
-        categories.add(episode.state["category"])
-        assert reward_of(method, episode).total == pytest.approx(best), (seed, episode.responses)
+        categories.add(final_state(episode)["category"])
+        assert reward_of(method, episode).total == pytest.approx(best), (seed, own_pieces(episode))
     assert len(categories) == 5
 
 
@@ -78,10 +90,10 @@ def test_the_oracle_earns_the_most_of_both_streams_of_ivgr():
         episodes = [played(name, seed) for name in ("ivgr_textual", "ivgr_grounded")]
         textual, grounded = judge(episodes)
         # Format 1, accuracy 1, box or consistency 1; a question about what is absent has neither
-        has_boxes = bool(episodes[1].true_boxes)
+        has_boxes = bool(true_boxes(episodes[1]))
         num_boxes += has_boxes
-        assert grounded.total == pytest.approx(3.0 if has_boxes else 2.0), episodes[1].responses
-        assert textual.total == pytest.approx(3.0 if has_boxes else 2.0), episodes[0].responses
+        assert grounded.total == pytest.approx(3.0 if has_boxes else 2.0), own_pieces(episodes[1])
+        assert textual.total == pytest.approx(3.0 if has_boxes else 2.0), own_pieces(episodes[0])
     assert 0 < num_boxes < 16
     # Every reference is of its own step, so that nothing was found from earlier ones; see test_archive.py.
     assert judge.metrics() == {"archive_size": num_boxes, "archive_hit_rate": 0.0}
@@ -101,7 +113,7 @@ def test_looking_without_ever_answering_earns_nothing(method):
     # The released code asks of the last response that it is a thought and an answer, and pays 0 where it is not.
     call = OracleAgent().write(started_world("arm", 1))
     episode = played("arm", 1, *[call] * 5)
-    assert all(episode.formats_correct) and episode.state["answer"] is None
+    assert all(formats_correct(episode)) and final_state(episode)["answer"] is None
     reward = reward_of(method, episode)
     assert (reward.total, reward.available) == (0.0, True)
 
@@ -123,7 +135,7 @@ def started_world(strategy: str, seed: int):
 
 def test_one_turn_out_of_format_costs_everything_of_arm():
     episode = played("arm", 1, "I think so.")
-    assert episode.formats_correct[0] is False
+    assert formats_correct(episode)[0] is False
     assert reward_of("arm_accuracy", episode).total == 0.0
 
 
@@ -143,16 +155,16 @@ def test_mags_without_a_readable_zoom():
 @pytest.mark.parametrize(("category", "answer", "expected"), [("count", "3", 3), ("count_simple", "3.0", 3)])
 def test_a_count_is_one_however_a_data_set_writes_it(category, answer, expected):
     episode = played("mags", 1)
-    state = {**episode.state, "category": category, "answer_kind": "number", "answers": [answer], "options": []}
-    assert replace(episode, state=state).num_objects == expected
-    assert replace(episode, state={**state, "answers": ["three"]}).num_objects is None
-    assert reward_of("mags_stage_2", replace(episode, state=state)).available
+    counted = with_state(episode, category=category, answer_kind="number", answers=[answer], options=[])
+    assert num_objects(counted) == expected
+    assert num_objects(with_state(counted, answers=["three"])) is None
+    assert reward_of("mags_stage_2", counted).available
 
 
 def test_text_behind_a_call_is_not_shown_to_a_judge_that_looks():
     episode = played("arm", 1, "<think>x</think><tool_call>{}</tool_call> The answer is certainly right.")
-    assert replace(episode, responses=episode.responses[:1]).last_words.endswith("</tool_call>")
-    assert replace(episode, state={}, responses=("Up",)).last_words == "Up"
+    assert own_pieces(episode)[0].endswith("</tool_call>")
+    assert own_pieces(episode_of(["Up, up."], [{"prompt_format": "no_think"}])) == ("Up, up.",)
 
 
 def test_text_behind_the_first_round_is_not_judged():
@@ -171,43 +183,38 @@ def test_argos_gates_on_accuracy_and_scores_points_that_miss():
     none = f"<think>I see it.</think><answer>{key.answers[0]}</answer>"
     assert reward_of("argos", played("points", 1, none)).total == pytest.approx(0.5)
     lenient = ArgosConfig(require_points=False)
-    assert reward_of("argos", played("points", 1, none), argos=lenient).total == pytest.approx(1.0)
+    assert argos_judge(Models(), lenient)([played("points", 1, none)])[0].total == pytest.approx(1.0)
     assert reward_of("argos", played("points", 1, none.replace(key.answers[0], "no idea"))).total == 0.0
 
 
-def test_argos_asks_each_episodes_own_likelihood_teacher_about_reasoning():
+def test_argos_asks_the_likelihoods_of_each_episodes_reasoning():
     episodes = [played("points", 1), played("points", 2)]
-    asked: list[tuple[str, str, str]] = []
+    asked: list[tuple[Trajectory, str, str, str]] = []
 
-    def likelihood_of(episode: JudgedEpisode):
-        if episode is episodes[1]:
-            return None
+    def likelihoods(questions: list[tuple[Trajectory, str, str, str]]) -> list[list[float] | None]:
+        asked.extend(questions)
+        return [[math.log(0.5), math.log(0.5)], None]
 
-        def likelihood(question: str, reasoning: str, answer: str) -> list[float]:
-            asked.append((question, reasoning, answer))
-            return [math.log(0.5), math.log(0.5)]
-
-        return likelihood
-
-    rewards = episode_judge("argos", likelihood_of=likelihood_of)(episodes)
-    # Mean of accuracy 1, grounding 1 and the geometric mean of 0.5 and 0.5; without a teacher the term is left out
-    assert [reward.total for reward in rewards] == pytest.approx([2.5 / 3, 1.0])
-    ((question, _, answer),) = asked
-    assert question.startswith(episodes[0].state["question"])
-    assert answer == episodes[0].state["answer"]
+    rewards = episode_judge("argos", likelihoods=likelihoods)(episodes)
+    # Mean of accuracy 1, grounding 1 and the geometric mean of 0.5 and 0.5
+    assert rewards[0].total == pytest.approx(2.5 / 3)
+    assert not rewards[1].available
+    for episode, (of, question, _, answer) in zip(episodes, asked, strict=True):
+        assert of is episode and question.startswith(final_state(episode)["question"])
+        assert answer == final_state(episode)["answer"]
 
 
 def test_argos_takes_masks_from_a_teacher_that_looks_at_the_pictures():
-    episode = replace(played("points", 1), images=(np.zeros((4, 4, 3), np.uint8),))
-    seen: list[tuple[int, ...]] = []
+    episode = played("points", 1)
+    seen: list[int] = []
 
-    def masks_of(episode: JudgedEpisode):
-        seen.append(episode.images[0].shape)
+    def masks(episode: Trajectory):
+        seen.append(len(shown_images(episode)))
         return lambda label, frame, time_s: np.zeros((4, 4), np.bool_)
 
     # Accuracy 1, and no point lies on an empty mask
-    assert reward_of("argos", episode, masks_of=masks_of).total == pytest.approx(0.5)
-    assert seen == [(4, 4, 3)]
+    assert reward_of("argos", episode, masks=masks).total == pytest.approx(0.5)
+    assert seen == [1]
 
 
 @pytest.mark.parametrize(
@@ -222,20 +229,17 @@ def test_points_stay_required_on_data_without_boxes_where_a_detector_can_tell(po
     # Argos, section 5.5: where only the answer is paid, points vanish.
     written = " ".join(f'<points x1="{x}" y1="50">mug</points>' for x in points)
     response = f"<think>I see {written}.</think><answer>yes</answer>"
-    state = {
-        **played("points", 1).state,
-        **{"sample_id": "vsr:7", "evidence": [], "answer_kind": "exact", "answers": ["yes"], "options": []},
-    }
-    episode = JudgedEpisode(responses=(response,), formats_correct=(True,), state=state)
+    told = {"sample_id": "vsr:7", "evidence": [], "answer_kind": "exact", "answers": ["yes"], "options": []}
+    episode = with_state(with_response(played("points", 1), response), **told)
     detector = lambda label, frame, time_s: np.ones((4, 4), np.bool_)  # noqa: E731
-    assert reward_of("argos", episode, masks_of=lambda _: detector).total == pytest.approx(total)
+    assert reward_of("argos", episode, masks=lambda _: detector).total == pytest.approx(total)
     # Without anyone who could tell there is no term.
     assert reward_of("argos", episode).total == pytest.approx(1.0)
 
 
 def test_only_a_scene_with_nothing_to_point_at_asks_for_no_points():
-    nothing = next(episode for seed in range(40) if not (episode := played("points", seed)).state["evidence"])
-    assert "<point" not in nothing.own_pieces[-1]
+    nothing = next(episode for seed in range(40) if not final_state(episode := played("points", seed))["evidence"])
+    assert "<point" not in own_pieces(nothing)[-1]
     assert reward_of("argos", nothing).total == pytest.approx(1.0)
 
 
@@ -271,7 +275,7 @@ def asked_about(
     said: str,
     box: Sequence[int] = (10, 5, 18, 11),
     max_pixels: Sequence[int] = (2000, 2000),
-) -> list[JudgedEpisode]:
+) -> list[Trajectory]:
     """Plays both streams in worlds over a user's folder; both tables have the same name and rows of the same number."""
     folder.mkdir()
     Image.new("RGB", (40, 30), colour).save(folder / "image.png")
@@ -291,15 +295,14 @@ def asked_about(
         world.reset(seed=0)
         response = f"<think>{thought}</think><answer>{said}</answer>"
         *_, info = world.step(response)
-        state = {**info["state"], "answer_kind": "exact"}
-        episodes.append(JudgedEpisode(responses=(response,), formats_correct=(True,), state=state))
+        episodes.append(with_state(episode_of([response], [info]), answer_kind="exact"))
     return episodes
 
 
 def test_tables_of_one_name_in_two_folders_are_two_data_sets(tmp_path):
     red = asked_about(tmp_path / "one", (250, 0, 0), "red", "red")
     number = asked_about(tmp_path / "other", (0, 0, 250), "42", "42")
-    assert red[0].state["sample_id"] == number[0].state["sample_id"]
+    assert final_state(red[0])["sample_id"] == final_state(number[0])["sample_id"]
     judge = IvgrJudge()
     rewards = judge([*red, *number])
     assert [reward.raw["accuracy"] for reward in rewards] == [1.0, 1.0, 1.0, 1.0]
@@ -313,7 +316,9 @@ def test_tables_of_one_name_in_two_folders_are_two_data_sets(tmp_path):
 def test_rows_that_differ_in_the_true_answer_only_are_two_queries(tmp_path):
     red = asked_about(tmp_path / "one", (250, 0, 0), "red", "red")
     number = asked_about(tmp_path / "other", (250, 0, 0), "42", "42")
-    assert red[0].state["sample_digest"] == number[0].state["sample_digest"], "the same is shown and asked"
+    assert final_state(red[0])["sample_digest"] == final_state(number[0])["sample_digest"], (
+        "the same is shown and asked"
+    )
     judge = IvgrJudge()
     rewards = judge([*red, *number])
     assert [reward.raw["accuracy"] for reward in rewards] == [1.0, 1.0, 1.0, 1.0]
@@ -330,19 +335,21 @@ def test_rows_that_differ_in_the_true_boxes_only_are_two_queries(tmp_path):
 
 def test_a_query_is_the_same_in_both_streams_however_large_they_show_its_picture(tmp_path):
     grounded, textual = asked_about(tmp_path / "one", (250, 0, 0), "red", "red", max_pixels=(2000, 300))
-    assert grounded.state["shown_size"] != textual.state["shown_size"]
-    assert grounded.query_id == textual.query_id
+    assert final_state(grounded)["shown_size"] != final_state(textual)["shown_size"]
+    assert query_id(grounded) == query_id(textual)
 
 
-@pytest.mark.parametrize("method", [method for method in EPISODE_METHODS if method != "agentic"])
-def test_a_strategy_that_a_reward_cannot_read_is_refused(method):
+@pytest.mark.parametrize("reward", [each for each in EPISODE_REWARDS.values() if each.strategies], ids=lambda r: r.name)
+def test_a_strategy_that_a_reward_cannot_read_is_refused(reward):
     with pytest.raises(ConfigError, match="reads prompt_format"):
-        require_strategy(method, "direct")
+        reward.require_world("direct", {})
 
 
-def test_unknown_methods_are_refused():
+def test_unknown_rewards_and_taken_names_are_refused():
     with pytest.raises(ConfigError, match="argos"):
         episode_judge("argo")
+    with pytest.raises(ConfigError, match="another name"):
+        register(replace(EPISODE_REWARDS["ivgr"], name="argos"))
 
 
 # --- Consistency by words ---------------------------------------------------------------------------

@@ -1,9 +1,7 @@
 """iVGR: both streams (equations 1-3), the order of scoring, consistency, the batch."""
 
 import math
-from collections import Counter
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +14,6 @@ from judges.episode_rewards.ivgr import (
     consistency_score,
     format_reward,
     grounded_reward,
-    mix_batch,
     offer_best,
     score_query,
     textual_reward,
@@ -173,50 +170,6 @@ class TestReferences:
         assert math.isnan(archive.hit_rate)
         with pytest.raises(ConfigError, match="no true boxes"):
             score_query(GENERAL, [BOTH], [], archive, consistency_judge=never)
-
-
-class TestBatch:
-    def draw(self, batch_size, **rest):
-        boxes, general = [f"b{i}" for i in range(300)], [f"g{i}" for i in range(300)]
-        return mix_batch(boxes, general, batch_size, np.random.default_rng(0), **rest)
-
-    @pytest.mark.parametrize(
-        ("batch_size", "num_box", "num_general"),
-        [(20, 9, 2), (100, 45, 10), (512, 230, 52), (1, 0, 1)],  # 0.45 · 512 = 230.4, rounded down
-    )
-    def test_forty_five_percent_twice_and_the_rest_general(self, batch_size, num_box, num_general):
-        # iVGR, appendix B.
-        batch = self.draw(batch_size)
-        assert len(batch) == batch_size
-        per_sample = Counter(sample for sample, _ in batch)
-        assert [n for sample, n in per_sample.items() if sample[0] == "b"] == [2] * num_box
-        assert [n for sample, n in per_sample.items() if sample[0] == "g"] == [1] * num_general
-        assert {stream for sample, stream in batch if sample[0] == "g"} == {"textual"}
-        assert (
-            Counter(stream for sample, stream in batch if sample[0] == "b")
-            == Counter({"grounded": num_box, "textual": num_box})
-            or not num_box
-        )
-
-    def test_shares_are_exact_over_the_batches(self):
-        # 45 % of 32 prompts are 14.4: five batches hold 72 box samples, each twice, and 16 general ones.
-        batches = [self.draw(32, iteration=iteration) for iteration in range(5)]
-        assert [sum(stream == "grounded" for _, stream in batch) for batch in batches] == [14, 14, 15, 14, 15]
-        assert [sum(sample[0] == "g" for sample, _ in batch) for batch in batches] == [4, 4, 2, 4, 2]
-        assert all(len(self.draw(3, iteration=iteration)) == 3 for iteration in range(20))
-
-    def test_half_is_the_papers_dual_stream_without_general_samples(self):
-        # iVGR, appendix C: B/2 unique queries under both prompts.
-        assert {sample[0] for sample, _ in self.draw(64, box_percent=50)} == {"b"}
-
-    def test_the_same_generator_draws_the_same_batch(self):
-        assert self.draw(40) == self.draw(40)
-
-    def test_too_few_samples_are_refused(self):
-        with pytest.raises(ConfigError, match="needs 45 box samples"):
-            mix_batch(["b"] * 44, ["g"] * 10, 100, np.random.default_rng(0))
-        with pytest.raises(ConfigError, match="0 to 50"):
-            self.draw(10, box_percent=51)
 
 
 PIECES = ["<think>", "</think>", "<answer>", "</answer>", "[0,0,10,10]", "[nan,1e999,0,0]", "<box>", "red", "\u202e"]

@@ -11,7 +11,6 @@ from judges.episode_rewards.mags import (
     MagsRollout,
     answer_reward,
     count_words,
-    difficulty,
     mags_reward,
     read_rollout,
     rethink_reward,
@@ -275,20 +274,6 @@ class TestTotal:
         # The system's message between the rounds is no part of a rollout; quoted in round 2, it makes a second pair.
         quoted = f"<rethink>{NINE_WORDS}</rethink>crop says: <answer>4</answer> so <answer>5</answer>"
         assert mags_reward(rollout(round_2=quoted), FOUR, stage=1).raw["answer"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("score", "expected"), [(1, "easy"), (3, "easy"), (4, "medium"), (7, "medium"), (8, "hard"), (10, "hard")]
-)
-def test_difficulty(score, expected):
-    # Mags-RL, appendix A.2.
-    assert difficulty(score) == expected
-
-
-@pytest.mark.parametrize("score", [0, 11, 3.5, True, None])
-def test_a_zoom_score_out_of_range_is_refused(score):
-    with pytest.raises(ConfigError, match="1 to 10"):
-        difficulty(score)
 
 
 PIECES = ["<think>", "</think>", "<zoom>", "</zoom>", "[[1,2,3,4]]", "[[", "1e999", "NaN", "<rethink>", "</rethink>"]

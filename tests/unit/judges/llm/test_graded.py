@@ -11,7 +11,7 @@ from agents.api.client import ChatClient
 from agents.api.config import EndpointConfig
 from agents.api.messages import data_uri
 from judges.batches import score_together
-from judges.llm.graded import AnswerJudge, ConsistencyJudge
+from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
 from judges.llm.judge import DirectJudge, ExtractionJudge
 from tests.unit.agents.api import endpoint as fake
 from vlm_envs.errors import ConfigError
@@ -94,7 +94,7 @@ class TestAnswers:
     @pytest.mark.parametrize("grade", [0.0, 0.25, 0.5, 0.75, 1.0])
     def test_the_scale_of_five(self, grade, endpoint, client):
         endpoint.answer = lambda messages: f"<answer>{grade}</answer>"
-        assert AnswerJudge(client)("What is it?", "cat", "kitty").f1 == grade
+        assert LLMAnswerJudge(client)("What is it?", "cat", "kitty").f1 == grade
         told = endpoint.requests[0]["messages"][1]["content"]
         assert [json.loads(line) for line in told.splitlines() if line.startswith('"')] == [
             "What is it?",
@@ -104,20 +104,20 @@ class TestAnswers:
 
     def test_off_the_scale_is_unavailable(self, endpoint, client):
         endpoint.answer = lambda messages: "<answer>0.6</answer>"
-        assert not AnswerJudge(client)("What?", "cat", "kitty").available
+        assert not LLMAnswerJudge(client)("What?", "cat", "kitty").available
 
     def test_the_binary_scale(self, endpoint, client):
         endpoint.answer = lambda messages: "<answer>YES</answer>"
-        assert AnswerJudge(client, "binary")("How many?", "2", "two").f1 == 1.0
+        assert LLMAnswerJudge(client, "binary")("How many?", "2", "two").f1 == 1.0
 
     def test_no_answer_is_wrong_without_a_question(self, endpoint, client):
-        assert AnswerJudge(client)("What?", "cat", " ").f1 == 0.0
+        assert LLMAnswerJudge(client)("What?", "cat", " ").f1 == 0.0
         assert endpoint.requests == []
 
     def test_pictures_go_before_the_text(self, endpoint, client):
         endpoint.answer = lambda messages: "<answer>1.0</answer>"
         image = np.zeros((2, 3, 3), dtype=np.uint8)
-        AnswerJudge(client)("Which?", "black", "black", images=[image, image])
+        LLMAnswerJudge(client)("Which?", "black", "black", images=[image, image])
         parts = endpoint.requests[0]["messages"][1]["content"]
         assert [part["type"] for part in parts] == ["image_url", "image_url", "text"]
         assert parts[0]["image_url"]["url"] == data_uri(image)
@@ -133,25 +133,25 @@ class TestConsistency:
     @pytest.mark.parametrize("grade", [0.0, 0.3, 0.7, 1.0])
     def test_asked_at_the_papers_temperature(self, grade, endpoint, client):
         endpoint.answer = lambda messages: f"<answer>{grade}</answer>"
-        assert ConsistencyJudge(client)("What?", "a red van <box>", "a red van").f1 == grade
+        assert LLMConsistencyJudge(client)("What?", "a red van <box>", "a red van").f1 == grade
         assert [request["temperature"] for request in endpoint.requests] == [0.01]
 
     def test_four_samples_are_four_replies_also_from_the_cache(self, endpoint, make_client, tmp_path):
         grades = ["1.0", "0.7", "0.3", "0"]
         endpoint.script.extend(fake.reply(f"<answer>{grade}</answer>") for grade in grades)
-        judge = ConsistencyJudge(make_client(cache_dir=tmp_path), num_samples=4)
+        judge = LLMConsistencyJudge(make_client(cache_dir=tmp_path), num_samples=4)
         given = [judge("What?", "a", "b", 0.5).f1 for _ in range(8)]
         assert given == [1.0, 0.7, 0.3, 0.0] * 2
         assert [request["temperature"] for request in endpoint.requests] == [0.5] * 4
 
     def test_off_the_scale_is_unavailable(self, endpoint, client):
         endpoint.answer = lambda messages: "<answer>0.5</answer>"
-        assert not ConsistencyJudge(client)("What?", "a", "b").available
+        assert not LLMConsistencyJudge(client)("What?", "a", "b").available
 
     def test_silence_is_not_asked_about(self, endpoint, client):
-        assert ConsistencyJudge(client)("What?", "a", "").f1 == 0.0
+        assert LLMConsistencyJudge(client)("What?", "a", "").f1 == 0.0
         assert endpoint.requests == []
 
     def test_no_samples(self, client):
         with pytest.raises(ConfigError, match="num_samples"):
-            ConsistencyJudge(client, num_samples=0)
+            LLMConsistencyJudge(client, num_samples=0)

@@ -1,29 +1,21 @@
 """Language models in the place of the exact judge, all the way to the rewards of a batch."""
 
-from dataclasses import replace
-
 import pytest
 
 from judges.llm.shaping import LLMJudges
-from judges.turn_rewards.shaping import GroundingReward, JudgedTurn, RepetitionTerm, WorldModelingReward, shape
+from judges.turn_rewards.shaping import GroundingReward, RepetitionTerm, WorldModelingReward, shape
 from tests.unit.agents.api import endpoint as fake
+from tests.unit.judges.episodes import lake
 from vlm_envs.errors import ConfigError
 
-TURN = JudgedTurn(
-    env_id="VLM/FrozenLake-v0",
-    representation="natural_language",
-    observation_text="the goal is right of me",
-    prediction_text="the goal will be right below me",
-    format_correct=True,
-    state={"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []},
-    next_state={"player_position": (2, 1), "target_position": (3, 3), "hole_positions": []},
-)
+TEXTS = ("the goal is right of me", "the goal will be right below me")
+LAKE = lake(*TEXTS)
 TERMS = (GroundingReward(), WorldModelingReward())
 
 
 def test_each_section_has_its_own_prompt_and_its_own_state(endpoint, client):
     endpoint.answer = lambda messages: f"<answer>{'NO' if 'foresees' in messages[0]['content'] else 'YES'}</answer>"
-    (shaped,) = shape([TURN], TERMS, judge_for=LLMJudges(client, "direct").by_section)
+    ((shaped,),) = shape([LAKE], TERMS, judge_for=LLMJudges(client, "direct").by_section)
     assert shaped.rewards == {"grounding": 0.5, "world_modeling": 0.0}
     told = {request["messages"][1]["content"] for request in endpoint.requests}
     assert any("same row and to the right" in text and "the goal is right of me" in text for text in told)
@@ -33,7 +25,7 @@ def test_each_section_has_its_own_prompt_and_its_own_state(endpoint, client):
 def test_extraction_pays_the_exact_judges_score(endpoint, client):
     claim = '{"subject": "target", "vertical": "same", "horizontal": "right", "object": "player"}'
     endpoint.answer = lambda messages: f'<answer>{{"relations": [{claim}]}}</answer>'
-    (shaped,) = shape([TURN], TERMS, judge_for=LLMJudges(client, "extraction").by_section)
+    ((shaped,),) = shape([LAKE], TERMS, judge_for=LLMJudges(client, "extraction").by_section)
     # Against the next state one axis of two is right: 0.5 · (0.7 · 0.5 + 0.3).
     assert shaped.rewards == pytest.approx({"grounding": 0.5, "world_modeling": 0.325})
 
@@ -47,20 +39,21 @@ def test_unavailable_masks_its_turn_and_no_other(method, endpoint, make_client):
         return "cannot be read" if "unlucky" in messages[1]["content"] else text
 
     endpoint.answer = answer
-    turns = [TURN, replace(TURN, observation_text="an unlucky text"), replace(TURN, format_correct=False)]
-    good, masked, unformatted = shape(turns, (*TERMS, RepetitionTerm()), judge_for=LLMJudges(client, method).by_section)
+    lakes = [LAKE, lake("an unlucky text", TEXTS[1]), lake(*TEXTS, format_correct=False)]
+    shaped = shape(lakes, (*TERMS, RepetitionTerm()), judge_for=LLMJudges(client, method).by_section)
+    good, masked, unformatted = (turn for (turn,) in shaped)
     assert [turn.available for turn in (good, masked, unformatted)] == [True, False, True]
     assert masked.rewards == {"grounding": 0.0, "world_modeling": 0.0, "repetition": 0.0}
     assert good.total == (1.0 if method == "direct" else 0.0)
-    assert "unreadable twice" in masked.reasons["observation"]
+    assert "unreadable twice" in masked.scores["observation"].reason
     assert client.usage.num_unavailable == 1
 
 
 def test_an_endpoint_that_is_down_masks_everything_and_raises_nothing(endpoint, make_client):
     client = make_client(max_attempts=2)
     endpoint.script.extend([fake.status(503)] * 20)
-    shaped = shape([TURN] * 3, TERMS, judge_for=LLMJudges(client, "direct").by_section)
-    assert [turn.available for turn in shaped] == [False] * 3
+    shaped = shape([LAKE] * 3, TERMS, judge_for=LLMJudges(client, "direct").by_section)
+    assert [turn.available for (turn,) in shaped] == [False] * 3
     # Three equal turns ask two questions, each of which is tried twice.
     assert (client.usage.num_unavailable, client.usage.num_requests) == (2, 4)
 
@@ -68,7 +61,7 @@ def test_an_endpoint_that_is_down_masks_everything_and_raises_nothing(endpoint, 
 def test_a_section_without_a_judge_is_an_error(client):
     by_section = LLMJudges(client, "direct").by_section
     with pytest.raises(ConfigError, match="'prediction'"):
-        shape([TURN], TERMS, judge_for={"observation": by_section["observation"]})
+        shape([LAKE], TERMS, judge_for={"observation": by_section["observation"]})
 
 
 def test_judges_are_made_once(client):

@@ -11,19 +11,10 @@ from judges.state_text.exact import ExactJudge
 from judges.state_text.grid.scenes import SCENES
 from judges.state_text.metric.rules import PositionRules
 from judges.state_text.rules import RULES, has_rules, rules_of
-from judges.turn_rewards.shaping import GroundingReward, JudgedTurn, RepetitionTerm, shape
+from judges.turn_rewards.shaping import GroundingReward, RepetitionTerm, shape
+from tests.unit.judges.episodes import lake
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
-
-TURN = JudgedTurn(
-    env_id="VLM/SVG-v0",
-    representation="natural_language",
-    observation_text="a red circle",
-    prediction_text="a red circle",
-    format_correct=True,
-    state={},
-    next_state={},
-)
 
 
 @pytest.mark.parametrize("name", ["Navigation", "VLM/Navigation-v0", "vlm_envs:VLM/Navigation-v3"])
@@ -127,14 +118,9 @@ def test_svg_has_no_exact_judge_and_the_error_says_what_to_do():
 
 
 @pytest.mark.parametrize("term", [GroundingReward(), RepetitionTerm()])
-def test_svg_turns_cannot_be_shaped_by_terms_that_need_a_judge(term):
-    with pytest.raises(ConfigError, match="no exact judge"):
-        shape([TURN], [term])
-
-
-def test_svg_turns_are_shaped_without_terms():
-    (shaped,) = shape([TURN], [])
-    assert (shaped.rewards, shaped.total, shaped.available) == ({}, 0.0, True)
+def test_turns_of_a_world_without_rules_earn_nothing_and_are_not_masked(term):
+    ((shaped,),) = shape([lake("a red circle", "a red circle", env_id="VLM/SVG-v0")], [term])
+    assert (shaped.rewards, shaped.available) == ({term.name: 0.0}, True)
 
 
 def test_rules_can_be_given():

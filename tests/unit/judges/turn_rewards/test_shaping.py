@@ -1,56 +1,46 @@
 """Named reward terms: which text meets which state, when nothing is paid, and what one that is unavailable does."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
 from judges.scores import JudgeScore
 from judges.turn_rewards.shaping import (
     GroundingReward,
-    JudgedTurn,
     RepetitionTerm,
     WorldModelingReward,
     exact_judge,
     shape,
 )
+from tests.unit.judges.episodes import lake
 
-BEFORE = {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []}
-AFTER = {"player_position": (2, 1), "target_position": (3, 3), "hole_positions": []}
-TURN = JudgedTurn(
-    env_id="VLM/FrozenLake-v0",
-    representation="natural_language",
-    observation_text="the target is at the same row and to the right of the player.",
-    prediction_text="the target is below and to the right of the player.",
-    format_correct=True,
-    state=BEFORE,
-    next_state=AFTER,
-)
+OBSERVED = "the target is at the same row and to the right of the player."
+FORESEEN = "the target is below and to the right of the player."
+LAKE = lake(OBSERVED, FORESEEN)
 TERMS = (GroundingReward(), WorldModelingReward())
 
 
 def test_observation_meets_the_state_and_prediction_the_next_state():
-    (shaped,) = shape([TURN], TERMS)
+    ((shaped,),) = shape([LAKE], TERMS)
     assert shaped.rewards == {"grounding": 0.5, "world_modeling": 0.5}
     assert shaped.total == 1.0
     # Exchanged texts are half right: each gets one axis of two on the goal, 0.7·0.5 + 0.3.
-    exchanged = replace(TURN, observation_text=TURN.prediction_text, prediction_text=TURN.observation_text)
-    (shaped,) = shape([exchanged], TERMS)
+    ((shaped,),) = shape([lake(FORESEEN, OBSERVED)], TERMS)
     assert shaped.rewards == pytest.approx({"grounding": 0.5 * 0.65, "world_modeling": 0.5 * 0.65})
 
 
 def test_weights_scale_the_score():
-    (shaped,) = shape([TURN], (GroundingReward(weight=0.2), WorldModelingReward(weight=2.0)))
+    ((shaped,),) = shape([LAKE], (GroundingReward(weight=0.2), WorldModelingReward(weight=2.0)))
     assert shaped.rewards == {"grounding": 0.2, "world_modeling": 2.0}
 
 
 def test_a_wrong_format_earns_nothing_and_is_not_masked():
-    (shaped,) = shape([replace(TURN, format_correct=False)], TERMS)
+    ((shaped,),) = shape([lake(OBSERVED, FORESEEN, format_correct=False)], TERMS)
     assert (shaped.rewards, shaped.available) == ({"grounding": 0.0, "world_modeling": 0.0}, True)
 
 
 def test_a_strategy_without_prediction_earns_nothing_for_it():
-    (shaped,) = shape([replace(TURN, prediction_text=None)], TERMS)
+    ((shaped,),) = shape([lake(OBSERVED, None)], TERMS)
     assert (shaped.rewards, shaped.available) == ({"grounding": 0.5, "world_modeling": 0.0}, True)
 
 
@@ -60,17 +50,16 @@ class _Unreachable:
 
 
 def test_unavailable_masks_its_turn_and_no_other():
-    turns = [TURN, replace(TURN, env_id="VLM/Sokoban-v0")]
-    lake, sokoban = shape(
-        turns,
+    (lakes,), (sokoban,) = shape(
+        [LAKE, lake(OBSERVED, FORESEEN, env_id="VLM/Sokoban-v0")],
         (*TERMS, RepetitionTerm()),
         judge_for=lambda env_id, representation: (
             exact_judge(env_id, representation) if "Lake" in env_id else _Unreachable()
         ),
     )
-    assert (lake.available, lake.total) == (True, 1.0)
+    assert (lakes.available, lakes.total) == (True, 1.0)
     assert (sokoban.available, sokoban.total) == (False, 0.0)
-    assert sokoban.reasons["observation"] == "endpoint timed out"
+    assert sokoban.scores["observation"].reason == "endpoint timed out"
 
 
 def test_unavailable_is_not_a_zero():
@@ -88,38 +77,37 @@ class _Counting:
 
 def test_each_section_is_judged_once_and_only_if_a_term_reads_it():
     judge = _Counting()
-    shape([TURN], (*TERMS, RepetitionTerm()), judge_for=lambda env_id, representation: judge)
-    assert sorted(judge.texts) == sorted([TURN.observation_text, TURN.prediction_text])
+    shape([LAKE], (*TERMS, RepetitionTerm()), judge_for=lambda env_id, representation: judge)
+    assert sorted(judge.texts) == sorted([OBSERVED, FORESEEN])
     judge = _Counting()
-    shape([TURN], [GroundingReward()], judge_for=lambda env_id, representation: judge)
-    assert judge.texts == [TURN.observation_text]
+    shape([LAKE], [GroundingReward()], judge_for=lambda env_id, representation: judge)
+    assert judge.texts == [OBSERVED]
 
 
 def test_repetition_adds_both_sections_and_keeps_worlds_apart():
     wrong = "the target is at the same place as the player."
-    turn = replace(TURN, observation_text=wrong, prediction_text=wrong)
+    episode, symbolic = lake(wrong, wrong), lake(wrong, wrong, representation="symbolic")
     term = RepetitionTerm()
-    assert [shaped.total for shaped in shape([turn, turn], [term])] == [0.0, 0.0]
-    assert shape([turn], [term])[0].rewards == {"repetition": -0.2}
-    symbolic = replace(turn, representation="symbolic")
-    assert shape([symbolic], [term])[0].rewards == {"repetition": 0.0}
+    assert [shaped.total for (shaped,) in shape([episode, episode], [term])] == [0.0, 0.0]
+    assert shape([episode], [term])[0][0].rewards == {"repetition": -0.2}
+    assert shape([symbolic], [term])[0][0].rewards == {"repetition": 0.0}
     # A prediction never seen as a prediction is new, though observations used the same words.
     restored = RepetitionTerm()
     restored.load_state_dict(term.state_dict())
-    observed_only = replace(turn, prediction_text="the target is above and to the left of the player.")
-    assert shape([observed_only], [restored])[0].rewards == {"repetition": -0.1}
+    observed_only = lake(wrong, "the target is above and to the left of the player.")
+    assert shape([observed_only], [restored])[0][0].rewards == {"repetition": -0.1}
 
 
 def test_repeating_what_is_right_costs_nothing():
     term = RepetitionTerm()
     for _ in range(3):
-        assert shape([TURN] * 4, [term])[0].rewards == {"repetition": 0.0}
+        assert shape([LAKE] * 4, [term])[0][0].rewards == {"repetition": 0.0}
 
 
 def test_terms_need_distinct_names():
     with pytest.raises(ValueError, match="distinct names"):
-        shape([TURN], [GroundingReward(), GroundingReward()])
-    (shaped,) = shape([TURN], [GroundingReward(), GroundingReward(name="grounding_again")])
+        shape([LAKE], [GroundingReward(), GroundingReward()])
+    ((shaped,),) = shape([LAKE], [GroundingReward(), GroundingReward(name="grounding_again")])
     assert shaped.total == 1.0
 
 

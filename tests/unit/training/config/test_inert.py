@@ -165,7 +165,7 @@ REFUSED = [
     ),
     (
         {"judge": paper("ivgr"), "worlds": asking("ivgr_textual", answer_reward=0.0)},
-        "--worlds.1.env-id VLM/ZoomQAGrounded-v0",
+        "--worlds.1.kwargs.prompt-format ivgr_grounded",
     ),
 ]
 

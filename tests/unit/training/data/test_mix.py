@@ -102,7 +102,7 @@ def test_each_turn_is_judged_in_the_representation_it_was_played_in():
     told = [trajectory.turns[0].info["representation"] for trajectory in trajectories]
     assert told == ["symbolic"] * 2 + ["natural_language"] * 2 + ["structured"] * 2
     for scored in scores:
-        for shaped in scored.shaped:
+        for shaped in scored.turns:
             assert shaped.rewards == {"grounding": pytest.approx(0.5), "world_modeling": pytest.approx(0.5)}
 
 
@@ -118,8 +118,8 @@ def test_both_streams_of_ivgr_may_have_one_env_id():
     groups = collector.collect(OracleAgent(), 0)
     collector.close()
     textual, grounded = (scorer.score(group.trajectories) for group in groups)
-    assert [set(each.shaped[-1].rewards) for each in grounded] == [{"ivgr/format", "ivgr/accuracy", "ivgr/box"}] * 2
+    assert [set(each.turns[-1].rewards) for each in grounded] == [{"ivgr/format", "ivgr/accuracy", "ivgr/box"}] * 2
     together = scorer.score([each for group in groups for each in group.trajectories])
-    assert all("ivgr/consistency" in each.shaped[-1].rewards for each in together[:2])
+    assert all("ivgr/consistency" in each.turns[-1].rewards for each in together[:2])
     assert scorer.metrics()["archive_size"] == 1
     assert all(each.trainable_turns for each in textual)

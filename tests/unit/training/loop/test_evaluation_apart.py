@@ -107,7 +107,7 @@ def test_a_model_is_asked_about_evaluations_only_if_it_is_meant_to_be(episodes):
         evaluation = scorer.for_evaluation()
         (first, *_) = evaluation.score(episodes)
         assert server.requests == []
-        assert first.shaped[0].rewards == {}, "what nobody judged has no score, and no 0"
+        assert first.turns[0].rewards == {}, "what nobody judged has no score, and no 0"
         assert all(first.trainable_turns)
         assert evaluation.metrics() == {}
         scorer.close()

@@ -7,20 +7,28 @@ from dataclasses import replace
 import pytest
 import torch
 
-from judges.turn_rewards.shaping import ShapedTurn
+from judges.scores import JudgeScore
+from judges.turn_rewards.shaping import ScoredTurn
+from tests.unit.judges.episodes import episode
 from tests.unit.training.batches import text_batch
 from training.loop.credit import Evaluations
 from training.loop.metrics import mean_scores, turn_credit, turn_notes
 from training.rewards.score import ScoredTrajectory
 
 
-def scored(*turns: ShapedTurn) -> ScoredTrajectory:
-    return ScoredTrajectory(trajectory=None, shaped=turns)  # type: ignore[arg-type]
+def scored(*turns: ScoredTurn) -> ScoredTrajectory:
+    trajectory = episode([""] * len(turns), [{}] * len(turns))
+    return ScoredTrajectory(trajectory=trajectory, turns=turns)
 
 
-def shaped(*, available: bool = True, **scores: float) -> ShapedTurn:
-    rewards = {"grounding": 0.5 * scores.get("observation", 0.0)}
-    return ShapedTurn(rewards=rewards, available=available, reasons={}, scores=scores)  # type: ignore[arg-type]
+def shaped(observation: float | None = None, *, available: bool = True) -> ScoredTurn:
+    score = JudgeScore(f1=observation or 0.0) if available else JudgeScore.unavailable("down")
+    return ScoredTurn(
+        turn=episode([""], [{}]).turns[0],
+        env_id="VLM/FrozenLake-v0",
+        scores={} if available and observation is None else {"observation": score},
+        rewards={"grounding": 0.5 * (observation or 0.0)},
+    )
 
 
 def test_scores_are_means_over_turns_from_0_to_1():

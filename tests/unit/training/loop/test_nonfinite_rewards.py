@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from agents.oracle import RandomAgent
-from judges.turn_rewards.shaping import ShapedTurn
+from judges.turn_rewards.shaping import ScoredTurn
 from tests.unit.training.batches import advantage_config, play, played_batch, run_config, text_batch
 from training.batch import make_batch
 from training.engines.policy import ValueModel
@@ -103,8 +103,12 @@ def test_it_is_counted_and_is_in_no_mean_of_rewards(tiny):
     from agents.hf.agent import HFAgent
 
     trajectories = play(HFAgent(*tiny, seed=1), range(3), max_turns=(1,))
-    shaped = [ShapedTurn(rewards={"judge": value}, available=True, reasons={}) for value in (1.0, 1.0, float("nan"))]
-    scored = [ScoredTrajectory(trajectory=t, shaped=(s,)) for t, s in zip(trajectories, shaped, strict=True)]
+    scored = [
+        ScoredTrajectory(
+            trajectory=each, turns=(ScoredTurn(turn=each.turns[0], env_id=each.env_id, rewards={"judge": value}),)
+        )
+        for each, value in zip(trajectories, (1.0, 1.0, float("nan")), strict=True)
+    ]
     batch = make_batch(trajectories, [each.turn_rewards for each in scored], tiny[1])
     metrics = rollout_metrics(scored, batch, rollout_s=1.0)
     assert metrics["nonfinite_rewards"] == 1.0 and metrics["untrainable_rows"] == pytest.approx(1 / 3)

@@ -35,10 +35,10 @@ def scorer(method: str) -> TurnScorer:
 def test_the_terms_are_on_the_last_turn_and_the_raw_reward_stays():
     trajectories = played(world("mags"))
     for each in scorer("mags_stage_1").score(trajectories):
-        assert len(each.shaped) == 2
-        assert each.shaped[0].rewards == {}
-        assert sum(each.shaped[1].rewards.values()) == pytest.approx(4.2)
-        assert set(each.shaped[1].rewards) >= {"mags_stage_1/answer", "mags_stage_1/zoom"}
+        assert len(each.turns) == 2
+        assert each.turns[0].rewards == {}
+        assert sum(each.turns[1].rewards.values()) == pytest.approx(4.2)
+        assert set(each.turns[1].rewards) >= {"mags_stage_1/answer", "mags_stage_1/zoom"}
         assert each.turn_rewards == [0.0, pytest.approx(1.0 + 4.2)]
         assert [turn.reward for turn in each.trajectory.turns] == [0.0, 1.0]
         assert all(each.trainable_turns)

@@ -12,7 +12,6 @@ import pytest
 from agents.api.config import EndpointConfig
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
-from judges.episode_rewards.episodes import EpisodeMethod
 from tests.unit.agents.api.endpoint import FakeEndpoint
 from tests.unit.training.batches import run_config
 from training.config.judges import JudgeConfig
@@ -100,7 +99,7 @@ def _open_question(prompt_format: str) -> Trajectory:
     ],
 )
 def test_answers_are_judged_on_the_scale_of_the_paper(
-    method: EpisodeMethod, prompt_format: str, verdict: str, term: str, raw: float
+    method: str, prompt_format: str, verdict: str, term: str, raw: float
 ) -> None:
     graded = ("0.0", "0.25", "0.5", "0.75", "1.0")
 
@@ -117,5 +116,5 @@ def test_answers_are_judged_on_the_scale_of_the_paper(
         scorer = TurnScorer(config)
         (scored,) = scorer.score([_open_question(prompt_format)])
         scorer.close()
-    assert all(scored.trainable_turns), scored.shaped[-1]
-    assert scored.shaped[-1].rewards[f"{method}/{term}"] == pytest.approx(raw)
+    assert all(scored.trainable_turns), scored.turns[-1]
+    assert scored.turns[-1].rewards[f"{method}/{term}"] == pytest.approx(raw)

@@ -12,10 +12,11 @@ from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
 from judges.episode_rewards.argos import reasoning_quality
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
+from tests.unit.judges.episodes import with_state
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.worlds import WorldSpec
 from training.data.curation import CurateConfig, filter_rollouts
-from training.rewards.score import TurnScorer, judged_episode
+from training.rewards.score import TurnScorer
 from training.rewards.verifier import verifier_models
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 
@@ -55,32 +56,23 @@ def test_a_checkpoint_pays_for_reasoning(tiny_directory, trajectories):
         (raw,) = (turn.reward for turn in before.trajectory.turns)
         assert before.turn_rewards == pytest.approx([raw + 1.0])
         # Accuracy 1, grounding 1 where there is something to point at, and the quality
-        terms = after.shaped[-1].rewards
+        terms = after.turns[-1].rewards
         parts = [1.0, 1.0, quality] if "argos/grounding" in terms else [1.0, quality]
         assert after.turn_rewards == pytest.approx([raw + np.mean(parts)], abs=1e-5)
         assert terms["argos/reasoning"] == pytest.approx(quality / len(parts), abs=1e-5)
 
 
-def test_episodes_carry_the_pictures_that_came_with_the_question(trajectories):
-    for trajectory in trajectories:
-        episode = judged_episode(trajectory)
-        (picture,) = episode.images
-        assert np.array_equal(picture, trajectory.turns[0].observation["images"][0])
-        assert judged_episode(trajectory) == episode
-
-
 def test_scenes_keep_exact_masks_and_single_pictures_get_the_detectors(tmp_path, trajectories):
     directories = save_detector(tmp_path / "detector"), save_segmenter(tmp_path / "segmenter")
-    masks_of = verifier_models(VerifierConfig(detector=str(directories[0]), segmenter=str(directories[1])), "cpu")[
-        "masks_of"
-    ]
-    scene = judged_episode(trajectories[0])
-    assert masks_of(scene)("no word a scene knows", None, None) is None
-    other = replace(scene, state={**scene.state, "sample_id": "vstar:7"})
-    mask = masks_of(other)("red mug", None, None)
-    assert mask.shape == scene.images[0].shape[:2]
-    assert masks_of(replace(other, images=())) is None
-    assert masks_of(replace(other, images=other.images * 2)) is None
+    masks = verifier_models(VerifierConfig(detector=str(directories[0]), segmenter=str(directories[1])), "cpu")["masks"]
+    scene = trajectories[0]
+    assert masks(scene)("no word a scene knows", None, None) is None
+    other = with_state(scene, sample_id="vstar:7")
+    (picture,) = scene.turns[0].observation["images"]
+    assert masks(other)("red mug", None, None).shape == picture.shape[:2]
+    for images in ((), (picture, picture)):
+        first = replace(other.turns[0], observation={"text": "", "images": images})
+        assert masks(replace(other, turns=(first,))) is None
 
 
 def test_curation_asks_the_same_models(tiny_directory, trajectories):

@@ -1,8 +1,8 @@
 """Asks judges all their questions at once, although the rewards ask one after the other.
 
-    rehearse   rewards ── ask ──> each new question is noted and stays open
-    ask        all that were noted, together: many requests under way, many rows in a forward pass
-    perform    rewards ── ask ──> the answers
+    1. rewards ── ask ──> each new question is deferred and stays open
+    2. all that were deferred are asked together: many requests under way, many rows in a forward pass
+    3. rewards ── ask ──> the answers
 
 A reward is a function of episodes and of what its judges say, so it may be worked out again once they have spoken. This
 goes on until nothing is open: an answer may lead to the next question. What is asked, and what a judge's memory
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from judges.scores import Reward
+from judges.scores import JudgeScore, Reward
 
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
@@ -32,8 +32,8 @@ def one_by_one(function: Callable[[_Item], _Answer], items: Iterable[_Item], /) 
     return [function(item) for item in items]
 
 
-class Noted:
-    """Stands in for a judge: says what the judge said, or notes the question and leaves it open."""
+class Deferred:
+    """Stands in for a judge: says what the judge said, or defers the question and leaves it open."""
 
     def __init__(
         self,
@@ -70,39 +70,63 @@ class Noted:
         self._questions[key] = question
         return self._unanswered
 
-    def begin(self) -> None:
+    def restart(self) -> None:
         """Count repetitions of a sampled question from the first again."""
         self._times_asked.clear()
 
-    def ask(self) -> bool:
-        """Ask all that was noted; return whether that is anything."""
-        noted, self._questions = self._questions, {}
-        if noted:
-            self._answers |= dict(zip(noted, self._ask_all(list(noted.values())), strict=True))
-        return bool(noted)
+    def ask_deferred(self) -> bool:
+        """Ask all that was deferred; return whether that is anything."""
+        asked, self._questions = self._questions, {}
+        if asked:
+            self._answers |= dict(zip(asked, self._ask_all(list(asked.values())), strict=True))
+        return bool(asked)
 
-    def drop(self) -> None:
-        """Forget what was noted: an answer of another judge may change what is asked."""
+    def drop_deferred(self) -> None:
+        """Forget what was deferred: an answer of another judge may change what is asked."""
         self._questions = {}
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Start anew: the next batch asks for itself."""
         self._answers, self._questions, self.num_open = {}, {}, 0
-        self.begin()
+        self.restart()
 
 
-def rewards_at_once(
+def defer(judge: Callable[..., JudgeScore], ask_each: Map, *, is_sampled: bool = False) -> Deferred:
+    """Returns the stand-in of a judge; the repetitions of one question are asked one after the other, in their order.
+
+    Args:
+        judge: takes a question's arguments.
+        ask_each: how many questions are put to it together.
+        is_sampled: whether asking the same again may be answered otherwise.
+    """
+
+    def ask_all(questions: list[tuple[Any, ...]]) -> list[JudgeScore]:
+        places: dict[tuple[Any, ...], list[int]] = {}
+        for place, question in enumerate(questions):
+            places.setdefault(question, []).append(place)
+        answers = ask_each(lambda question: [judge(*question) for _ in places[question]], list(places))
+        by_place = {
+            place: answer
+            for question, given in zip(places, answers, strict=True)
+            for place, answer in zip(places[question], given, strict=True)
+        }
+        return [by_place[place] for place in range(len(questions))]
+
+    return Deferred(ask_all, JudgeScore.unavailable("not asked yet"), is_sampled=is_sampled)
+
+
+def rewards_with_deferred(
     rewards_of: Callable[[list[Any]], list[Reward]],
     units: Sequence[list[Any]],
-    noted: Sequence[Noted],
+    judges: Sequence[Deferred],
     restore: Callable[[], None] = lambda: None,
 ) -> list[Reward]:
     """Work rewards out, asking together what they ask.
 
     Args:
-        rewards_of: rewards the episodes of one unit, by asking `noted`.
+        rewards_of: rewards the episodes of one unit, by asking `judges`.
         units: episodes that are rewarded together; one that leaves nothing open is not worked out again.
-        noted: the judges; the questions of the first that has any are asked, before those that may hang on them.
+        judges: the stand-ins; the questions of the first that has any are asked, before those that may hang on them.
         restore: puts back what `rewards_of` remembers, before it is called again. Where anything raises, a judge or an
             interrupt, it is called once more and no question is kept, so that the batch may be rewarded anew.
 
@@ -110,36 +134,36 @@ def rewards_at_once(
         The rewards of all episodes, in order.
     """
     try:
-        return _rewards_at_once(rewards_of, units, noted, restore)
+        return _rewards_with_deferred(rewards_of, units, judges, restore)
     except BaseException:
         restore()
         raise
     finally:
-        for judge in noted:
-            judge.forget()
+        for judge in judges:
+            judge.clear()
 
 
-def _rewards_at_once(
+def _rewards_with_deferred(
     rewards_of: Callable[[list[Any]], list[Reward]],
     units: Sequence[list[Any]],
-    noted: Sequence[Noted],
+    judges: Sequence[Deferred],
     restore: Callable[[], None],
 ) -> list[Reward]:
-    """Rehearses and asks until nothing is open; see `rewards_at_once`."""
+    """Defers and asks until nothing is open; see `rewards_with_deferred`."""
     done: dict[int, list[Reward]] = {}
     while len(done) < len(units):
         restore()
-        for judge in noted:
-            judge.begin()
+        for judge in judges:
+            judge.restart()
         for index, unit in enumerate(units):
             if index not in done:
-                before = sum(judge.num_open for judge in noted)
+                before = sum(judge.num_open for judge in judges)
                 rewards = rewards_of(unit)
-                if sum(judge.num_open for judge in noted) == before:
+                if sum(judge.num_open for judge in judges) == before:
                     done[index] = rewards
         has_asked = False
-        for judge in noted:
+        for judge in judges:
             if has_asked:
-                judge.drop()
-            has_asked = has_asked or judge.ask()
+                judge.drop_deferred()
+            has_asked = has_asked or judge.ask_deferred()
     return [reward for index in range(len(units)) for reward in done[index]]

@@ -11,13 +11,15 @@ from agents.api.config import EndpointConfig
 from agents.oracle import OracleAgent
 from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
-from judges.episode_rewards.episodes import IvgrJudge, episode_judge
-from judges.episode_rewards.ivgr import MEAN_OF_FOUR
+from judges.episode_rewards.episode import shown_images, true_boxes
+from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrJudge
+from judges.episode_rewards.registry import episode_judge
 from judges.scores import JudgeScore
 from tests.unit.agents.api.endpoint import Gathering
+from tests.unit.judges.episodes import with_response, with_state
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.worlds import WorldSpec
-from training.rewards.score import TurnScorer, judged_episode
+from training.rewards.score import TurnScorer
 from training.rewards.verifier import verifier_models
 
 SMALL = {"side_px": 400, "target_px": (16, 40)}
@@ -27,20 +29,19 @@ NUM_PARALLEL = 8
 def episodes_of(name: str, num: int = 4, **kwargs):
     spec = WorldSpec(env_id=f"VLM/{name}-v0", kwargs={**SMALL, **kwargs})
     with spec.make_vector(num, split="train") as worlds:
-        played = rollout(OracleAgent(), worlds, list(range(num)), env_ids=[spec.env_id] * num)
-    return [judged_episode(each) for each in played]
+        return rollout(OracleAgent(), worlds, list(range(num)), env_ids=[spec.env_id] * num)
 
 
 def open_questions(num: int):
     """Episodes whose answers only a model can compare, each another."""
     (first,) = episodes_of("ZoomQA", 1, prompt_format="points")
+    things = [f"a thing like number {index}" for index in range(num)]
     return [
-        replace(
-            first,
-            responses=(f"<think>So.</think><answer>a thing like number {index}</answer>",),
-            state={**first.state, "answer_kind": "semantic", "options": (), "answer": f"a thing like number {index}"},
+        with_state(
+            with_response(first, f"<think>So.</think><answer>{thing}</answer>"),
+            **{"answer_kind": "semantic", "options": (), "answer": thing},
         )
-        for index in range(num)
+        for thing in things
     ]
 
 
@@ -76,7 +77,7 @@ def test_observations_and_predictions_are_under_way_together():
         scored = scorer.score(short)
         assert server.max_at_once == len(server.requests) == NUM_PARALLEL, "4 observations and 4 predictions"
         scorer.close()
-    assert [sum(each.shaped[0].rewards.values()) for each in scored] == [1.0] * 4
+    assert [sum(each.turns[0].rewards.values()) for each in scored] == [1.0] * 4
 
 
 class Counting:
@@ -100,7 +101,7 @@ def test_the_same_is_asked_and_paid_at_once_and_one_by_one():
     results = []
     for _ in range(2):
         judge = Counting(lambda question, truth, answer: JudgeScore(f1=float(answer.endswith(("1", "3")))))
-        results.append([episode_judge("argos", answer_judge=judge, at_once=judge.map)(episodes), judge])
+        results.append([episode_judge("argos", answer_judge=judge, ask_each=judge.map)(episodes), judge])
     rewards, judge = results[0]
     alone = [episode_judge("argos", answer_judge=judge.answer)([episode])[0] for episode in episodes]
     assert rewards == alone == results[1][0]
@@ -131,14 +132,15 @@ def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
     rewards = episode_judge("argos", **models)(episodes)
     assert sizes == [5]
     teacher = HFLikelihood.from_pretrained(tiny_directory)
-    alone = episode_judge("argos", likelihood_of=lambda episode: teacher.of(episode.images))(episodes)
+    by_one = [lambda asked: [teacher.of(shown_images(episode))(*question) for episode, *question in asked]]
+    alone = [reward for episode in episodes for reward in episode_judge("argos", likelihoods=by_one[0])([episode])]
     assert [each.total for each in rewards] == pytest.approx([each.total for each in alone], abs=1e-4)
 
 
 def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not():
-    grounded, textual = (episodes_of(f"ZoomQA{name}") for name in ("Grounded", "Textual"))
+    grounded, textual = (episodes_of("ZoomQA", prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
     judge = Counting(lambda *question: JudgeScore(f1=0.7))
-    at_once = IvgrJudge(judge, at_once=judge.map)
+    at_once = IvgrJudge(judge, ask_each=judge.map)
     rewards = at_once([*grounded, *textual])
     asked = len(judge.asked)
     assert judge.sizes == [len(set(judge.asked))]
@@ -148,11 +150,11 @@ def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not()
         expected[id(first)], expected[id(second)] = one_by_one([first, second])
     assert rewards == [expected[id(episode)] for episode in (*grounded, *textual)]
     assert at_once.state_dict() == one_by_one.state_dict(), "lookups are counted once"
-    assert asked == sum(bool(episode.true_boxes) for episode in textual)
+    assert asked == sum(bool(true_boxes(episode)) for episode in textual)
 
 
 def test_a_sampled_judge_is_asked_as_often_as_it_would_be():
-    grounded, textual = (episodes_of(f"ZoomQA{name}", 1) for name in ("Grounded", "Textual"))
+    grounded, textual = (episodes_of("ZoomQA", 1, prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
     grades = iter([0.0, 0.3, 0.7, 1.0] * 2)
     judge = IvgrJudge(lambda *question: JudgeScore(f1=next(grades)), config=MEAN_OF_FOUR)
     rewards = judge([*grounded, *textual, *[replace(each) for each in textual]])
@@ -173,7 +175,7 @@ class Failing:
 
 
 def test_a_judge_that_raises_in_the_middle_leaves_the_archive_as_it_was():
-    grounded, textual = (episodes_of(f"ZoomQA{name}") for name in ("Grounded", "Textual"))
+    grounded, textual = (episodes_of("ZoomQA", prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
 
     def grade(*question):
         return JudgeScore(f1=0.7)

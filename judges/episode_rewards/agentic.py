@@ -1,0 +1,41 @@
+"""The reward of a judge that looks for itself: its verdict on the last response of an episode of any world."""
+
+from typing import Any
+
+from judges.deferred import Deferred
+from judges.episode_rewards.episode import own_pieces, shown_images
+from judges.episode_rewards.models import Models
+from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
+from judges.scores import Reward
+from vlm_envs.errors import ConfigError
+from vlm_envs.tools.pictures import Picture
+from vlm_envs.trajectory import Trajectory
+
+
+def _build(models: Models) -> EpisodeJudge:
+    judge = models.agentic_judge
+    if judge is None:
+        raise ConfigError("The reward 'agentic' needs a judge with a model; got None.")
+
+    def reward_of(episode: Trajectory) -> Reward:
+        """The verdict, as the only term; unavailable where there is none."""
+        pictures = tuple(map(Picture, shown_images(episode)))
+        verdict = judge.score(episode.turns[0].observation.get("text", ""), own_pieces(episode)[-1], pictures=pictures)
+        if not verdict.available:
+            return Reward.unavailable(verdict.reason)
+        return Reward(terms={"verdict": verdict.f1}, raw={"verdict": verdict.f1}, reason=verdict.reason)
+
+    def look_at_all(asked: list[tuple[Any, ...]]) -> list[Reward]:
+        return models.ask_each(lambda one: reward_of(one[0]), asked)
+
+    look = Deferred(look_at_all, Reward.unavailable("not asked yet"), key_of=lambda asked: id(asked[0]))
+    return EachByItself(look, [look])
+
+
+AGENTIC = EpisodeReward(
+    name="agentic",
+    build=_build,
+    models=frozenset({"agentic_judge"}),
+    needs=frozenset({"agentic_judge"}),
+    pays=frozenset({"answer_reward"}),
+)

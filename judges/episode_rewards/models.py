@@ -1,0 +1,91 @@
+"""The models that rewards of whole episodes may ask, each as a callable: who is behind it is not theirs to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from judges.consistency.words import word_consistency
+from judges.deferred import Deferred, Map, defer, one_by_one
+from judges.reading.answers import AnswerJudge
+from judges.reading.grounding import Moment, Segment
+from judges.scores import JudgeScore
+from vlm_envs.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from judges.agentic.judge import AgenticJudge  # a world that judges, with all of its tools
+
+Mask = npt.NDArray[np.bool_]
+Model = Literal["answer_judge", "consistency_judge", "masks", "likelihoods", "agentic_judge"]
+"""A model that a reward may ask: a field of `Models`."""
+
+
+class ConsistencyJudge(Protocol):
+    """Compares what two texts say is in an image; a model behind it, which may be unavailable."""
+
+    def __call__(self, question: str, reference: str, text: str, temperature: float) -> JudgeScore:
+        """Grade one text against the reference: 1, 0.7, 0.3 or 0."""
+        ...
+
+
+class MaskTeacher(Protocol):
+    """Finds what a label names, in the sample's image or in one frame of its video."""
+
+    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
+        """Return the object's mask [height, width], all False for no such object; None when it cannot tell."""
+        ...
+
+
+class DescriptionTeacher(Protocol):
+    """Says whether a description is true of a frame or a stretch of the sample's video."""
+
+    def __call__(self, anchor: Moment | Segment) -> bool | None:
+        """Return whether the description is true there; None when it cannot tell."""
+        ...
+
+
+class LikelihoodTeacher(Protocol):
+    """Scores an answer's tokens after question, reasoning and the sample's image."""
+
+    def __call__(self, question: str, reasoning: str, answer: str) -> Sequence[float] | None:
+        """Return the natural log-probability of each token of the answer; None where it is unavailable.
+
+        The question comes with its options, one a line.
+        """
+        ...
+
+
+Masks = Callable[[Trajectory], MaskTeacher | None]
+"""From an episode to the teacher of masks of its sample; None where nobody can tell."""
+
+Likelihoods = Callable[[list[tuple[Trajectory, str, str, str]]], Sequence[Sequence[float] | None]]
+"""From episodes, each with a question, a reasoning and an answer, to the answers' log-probabilities, all at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Models:
+    """What there is to ask. A reward takes those that its entry names and leaves the others alone.
+
+    Attributes:
+        answer_judge: for semantic answers; grades on the scale that the reward's entry names.
+        consistency_judge: grades one thought against another; by words unless a model does.
+        masks: finds what points name; None for the exact masks of generated scenes.
+        likelihoods: of answers after their reasoning; None leaves that out.
+        agentic_judge: looks at the first pictures and judges the last response.
+        ask_each: how many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.
+    """
+
+    answer_judge: AnswerJudge | None = None
+    consistency_judge: ConsistencyJudge = word_consistency
+    masks: Masks | None = None
+    likelihoods: Likelihoods | None = None
+    agentic_judge: AgenticJudge | None = None
+    ask_each: Map = one_by_one
+
+    def deferred_answers(self) -> Deferred | None:
+        """Returns the stand-in of the judge of answers; None without one."""
+        return None if self.answer_judge is None else defer(self.answer_judge, self.ask_each)

@@ -1,0 +1,128 @@
+"""What a reward of whole episodes is: which worlds it reads, which models it asks, and how its judge is built.
+
+recorded episodes ── judge of a paper ──> one `Reward` each
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from judges.deferred import Deferred, rewards_with_deferred
+from judges.episode_rewards.models import Model, Models
+from judges.reading.answers import AnswerScale
+from judges.scores import Reward
+from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import Trajectory
+
+WorldPay = Literal["answer_reward", "format_reward"]
+"""An argument of worlds that ask: what they themselves pay for."""
+
+
+class EpisodeJudge(Protocol):
+    """Rewards a batch of episodes."""
+
+    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
+        """The reward of each episode, in order; where anything raises, nothing of the batch is remembered."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is to be remembered across iterations, for a checkpoint: JSON types only."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned."""
+        ...
+
+    def metrics(self) -> dict[str, float]:
+        """What there is to log besides the rewards."""
+        ...
+
+
+def fault_of(trajectory: Trajectory, *, needs_tools: bool) -> str | None:
+    """Returns why an episode is not to be imitated, whatever its reward: its format, or no success; None if it is."""
+    if not all(turn.info.get("format_correct") for turn in trajectory.turns):
+        return "format"
+    return None if trajectory.success else "accuracy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpisodeReward:
+    """A reward of whole episodes, as runs and curations find it by its name.
+
+    Attributes:
+        name: what it is chosen by; logs call its terms `name/term`.
+        build: makes its judge.
+        strategies: the strategies (prompt formats) of worlds that it reads; None for any, of any world.
+        misfit: takes the arguments of a world of such a strategy; says why it cannot be read all the same, and what to
+            do about it. Empty where it can.
+        compares_with: a strategy without which it has nothing to compare with; None if it compares nothing.
+        models: what it asks, of what there is.
+        needs: what it cannot do without. An answer judge is needed only where the data have semantic answers.
+        answer_scale: the grades that its judge of answers may give: any other is unavailable there.
+        pays: what it pays for that worlds can pay for, too.
+        fault: why an episode is not to be imitated, whatever its reward; None if it is.
+    """
+
+    name: str
+    build: Callable[[Models], EpisodeJudge]
+    strategies: tuple[str, ...] | None = None
+    misfit: Callable[[Mapping[str, Any]], str] = lambda settings: ""
+    compares_with: str | None = None
+    models: frozenset[Model] = frozenset()
+    needs: frozenset[Model] = frozenset()
+    answer_scale: AnswerScale = "binary"
+    pays: frozenset[WorldPay] = frozenset()
+    fault: Callable[..., str | None] = fault_of
+
+    def require_world(self, strategy: str, settings: Mapping[str, Any]) -> None:
+        """Refuses a world that the reward cannot read.
+
+        Args:
+            strategy: of the world.
+            settings: its arguments.
+
+        Raises:
+            ConfigError: it says which strategies the reward reads, or what its `misfit` says.
+        """
+        if self.strategies is not None and strategy not in self.strategies:
+            raise ConfigError(
+                f"The reward {self.name!r} reads prompt_format {' or '.join(self.strategies)}; got {strategy!r}."
+            )
+        if reason := self.misfit(settings):
+            raise ConfigError(f"The reward {self.name!r} {reason}")
+
+
+class EachByItself:
+    """A judge that rewards each episode by itself and remembers nothing; what it asks others, it asks at once."""
+
+    def __init__(self, reward_of: Callable[[Trajectory], Reward], judges: Sequence[Deferred] = ()) -> None:
+        """Choose the reward.
+
+        Args:
+            reward_of: of one episode.
+            judges: whom it asks.
+        """
+        self._reward_of, self._judges = reward_of, judges
+
+    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
+        """The reward of each episode, in order."""
+
+        def rewards_of(unit: list[Trajectory]) -> list[Reward]:
+            return [self._reward_of(episode) for episode in unit]
+
+        return rewards_with_deferred(rewards_of, [[episode] for episode in episodes], self._judges)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Refuse what another judge remembered."""
+        if state:
+            raise ConfigError(f"This judge remembers nothing; the saved state has {sorted(state)}.")
+
+    def metrics(self) -> dict[str, float]:
+        """Nothing."""
+        return {}

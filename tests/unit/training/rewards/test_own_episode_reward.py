@@ -1,0 +1,62 @@
+"""An episode reward of one's own: one entry in the registry, and runs and curations take it by its name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from judges.episode_rewards import registry
+from judges.episode_rewards.episode import own_pieces
+from judges.episode_rewards.reward import EachByItself, EpisodeReward
+from judges.scores import Reward
+from tests.unit.training.batches import run_config
+from training.config.curation import CurateConfig
+from training.config.judges import JudgeConfig, VerifierConfig
+from training.data.curation import make_data_set
+from training.loop.run import train
+from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import Trajectory
+
+NOTHING = {"grounding_weight": 0.0, "worldmodeling_weight": 0.0}
+
+
+def brevity(episode: Trajectory) -> Reward:
+    terms = {"brevity": 1.0 / (1 + sum(map(len, own_pieces(episode))))}
+    return Reward(terms=terms, raw=terms)
+
+
+BREVITY = EpisodeReward(
+    name="brevity",
+    build=lambda models: EachByItself(brevity),
+    fault=lambda trajectory, *, needs_tools: None if trajectory.seed % 2 else "even",
+)
+
+
+@pytest.fixture(autouse=True)
+def registered():
+    registry.register(BREVITY)
+    yield
+    del registry._REWARDS["brevity"]
+
+
+def test_a_run_learns_from_it(tiny_directory, tmp_path, monkeypatch):
+    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+    judge = JudgeConfig(**NOTHING, episode="brevity")
+    settings = {"num_iterations": 1, "num_eval_episodes": 0, "num_threads": 1, "device": "cpu"}
+    run = train(run_config(name="own", output=str(tmp_path), model=str(tiny_directory), judge=judge, **settings))
+    logged = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    assert 0.0 < logged["judge/brevity/brevity"] < 1.0
+
+
+def test_a_data_set_is_curated_by_it(tmp_path):
+    settings = ("side_px=400", "target_px=(16, 40)", "prompt_format=direct")
+    sizes = {"num_samples": 6, "num_rollouts": 1, "threshold": 0.001, "output": str(tmp_path)}
+    _, result = make_data_set(CurateConfig(method="brevity", settings=settings, mistake_rate=0.0, **sizes))
+    assert all(each.seed % 2 for each in result.curated.kept.values())
+    assert len(result.curated.kept) + result.faults["even"] == 6
+
+
+def test_models_that_it_does_not_ask_are_refused():
+    with pytest.raises(ConfigError, match=r"Only --judge\.episode argos"):
+        JudgeConfig(episode="brevity", verifier=VerifierConfig(likelihood="a"))
