@@ -1,5 +1,5 @@
-"""Models that verify what others wrote: how likely an answer is, and where in a picture the thing a label names is.
+"""Frozen models that look: detector, segmenter, likelihoods, similarity, super-resolution; from weights on disk.
 
-They satisfy the protocols of `judges.episode_rewards.argos` without importing them; a trainer binds them to each
-episode's pictures.
+They satisfy the protocols of those who ask them, judges, worlds and tools, without importing them. Nothing is ever
+downloaded: what is missing is a `WeightsUnavailableError` that says where it was looked for.
 """

@@ -1,6 +1,6 @@
 """How likely a vision-language model thinks an answer, once it has seen pictures, question and reasoning.
 
-The teacher reads the conversation it might have had itself:
+The model reads the conversation it might have had itself:
 
     user       pictures, then the question
     assistant  <think>reasoning</think><answer>answer
@@ -26,13 +26,14 @@ from torch import Tensor
 from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder, PatchedImage
 from agents.hf.sampler import mrope_positions, vision_inputs
+from agents.perception.weights import WeightsUnavailableError
 from vlm_envs.errors import ConfigError, require_positive
 
 Pixels = npt.NDArray[np.uint8]
 
 
 class BoundLikelihood(Protocol):
-    """A teacher that has seen the pictures; what `judges.episode_rewards.argos.LikelihoodTeacher` asks for."""
+    """Likelihoods of answers about pictures; what `judges.episode_rewards.argos.LikelihoodTeacher` asks for."""
 
     def __call__(self, question: str, reasoning: str, answer: str) -> list[float] | None:
         """Returns the natural log-probability of each token of the answer; None where there is none to give."""
@@ -104,7 +105,7 @@ class HFLikelihood:
         dtype: str | torch.dtype = "auto",
         device: str | torch.device = "cpu",
     ) -> HFLikelihood:
-        """Returns the teacher of a checkpoint directory.
+        """Returns the model of a checkpoint directory.
 
         Args:
             directory: As `save_pretrained` writes it.
@@ -113,14 +114,16 @@ class HFLikelihood:
             device: Where the model runs.
 
         Raises:
-            FileNotFoundError: If there is no checkpoint there.
-            ValueError: If it is not of the Qwen-VL family, incomplete or damaged.
+            WeightsUnavailableError: If there is no checkpoint, or it is of another family, incomplete or damaged.
         """
-        model, encoder = load_checkpoint(directory, dtype=dtype)
+        try:
+            model, encoder = load_checkpoint(directory, dtype=dtype)
+        except (FileNotFoundError, ValueError) as error:
+            raise WeightsUnavailableError(str(error)) from error
         return cls(model.to(device), encoder, config)
 
     def of(self, images: Sequence[Pixels]) -> BoundLikelihood:
-        """Returns the teacher of one sample.
+        """Returns the likelihoods of answers about some pictures.
 
         Args:
             images: What was shown with the question, each uint8[height, width, 3]; may be empty.

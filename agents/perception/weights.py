@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,46 @@ TOKENIZER_FILES = ("tokenizer.json", "vocab.txt")
 PROCESSOR_FILES = ("preprocessor_config.json", "processor_config.json")
 
 
+class WeightsUnavailableError(EngineUnavailableError):
+    """A perception model's weights, or the package that reads them, are not on this machine."""
+
+
+def folder_of(variable: str, model: str, *, without: str) -> Path:
+    """Returns the folder an environment variable names.
+
+    Args:
+        variable: The environment variable.
+        model: What needs it, for the message.
+        without: What to do without weights, one sentence.
+
+    Raises:
+        WeightsUnavailableError: If the variable is not set.
+    """
+    folder = os.environ.get(variable)
+    if not folder:
+        raise WeightsUnavailableError(
+            f"{model} needs weights on this machine; set {variable} to the folder they are in. Nothing is downloaded. "
+            f"{without}"
+        )
+    return Path(folder)
+
+
+def require_files(folder: Path, names: Iterable[str], remedy: str) -> None:
+    """Raises unless a folder has all the files a model needs.
+
+    Args:
+        folder: Where they should be.
+        names: Files or folders in it.
+        remedy: Where to get them, one sentence.
+
+    Raises:
+        WeightsUnavailableError: If any is missing.
+    """
+    missing = [name for name in names if not (folder / name).exists()]
+    if missing:
+        raise WeightsUnavailableError(f"No {', '.join(missing)} in {folder}. {remedy}")
+
+
 def load_model(model_class: Any, directory: str | Path, *, model_type: str) -> Any:
     """Returns a transformers model in evaluation mode.
 
@@ -24,20 +65,20 @@ def load_model(model_class: Any, directory: str | Path, *, model_type: str) -> A
         model_type: What config.json must say.
 
     Raises:
-        EngineUnavailableError: If there is no such model, or weights of it are missing: transformers would draw these
+        WeightsUnavailableError: If there is no such model, or weights of it are missing: transformers would draw these
             at random and go on.
     """
     path = Path(directory)
     found = _model_type(path)
     if found != model_type:
-        raise EngineUnavailableError(f"Expected a model of type {model_type!r} in {path}; config.json says {found!r}.")
+        raise WeightsUnavailableError(f"Expected a model of type {model_type!r} in {path}; config.json says {found!r}.")
     try:
         model, info = model_class.from_pretrained(path, local_files_only=True, output_loading_info=True)
     except (OSError, SafetensorError, RuntimeError, ValueError) as error:
-        raise EngineUnavailableError(f"The weights in {path} are missing or damaged: {error}") from error
+        raise WeightsUnavailableError(f"The weights in {path} are missing or damaged: {error}") from error
     if info["missing_keys"]:
         missing = sorted(info["missing_keys"])
-        raise EngineUnavailableError(
+        raise WeightsUnavailableError(
             f"The weights in {path} lack {len(missing)} tensors of a {model_type} model, such as {missing[0]}. Copy "
             "the whole published directory there."
         )
@@ -53,27 +94,27 @@ def load_part(part_class: Any, directory: str | Path, *, one_of: Sequence[str]) 
         one_of: Files of which one must be there; without any, transformers makes a tokenizer that knows no words.
 
     Raises:
-        EngineUnavailableError: If its files are not there or cannot be read.
+        WeightsUnavailableError: If its files are not there or cannot be read.
     """
     if not any((Path(directory) / name).is_file() for name in one_of):
-        raise EngineUnavailableError(
+        raise WeightsUnavailableError(
             f"Found no {' or '.join(one_of)} in {directory}; copy the whole published directory there."
         )
     try:
         return part_class.from_pretrained(directory, local_files_only=True)
     except (OSError, ValueError) as error:
-        raise EngineUnavailableError(f"{one_of[0]} in {directory} cannot be read: {error}") from error
+        raise WeightsUnavailableError(f"{one_of[0]} in {directory} cannot be read: {error}") from error
 
 
 def _model_type(path: Path) -> str:
     """Returns what a directory says it holds."""
     config = path / "config.json"
     if not config.is_file():
-        raise EngineUnavailableError(
+        raise WeightsUnavailableError(
             f"No weights in {path}: expected a directory with config.json, model.safetensors and what goes with them, "
             "as `save_pretrained` writes it. Nothing is downloaded."
         )
     try:
         return str(json.loads(config.read_text(encoding="utf-8")).get("model_type"))
     except (ValueError, AttributeError) as error:
-        raise EngineUnavailableError(f"{config} is no model configuration: {error}") from error
+        raise WeightsUnavailableError(f"{config} is no model configuration: {error}") from error

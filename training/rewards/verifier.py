@@ -23,8 +23,7 @@ def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
         The fields of `judges.episode_rewards.models.Models` that bring them in; empty without models.
 
     Raises:
-        FileNotFoundError: If the likelihood's checkpoint is not there.
-        EngineUnavailableError: If the detector's or the segmenter's weights are not.
+        WeightsUnavailableError: If a model's weights are not there.
     """
     models: dict[str, Any] = {}
     if config.likelihood is not None:
@@ -51,7 +50,7 @@ def _masks(detector: str, segmenter: str, device: str) -> Masks:
 
     A point in percents does not say which of several pictures it is in.
     """
-    from agents.perception.detection import GroundingDinoSam  # Two more architectures, which hardly any run needs.
+    from agents.perception.masks import GroundingDinoSam  # Two more architectures, which hardly any run needs.
 
     teacher = GroundingDinoSam.from_pretrained(detector, segmenter, device=device)
 

@@ -1,7 +1,7 @@
 """Upscalers: what enlarges a crop before the model looks at it again.
 
 Mags-RL gives this to a super-resolution agent. Lanczos resampling is the default, since it needs no weights;
-`agents.perception.upscalers.smfanet` has the paper's network, which needs torch, behind the same protocol.
+`agents.perception.super_resolution` has the paper's network, which needs torch, behind the same protocol.
 """
 
 from __future__ import annotations

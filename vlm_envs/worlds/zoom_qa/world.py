@@ -71,8 +71,8 @@ class ZoomQAWorld(QAWorld):
     in a crop matters; `views="both"`, `"crops"`, `"union"` or `"none"`, what `ivgr_views` shows in round 2;
     `mags_stage=None`, the stage of the curriculum whose prompt `mags` shows, 1 or 2, None for 2;
     `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`), `"bicubic"`, `"module:factory"` or
-    an object, such as `agents.perception.upscalers.SMFANetUpscaler`; `answer_reward=1.0`; `max_turns=None` for the
-    strategy's own (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`,
+    an object, such as `agents.perception.super_resolution.SMFANetUpscaler`; `answer_reward=1.0`; `max_turns=None` for
+    the strategy's own (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`,
     `representation` (no `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `render_mode`;
     `max_actions_per_turn` is 1.
     `reset(options={"level": text})` takes a sample's id.

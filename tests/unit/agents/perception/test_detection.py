@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from agents.perception.detection import DetectionConfig, GroundingDino, GroundingDinoSam, Sam, as_phrase, kept_boxes
+from agents.perception.detector import DetectionConfig, GroundingDino, as_phrase, kept_boxes
+from agents.perception.masks import GroundingDinoSam
+from agents.perception.segmenter import Sam
+from agents.perception.weights import WeightsUnavailableError
 from judges.episode_rewards.argos import MaskTeacher, spatial_score
 from judges.reading.grounding import Point
 from tests.unit.agents.perception.checkpoints import MAX_TEXT_TOKENS, SAM_SIDE_PX, save_detector, save_segmenter
-from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.errors import ConfigError
 
 WIDTH, HEIGHT = 90, 50
 PICTURE = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
@@ -31,7 +34,7 @@ def directories(tmp_path_factory):
 
 
 @pytest.fixture
-def teacher(directories):
+def masker(directories):
     return GroundingDinoSam.from_pretrained(*directories, config=ANY_BOX)
 
 
@@ -83,73 +86,73 @@ class PaintingSegmenter:
         return SimpleNamespace(pred_masks=(masks * 20.0 - 10.0)[None, :, None])
 
 
-def painting(teacher):
-    """The teacher with a segmenter that paints boxes."""
-    return GroundingDinoSam(teacher.detector, Sam(PaintingSegmenter(), teacher.segmenter.image_processor))
+def painting(masker):
+    """The masker with a segmenter that paints boxes."""
+    return GroundingDinoSam(masker.detector, Sam(PaintingSegmenter(), masker.segmenter.image_processor))
 
 
-def planted(teacher, scores, boxes, config=None):
+def planted(masker, scores, boxes, config=None):
     """The same, with a detector that finds these boxes."""
-    old = teacher.detector
+    old = masker.detector
     detector = GroundingDino(PlantedDetector(scores, boxes), old.tokenizer, old.image_processor, config)
-    return GroundingDinoSam(detector, painting(teacher).segmenter)
+    return GroundingDinoSam(detector, painting(masker).segmenter)
 
 
 class TestLoadedWeights:
-    def test_a_mask_of_the_pictures_size_comes_out(self, teacher):
+    def test_a_mask_of_the_pictures_size_comes_out(self, masker):
         for shape in ((HEIGHT, WIDTH), (WIDTH, HEIGHT), (7, 9)):
             picture = np.resize(PICTURE, (*shape, 3))
-            mask = teacher.mask(picture, "red mug")
+            mask = masker.mask(picture, "red mug")
             assert mask.shape == shape and mask.dtype == np.bool_
-            boxes = teacher.detector.boxes(picture, "red mug")
+            boxes = masker.detector.boxes(picture, "red mug")
             assert boxes.shape == (3, 4)
             left, top, right, bottom = boxes.T
             assert bool((left < right).all() and (top < bottom).all())
             assert float(boxes.min()) >= 0 and float(right.max()) <= shape[1] and float(bottom.max()) <= shape[0]
 
-    def test_both_models_look_at_picture_and_label(self, teacher):
-        boxes = teacher.detector.boxes(PICTURE, "red mug")
-        assert not torch.equal(boxes, teacher.detector.boxes(PICTURE, "kite"))
-        assert not torch.equal(boxes, teacher.detector.boxes(PICTURE[::-1].copy(), "red mug"))
-        assert torch.equal(boxes, teacher.detector.boxes(PICTURE, "  Red MUG. "))
-        low_res = teacher.segmenter.model(
-            image_embeddings=teacher.segmenter._embedding(PICTURE)[0],
+    def test_both_models_look_at_picture_and_label(self, masker):
+        boxes = masker.detector.boxes(PICTURE, "red mug")
+        assert not torch.equal(boxes, masker.detector.boxes(PICTURE, "kite"))
+        assert not torch.equal(boxes, masker.detector.boxes(PICTURE[::-1].copy(), "red mug"))
+        assert torch.equal(boxes, masker.detector.boxes(PICTURE, "  Red MUG. "))
+        low_res = masker.segmenter.model(
+            image_embeddings=masker.segmenter._embedding(PICTURE)[0],
             input_boxes=torch.tensor([[[0.0, 0, 20, 20], [9.0, 9, 60, 30]]]),
             multimask_output=False,
         ).pred_masks
         assert low_res.shape == (1, 2, 1, SAM_SIDE_PX // 4, SAM_SIDE_PX // 4)
         assert not torch.allclose(low_res[0, 0], low_res[0, 1])
 
-    def test_it_is_a_teacher_of_masks(self, teacher):
-        masks: MaskTeacher = teacher.of(PICTURE)
+    def test_it_tells_masks_by_label(self, masker):
+        masks: MaskTeacher = masker.of(PICTURE)
         mask = masks("red mug", None, None)
-        assert np.array_equal(mask, teacher.mask(PICTURE, "red mug")) and 0 < mask.sum() < mask.size
+        assert np.array_equal(mask, masker.mask(PICTURE, "red mug")) and 0 < mask.sum() < mask.size
         (row, column), (no_row, no_column) = np.argwhere(mask)[0], np.argwhere(~mask)[0]
         points = [Point(column, row, "red mug"), Point(no_column, no_row, "red mug"), Point(column, row, "...")]
         assert spatial_score(points, masks) == 0.5
 
-    def test_a_picture_is_embedded_once_for_all_labels(self, teacher):
+    def test_a_picture_is_embedded_once_for_all_labels(self, masker):
         seen = []
-        embed = teacher.segmenter.model.get_image_embeddings
-        teacher.segmenter.model.get_image_embeddings = lambda pixels: seen.append(1) or embed(pixels)
+        embed = masker.segmenter.model.get_image_embeddings
+        masker.segmenter.model.get_image_embeddings = lambda pixels: seen.append(1) or embed(pixels)
         for label in ("mug", "kite", "mug"):
-            teacher.of(PICTURE)(label, None, None)
+            masker.of(PICTURE)(label, None, None)
         assert len(seen) == 1
         for shift in range(6):
-            teacher.mask(PICTURE + np.uint8(shift), "mug")
-        assert len(seen) == 6 and len(teacher.segmenter._pictures) == 4
+            masker.mask(PICTURE + np.uint8(shift), "mug")
+        assert len(seen) == 6 and len(masker.segmenter._pictures) == 4
 
     @pytest.mark.parametrize("label", ["", "...", "\ud800", "[[]]", "mug " * MAX_TEXT_TOKENS])
-    def test_what_cannot_be_asked_for_is_left_open(self, teacher, label):
-        assert teacher.mask(PICTURE, label) is None
+    def test_what_cannot_be_asked_for_is_left_open(self, masker, label):
+        assert masker.mask(PICTURE, label) is None
 
     @pytest.mark.parametrize("shape", [(1, 300), (300, 1), (3, 40), (1, 1), (10, 5000)])
-    def test_a_line_of_pixels_is_a_picture_too(self, teacher, shape):
-        assert teacher.mask(np.zeros((*shape, 3), np.uint8), "red mug").shape == shape
+    def test_a_line_of_pixels_is_a_picture_too(self, masker, shape):
+        assert masker.mask(np.zeros((*shape, 3), np.uint8), "red mug").shape == shape
 
-    def test_arrays_that_are_no_pictures_are_refused(self, teacher):
+    def test_arrays_that_are_no_pictures_are_refused(self, masker):
         with pytest.raises(ConfigError, match=r"got uint8\[50, 90\]"):
-            teacher.mask(PICTURE[..., 0], "mug")
+            masker.mask(PICTURE[..., 0], "mug")
 
 
 class TestThreshold:
@@ -209,29 +212,29 @@ class TestThreshold:
 
 
 class TestGeometry:
-    def test_a_mask_is_where_its_box_is(self, teacher):
+    def test_a_mask_is_where_its_box_is(self, masker):
         # Columns 22.5 to 67.5, rows 12.5 to 37.5 of a picture that SAM sees with 64 columns and 36 rows, padded to 64.
-        mask = planted(teacher, [0.9], [(0.5, 0.5, 0.5, 0.5)]).mask(PICTURE, "mug")
+        mask = planted(masker, [0.9], [(0.5, 0.5, 0.5, 0.5)]).mask(PICTURE, "mug")
         box = np.zeros((HEIGHT, WIDTH), np.bool_)
         box[12:38, 22:68] = True
         assert (mask & box).sum() / (mask | box).sum() > 0.85
         rows, columns = np.nonzero(mask)
         assert (rows.mean(), columns.mean()) == pytest.approx((24.5, 44.5), abs=1.5)
 
-    def test_every_box_above_the_threshold_counts(self, teacher):
+    def test_every_box_above_the_threshold_counts(self, masker):
         boxes = [(0.2, 0.5, 0.2, 0.5), (0.8, 0.5, 0.2, 0.5)]
-        both = planted(teacher, [0.9, 0.5], boxes).mask(PICTURE, "mugs")
-        one = planted(teacher, [0.9, 0.5], boxes, DetectionConfig(max_boxes=1)).mask(PICTURE, "mugs")
+        both = planted(masker, [0.9, 0.5], boxes).mask(PICTURE, "mugs")
+        one = planted(masker, [0.9, 0.5], boxes, DetectionConfig(max_boxes=1)).mask(PICTURE, "mugs")
         assert both[25, 18] and both[25, 72] and not both[25, 45]
         assert one[25, 18] and not one[25, 72]
 
-    def test_nothing_found_is_an_empty_mask(self, teacher):
-        mask = planted(teacher, [0.3], [(0.5, 0.5, 0.5, 0.5)]).mask(PICTURE, "mug")
+    def test_nothing_found_is_an_empty_mask(self, masker):
+        mask = planted(masker, [0.3], [(0.5, 0.5, 0.5, 0.5)]).mask(PICTURE, "mug")
         assert mask.shape == (HEIGHT, WIDTH) and not mask.any()
 
-    def test_pictures_are_prepared_with_the_constants_of_the_directory(self, teacher):
+    def test_pictures_are_prepared_with_the_constants_of_the_directory(self, masker):
         white = np.full((HEIGHT, WIDTH, 3), 255, np.uint8)
-        one = planted(teacher, [0.9], [(0.5, 0.5, 0.5, 0.5)])
+        one = planted(masker, [0.9], [(0.5, 0.5, 0.5, 0.5)])
         one.mask(white, "red mug")
         (asked,), (seen,) = one.detector.model.asked, one.segmenter.model.seen
         expected = [(1 - mean) / std for mean, std in ((0.485, 0.229), (0.456, 0.224), (0.406, 0.225))]
@@ -248,10 +251,10 @@ class TestVideo:
 
     @pytest.fixture
     def masks(self, monkeypatch):
-        teacher = GroundingDinoSam.__new__(GroundingDinoSam)
+        masker = GroundingDinoSam.__new__(GroundingDinoSam)
         shades = {id(frame): frame for frame in self.FRAMES}
-        monkeypatch.setattr(teacher, "mask", lambda picture, label: (label, int(shades[id(picture)][0, 0, 0])))
-        return teacher.of_video(self.FRAMES, (0.0, 0.5, 1.0))
+        monkeypatch.setattr(masker, "mask", lambda picture, label: (label, int(shades[id(picture)][0, 0, 0])))
+        return masker.of_video(self.FRAMES, (0.0, 0.5, 1.0))
 
     @pytest.mark.parametrize(
         ("frame", "time_s", "shade"),
@@ -264,9 +267,9 @@ class TestVideo:
     def test_outside_of_it_nothing_can_be_told(self, masks, frame, time_s):
         assert masks("mug", frame, time_s) is None
 
-    def test_times_belong_to_frames(self, teacher):
+    def test_times_belong_to_frames(self, masker):
         with pytest.raises(ConfigError, match="as many times as frames"):
-            teacher.of_video(self.FRAMES, (0.0,))
+            masker.of_video(self.FRAMES, (0.0,))
 
 
 @given(st.text(max_size=30))
@@ -277,16 +280,16 @@ def test_a_phrase_is_words_and_one_dot(label):
 
 class TestMissingWeights:
     def test_an_empty_directory(self, directories, tmp_path):
-        with pytest.raises(EngineUnavailableError, match=r"No weights in .* Nothing is downloaded"):
+        with pytest.raises(WeightsUnavailableError, match=r"No weights in .* Nothing is downloaded"):
             GroundingDinoSam.from_pretrained(tmp_path, directories[1])
 
     def test_directories_in_the_wrong_order(self, directories):
-        with pytest.raises(EngineUnavailableError, match=r"of type 'grounding-dino' .* says 'sam'"):
+        with pytest.raises(WeightsUnavailableError, match=r"of type 'grounding-dino' .* says 'sam'"):
             GroundingDinoSam.from_pretrained(*reversed(directories))
 
     def test_no_weights_beside_the_configuration(self, directories, tmp_path):
         shutil.copy(directories[1] / "config.json", tmp_path)
-        with pytest.raises(EngineUnavailableError, match="missing or damaged"):
+        with pytest.raises(WeightsUnavailableError, match="missing or damaged"):
             Sam.from_pretrained(tmp_path)
 
     def test_weights_that_lack_a_tensor_are_not_drawn_at_random(self, directories, tmp_path):
@@ -295,7 +298,7 @@ class TestMissingWeights:
         del weights["vision_encoder.neck.conv1.weight"]
         save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
         with pytest.raises(
-            EngineUnavailableError, match=r"lack 1 tensors of a sam model, such as vision_encoder\.neck"
+            WeightsUnavailableError, match=r"lack 1 tensors of a sam model, such as vision_encoder\.neck"
         ):
             Sam.from_pretrained(tmp_path)
 
@@ -304,13 +307,13 @@ class TestMissingWeights:
         shutil.copytree(directories[0], tmp_path, dirs_exist_ok=True)
         for name in names:
             (tmp_path / name).unlink()
-        with pytest.raises(EngineUnavailableError, match=f"no {names[0]} or .* copy the whole published directory"):
+        with pytest.raises(WeightsUnavailableError, match=f"no {names[0]} or .* copy the whole published directory"):
             GroundingDino.from_pretrained(tmp_path)
 
     def test_parts_that_cannot_be_read(self, directories, tmp_path):
         shutil.copytree(directories[0], tmp_path, dirs_exist_ok=True)
         (tmp_path / "preprocessor_config.json").write_text("{", encoding="utf-8")
-        with pytest.raises(EngineUnavailableError, match=r"preprocessor_config\.json in .* cannot be read"):
+        with pytest.raises(WeightsUnavailableError, match=r"preprocessor_config\.json in .* cannot be read"):
             GroundingDino.from_pretrained(tmp_path)
 
     def test_a_vocabulary_without_the_fast_tokenizers_file_is_enough(self, directories, tmp_path):
@@ -322,5 +325,5 @@ class TestMissingWeights:
     @pytest.mark.parametrize("text", ["{", "[]", json.dumps({})])
     def test_a_configuration_that_is_none(self, tmp_path, text):
         (tmp_path / "config.json").write_text(text, encoding="utf-8")
-        with pytest.raises(EngineUnavailableError):
+        with pytest.raises(WeightsUnavailableError):
             Sam.from_pretrained(tmp_path)

@@ -1,4 +1,4 @@
-"""The likelihood teacher says what a plain forward pass of its model says."""
+"""The likelihood model says what a plain forward pass of its model says."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 
 from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery
+from agents.perception.weights import WeightsUnavailableError
 from judges.episode_rewards.argos import LikelihoodTeacher, Teachers, argos_reward, reasoning_quality
 from tests.unit.models import load
 from vlm_envs.errors import ConfigError
@@ -23,19 +24,19 @@ def picture(seed=0, width=56, height=84):
 
 
 @pytest.fixture
-def teacher(tiny):
+def scorer(tiny):
     return HFLikelihood(*tiny)
 
 
 @pytest.fixture
-def family_teacher(family_directory):
+def family_scorer(family_directory):
     return HFLikelihood(*load(family_directory))
 
 
-def by_hand(teacher, images, question, reasoning, answer):
+def by_hand(scorer, images, question, reasoning, answer):
     """The log-probabilities from the model's own forward, which finds its positions itself."""
-    model, tokenizer = teacher.model, teacher.encoder.tokenizer
-    processor = teacher.encoder.image_processor
+    model, tokenizer = scorer.model, scorer.encoder.tokenizer
+    processor = scorer.encoder.image_processor
     shown = processor(images=list(images), return_tensors="pt") if images else {}
     pads = [int(grid.prod()) // processor.merge_size**2 for grid in shown.get("image_grid_thw", ())]
     pictures = "".join(f"{VISION_START}{IMAGE_PAD * pad}{VISION_END}" for pad in pads)
@@ -45,7 +46,7 @@ def by_hand(teacher, images, question, reasoning, answer):
     before = tokenizer(conversation, add_special_tokens=False)["input_ids"]
     after = tokenizer(answer, add_special_tokens=False)["input_ids"]
     ids = torch.tensor([[*before, *after]])
-    is_image = (ids == teacher.encoder.image_token_id).int()
+    is_image = (ids == scorer.encoder.image_token_id).int()
     extra = {**shown, "mm_token_type_ids": is_image} if images else {}
     with torch.no_grad():
         logits = model(input_ids=ids, attention_mask=torch.ones_like(ids), **extra).logits[0].float()
@@ -53,39 +54,39 @@ def by_hand(teacher, images, question, reasoning, answer):
 
 
 @pytest.mark.parametrize("num_images", [0, 1, 2])
-def test_a_plain_forward_pass_says_the_same(family_teacher, num_images):
+def test_a_plain_forward_pass_says_the_same(family_scorer, num_images):
     images = [picture(seed, 56 + 28 * seed) for seed in range(num_images)]
-    expected = by_hand(family_teacher, images, QUESTION, REASONING, ANSWER)
+    expected = by_hand(family_scorer, images, QUESTION, REASONING, ANSWER)
     assert len(expected) >= 2 and max(expected) < -0.1, "there is something to compare"
-    assert family_teacher.of(images)(QUESTION, REASONING, ANSWER) == pytest.approx(expected, abs=1e-4)
+    assert family_scorer.of(images)(QUESTION, REASONING, ANSWER) == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_row_does_not_depend_on_its_neighbours(family_teacher):
+def test_a_row_does_not_depend_on_its_neighbours(family_scorer):
     queries = [
         LikelihoodQuery(question=QUESTION, reasoning=REASONING, answer="up"),
         LikelihoodQuery(question="?", reasoning=REASONING * 9, answer="down right", images=(picture(1),)),
         LikelihoodQuery(question=QUESTION, reasoning="", answer="7", images=(picture(2), picture(3, 140))),
     ]
-    alone = [family_teacher.log_probs([query])[0] for query in queries]
-    for together in (family_teacher.log_probs(queries), family_teacher.log_probs(queries[::-1])[::-1]):
+    alone = [family_scorer.log_probs([query])[0] for query in queries]
+    for together in (family_scorer.log_probs(queries), family_scorer.log_probs(queries[::-1])[::-1]):
         for one, other in zip(alone, together, strict=True):
             assert one == pytest.approx(other, abs=1e-4)
 
 
-def test_pictures_question_and_reasoning_all_matter(family_teacher):
-    base = family_teacher.of([picture()])(QUESTION, REASONING, ANSWER)
+def test_pictures_question_and_reasoning_all_matter(family_scorer):
+    base = family_scorer.of([picture()])(QUESTION, REASONING, ANSWER)
     for images, question, reasoning in (
         ([picture(9)], QUESTION, REASONING),
         ([picture()], "Who?", REASONING),
         ([picture()], QUESTION, "It is below."),
     ):
-        assert family_teacher.of(images)(question, reasoning, ANSWER) != pytest.approx(base, abs=1e-3)
+        assert family_scorer.of(images)(question, reasoning, ANSWER) != pytest.approx(base, abs=1e-3)
 
 
-def test_an_answer_that_was_learnt_is_likelier_than_another(teacher):
-    score = teacher.of([picture()])
+def test_an_answer_that_was_learnt_is_likelier_than_another(scorer):
+    score = scorer.of([picture()])
     before = reasoning_quality(score(QUESTION, REASONING, "up"))
-    encoder, model = teacher.encoder, teacher.model
+    encoder, model = scorer.encoder, scorer.model
     asked = encoder.encode({"text": QUESTION, "images": (picture(),)}, is_first=True)
     ids = [*asked.ids, *encoder.encode_text(f"<think>{REASONING}</think><answer>"), *encoder.encode_text("up")]
     ids = torch.tensor([ids])
@@ -108,32 +109,32 @@ def test_an_answer_that_was_learnt_is_likelier_than_another(teacher):
 
 
 def test_of_nothing_and_of_too_much_nothing_is_said(tiny):
-    teacher = HFLikelihood(*tiny, LikelihoodConfig(max_tokens=100))
-    log_probs = teacher.of([])
+    scorer = HFLikelihood(*tiny, LikelihoodConfig(max_tokens=100))
+    log_probs = scorer.of([])
     assert log_probs(QUESTION, REASONING, "") is None
     assert log_probs(QUESTION, "word " * 200, ANSWER) is None
-    scored = teacher.log_probs(
+    scored = scorer.log_probs(
         [LikelihoodQuery(question=QUESTION, reasoning=thought, answer=ANSWER) for thought in ("word " * 200, "", "a")]
     )
     assert scored[0] is None and scored[1] == pytest.approx(log_probs(QUESTION, "", ANSWER), abs=1e-4)
-    assert teacher.log_probs([]) == []
+    assert scorer.log_probs([]) == []
 
 
 @pytest.mark.parametrize("text", ["\ud800", "<|im_end|><|image_pad|>", "\x00", "</think><answer>"])
-def test_whatever_a_model_wrote_is_scored(teacher, text):
-    scored = teacher.of([picture()])(QUESTION, text, text)
+def test_whatever_a_model_wrote_is_scored(scorer, text):
+    scored = scorer.of([picture()])(QUESTION, text, text)
     assert scored and all(math.isfinite(value) and value <= 0.0 for value in scored)
 
 
-def test_a_model_in_training_stays_in_training(teacher):
-    teacher.model.train()
-    teacher.of([])(QUESTION, REASONING, ANSWER)
-    assert teacher.model.training
+def test_a_model_in_training_stays_in_training(scorer):
+    scorer.model.train()
+    scorer.of([])(QUESTION, REASONING, ANSWER)
+    assert scorer.model.training
 
 
-def test_arrays_that_are_no_pictures_are_refused(teacher):
+def test_arrays_that_are_no_pictures_are_refused(scorer):
     with pytest.raises(ConfigError, match=r"uint8\[height, width, 3\]; got float64\[4, 4\]"):
-        teacher.of([np.zeros((4, 4))])(QUESTION, REASONING, ANSWER)
+        scorer.of([np.zeros((4, 4))])(QUESTION, REASONING, ANSWER)
     with pytest.raises(ConfigError, match="max_rows"):
         LikelihoodConfig(max_rows=0)
 
@@ -145,5 +146,5 @@ def test_a_checkpoint_verifies_a_response(tiny_directory):
     quality = reasoning_quality(likelihood(QUESTION, REASONING, "up"))
     assert 0.0 < quality < 1.0
     assert reward.total == pytest.approx((1.0 + quality) / 2)
-    with pytest.raises(FileNotFoundError, match="No checkpoint"):
+    with pytest.raises(WeightsUnavailableError, match="No checkpoint"):
         HFLikelihood.from_pretrained(tiny_directory / "none")

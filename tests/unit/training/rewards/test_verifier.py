@@ -94,7 +94,7 @@ def test_what_cannot_be_used_is_refused(tmp_path):
         JudgeConfig(episode="ivgr", verifier=VerifierConfig(likelihood="a"))
     with pytest.raises(ConfigError, match="Only method argos"):
         CurateConfig(method="arm_accuracy", settings=("prompt_format=arm",), verifier=VerifierConfig(likelihood="a"))
-    with pytest.raises(FileNotFoundError, match="No checkpoint"):
+    with pytest.raises(EngineUnavailableError, match="No checkpoint"):
         verifier_models(VerifierConfig(likelihood=str(tmp_path)), "cpu")
     with pytest.raises(EngineUnavailableError, match="No weights"):
         verifier_models(VerifierConfig(detector=str(tmp_path), segmenter=str(tmp_path)), "cpu")

@@ -24,6 +24,8 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
+from agents.perception.weights import WeightsUnavailableError
+from vlm_envs.errors import ConfigError
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.upscale import LanczosUpscaler
 
@@ -54,7 +56,7 @@ class SMFANetConfig:
         limits = {"num_channels": (4, 512), "num_blocks": (1, 64), "growth": (1, 8), "factor": (1, 8)}
         for name, (low, high) in limits.items():
             if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} of SMFANet must be from {low} to {high}; got {getattr(self, name)}.")
+                raise ConfigError(f"{name} of SMFANet must be from {low} to {high}; got {getattr(self, name)}.")
 
 
 class _LocalDetail(nn.Module):
@@ -174,8 +176,8 @@ def load_smfanet(path: str | Path) -> SMFANet:
         The network in evaluation mode, on the CPU, in float32.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is of another kind or network, damaged, or holds numbers that are not finite.
+        WeightsUnavailableError: If there is no such file, or it is of another kind or network, damaged, or holds
+            numbers that are not finite.
     """
     weights = _read_weights(Path(path))
     network = SMFANet(_config_of(weights, Path(path)))
@@ -183,16 +185,16 @@ def load_smfanet(path: str | Path) -> SMFANet:
         network.load_state_dict(dict(weights))
     except RuntimeError as error:
         shown = " ".join(str(error).split())[:300]
-        raise ValueError(f"The weights in {path} do not fit SMFANet: {shown}") from error
+        raise WeightsUnavailableError(f"The weights in {path} do not fit SMFANet: {shown}") from error
     if not all(bool(torch.isfinite(parameter).all()) for parameter in network.parameters()):
-        raise ValueError(f"The weights in {path} hold numbers that are not finite; the file is damaged.")
+        raise WeightsUnavailableError(f"The weights in {path} hold numbers that are not finite; the file is damaged.")
     return network.float().eval()
 
 
 def _read_weights(path: Path) -> Mapping[str, Tensor]:
     """Returns a file's tensors by name. No code that a file may hold is run."""
     if not path.is_file():
-        raise FileNotFoundError(f"No weights of SMFANet at {path}: expected a .safetensors, .pth or .pt file.")
+        raise WeightsUnavailableError(f"No weights of SMFANet at {path}: expected a .safetensors, .pth or .pt file.")
     loaded: Any
     try:
         if path.suffix == ".safetensors":
@@ -200,10 +202,10 @@ def _read_weights(path: Path) -> Mapping[str, Tensor]:
         elif path.suffix in (".pth", ".pt"):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
         else:
-            raise ValueError(f"Weights of SMFANet are a .safetensors, .pth or .pt file; got {path.name}.")
+            raise WeightsUnavailableError(f"Weights of SMFANet are a .safetensors, .pth or .pt file; got {path.name}.")
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, KeyError, OSError) as error:
         shown = " ".join(str(error).split())[:200]
-        raise ValueError(
+        raise WeightsUnavailableError(
             f"{path} cannot be read as a state dict of tensors ({shown}). Files that hold anything else than tensors "
             "are refused, since reading them would run their code."
         ) from error
@@ -211,7 +213,7 @@ def _read_weights(path: Path) -> Mapping[str, Tensor]:
         if isinstance(loaded, Mapping) and isinstance(loaded.get(wrapping), Mapping):
             loaded = loaded[wrapping]
     if not isinstance(loaded, Mapping) or not all(isinstance(tensor, Tensor) for tensor in loaded.values()):
-        raise ValueError(f"{path} holds no state dict: expected tensors by name.")
+        raise WeightsUnavailableError(f"{path} holds no state dict: expected tensors by name.")
     return loaded
 
 
@@ -226,7 +228,7 @@ def _config_of(weights: Mapping[str, Tensor], path: Path) -> SMFANetConfig:
             num_channels=num_channels, num_blocks=num_blocks, growth=inner // num_channels, factor=factor
         )
     except (KeyError, IndexError, ValueError, ZeroDivisionError) as error:
-        raise ValueError(
+        raise WeightsUnavailableError(
             f"The weights in {path} are not of SMFANet: {error}. Expected to_feat, feats.N.smfa, feats.N.pcfn and "
             "to_img."
         ) from error
@@ -244,7 +246,7 @@ class SMFANetUpscaler:
 
     def __init__(self, network: SMFANet, *, device: str = "cpu", max_input_pixels: int = 512 * 512) -> None:
         if max_input_pixels < 1:
-            raise ValueError(f"max_input_pixels must be at least 1; got {max_input_pixels}.")
+            raise ConfigError(f"max_input_pixels must be at least 1; got {max_input_pixels}.")
         self._network = network.to(device).eval()
         self._device = device
         self._max_input_pixels = max_input_pixels

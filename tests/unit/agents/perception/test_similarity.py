@@ -12,9 +12,8 @@ import torch
 from transformers import ViTConfig, ViTModel
 
 from agents.perception import similarity
-from agents.perception.similarity.dino_scorer import DinoScorer
-from agents.perception.similarity.dreamsim_scorer import REQUIRED_FILES, DreamSimScorer
-from agents.perception.similarity.weights import WeightsUnavailableError
+from agents.perception.similarity import REQUIRED_FILES, DinoScorer, DreamSimScorer
+from agents.perception.weights import WeightsUnavailableError
 from vlm_envs.worlds.svg.scorers import Scorer, resolve_scorer
 
 RNG = np.random.default_rng(0)
@@ -62,7 +61,7 @@ def test_missing_weights_are_explained(name, monkeypatch, tmp_path):
     with pytest.raises(WeightsUnavailableError, match=f"set {variable}"):
         resolve_scorer("scorer", f"agents.perception.similarity:{name}")
     monkeypatch.setenv(variable, str(tmp_path))
-    with pytest.raises(WeightsUnavailableError, match="finds no"):
+    with pytest.raises(WeightsUnavailableError, match=r"No .*config\.json|No dino_vitb16"):
         resolve_scorer("scorer", f"agents.perception.similarity:{name}")
 
 

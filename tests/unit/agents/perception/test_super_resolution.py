@@ -5,7 +5,8 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[train]'
 
 from safetensors.torch import save_file  # noqa: E402
 
-from agents.perception.upscalers.smfanet import SMFANet, SMFANetConfig, SMFANetUpscaler, load_smfanet  # noqa: E402
+from agents.perception.super_resolution import SMFANet, SMFANetConfig, SMFANetUpscaler, load_smfanet  # noqa: E402
+from agents.perception.weights import WeightsUnavailableError  # noqa: E402
 from vlm_envs.tools.pictures import Picture  # noqa: E402
 from vlm_envs.tools.upscale import LanczosUpscaler  # noqa: E402
 
@@ -106,7 +107,7 @@ class Attack:
 
 def test_files_that_run_code_are_refused(tmp_path):
     torch.save({"params": Attack(tmp_path / "ran")}, tmp_path / "evil.pth")
-    with pytest.raises(ValueError, match="anything else than tensors"):
+    with pytest.raises(WeightsUnavailableError, match="anything else than tensors"):
         load_smfanet(tmp_path / "evil.pth")
     assert not (tmp_path / "ran").exists()
 
@@ -129,19 +130,19 @@ def test_other_weights_are_explained(network, tmp_path, change, said):
     weights = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     change(weights)
     save_file(weights, tmp_path / "weights.safetensors")
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(WeightsUnavailableError, match=said):
         load_smfanet(tmp_path / "weights.safetensors")
 
 
 def test_other_files_are_explained(tmp_path):
-    with pytest.raises(FileNotFoundError, match="No weights"):
+    with pytest.raises(WeightsUnavailableError, match="No weights"):
         load_smfanet(tmp_path / "missing.pth")
     for name, content in (("a.pth", b""), ("b.pth", b"junk" * 100), ("c.safetensors", b"junk" * 100), ("d.bin", b"")):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=r"SMFANet|state dict"):
+        with pytest.raises(WeightsUnavailableError, match=r"SMFANet|state dict"):
             load_smfanet(tmp_path / name)
     torch.save([1, 2], tmp_path / "list.pt")
-    with pytest.raises(ValueError, match="no state dict"):
+    with pytest.raises(WeightsUnavailableError, match="no state dict"):
         load_smfanet(tmp_path / "list.pt")
 
 

@@ -1,0 +1,122 @@
+"""Masks of what a label names, in any picture: Grounding DINO finds boxes, SAM fills them.
+
+    label ── Grounding DINO ──> boxes ── SAM ──> masks ── union ──> bool[height, width]
+
+Both models come from directories of the user's, as `save_pretrained` writes them and as they are published; nothing is
+downloaded. Not run on trained weights here: the tests load and run both with small random ones.
+
+Source: Argos, section 3.1, equation 1; Grounding DINO (Liu et al. 2023); Segment Anything (Kirillov et al. 2023).
+Choices and deviations:
+
+- Equation 1 has one box to a label. Here every box above the threshold counts, and the mask is the union: a label may
+  name three kites, and a point on any of them is right. `max_boxes=1` is the letter of the equation.
+- A box's score is that of its best token, as in Grounding DINO's own code. So "red mug" may find a blue one.
+- No box above the threshold is an empty mask, "no such object". None, "cannot tell", is only for labels without words
+  or with more of them than the model takes.
+- SAM is asked for one mask a box, as its authors advise for prompts that leave no doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from agents.hf.chat import showable
+from agents.perception.detector import DetectionConfig, GroundingDino
+from agents.perception.segmenter import Mask, Pixels, Sam
+from vlm_envs.errors import ConfigError
+
+_MAX_ASPECT_RATIO = 32
+"""Both models scale the longer side to a fixed length; of a line of pixels nothing would be left."""
+
+
+class BoundMasks(Protocol):
+    """Masks within one picture or video, by label; what `judges.episode_rewards.argos.MaskTeacher` asks for."""
+
+    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
+        """Returns bool[height, width], all False for no such thing; None when it cannot tell."""
+        ...
+
+
+class GroundingDinoSam:
+    """Masks for pictures that nobody has exact masks of.
+
+    Args:
+        detector: Finds boxes.
+        segmenter: Fills them.
+    """
+
+    def __init__(self, detector: GroundingDino, segmenter: Sam) -> None:
+        self.detector, self.segmenter = detector, segmenter
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        detector: str | Path,
+        segmenter: str | Path,
+        *,
+        config: DetectionConfig | None = None,
+        device: str | torch.device = "cpu",
+    ) -> GroundingDinoSam:
+        """Returns detector and segmenter of two local directories.
+
+        Args:
+            detector: Of a Grounding DINO, such as the published `grounding-dino-tiny`.
+            segmenter: Of a SAM, such as the published `sam-vit-base`.
+            config: What counts as found.
+            device: Where both run.
+
+        Raises:
+            WeightsUnavailableError: If one of them has no weights, or other ones.
+        """
+        return cls(
+            GroundingDino.from_pretrained(detector, config=config, device=device),
+            Sam.from_pretrained(segmenter, device=device),
+        )
+
+    def mask(self, picture: Pixels, label: str) -> Mask | None:
+        """Returns bool[height, width] of what a label names, all False for no such thing; None if it cannot tell."""
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
+            raise ConfigError(f"Pictures must be uint8[height, width, 3]; got {picture.dtype}{list(picture.shape)}.")
+        seen = showable(picture, _MAX_ASPECT_RATIO)
+        boxes = self.detector.boxes(seen, label)
+        height, width = picture.shape[:2]
+        return None if boxes is None else self.segmenter.mask(seen, boxes)[:height, :width]
+
+    def of(self, picture: Pixels) -> BoundMasks:
+        """Returns the masks of one picture; frame and time are passed over.
+
+        Args:
+            picture: uint8[height, width, 3].
+        """
+        return lambda label, frame, time_s: self.mask(picture, label)
+
+    def of_video(self, frames: Sequence[Pixels], times_s: Sequence[float]) -> BoundMasks:
+        """Returns the masks of one video.
+
+        Args:
+            frames: Each uint8[height, width, 3]; counted from 1.
+            times_s: When each is shown, rising.
+
+        Returns:
+            Masks by label. A frame goes before a time, a time means the frame nearest to it; without either, and
+            outside the video, it cannot tell.
+
+        Raises:
+            ConfigError: If there is not one time to each frame.
+        """
+        if len(frames) != len(times_s) or not len(frames):
+            raise ConfigError(f"Expected as many times as frames, at least one; got {len(times_s)} and {len(frames)}.")
+
+        def masks(label: str, frame: int | None, time_s: float | None) -> Mask | None:
+            if frame is None and time_s is not None and times_s[0] <= time_s <= times_s[-1]:
+                frame = int(np.abs(np.asarray(times_s) - time_s).argmin()) + 1
+            if frame is None or not 1 <= frame <= len(frames):
+                return None
+            return self.mask(frames[frame - 1], label)
+
+        return masks

@@ -1,0 +1,162 @@
+"""Learned similarities of pictures, for `VLM/SVG-v0`: DreamSim and DINO, from weights the user has on disk.
+
+The factories take no arguments, so that a world can be given their names:
+`gym.make("VLM/SVG-v0", scorer="agents.perception.similarity:dreamsim")`, and `second_scorer` likewise. Weights are
+loaded with the first pair of pictures and shared by all scorers of a process; copies and pickles carry the folder's
+name only.
+
+Source: VAGEN, Appendix A.6 and Table 20.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from transformers import AutoModel
+
+from agents.perception.weights import WeightsUnavailableError, folder_of, require_files
+from vlm_envs.errors import require_choice
+from vlm_envs.worlds.svg.scorers import Scorer
+
+DINO_VARIABLE, DREAMSIM_VARIABLE = "VLM_ENVS_DINO", "VLM_ENVS_DREAMSIM"
+"""Environment variables that name the folders with weights."""
+
+INPUT_PX = 224
+_WITHOUT = "Without weights, use scorer='structural'."
+_MEAN, _STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_DINO_REMEDY = (
+    "It should hold config.json and model.safetensors of a vision transformer as transformers saves it, such as a "
+    "copy of facebook/dino-vits16 (VAGEN uses a small DINO)."
+)
+REQUIRED_FILES: dict[str, tuple[str, ...]] = {
+    "ensemble": (
+        "dino_vitb16_pretrain.pth",
+        "clip_vitb16_pretrain.pth.tar",
+        "open_clip_vitb16_pretrain.pth.tar",
+        "ensemble_lora",
+    ),
+    "dino_vitb16": ("dino_vitb16_pretrain.pth", "dino_vitb16_single_lora"),
+    "clip_vitb32": ("clip_vitb32_pretrain.pth.tar", "clip_vitb32_single_lora"),
+    "open_clip_vitb32": ("open_clip_vitb32_pretrain.pth.tar", "open_clip_vitb32_single_lora"),
+}
+"""What each kind of DreamSim needs in its folder; the package would download what is not there."""
+
+_DREAMSIM_REMEDY = (
+    "Unpack the checkpoint of DreamSim's release page there (dreamsim_<kind>_checkpoint.zip), or copy the folder that "
+    "dreamsim(pretrained=True, cache_dir=...) fills on a machine with a network; the kinds with DINO also need what "
+    "torch.hub keeps in it."
+)
+
+
+def dino() -> Scorer:
+    """Returns the DINO scorer with the weights in the folder that `VLM_ENVS_DINO` names.
+
+    Raises:
+        WeightsUnavailableError: If there are no such weights.
+    """
+    return DinoScorer(folder_of(DINO_VARIABLE, "The scorer 'dino'", without=_WITHOUT))
+
+
+def dreamsim() -> Scorer:
+    """Returns the DreamSim scorer with the weights in the folder that `VLM_ENVS_DREAMSIM` names.
+
+    Raises:
+        WeightsUnavailableError: If there are no such weights.
+    """
+    return DreamSimScorer(folder_of(DREAMSIM_VARIABLE, "The scorer 'dreamsim'", without=_WITHOUT))
+
+
+class DinoScorer:
+    """Cosine similarity of the class tokens of a vision transformer (Caron et al., 2021); negative ones count as 0.
+
+    Args:
+        folder: A folder that `AutoModel.from_pretrained` reads, a ViT such as DINO ViT-S/16.
+
+    Raises:
+        WeightsUnavailableError: If the folder holds no model.
+    """
+
+    name = "dino"
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        require_files(self.folder, ["config.json"], _DINO_REMEDY)
+
+    def similarity(self, target: NDArray[np.uint8], drawing: NDArray[np.uint8]) -> float:
+        """Returns how alike two pictures, uint8[H, W, 3] each, are, from 0 to 1."""
+        pictures_BCHW = torch.cat([normalised(target), normalised(drawing)])
+        with torch.inference_mode():
+            features_BD = _load_dino(self.folder)(pixel_values=pictures_BCHW).last_hidden_state[:, 0]
+        return _unit(float(torch.nn.functional.cosine_similarity(features_BD[:1], features_BD[1:])))
+
+
+def normalised(picture: NDArray[np.uint8]) -> torch.Tensor:
+    """Returns a picture as a vision transformer takes it, float32[1, 3, 224, 224]."""
+    picture_BCHW = torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None].float() / 255
+    size = (INPUT_PX, INPUT_PX)
+    picture_BCHW = torch.nn.functional.interpolate(picture_BCHW, size, mode="bicubic", antialias=True)
+    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (_MEAN, _STD))
+    return (picture_BCHW.clamp(0, 1) - mean) / std
+
+
+class DreamSimScorer:
+    """One minus the distance of DreamSim (Fu et al., 2023), read by its authors' own package, cut to 0 to 1.
+
+    Args:
+        folder: The `cache_dir` of the package, with its checkpoint unpacked.
+        kind: Which DreamSim, a key of `REQUIRED_FILES`; the paper's default is the ensemble of three.
+
+    Raises:
+        ConfigError: If the kind is unknown.
+        WeightsUnavailableError: If a file is missing.
+    """
+
+    name = "dreamsim"
+
+    def __init__(self, folder: str | Path, kind: str = "ensemble") -> None:
+        self.folder, self.kind = Path(folder), require_choice("kind", kind, REQUIRED_FILES)
+        require_files(self.folder, REQUIRED_FILES[kind], _DREAMSIM_REMEDY)
+
+    def similarity(self, target: NDArray[np.uint8], drawing: NDArray[np.uint8]) -> float:
+        """Returns how alike two pictures, uint8[H, W, 3] each, are, from 0 to 1.
+
+        Raises:
+            WeightsUnavailableError: If the package `dreamsim` is not installed.
+        """
+        model, preprocess = _load_dreamsim(self.folder, self.kind)
+        pictures = [preprocess(Image.fromarray(picture)) for picture in (target, drawing)]
+        with torch.inference_mode():
+            return _unit(1.0 - float(model(*pictures)))
+
+
+def _unit(similarity: float) -> float:
+    """Returns a similarity within 0 and 1; 0 for one that is not finite."""
+    return min(1.0, max(0.0, similarity)) if math.isfinite(similarity) else 0.0
+
+
+@lru_cache(maxsize=2)
+def _load_dino(folder: Path) -> Any:
+    """Returns the model of a folder, once per process."""
+    model: Any = AutoModel.from_pretrained(folder, local_files_only=True)
+    return model.eval()
+
+
+@lru_cache(maxsize=2)
+def _load_dreamsim(folder: Path, kind: str) -> tuple[Any, Any]:
+    """Returns the model of a folder and what prepares its pictures, once per process."""
+    try:
+        package = importlib.import_module("dreamsim")
+    except ImportError as error:
+        raise WeightsUnavailableError(
+            f"The scorer 'dreamsim' needs the package dreamsim: pip install dreamsim ({error})."
+        ) from error
+    model, preprocess = package.dreamsim(pretrained=True, device="cpu", cache_dir=str(folder), dreamsim_type=kind)
+    return model, preprocess

@@ -1,1 +1,0 @@
-"""Upscalers that need torch, behind the protocol of `vlm_envs.tools.upscale`."""
