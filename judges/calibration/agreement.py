@@ -15,12 +15,12 @@ from judges.batches import score_many
 from judges.calibration.chance import DescribedState
 from judges.scores import Judge, JudgeScore
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.statistics import Interval, wilson_interval
 
 TextKind = Literal["own", "other", "perturbed"]
 
 KINDS: tuple[TextKind, ...] = ("own", "other", "perturbed")
 
-_Z = 1.959964
 """Standard normal quantile of a two-sided 95 % interval."""
 
 _OPPOSITES = {
@@ -92,7 +92,7 @@ class Agreement:
         return _share(self.num_true_yes + self.num_true_no, self.num_judged)
 
     @property
-    def accuracy_interval(self) -> tuple[float, float]:
+    def accuracy_interval(self) -> Interval:
         """Wilson's 95 % interval of the accuracy.
 
         Source: E. B. Wilson, 1927. Texts of one state count as independent, so the interval is a little narrow.
@@ -120,24 +120,6 @@ class Agreement:
         """
         expected = self.chance_agreement
         return math.nan if not expected < 1.0 else (self.accuracy - expected) / (1.0 - expected)
-
-
-def wilson_interval(num_successes: int, num_trials: int) -> tuple[float, float]:
-    """Wilson's 95 % score interval of a share.
-
-    Args:
-        num_successes: between 0 and `num_trials`.
-        num_trials: at least 0; without any, every share is possible.
-
-    Returns:
-        Lower and upper end, in [0, 1].
-    """
-    if num_trials == 0:
-        return 0.0, 1.0
-    share, spread = num_successes / num_trials, _Z * _Z / num_trials
-    centre = (share + spread / 2) / (1 + spread)
-    half = _Z / (1 + spread) * math.sqrt(share * (1 - share) / num_trials + spread / (4 * num_trials))
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def examples_of(described: Sequence[DescribedState]) -> list[Example]:

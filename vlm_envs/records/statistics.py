@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import NamedTuple
 
 
@@ -29,60 +27,42 @@ def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.9
 
     Args:
         num_successes: Trials that succeeded, from 0 to `num_trials`.
-        num_trials: Independent trials, at least 1.
+        num_trials: Independent trials; without any, every rate is possible.
         confidence: Two-sided confidence, strictly between 0 and 1.
-
-    Returns:
-        The interval.
 
     Raises:
         ValueError: If an argument is out of range.
 
     Source: Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212; method 3 of Newcombe, Stat. Med. 17 (1998) 857-872.
     """
-    if num_trials < 1 or not 0 <= num_successes <= num_trials:
-        raise ValueError(
-            "wilson_interval needs 0 <= num_successes <= num_trials and at least one trial; "
-            f"got {num_successes} of {num_trials}."
-        )
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, such as 0.95; got {confidence}.")
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    rate = num_successes / num_trials
-    shrink = 1 + z**2 / num_trials
-    centre = (rate + z**2 / (2 * num_trials)) / shrink
-    margin = z * math.sqrt((rate * (1 - rate) + z**2 / (4 * num_trials)) / num_trials) / shrink
-    # At the edges the formula gives exactly 0 and 1; rounding must not leave 1e-17 in their place.
-    low = 0.0 if num_successes == 0 else max(0.0, centre - margin)
-    high = 1.0 if num_successes == num_trials else min(1.0, centre + margin)
-    return Interval(low, high)
+    from scipy.stats import binomtest  # half a second, for which a trainer that only writes need not wait
+
+    if num_trials == num_successes == 0:
+        return Interval(0.0, 1.0)
+    found = binomtest(num_successes, num_trials).proportion_ci(confidence, method="wilson")
+    return Interval(float(found.low), float(found.high))
 
 
 def mcnemar_exact(num_only_before: int, num_only_after: int) -> float:
-    """Returns the two-sided p-value of McNemar's exact test.
+    """Returns the two-sided p-value of McNemar's exact test, 1 when no outcome changed.
 
     If training changed nothing, a level whose outcome changed is as likely to have been won as lost, so
-    the smaller count follows a binomial distribution with probability 1/2. Levels with equal outcomes
-    carry no information.
+    either count follows a binomial distribution with probability 1/2. Levels with equal outcomes carry no
+    information.
 
     Args:
         num_only_before: Pairs that succeeded before and failed after.
         num_only_after: Pairs that failed before and succeeded after.
-
-    Returns:
-        The p-value, in (0, 1]; 1 when no outcome changed.
 
     Raises:
         ValueError: If a count is negative.
 
     Source: McNemar, Psychometrika 12 (1947) 153-157, with the exact binomial tail in place of chi-squared.
     """
-    if num_only_before < 0 or num_only_after < 0:
-        raise ValueError(f"mcnemar_exact needs two counts of at least 0; got {num_only_before} and {num_only_after}.")
+    from scipy.stats import binomtest
+
     num_changed = num_only_before + num_only_after
-    fewer = min(num_only_before, num_only_after)
-    tail = sum(math.comb(num_changed, count) for count in range(fewer + 1))
-    return min(1.0, 2 * tail / (1 << num_changed))
+    return float(binomtest(num_only_before, num_changed).pvalue) if num_changed else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

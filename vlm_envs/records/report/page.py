@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from vlm_envs.records.json_lines import replace_file
-from vlm_envs.records.report.axes import SMOOTH_FROM_NUM_POINTS, shared_x_range, short, smooth
+from vlm_envs.records.report.curves import panel_svgs, save_curves
 from vlm_envs.records.report.episodes import episode_browser
 from vlm_envs.records.report.headline import (
     compare_runs,
@@ -25,8 +25,7 @@ from vlm_envs.records.report.headline import (
     written_time,
 )
 from vlm_envs.records.report.panels import Panel, PanelGroup, laid_beside, panel_groups
-from vlm_envs.records.report.picture import save_curves
-from vlm_envs.records.report.svg import draw, frames_of
+from vlm_envs.records.report.values import SMOOTH_FROM_NUM_POINTS, shared_x_range, short, smooth
 from vlm_envs.records.run_data import RunReader, slug
 
 _HERE = Path(__file__).parent
@@ -158,8 +157,7 @@ def _placed_panels(groups: Sequence[PanelGroup]) -> tuple[list[dict[str, Any]], 
         span = shared_x_range(groups, group)
         figures = []
         for panel in group.panels:
-            # Safe: the drawing escapes its texts itself
-            drawings = [Markup(draw(panel, frame)) for frame in frames_of(panel, span)]
+            drawings = [Markup(drawing) for drawing in panel_svgs(panel, span)]  # safe: they escape their texts
             figures.append({"index": len(readable), "panel": panel, "drawings": drawings, "ends": _ends(panel)})
             curves = [{"xs": curve.xs, "ys": curve.ys} for curve in panel.curves]
             readable.append({"group": group.title, "scale": panel.scale, "curves": curves, "x_span": span})

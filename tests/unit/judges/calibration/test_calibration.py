@@ -5,7 +5,7 @@ import math
 import pytest
 
 from judges.__main__ import main
-from judges.calibration.agreement import Agreement, examples_of, measure_agreement, perturbed, wilson_interval
+from judges.calibration.agreement import Agreement, examples_of, measure_agreement, perturbed
 from judges.calibration.chance import start_states
 from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
@@ -41,22 +41,6 @@ def test_a_judge_that_always_says_no_has_no_kappa_worth():
     assert measured.kappa == pytest.approx(0.0)
     assert math.isnan(agreement(0, 0, 0, 20).kappa)
     assert math.isnan(agreement(0, 0, 0, 0).accuracy)
-
-
-@pytest.mark.parametrize(
-    ("num_successes", "num_trials", "expected"),
-    [
-        # 8 of 10: centre (0.8 + 3.8415 / 20) / 1.38415 = 0.71674; half 1.959964 / 1.38415 · sqrt(0.016 + 0.0096037)
-        # = 0.22658.
-        (8, 10, (0.49016, 0.94332)),
-        # None of 10: 0 and 0.38415 / 1.38415.
-        (0, 10, (0.0, 0.27753)),
-        (10, 10, (0.72247, 1.0)),
-        (0, 0, (0.0, 1.0)),
-    ],
-)
-def test_wilsons_interval_by_hand(num_successes, num_trials, expected):
-    assert wilson_interval(num_successes, num_trials) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("world", ["VLM/FrozenLake-v0", "VLM/Sokoban-v0"])

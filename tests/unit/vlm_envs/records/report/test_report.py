@@ -8,12 +8,12 @@ from agents.oracle import OracleAgent
 from vlm_envs.records.episode_record import TurnNotes
 from vlm_envs.records.json_lines import MissingRunDataError
 from vlm_envs.records.report import build_report
-from vlm_envs.records.report.axes import iteration_ticks, short, smooth, tick_labels, ticks, y_range
 from vlm_envs.records.report.claims import compare, mark_differences
+from vlm_envs.records.report.curves import panel_svgs
 from vlm_envs.records.report.headline import comparisons, find, sentence, wall_time_s, written_p, written_time
 from vlm_envs.records.report.page import _csp_hash, _ends
 from vlm_envs.records.report.panels import Curve, Panel, panel_groups
-from vlm_envs.records.report.svg import draw, frames_of
+from vlm_envs.records.report.values import short, smooth, y_range
 from vlm_envs.records.run_data import RunReader, RunWriter, training_label
 from vlm_envs.registration import make
 from vlm_envs.trajectory import Trajectory, Turn
@@ -99,7 +99,7 @@ def test_the_report_is_one_file_that_asks_for_nothing_else(tmp_path):
     path = build_report(tmp_path)
     html = path.read_text(encoding="utf-8")
     assert path == tmp_path / "report.html"
-    assert not re.search(r"""(?:src|href)=["'](?!data:)""", html)
+    assert not re.search(r"""(?:src|href)=["'](?!data:|#)""", html)
     assert "http://" not in html and "https://" not in html and "@import" not in html
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
@@ -228,18 +228,23 @@ def test_evaluations_become_points_with_wilson_intervals():
     assert points.highs[0] == pytest.approx(0.1611, abs=5e-5)  # Newcombe (1998), table I
 
 
-def test_missing_values_interrupt_a_line():
+def test_missing_values_interrupt_a_line_and_a_value_alone_is_a_dot():
     curve = Curve(name="kl", xs=(0.0, 1.0, 2.0, 3.0), ys=(1.0, 2.0, None, 2.0))
-    panel = Panel(title="a < b", hint="", scale="number", curves=(curve,))
-    drawing = draw(panel, *frames_of(panel, (0.0, 3.0)))
-    assert drawing.count('class="curve"') == 1
-    assert drawing.count('<circle class="dot"') == 1  # one value between gaps has no line to be on
+    [drawing] = panel_svgs(Panel(title="a < b", hint="", scale="number", curves=(curve,)), (0.0, 3.0))
+    [path] = re.findall(r'<path d="([^"]*)"[^>]*stroke: var\(--accent\); stroke-width: 1.9', drawing)
+    assert (path.count("M"), path.count("L")) == (2, 1)
+    assert drawing.count("<use ") == drawing.count("marker") + 1
     assert 'aria-label="a &lt; b"' in drawing
 
 
-def test_axes_have_round_ticks_and_short_numbers():
-    assert ticks(0.0, 1.0, 4) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    assert ticks(-3.0, 11.0) == [0.0, 5.0, 10.0]
+def test_a_point_says_its_numbers_under_the_mouse():
+    line = {"iteration": 5, "env_id": "w", "split": "<test>", "num_episodes": 20, "num_successes": 10}
+    [group] = panel_groups([], [line])
+    for drawing in panel_svgs(group.panels[0], (0.0, 9.0)):
+        assert drawing.count("<title>&lt;test&gt; levels: 50% (29.9%–70.1%)</title>") == 1
+
+
+def test_numbers_are_short():
     written = [short(value) for value in (0, 0.1234, -12.345, 1234.5, 2e6, 4e-5)]
     assert written == ["0", "0.123", "−12.3", "1,234", "2e6", "4e−5"]
     assert (short(0.5, "rate"), short(0.3125, "rate")) == ("50%", "31.2%")
@@ -386,12 +391,6 @@ def test_a_live_page_reads_its_file_again_and_a_finished_one_does_not(tmp_path):
     live = build_report(tmp_path, reload_s=20).read_text(encoding="utf-8")
     assert payload(live)["reload_s"] == 20 and "live: read again every 20 s" in live
     assert payload(build_report(tmp_path).read_text(encoding="utf-8"))["reload_s"] is None
-
-
-def test_ticks_close_to_each_other_are_told_apart_and_iterations_are_whole():
-    assert tick_labels([0.9999, 1.0, 1.0001]) == ["0.9999", "1.0000", "1.0001"]
-    assert tick_labels([0.5, 1.0]) == ["0.5", "1"]
-    assert iteration_ticks(0, 3) == [0, 1, 2, 3]
 
 
 def test_success_stands_beside_the_label_where_a_phone_still_shows_it(tmp_path):

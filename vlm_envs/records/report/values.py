@@ -1,8 +1,7 @@
-"""Axes and lines of small graphs: ranges, round ticks, short numbers, smoothing."""
+"""Values of small graphs: ranges of axes, short numbers, smoothing."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -50,39 +49,6 @@ def y_range(panel: Panel) -> tuple[float, float]:
     air = 0.08 * (high - low) or 0.5 * abs(high) or 0.5
     # An axis that starts a little below 0 suggests values that cannot be
     return (0.0 if 0 <= low <= 3 * air else low - air), high + air
-
-
-def ticks(low: float, high: float, num_intervals: int = 3) -> list[float]:
-    """Returns round numbers within a range, 1, 2 or 5 times a power of ten apart."""
-    rough = (high - low) / num_intervals
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.8)
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [index * step for index in range(first, last + 1)]
-
-
-def iteration_ticks(low: float, high: float, num_intervals: int = 3) -> list[float]:
-    """Returns `ticks` that are whole numbers: there is nothing between two iterations."""
-    return [tick for tick in ticks(low, high, num_intervals) if tick == int(tick)]
-
-
-def tick_labels(values: Sequence[float], scale: Scale = "number") -> list[str]:
-    """Writes the ticks of one axis with as many digits as it takes to tell them apart.
-
-    Args:
-        values: The ticks, rising.
-        scale: `"rate"` for percent.
-    """
-    labels = [short(value, scale) for value in values]
-    if len(set(labels)) == len(labels):
-        return labels
-    factor, unit = (100, "%") if scale == "rate" else (1, "")
-    step = min(abs(second - first) for first, second in itertools.pairwise(values)) * factor
-    if not step:
-        return labels
-    num_digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    return [f"{factor * value:.{num_digits}f}{unit}".replace("-", "−") for value in values]
 
 
 def short(value: float, scale: Scale = "number") -> str:
