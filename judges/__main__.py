@@ -1,11 +1,12 @@
 """Command line of the judges: `python -m judges chance VLM/Sokoban-v0`, `… score …` and `… calibrate …`."""
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import OmitArgPrefixes, Positional
 
 from agents.api.config import EndpointConfig
 from judges.batches import BatchJudge, Claim
@@ -14,107 +15,117 @@ from judges.calibration.chance import ChanceBaseline, measure_chance, start_stat
 from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
 from judges.state_text.rules import rules_of
-from vlm_envs.arguments.ranges import fields_named, require_at_least, require_between
-from vlm_envs.errors import ConfigError, VLMEnvsError
-from vlm_envs.responses.formats import REPRESENTATIONS
+from vlm_envs.arguments.options import run_command
+from vlm_envs.arguments.ranges import require_at_least, require_between
+from vlm_envs.errors import ConfigError
+from vlm_envs.responses.formats import Representation
 
 if TYPE_CHECKING:
     from agents.api.client import ChatClient
 
-_ENDPOINT = {
-    **{name: name for name in ("model", "base_url", "api_key_variable", "cache_dir", "max_parallel", "max_attempts")},
-    **{name: name for name in ("timeout_s", "requests_per_minute")},
-    "usd_per_million_prompt_tokens": "prompt_price",
-    "usd_per_million_completion_tokens": "completion_price",
-}
-"""Which option each field of an `EndpointConfig` is given by."""
+_NOBODY = EndpointConfig(model="NAME", base_url="http://URL")
+"""Stands for an endpoint where none was given."""
 
 _TABLE = "{:<27} {:<17} {:>6} {:>11} {:>13} {:>9}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """Measure what blind text scores in a world.
+
+    Attributes:
+        env_ids: Such as VLM/FrozenLake-v0.
+        representation: How states are written; all that are judged where none is given.
+        num_states: Start states to draw.
+        seed: Reset seed of the first state.
+    """
+
+    env_ids: Annotated[tuple[str, ...], Positional]
+    representation: tuple[Representation, ...] = ()
+    num_states: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuses numbers that nothing can be measured with."""
+        require_at_least(self, 0, "seed")
+        require_at_least(self, 4, "num_states")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """Score one text against one state.
+
+    Attributes:
+        world: Env id or a world's name.
+        text: The text to judge; - reads standard input.
+        state: State dict as JSON: {"player_position": [3, 2], …}.
+        representation: How the text is written.
+    """
+
+    world: Annotated[str, Positional]
+    text: Annotated[str, Positional]
+    state: str
+    representation: Representation = "natural_language"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrate:
+    """Measure how well a judge agrees with the truth, and its cost.
+
+    Attributes:
+        env_id: Such as VLM/FrozenLake-v0.
+        judge: Which; "llm" and "agentic" need a model at an endpoint.
+        representation: How states are written.
+        num_states: Start states to draw.
+        seed: Reset seed of the first state.
+        threshold: Least score that means right.
+        method: Of the judge "llm".
+        skill: Of the judge "llm".
+        endpoint: The model and the limits of its use.
+    """
+
+    env_id: Annotated[str, Positional]
+    judge: Literal["exact", "llm", "agentic"] = "exact"
+    representation: Representation = "natural_language"
+    num_states: int = 64
+    seed: int = 0
+    threshold: float = 0.99
+    method: Literal["direct", "extraction"] = "direct"
+    skill: Literal["grounding", "world_modeling"] = "grounding"
+    endpoint: Annotated[EndpointConfig, OmitArgPrefixes] = _NOBODY
+
+    def __post_init__(self) -> None:
+        """Refuses numbers that nothing can be measured with, and a judge without its model."""
+        require_at_least(self, 0, "seed")
+        require_at_least(self, 2, "num_states")
+        require_between(self, 0, 1, "threshold", includes=(False, True))
+        is_missing = _NOBODY.model == self.endpoint.model or _NOBODY.base_url == self.endpoint.base_url
+        if self.judge != "exact" and is_missing:
+            raise ConfigError(f"--judge {self.judge} needs --model and --base-url.")
+
+
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command.
+    """Runs one command.
 
     Args:
-        arguments: command line without the program's name; from the process by default.
+        arguments: Command line without the program's name; from the process by default.
 
     Returns:
         Exit status: 0, or 2 for a mistake in the arguments and for a model that gives nothing to report on.
     """
-    options = _parser().parse_args(arguments)
-    command = {"chance": _print_chance, "score": _print_score, "calibrate": _print_calibration}[options.command]
-    names = {EndpointConfig: _ENDPOINT, argparse.Namespace: {name: name for name in vars(options)}}
-    flags = {kind: {field: f"--{name.replace('_', '-')}" for field, name in of.items()} for kind, of in names.items()}
+    commands = {
+        "chance": (Chance, _print_chance),
+        "score": (Score, _print_score),
+        "calibrate": (Calibrate, _print_calibration),
+    }
     try:
-        with fields_named(flags):
-            _check_ranges(options)
-            command(options)
+        return run_command("python -m judges", commands, arguments)
     except ModuleNotFoundError as error:
-        print(f"judges: {error}. Install what judges need: pip install -e '.[judge]'", file=sys.stderr)
+        print(f"{error}. Install what judges need: pip install -e '.[judge]'", file=sys.stderr)
         return 2
-    except (VLMEnvsError, ValueError, OSError) as error:
-        print(f"judges: {error}", file=sys.stderr)
-        return 2
-    return 0
 
 
-def _check_ranges(options: argparse.Namespace) -> None:
-    """Refuses numbers that nothing can be measured with, before anything is.
-
-    Raises:
-        ConfigError: with the option, its range and what came.
-    """
-    if options.command != "score":
-        require_at_least(options, 0, "seed")
-        require_at_least(options, 4 if options.command == "chance" else 2, "num_states")
-    if options.command == "calibrate":
-        require_between(options, 0, 1, "threshold", includes=(False, True))
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m judges", description="Measure and try the judges.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    chance = commands.add_parser("chance", help="what blind text scores in a world")
-    chance.add_argument("env_ids", nargs="+", metavar="env_id", help="such as VLM/FrozenLake-v0")
-    chance.add_argument("--representation", choices=REPRESENTATIONS, nargs="+", help="by default all that are judged")
-    chance.add_argument("--num-states", type=int, default=200, help="start states to draw (default 200)")
-    chance.add_argument("--seed", type=int, default=0, help="reset seed of the first state (default 0)")
-    score = commands.add_parser("score", help="score one text against one state")
-    score.add_argument("world", help="env id or a world's name")
-    score.add_argument("text", help="the text to judge; - reads standard input")
-    score.add_argument("--state", required=True, help='state dict as JSON: {"player_position": [3, 2], …}')
-    score.add_argument("--representation", choices=REPRESENTATIONS, default="natural_language")
-    _add_calibrate(commands.add_parser("calibrate", help="how well a judge agrees with the truth, and its cost"))
-    return parser
-
-
-def _add_calibrate(calibrate: argparse.ArgumentParser) -> None:
-    calibrate.add_argument("env_id", help="such as VLM/FrozenLake-v0")
-    calibrate.add_argument("--judge", choices=("exact", "llm", "agentic"), default="exact")
-    calibrate.add_argument("--representation", choices=REPRESENTATIONS, default="natural_language")
-    calibrate.add_argument("--num-states", type=int, default=64, help="start states to draw (default 64)")
-    calibrate.add_argument("--seed", type=int, default=0, help="reset seed of the first state (default 0)")
-    calibrate.add_argument("--threshold", type=float, default=0.99, help="least score that means right (default 0.99)")
-    model = calibrate.add_argument_group("with --judge llm or agentic")
-    model.add_argument("--model", help="the judge model's name at the endpoint")
-    model.add_argument("--base-url", help="endpoint of chat completions, such as http://127.0.0.1:8000/v1")
-    model.add_argument("--method", choices=("direct", "extraction"), default="direct")
-    model.add_argument("--skill", choices=("grounding", "world_modeling"), default="grounding")
-    model.add_argument(
-        "--api-key-variable", default="OPENAI_API_KEY", help="environment variable with the key; '' for no key"
-    )
-    model.add_argument("--cache-dir", type=Path, help="keep replies here; asking again then costs nothing")
-    model.add_argument("--max-parallel", type=int, default=8)
-    model.add_argument(
-        "--max-attempts", type=int, default=5, help="requests for one reply before it is out (default 5)"
-    )
-    model.add_argument("--timeout-s", type=float, default=60.0, help="longest time for one reply (default 60)")
-    model.add_argument("--requests-per-minute", type=float)
-    model.add_argument("--prompt-price", type=float, default=0.0, help="USD per million prompt tokens")
-    model.add_argument("--completion-price", type=float, default=0.0, help="USD per million completion tokens")
-
-
-def _print_chance(options: argparse.Namespace) -> None:
+def _print_chance(options: Chance) -> None:
     print(_TABLE.format("world", "representation", "states", "other state", "best constant", "own text"))
     for env_id in options.env_ids:
         for representation in options.representation or rules_of(env_id).representations:
@@ -126,7 +137,7 @@ def _row(baseline: ChanceBaseline) -> str:
     return _TABLE.format(baseline.world, baseline.representation, baseline.num_states, *scores)
 
 
-def _print_score(options: argparse.Namespace) -> None:
+def _print_score(options: Score) -> None:
     text = sys.stdin.read() if options.text == "-" else options.text
     score = ExactJudge(options.world, options.representation).score(text, _state(options.state))
     print(f"F1 {score.f1:.3f} from {score.num_facts_read} facts read ({score.reason})")
@@ -149,8 +160,8 @@ def _state(text: str) -> dict[str, Any]:
 class _FirstAlone:
     """Asks a judge's first question alone: that nobody is there need not be found out hundreds of times."""
 
-    def __init__(self, judge: BatchJudge, client: "ChatClient", options: argparse.Namespace) -> None:
-        self._judge, self._client, self._options = judge, client, options
+    def __init__(self, judge: BatchJudge, client: "ChatClient") -> None:
+        self._judge, self._client = judge, client
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
         """Score one text."""
@@ -160,11 +171,11 @@ class _FirstAlone:
         """Score the first claim and, if there was an answer, the others; of no claims there are no scores."""
         first = self._judge.score_many(claims[:1])
         for score in first:
-            _require_somebody(self._client, score.reason, self._options)
+            _require_somebody(self._client, score.reason)
         return [*first, *self._judge.score_many(claims[1:])]
 
 
-def _require_somebody(client: "ChatClient", reason: str, options: argparse.Namespace) -> None:
+def _require_somebody(client: "ChatClient", reason: str) -> None:
     """Stops where no request so far had an answer of any kind.
 
     Raises:
@@ -173,12 +184,12 @@ def _require_somebody(client: "ChatClient", reason: str, options: argparse.Names
     usage = client.usage
     if usage.num_unavailable == usage.num_questions > 0 and usage.num_unreadable == 0:
         raise ConfigError(
-            f"Nothing came from {options.model} at {options.base_url} in {usage.num_requests} attempts ({reason}). Is "
-            "the endpoint up, and are --model, --base-url and --api-key-variable right?"
+            f"Nothing came from {client.config.model} at {client.config.base_url} in {usage.num_requests} attempts "
+            f"({reason}). Is the endpoint up, and are --model, --base-url and --api-key-variable right?"
         )
 
 
-def _require_verdicts(agreement: Agreement, options: argparse.Namespace) -> None:
+def _require_verdicts(agreement: Agreement, endpoint: EndpointConfig) -> None:
     """Refuses to report shares of nothing.
 
     Raises:
@@ -186,12 +197,12 @@ def _require_verdicts(agreement: Agreement, options: argparse.Namespace) -> None
     """
     if agreement.num_judged == 0:
         raise ConfigError(
-            f"{options.model} at {options.base_url} gave no verdict on any of {agreement.num_unavailable} texts, so "
+            f"{endpoint.model} at {endpoint.base_url} gave no verdict on any of {agreement.num_unavailable} texts, so "
             "there is no agreement to report. Does the model keep to the form that its prompt asks for?"
         )
 
 
-def _print_calibration(options: argparse.Namespace) -> None:
+def _print_calibration(options: Calibrate) -> None:
     if options.judge == "agentic":
         _print_agentic_calibration(options)
         return
@@ -207,14 +218,16 @@ def _print_calibration(options: argparse.Namespace) -> None:
     from judges.llm.judge import DirectJudge, ExtractionJudge
 
     judge_type = DirectJudge if options.method == "direct" else ExtractionJudge
-    with ChatClient(_endpoint(options)) as client:
+    with ChatClient(options.endpoint) as client:
         model = judge_type(client, options.env_id, options.skill, options.representation)
-        agreement = measure_agreement(examples, _FirstAlone(model, client, options), threshold=options.threshold)
-        _require_verdicts(agreement, options)
-        print(report(agreement, f"{title}{options.model}, {options.method}, {options.skill}", str(client.usage)))
+        agreement = measure_agreement(examples, _FirstAlone(model, client), threshold=options.threshold)
+        _require_verdicts(agreement, options.endpoint)
+        print(
+            report(agreement, f"{title}{options.endpoint.model}, {options.method}, {options.skill}", str(client.usage))
+        )
 
 
-def _print_agentic_calibration(options: argparse.Namespace) -> None:
+def _print_agentic_calibration(options: Calibrate) -> None:
     """Lets a judge that looks decide on single responses of RewardJudging, right ones and flawed ones."""
     from agents.api.client import ChatClient
     from agents.api.failures import Unavailable
@@ -222,13 +235,13 @@ def _print_agentic_calibration(options: argparse.Namespace) -> None:
     from judges.agentic.generate import Utterance, chat_generate
     from judges.agentic.judge import AgenticJudge
 
-    with ChatClient(_endpoint(options)) as client:
+    with ChatClient(options.endpoint) as client:
         generate = chat_generate(client)
 
         def generate_if_somebody_is_there(utterances: Sequence[Utterance]) -> str | Unavailable:
             reply = generate(utterances)
             if isinstance(reply, Unavailable):
-                _require_somebody(client, reply.reason, options)
+                _require_somebody(client, reply.reason)
             return reply
 
         def first_alone(function: Callable[[Any], Any], items: Iterable[Any], /) -> list[Any]:
@@ -239,15 +252,9 @@ def _print_agentic_calibration(options: argparse.Namespace) -> None:
         measured = measure_verdicts(
             judge, options.env_id, num_cases=options.num_states, seed=options.seed, at_once=first_alone
         )
-        _require_verdicts(measured, options)
-        title = f"{options.env_id}, {options.num_states} single responses, {options.model} with tools"
+        _require_verdicts(measured, options.endpoint)
+        title = f"{options.env_id}, {options.num_states} single responses, {options.endpoint.model} with tools"
         print(report(measured, title, str(client.usage)))
-
-
-def _endpoint(options: argparse.Namespace) -> EndpointConfig:
-    if not options.model or not options.base_url:
-        raise ConfigError(f"--judge {options.judge} needs --model and --base-url.")
-    return EndpointConfig(**{field: getattr(options, name) for field, name in _ENDPOINT.items()})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m training RECIPE [--options]`, and the commands `cold_start`, `curate` and `report`."""
+"""`python -m training RECIPE [--options]`, and the commands `cold_start` and `curate`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from pathlib import Path
 from training.checkpoints.files import LATEST, has_checkpoint, num_iterations_done
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.config.curation import CurateConfig
-from training.config.options import Command, option_names, parsed
 from training.config.places import require_writable
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.config.run import RunConfig
 from training.errors import NonFiniteGradientError
 from training.preflight.start import checked, ready, require_teachable
 from training.recipes import RECIPES
+from vlm_envs.arguments.options import Program, description_of, option_names, parsed
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import VLMEnvsError, did_you_mean
 
 COMMANDS = {
     "cold_start": "rebuild a recipe's cold start",
     "curate": "filter an expert's rollouts into a data set for a cold start",
-    "report": "write a run's report again",
 }
 
 
@@ -41,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
         if name in COMMANDS:
-            {"cold_start": _cold_start, "curate": _curate, "report": _report}[name](rest)
+            {"cold_start": _cold_start, "curate": _curate}[name](rest)
         elif name in ("-h", "--help"):
             print(_usage())
         else:
@@ -134,7 +133,7 @@ def _cold_start(words: list[str]) -> None:
 
 def _curate(words: list[str]) -> None:
     config = parsed(
-        CurateConfig, words, Command(prog="python -m training curate", description=CurateConfig.__doc__ or "")
+        CurateConfig, words, Program(prog="python -m training curate", description=description_of(CurateConfig))
     )
     require_teachable(config)
     from training.data.curation import make_data_set
@@ -146,17 +145,6 @@ def _curate(words: list[str]) -> None:
         print(f"Train on it: python -m training cold_start RECIPE --cold-start.data {directory}")
     else:
         print("It is empty: nothing is good enough to imitate. Curate more, lower the threshold, or choose an expert.")
-
-
-def _report(words: list[str]) -> None:
-    if not words:
-        raise ValueError("report takes one run directory, such as runs/frozenlake_tiny.")
-    from vlm_envs.records.report.command import ReportConfig, write_report
-
-    config = parsed(
-        ReportConfig, words, Command(prog="python -m training report", description=ReportConfig.__doc__ or "")
-    )
-    write_report(config)
 
 
 def _usage() -> str:

@@ -17,7 +17,7 @@ NOT_PRODUCT = {"tests", "examples", "docs"}
 """Nothing may import these."""
 
 NOT_IN_ROOM: dict[str, set[str]] = {
-    "vlm_envs": {"torch", "transformers", "scipy", "matplotlib", "tyro", "rich", "jinja2"},
+    "vlm_envs": {"torch", "transformers", "rich"},
     "judges": {"torch", "transformers"},
 }
 """Other distributions a room must do without."""
@@ -26,7 +26,7 @@ WITH_AN_EXTRA = ("vlm_envs/records/",)
 """Folders of a room that may have more, for whoever installs their extra; none may have torch."""
 
 NOT_AT_IMPORT = (
-    *("torch", "transformers", "scipy", "matplotlib", "PIL", "tkinter", "multiprocessing.pool"),
+    *("torch", "transformers", "scipy", "matplotlib", "jinja2", "tyro", "PIL", "tkinter", "multiprocessing.pool"),
     *("pydantic", "pypdfium2", "bm25s", "pysbd", "vlm_envs.tools"),
 )
 """What `import vlm_envs` must not load, because it would make the import slow."""

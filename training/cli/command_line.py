@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import importlib
 import inspect
-import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from training.config.options import ENV_ID, Command, parsed
+from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
 from training.recipes import RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.faults import fault_in_module
-from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.cli.settings import parse_settings
+from vlm_envs.arguments.options import parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 
-_WORLD_OPTION = re.compile(
-    r"--worlds\.(?P<number>\d+)\.(?P<kwargs>kwargs\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?", re.DOTALL
-)
+_ENDPOINT = "judge.endpoint"
 _HELP = (
     "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "
     "alone is True, --worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world. Add --resume to go on with "
@@ -185,14 +179,36 @@ def configured(
     start = recipe.config() if default is None else default
     start, told = _fitted_to_length(start, words) if default is None else (start, [])
     worlds, rest = read_world_options(words, start.worlds)
-    command = Command(
-        prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}", takes_worlds=True
-    )
-    config = parsed(RunConfig, rest, command, default=_unchecked(start, worlds=worlds))
+    program = Training(prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}")
+    config = parsed(RunConfig, endpoint_last(rest), program, default=_unchecked(start, worlds=worlds))
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
         _refuse_cold_start_options(config, words)
     print(*told, sep="\n", end="\n" if told else "")
     return config
+
+
+def endpoint_last(words: Sequence[str]) -> list[str]:
+    """Returns a command line with the options of a judge's endpoint behind the word that says there is one.
+
+    The parser wants that word, and all other options before it; a user need not know.
+
+    Args:
+        words: Options in any order, with or without that word.
+    """
+    rest: list[str] = []
+    of_endpoint: list[str] = []
+    takes_next = False
+    for word in words:
+        belongs = word.startswith(f"--{_ENDPOINT}.")
+        (of_endpoint if belongs or takes_next else rest).append(word)
+        takes_next = belongs and "=" not in word
+    if not of_endpoint:
+        return rest
+    return [
+        *(word for word in rest if word != f"{_ENDPOINT}:endpoint-config"),
+        f"{_ENDPOINT}:endpoint-config",
+        *of_endpoint,
+    ]
 
 
 def _fitted_to_length(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
@@ -252,92 +268,6 @@ def _unchecked(config: RunConfig, **changes: Any) -> RunConfig:
     for name, value in changes.items():
         object.__setattr__(changed, name, value)
     return changed
-
-
-def read_world_options(words: Sequence[str], worlds: Sequence[WorldSpec]) -> tuple[tuple[WorldSpec, ...], list[str]]:
-    """Applies the options that begin with `--worlds.`; a world's arguments are too many to be known beforehand.
-
-    Args:
-        words: A command line.
-        worlds: The mix so far.
-
-    Returns:
-        The mix with its changes, and the other words.
-
-    Raises:
-        ConfigError: If an option cannot be read or a world cannot be had.
-    """
-    changes: dict[int, dict[str, Any]] = {}
-    left, rest = list(words), []
-    while left:
-        word = left.pop(0)
-        match = _WORLD_OPTION.fullmatch(word)
-        if match is None:
-            rest.append(word)
-            continue
-        values = _values(left) if match["value"] is None else [match["value"]]
-        name = match["name"].replace("-", "_")
-        change = changes.setdefault(int(match["number"]), {"kwargs": {}})
-        if match["kwargs"]:
-            change["kwargs"] |= dict([_argument(name, values)])
-        else:
-            change[name] = _field(word.partition("=")[0], name, values)
-    return _changed(tuple(worlds), changes), rest
-
-
-def _values(left: list[str]) -> list[str]:
-    """Takes the words up to the next option off the front."""
-    values = []
-    while left and not left[0].startswith("--") and left[0] != "-h":
-        values.append(left.pop(0))
-    return values
-
-
-def _argument(name: str, values: list[str]) -> tuple[str, Any]:
-    """Returns a world's argument: a flag, one value, or several as a tuple."""
-    if not values:
-        return (name.removeprefix("no_"), False) if name.startswith("no_") else (name, True)
-    read = tuple(parse_settings([f"{name}={value}"])[name] for value in values)
-    return name, read[0] if len(read) == 1 else read
-
-
-def _field(option: str, name: str, values: list[str]) -> Any:
-    known = [each.name for each in fields(WorldSpec) if each.name != "kwargs"]
-    if name not in known:
-        raise ConfigError(
-            f"{option}: a world of a mix has {', '.join(known)} and kwargs.{did_you_mean(name, known)} For an argument "
-            f"of the world itself: --worlds.0.kwargs.{name.replace('_', '-')}"
-        )
-    if len(values) != 1:
-        raise ConfigError(f"{option} takes one value; got {' '.join(values) or 'none'}.")
-    if name != "weight":
-        return None if (name, values[0]) == ("name", "None") else values[0]
-    try:
-        return float(ast.literal_eval(values[0]))
-    except (ValueError, SyntaxError, TypeError):
-        raise ConfigError(f"{option} takes a number; got {values[0]!r}.") from None
-
-
-def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) -> tuple[WorldSpec, ...]:
-    """Returns the mix with the changes of each world; the number after the last adds one."""
-    for number, change in sorted(changes.items()):
-        if number < len(worlds):
-            old = worlds[number]
-            new = _spec(number, vars(old) | change | {"kwargs": {**old.kwargs, **change["kwargs"]}})
-            worlds = (*worlds[:number], new, *worlds[number + 1 :])
-        elif number == len(worlds) and "env_id" in change:
-            worlds = (*worlds, _spec(number, change))
-        else:
-            raise ConfigError(
-                f"--worlds.{number}: the mix has {len(worlds)} world{'s' * (len(worlds) != 1)}, counted from 0. "
-                f"--worlds.{len(worlds)}.env-id ID adds one."
-            )
-    return worlds
-
-
-def _spec(number: int, settings: dict[str, Any]) -> WorldSpec:
-    with fields_named({WorldSpec: {each.name: f"--worlds.{number}.{each.name}" for each in fields(WorldSpec)}}):
-        return WorldSpec(**settings)
 
 
 def option_value(words: Sequence[str], option: str) -> str | None:

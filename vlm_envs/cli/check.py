@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import argparse
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from tyro.conf import Positional
 
 from vlm_envs.cli.lookup import make_world
-from vlm_envs.cli.settings import add_set_argument, parse_settings
+from vlm_envs.cli.settings import Settings, parse_settings
 from vlm_envs.errors import EngineUnavailableError, WorldContractError
 from vlm_envs.registration import registered_name
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `check`."""
-    parser.add_argument(
-        "env_id", metavar="ENV_ID", help="for example VLM/Sokoban-v0, or my_module:My/World-v0 for your own"
-    )
-    add_set_argument(parser)
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """Check a world, yours included, against the contract.
+
+    Attributes:
+        env_id: For example VLM/Sokoban-v0, or my_module:My/World-v0 for your own.
+        settings: Arguments of the world.
+    """
+
+    env_id: Annotated[str, Positional]
+    settings: Settings = ()
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(options: Check) -> int:
     """Prints one line per check, or everything that failed; returns 1 if anything did."""
     from vlm_envs.testing import check_world  # Only this command needs it.
 
-    env_id = registered_name(arguments.env_id)
-    kwargs = parse_settings(arguments.set)
+    env_id = registered_name(options.env_id)
+    kwargs = parse_settings(options.settings)
     require_engine(env_id, kwargs)
     try:
         with warnings.catch_warnings():

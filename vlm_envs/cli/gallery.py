@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import html
 import math
 import sys
@@ -16,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
+from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli.list_worlds import describe
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.needs import require_available
-from vlm_envs.cli.settings import seed
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.registration import env_ids
 from vlm_envs.world import World
@@ -57,15 +56,26 @@ class Strip:
     image: Image.Image
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `gallery`."""
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder for the pictures")
-    parser.add_argument("--seed", type=seed, default=0, help="seed of every episode (default 0)")
+@dataclass(frozen=True, kw_only=True)
+class Gallery:
+    """Save pictures of every world.
+
+    Attributes:
+        out: Folder for the pictures.
+        seed: Seed of every episode.
+    """
+
+    out: Path
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuses seeds that Gymnasium does."""
+        require_at_least(self, 0, "seed")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(options: Gallery) -> None:
     """Saves one picture a world, all of them in one (`worlds.png`), and a page that shows them."""
-    out: Path = arguments.out
+    out = options.out
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -76,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     for env_id in env_ids():
         try:
             require_available(env_id)
-            strips.append(strip_of(env_id, arguments.seed))
+            strips.append(strip_of(env_id, options.seed))
         except EngineUnavailableError as error:
             print(f"{env_id} is left out: {error}", file=sys.stderr)
     for strip in strips:
@@ -84,7 +94,6 @@ def run(arguments: argparse.Namespace) -> int:
     stack([strip.image for strip in strips]).save(out / "worlds.png")
     (out / "index.html").write_text(page(strips), encoding="utf-8")
     print(f"{len(strips)} worlds in {out / 'index.html'}")
-    return 0
 
 
 def file_name(env_id: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import importlib.abc
 import importlib.util
@@ -36,19 +35,24 @@ class Entry:
     reason: str | None
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `list`."""
-    parser.add_argument("--json", action="store_true", help="print a JSON object: id to what is known of the world")
+@dataclass(frozen=True, kw_only=True)
+class List:
+    """List the worlds.
+
+    Attributes:
+        json: Whether to print a JSON object: id to what is known of the world.
+    """
+
+    json: bool = False
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(options: List) -> None:
     """Prints the worlds."""
     listed = entries()
-    if arguments.json:
+    if options.json:
         print(json.dumps({entry.env_id: as_json(entry) for entry in listed}, indent=2, ensure_ascii=False))
     else:
         print("\n".join(table(listed)))
-    return 0
 
 
 def entries() -> list[Entry]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from tyro.conf import Positional
+
+from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli import keys
 from vlm_envs.cli.keys import Ask, Command
 from vlm_envs.cli.lookup import load_creator
-from vlm_envs.cli.session import Session, session_of
-from vlm_envs.cli.settings import add_set_argument, parse_settings, seed
+from vlm_envs.cli.session import Session
+from vlm_envs.cli.settings import Settings, parse_settings
 from vlm_envs.cli.terminal import (
-    COLORS,
     ENTER_SCREEN,
     LEAVE_SCREEN,
     RULER_COLUMNS,
@@ -28,7 +30,6 @@ from vlm_envs.cli.terminal import (
     wrapped,
 )
 from vlm_envs.errors import ConfigError, LevelError
-from vlm_envs.world import OBS_MODES
 
 KEYS_HELP = {
     "Up": "arrows or w a s d move, r again, n next level, q quit",
@@ -41,34 +42,51 @@ NUM_SPARE_ROWS = 1
 """For the line that is typed."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `play`."""
-    parser.add_argument("env_id", metavar="ENV_ID", help="for example VLM/Sokoban-v0")
-    parser.add_argument("--seed", type=seed, default=0, help="seed of the first level (0)")
-    parser.add_argument("--obs-mode", choices=OBS_MODES, default="image", help="what is shown (default image)")
-    parser.add_argument("--level", metavar="FILE", type=Path, help="play the level drawn in a text file")
-    parser.add_argument("--size", metavar="N", type=int, help="rows and columns of a grid world")
-    add_set_argument(parser)
-    parser.add_argument("--colors", choices=COLORS, help="colours of the terminal (default: found out)")
-    parser.add_argument("--window", action="store_true", help="play in a window instead of the terminal")
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """Play a world yourself.
+
+    Attributes:
+        env_id: For example VLM/Sokoban-v0.
+        seed: Seed of the first level.
+        obs_mode: What is shown.
+        level: A text file with the level to play.
+        size: Rows and columns of a grid world.
+        settings: Arguments of the world.
+        colors: Colours of the terminal; None to find out.
+        window: Whether to play in a window instead of the terminal.
+    """
+
+    env_id: Annotated[str, Positional]
+    seed: int = 0
+    obs_mode: Literal["image", "text", "image+text"] = "image"
+    level: Path | None = None
+    size: int | None = None
+    settings: Settings = ()
+    colors: Colors | None = None
+    window: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuses seeds that Gymnasium does."""
+        require_at_least(self, 0, "seed")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(options: Play) -> None:
     """Plays until the person quits or the input ends."""
     session = session_of(
-        arguments.env_id,
-        seed=arguments.seed,
-        level=None if arguments.level is None else _read_level(arguments.level),
-        obs_mode=arguments.obs_mode,
-        **_size_argument(arguments.size, arguments.env_id),
-        **parse_settings(arguments.set),
+        options.env_id,
+        seed=options.seed,
+        level=None if options.level is None else _read_level(options.level),
+        obs_mode=options.obs_mode,
+        **_size_argument(options.size, options.env_id),
+        **parse_settings(options.settings),
     )
-    if arguments.window:
+    if options.window:
         from vlm_envs.cli.window import play_in_window  # tkinter is not part of every Python.
 
         play_in_window(session)
-        return 0
-    colors: Colors = arguments.colors or colors_of(sys.stdout, os.environ)
+        return
+    colors = options.colors or colors_of(sys.stdout, os.environ)
     is_terminal = keys.HAS_KEYS and sys.stdin.isatty() and sys.stdout.isatty()
     if is_terminal and session.needs_no_line:
         _play_with_keys(session, colors)
@@ -76,7 +94,17 @@ def run(arguments: argparse.Namespace) -> int:
         _play_with_editor(session, colors)
     else:
         serve(session, keys.from_lines(sys.stdin), _Printer(session, colors).show)
-    return 0
+
+
+def session_of(env_id: str, **kwargs: Any) -> Session:
+    """Returns the session of a world; arguments as in `Session`."""
+    creator = load_creator(env_id)
+    asking = sys.modules.get("vlm_envs.qa.world")  # Imported by every world that asks, and by no other.
+    if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.QAWorld)):
+        return Session(env_id, **kwargs)
+    from vlm_envs.cli.asking import AskingSession
+
+    return AskingSession(env_id, **kwargs)
 
 
 def serve(session: Session, commands: Iterable[Command], show: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.cli.lookup import load_creator, make_world
+from vlm_envs.cli.lookup import make_world
 from vlm_envs.errors import SolverLimitError
 from vlm_envs.responses.parsing import parse_response
 from vlm_envs.world import World
@@ -179,17 +179,6 @@ class Session:
         except SolverLimitError:
             return ""
         return f"Right would have been: {self.world.task.solution(self._start, plan)}." if plan else ""
-
-
-def session_of(env_id: str, **kwargs: Any) -> Session:
-    """Returns the session of a world; arguments as in `Session`."""
-    creator = load_creator(env_id)
-    asking = sys.modules.get("vlm_envs.qa.world")  # Imported by every world that asks, and by no other.
-    if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.QAWorld)):
-        return Session(env_id, **kwargs)
-    from vlm_envs.cli.asking import AskingSession
-
-    return AskingSession(env_id, **kwargs)
 
 
 def _for_a_person(env_id: str, kwargs: dict[str, Any]) -> World[Any, Any]:

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.conf import UseAppendAction, arg
 
 from vlm_envs.errors import ConfigError
 
-
-def seed(text: str) -> int:
-    """Reads the seed of a level, for argparse."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"a seed is a whole number from 0; got {text!r}")
-    return int(text)
-
+Settings = Annotated[
+    tuple[str, ...],
+    UseAppendAction,
+    arg(name="set", metavar="NAME=VALUE", help="An argument of the world, such as num_boxes=2; may be repeated."),
+]
+"""A field of options that takes a world's arguments."""
 
 _WORDS = {"true": True, "false": False, "none": None}
 """Literals in any case: `false` as a string would count as true."""
-
-
-def add_set_argument(parser: argparse.ArgumentParser) -> None:
-    """Adds `--set NAME=VALUE`, which may be repeated."""
-    parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an argument of the world, such as num_boxes=2; may be repeated",
-    )
 
 
 def parse_settings(texts: Iterable[str], *, option: str = "--set") -> dict[str, Any]:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from PIL import Image
 
 Colors = Literal["24bit", "256", "none"]
-COLORS: tuple[Colors, ...] = ("24bit", "256", "none")
 
 UPPER_HALF_BLOCK = "▀"
 CUBE_LEVELS = (0, 95, 135, 175, 215, 255)

@@ -219,7 +219,7 @@ class RunReader:
             raise MissingRunDataError(
                 f"Expected a run directory with a {_CONFIG}; {self.directory} "
                 f"{'has none' if self.directory.is_dir() else 'does not exist'}. "
-                "Runs are written to runs/<name> by python -m training."
+                "python -m training writes runs/<name>; RecordEpisodes of vlm_envs.records.recording writes any."
             )
 
     @property

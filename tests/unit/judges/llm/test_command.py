@@ -1,6 +1,5 @@
 """`python -m judges calibrate` against endpoints that answer and that do not, and `python -m judges score`."""
 
-import argparse
 import json
 import math
 import socket
@@ -22,7 +21,7 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
     endpoint.answer = answer
     command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--num-states", "4", "--model", "letters"]
     command += ["--base-url", endpoint.base_url, "--api-key-variable", "JUDGE_KEY", "--cache-dir", str(tmp_path)]
-    command += ["--prompt-price", "10"]
+    command += ["--usd-per-million-prompt-tokens", "10"]
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert "letters, direct, grounding" in printed and "accuracy     1.000" in printed
@@ -35,21 +34,21 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (["--max-attempts", "0"], "judges: --max-attempts must be at least 1; got 0.\n"),
-        (["--prompt-price", "-1"], "judges: --prompt-price must be at least 0; got -1.0.\n"),
-        (["--timeout-s", "nan"], "judges: --timeout-s must be above 0; got nan.\n"),
+        (["--max-attempts", "0"], "--max-attempts must be at least 1; got 0.\n"),
+        (["--usd-per-million-prompt-tokens", "-1"], "--usd-per-million-prompt-tokens must be at least 0; got -1.0.\n"),
+        (["--timeout-s", "nan"], "--timeout-s must be above 0; got nan.\n"),
         (
             ["--base-url", "localhost"],
-            "judges: --base-url must be the endpoint's address with its version, such as http",
+            "--base-url must be the endpoint's address with its version, such as http",
         ),
-        (["--seed", "-1"], "judges: --seed must be at least 0; got -1.\n"),
+        (["--seed", "-1"], "--seed must be at least 0; got -1.\n"),
         (
             ["--api-key-variable", "NO_SUCH_KEY"],
-            "judges: The judge's key is expected in the environment variable NO_SUCH_KEY, which is not set. "
+            "The judge's key is expected in the environment variable NO_SUCH_KEY, which is not set. "
             "Set it, or use --api-key-variable '' for an endpoint without keys.",
         ),
-        (["--num-states", "0"], "judges: --num-states must be at least 2; got 0.\n"),
-        (["--threshold", "2"], "judges: --threshold must be above 0 and at most 1; got 2.0.\n"),
+        (["--num-states", "0"], "--num-states must be at least 2; got 0.\n"),
+        (["--threshold", "2"], "--threshold must be above 0 and at most 1; got 2.0.\n"),
     ],
 )
 def test_options_out_of_range_are_named_as_they_were_typed(option, said, capsys):
@@ -128,7 +127,7 @@ def test_an_endpoint_that_is_not_there_is_one_error_after_one_question(kind, nob
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.count("\n") == 1
-    assert f"judges: Nothing came from m at {nobody} in 1 attempt" in printed.err
+    assert f"Nothing came from m at {nobody} in 1 attempt" in printed.err
     assert "no connection" in printed.err and "Is the endpoint up" in printed.err
     assert "nan" not in printed.err.lower()
     assert caplog.text.count("had no verdict") == 1
@@ -136,13 +135,11 @@ def test_an_endpoint_that_is_not_there_is_one_error_after_one_question(kind, nob
 
 def test_of_no_claims_there_are_no_scores_and_nobody_is_missed(client):
     judge = DirectJudge(client, "VLM/FrozenLake-v0")
-    assert _FirstAlone(judge, client, argparse.Namespace(model="m", base_url="here")).score_many([]) == []
+    assert _FirstAlone(judge, client).score_many([]) == []
 
 
 def test_a_first_text_that_asks_nothing_does_not_mean_that_nobody_is_there(endpoint, client):
-    judge = _FirstAlone(
-        DirectJudge(client, "VLM/FrozenLake-v0"), client, argparse.Namespace(model="m", base_url="here")
-    )
+    judge = _FirstAlone(DirectJudge(client, "VLM/FrozenLake-v0"), client)
     state = {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []}
     assert [score.f1 for score in judge.score_many([("", state), ("the goal is right of me", state)])] == [0.0, 1.0]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from training.cli.command_line import Recipe, configured, find_recipe, option_value, read_world_options
+from training.cli.command_line import Recipe, configured, find_recipe, option_value
+from training.cli.world_options import read_world_options
 from training.config.worlds import WorldSpec
 from training.recipes import RECIPES
 from vlm_envs.errors import ConfigError

@@ -15,7 +15,8 @@ import pytest
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
 from vlm_envs.cli.keys import Ask, Command, from_editor
-from vlm_envs.cli.session import Session, session_of
+from vlm_envs.cli.play import session_of
+from vlm_envs.cli.session import Session
 from vlm_envs.cli.terminal import RULER_COLUMNS, half_blocks, ruled, wrapped
 from vlm_envs.cli.window import Window, fitted
 

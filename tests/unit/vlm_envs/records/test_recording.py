@@ -1,0 +1,49 @@
+"""Episodes of any agent are recorded and shown by the wheel alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from vlm_envs.records.run_data import RunReader
+
+CHECKOUT = Path(__file__).parents[4]
+PLAY = """
+import sys
+
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "agents", "judges", "training"):
+            raise ImportError(f"{name} is not for the wheel")
+
+
+sys.meta_path.insert(0, Refused())
+import gymnasium as gym
+import vlm_envs
+from vlm_envs.cli.commands import main
+from vlm_envs.records.recording import RecordEpisodes
+
+env = RecordEpisodes(gym.make("VLM/FrozenLake-v0", prompt_format="no_think"), sys.argv[1], label="my agent")
+for seed in range(3):
+    observation, info = env.reset(seed=seed)
+    over = False
+    while not over:
+        world = env.unwrapped
+        response = "nothing" if seed == 2 else world.write_response(world.dynamics.plan(world.state)[:1])
+        observation, reward, terminated, truncated, info = env.step(response)
+        over = terminated or truncated
+env.close()
+sys.exit(main(["report", sys.argv[1]]))
+"""
+
+
+def test_the_wheel_records_and_reports_where_torch_and_the_other_rooms_cannot_be_imported(tmp_path):
+    command = [sys.executable, "-c", PLAY, str(tmp_path / "mine")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, timeout=120, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "mine" / "report.html")), done.stderr
+    reader = RunReader(tmp_path / "mine")
+    assert [episode["success"] for episode in reader.trajectories("my agent")] == [True, True, False]
+    [line] = reader.evaluations()
+    assert (line["env_id"], line["num_successes"], line["num_episodes"]) == ("VLM/FrozenLake-v0", 2, 3)
+    html = (tmp_path / "mine" / "report.html").read_text(encoding="utf-8")
+    assert '<p class="kicker">Episodes' in html

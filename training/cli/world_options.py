@@ -1,0 +1,133 @@
+"""The worlds of a run as options: `--worlds.0.kwargs.max-turns 5`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from training.config.worlds import WorldSpec
+from vlm_envs.arguments.options import Program
+from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.cli.settings import parse_settings
+from vlm_envs.errors import ConfigError, did_you_mean
+
+ENV_ID = re.compile(r"(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+")
+"""An id as the trainer takes it: with namespace and version, or as it is registered by the module in front."""
+_WORLD_OPTION = re.compile(
+    r"--worlds\.(?P<number>\d+)\.(?P<kwargs>kwargs\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?", re.DOTALL
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(Program):
+    """The trainer, whose users often say which worlds they mean in words of their own."""
+
+    def refusal(self, option: str, value: str) -> str:
+        """Returns how worlds are chosen, where an option tries to."""
+        return f"{option} is no option. {_choose_world(value)}" if option.startswith("--worlds") else ""
+
+    def hint(self, option: str) -> str:
+        """Returns how an argument of a world is given."""
+        return f" An argument of a world is --worlds.0.kwargs.{option.removeprefix('--')}."
+
+    def stray(self, word: str) -> str:
+        """Returns how worlds are chosen, where a word is the id of one."""
+        return f"{word} belongs to no option. {_choose_world(word)}" if ENV_ID.fullmatch(word) else super().stray(word)
+
+
+def _choose_world(given: str) -> str:
+    """Returns how worlds are chosen, with the id that was given, if one was."""
+    env_id = given if ENV_ID.fullmatch(given) else "ID"
+    return (
+        f"Worlds are chosen by their place in the mix, --worlds.0.env-id {env_id} (--worlds.1.env-id adds another); "
+        f"one world alone is trained by python -m training {env_id}. All ids: python -m vlm_envs list"
+    )
+
+
+def read_world_options(words: Sequence[str], worlds: Sequence[WorldSpec]) -> tuple[tuple[WorldSpec, ...], list[str]]:
+    """Applies the options that begin with `--worlds.`; a world's arguments are too many to be known beforehand.
+
+    Args:
+        words: A command line.
+        worlds: The mix so far.
+
+    Returns:
+        The mix with its changes, and the other words.
+
+    Raises:
+        ConfigError: If an option cannot be read or a world cannot be had.
+    """
+    changes: dict[int, dict[str, Any]] = {}
+    left, rest = list(words), []
+    while left:
+        word = left.pop(0)
+        match = _WORLD_OPTION.fullmatch(word)
+        if match is None:
+            rest.append(word)
+            continue
+        values = _values(left) if match["value"] is None else [match["value"]]
+        name = match["name"].replace("-", "_")
+        change = changes.setdefault(int(match["number"]), {"kwargs": {}})
+        if match["kwargs"]:
+            change["kwargs"] |= dict([_argument(name, values)])
+        else:
+            change[name] = _field(word.partition("=")[0], name, values)
+    return _changed(tuple(worlds), changes), rest
+
+
+def _values(left: list[str]) -> list[str]:
+    """Takes the words up to the next option off the front."""
+    values = []
+    while left and not left[0].startswith("--") and left[0] != "-h":
+        values.append(left.pop(0))
+    return values
+
+
+def _argument(name: str, values: list[str]) -> tuple[str, Any]:
+    """Returns a world's argument: a flag, one value, or several as a tuple."""
+    if not values:
+        return (name.removeprefix("no_"), False) if name.startswith("no_") else (name, True)
+    read = tuple(parse_settings([f"{name}={value}"])[name] for value in values)
+    return name, read[0] if len(read) == 1 else read
+
+
+def _field(option: str, name: str, values: list[str]) -> Any:
+    known = [each.name for each in fields(WorldSpec) if each.name != "kwargs"]
+    if name not in known:
+        raise ConfigError(
+            f"{option}: a world of a mix has {', '.join(known)} and kwargs.{did_you_mean(name, known)} For an argument "
+            f"of the world itself: --worlds.0.kwargs.{name.replace('_', '-')}"
+        )
+    if len(values) != 1:
+        raise ConfigError(f"{option} takes one value; got {' '.join(values) or 'none'}.")
+    if name != "weight":
+        return None if (name, values[0]) == ("name", "None") else values[0]
+    try:
+        return float(ast.literal_eval(values[0]))
+    except (ValueError, SyntaxError, TypeError):
+        raise ConfigError(f"{option} takes a number; got {values[0]!r}.") from None
+
+
+def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) -> tuple[WorldSpec, ...]:
+    """Returns the mix with the changes of each world; the number after the last adds one."""
+    for number, change in sorted(changes.items()):
+        if number < len(worlds):
+            old = worlds[number]
+            new = _spec(number, vars(old) | change | {"kwargs": {**old.kwargs, **change["kwargs"]}})
+            worlds = (*worlds[:number], new, *worlds[number + 1 :])
+        elif number == len(worlds) and "env_id" in change:
+            worlds = (*worlds, _spec(number, change))
+        else:
+            raise ConfigError(
+                f"--worlds.{number}: the mix has {len(worlds)} world{'s' * (len(worlds) != 1)}, counted from 0. "
+                f"--worlds.{len(worlds)}.env-id ID adds one."
+            )
+    return worlds
+
+
+def _spec(number: int, settings: dict[str, Any]) -> WorldSpec:
+    with fields_named({WorldSpec: {each.name: f"--worlds.{number}.{each.name}" for each in fields(WorldSpec)}}):
+        return WorldSpec(**settings)

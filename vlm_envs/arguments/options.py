@@ -1,0 +1,185 @@
+"""Command lines that are made from dataclasses: their options, and what is said where one is not known."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any, TypeVar
+
+from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+OptionsT = TypeVar("OptionsT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What a user calls. A subclass may know more of what its users are likely to mean.
+
+    Attributes:
+        prog: How: `python -m training frozenlake_tiny`.
+        description: What it does.
+    """
+
+    prog: str
+    description: str
+
+    def refusal(self, option: str, value: str) -> str:
+        """Returns why an option, though a field has its name, is none; empty where it is one.
+
+        Args:
+            option: As it was written, with hyphens.
+            value: What came with it or behind it.
+        """
+        return ""
+
+    def hint(self, option: str) -> str:
+        """Returns a sentence on an option that is not known and like no other; may be empty."""
+        return ""
+
+    def stray(self, word: str) -> str:
+        """Returns what is said of a word that belongs to no option."""
+        return f"{word!r} belongs to no option of {self.prog}. All of them: {self.prog} --help"
+
+
+def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default: OptionsT | None = None) -> OptionsT:
+    """Returns the configuration that a command line describes.
+
+    Args:
+        kind: Its type, a dataclass.
+        words: The options, and their values.
+        program: What they belong to.
+        default: Gives what is not said; None for the type's own defaults.
+
+    Raises:
+        ConfigError: If an option is not known, a word belongs to none, or the configuration refuses a value. What the
+            parser itself cannot read ends the process with a message and status 2.
+    """
+    import tyro  # which takes longer than all that `import vlm_envs` does
+
+    options = option_names(kind)
+    _refuse_unknown(words, options, program)
+    start: dict[str, Any] = {} if default is None else {"default": default}
+    said = io.StringIO()
+    try:
+        with fields_named(options), contextlib.redirect_stderr(said):
+            found: tuple[OptionsT, list[str]] = tyro.cli(
+                kind, args=words, prog=program.prog, description=program.description, return_unknown_args=True, **start
+            )
+    except SystemExit as stop:
+        _raise_own_error(stop)
+        print(said.getvalue(), end="", file=sys.stderr)
+        raise
+    config, left = found
+    if left:
+        raise ConfigError(program.stray(left[0]))
+    return config
+
+
+def option_names(kind: type, prefix: str = "--") -> dict[type, dict[str, str]]:
+    """Returns the option of each field, of a configuration and of those within it.
+
+    Args:
+        kind: A dataclass.
+        prefix: What its options begin with.
+    """
+    from tyro.conf import OmitArgPrefixes
+
+    names: dict[type, dict[str, str]] = {kind: {}}
+    for field, hint in typing.get_type_hints(kind, include_extras=True).items():
+        written = getattr(hint, "__metadata__", ())  # `Annotated`, with what `tyro.conf.arg` says of the option
+        name = next((each.name for each in written if getattr(each, "name", None)), field)
+        option = names[kind][field] = prefix + name.replace("_", "-")
+        hint = hint.__origin__ if written else hint
+        for part in typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,):
+            if isinstance(part, type) and is_dataclass(part):
+                names |= option_names(part, prefix if OmitArgPrefixes in written else f"{option}.")
+    return names
+
+
+def run_command(
+    prog: str, commands: Mapping[str, tuple[type[Any], Callable[[Any], int | None]]], words: Sequence[str] | None
+) -> int:
+    """Runs the command that the first word names, and says in one line why one could not be run.
+
+    Args:
+        prog: How the program is called: `python -m judges`.
+        commands: By name what holds a command's options, whose docstring says what it does, and what runs it.
+        words: Command line without the program's name; None takes that of the process.
+
+    Returns:
+        The exit code: what the command returned, or 0 for None; 2 when the call was wrong; 130 when interrupted.
+    """
+    name, *rest = [*(sys.argv[1:] if words is None else words)] or [""]
+    if name in ("", "-h", "--help"):
+        summaries = [f"  {each:18} {description_of(kind).splitlines()[0]}" for each, (kind, _) in commands.items()]
+        print(f"usage: {prog} COMMAND [--options]", "", "commands:", *summaries, sep="\n")
+        print("", f"Options of a command: {prog} COMMAND --help", sep="\n")
+        return 0 if name else EXIT_USAGE
+    try:
+        if name not in commands:
+            raise ConfigError(
+                f"Unknown command {name!r}.{did_you_mean(name, commands)} There are: {', '.join(commands)}."
+            )
+        kind, run = commands[name]
+        options = parsed(kind, rest, Program(prog=f"{prog} {name}", description=description_of(kind)))
+        with fields_named(option_names(kind)):
+            code = run(options)
+        return code or 0
+    except (VLMEnvsError, ValueError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _raise_own_error(stop: BaseException) -> None:
+    """Raises the error of a configuration's own check that made the parser stop, if it was one."""
+    cause: BaseException | None = stop
+    while cause is not None:
+        if isinstance(cause, VLMEnvsError):
+            raise cause from None
+        cause = cause.__cause__ or cause.__context__
+
+
+def description_of(kind: type) -> str:
+    """Returns what a configuration's docstring says before it comes to the fields."""
+    return (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0]
+
+
+def _refuse_unknown(words: Sequence[str], options: Mapping[type, Mapping[str, str]], program: Program) -> None:
+    known = [option for of_kind in options.values() for option in of_kind.values()]
+    for index, word in enumerate(words):
+        name = word.partition("=")[0].replace("_", "-")
+        if not name.startswith("--") or name.startswith("--tyro-") or name == "--help":
+            continue
+        after = words[index + 1] if index + 1 < len(words) else ""
+        if refusal := program.refusal(name, word.partition("=")[2] or after):
+            raise ConfigError(refusal)
+        if name in known or _positive(name) in known:
+            continue
+        meant = _nearest(name, known) or program.hint(name)
+        raise ConfigError(f"{program.prog} has no option {name}.{meant} All of them: {program.prog} --help")
+
+
+def _positive(name: str) -> str:
+    """Returns the option that `--part.no-name` turns off."""
+    before, dot, last = name.removeprefix("--").rpartition(".")
+    return f"--{before}{dot}{last.removeprefix('no-')}"
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """Returns a sentence with the option that was meant, as far as that can be told."""
+    alike = [option for option in known if option.endswith(f".{name.removeprefix('--')}")]
+    return f" Did you mean {' or '.join(alike)}?" if alike else did_you_mean(name, known)

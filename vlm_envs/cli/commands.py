@@ -1,0 +1,37 @@
+"""What `python -m vlm_envs` can be told to do: each command is one module with its options and what runs them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from vlm_envs.arguments.options import run_command
+from vlm_envs.cli import check, gallery, list_worlds, play, report
+
+COMMANDS = {
+    "list": (list_worlds.List, list_worlds.run),
+    "check": (check.Check, check.run),
+    "play": (play.Play, play.run),
+    "gallery": (gallery.Gallery, gallery.run),
+    "report": (report.Report, report.run),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+        words: Arguments after the program's name; None takes those of the process.
+
+    Returns:
+        The exit code: 0 when all is well, 1 when a check failed, 2 when the call was wrong.
+    """
+    try:
+        code = run_command("python -m vlm_envs", COMMANDS, words)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

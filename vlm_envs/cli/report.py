@@ -1,0 +1,50 @@
+"""`python -m vlm_envs report RUN`: a run's report, once or again and again while the run goes on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import Positional
+
+from vlm_envs.arguments.ranges import require_at_least
+from vlm_envs.errors import EngineUnavailableError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Write the report of a run, or of any recorded episodes, as one HTML file.
+
+    Attributes:
+        run: The run's directory, such as runs/frozenlake_tiny.
+        beside: Directory of another run to lay beside it.
+        live: Whether to write the report again and again, until interrupted; an open page follows by itself.
+        every_s: Seconds between two reports with `live`.
+    """
+
+    run: Annotated[str, Positional]
+    beside: str | None = None
+    live: bool = False
+    every_s: float = 20.0
+
+    def __post_init__(self) -> None:
+        """Refuses a report that would be written without pause."""
+        require_at_least(self, 1, "every_s")
+
+
+def run(options: Report) -> None:
+    """Writes the report, and prints where it is."""
+    try:
+        from vlm_envs.records.report import build_report
+    except ImportError as error:
+        raise EngineUnavailableError(f"{error}. A report needs: pip install 'vlm-envs[records]'") from error
+
+    reload_s = options.every_s if options.live else None
+    print(build_report(options.run, beside=options.beside, reload_s=reload_s), flush=True)
+    try:
+        while options.live:
+            time.sleep(options.every_s)
+            build_report(options.run, beside=options.beside, reload_s=reload_s)
+    except KeyboardInterrupt:  # the page that stays behind must not wait for another
+        build_report(options.run, beside=options.beside)

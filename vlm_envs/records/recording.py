@@ -1,0 +1,102 @@
+"""Recording of whoever plays: a wrapper that writes every episode to where the report finds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from vlm_envs.records.run_data import RunWriter
+from vlm_envs.records.statistics import wilson_interval
+from vlm_envs.trajectory import Observation, Trajectory, Turn
+
+
+class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
+    """Records every whole episode of a world, with its pictures; closing it writes how many were solved.
+
+    Args:
+        env: A world, made by `gym.make`.
+        directory: Where to, for `python -m vlm_envs report`; must not hold a run yet.
+        label: What the episodes are called: the agent's name, for instance.
+
+    Raises:
+        RunExistsError: If the directory already holds a run.
+    """
+
+    def __init__(self, env: gym.Env[Observation, str], directory: str | Path, *, label: str = "episodes") -> None:
+        super().__init__(env)
+        self._writer = RunWriter(directory)
+        self._writer.config({"name": label, "agent": label})
+        self._label = label
+        self._turns: list[Turn] = []
+        self._results: list[tuple[bool, float]] = []
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts an episode; one that is under way is forgotten."""
+        self._seen, self._info = self.env.reset(seed=seed, options=options)
+        self._seed = self.unwrapped.np_random_seed if seed is None else seed
+        self._start_hash = self._info["state_hash"]
+        self._turns.clear()
+        return self._seen, self._info
+
+    def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Takes a turn, and records the episode if it was the last."""
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        self._turns.append(
+            Turn(
+                observation=self._seen,
+                response_text=action,
+                stop_reason="stop",
+                reward=float(reward),
+                reward_terms=info["reward_terms"],
+                terminated=terminated,
+                truncated=truncated,
+                info=info,
+                state=self._info["state"],
+                state_text=self._info["state_text"],
+                optimal_actions_left=self._info["optimal_actions_left"],
+            )
+        )
+        self._seen, self._info = observation, info
+        if terminated or truncated:
+            self._record()
+        return observation, float(reward), terminated, truncated, info
+
+    def close(self) -> None:
+        """Writes how many episodes were solved, and closes the world."""
+        num_episodes, num_successes = len(self._results), sum(success for success, _ in self._results)
+        if num_episodes:
+            low, high = wilson_interval(num_successes, num_episodes)
+            self._writer.evaluation(
+                {
+                    "label": self._label,
+                    "iteration": 0,
+                    "env_id": self._env_id,
+                    "num_episodes": num_episodes,
+                    "num_successes": num_successes,
+                    "success": num_successes / num_episodes,
+                    "success_low": low,
+                    "success_high": high,
+                    "reward": sum(reward for _, reward in self._results) / num_episodes,
+                }
+            )
+            self._results.clear()
+        super().close()
+
+    @property
+    def _env_id(self) -> str:
+        return self.env.spec.id if self.env.spec is not None else type(self.unwrapped).__name__
+
+    def _record(self) -> None:
+        episode = Trajectory(
+            env_id=self._env_id,
+            seed=self._seed,
+            turns=tuple(self._turns),
+            final_observation=self._seen,
+            start_state_hash=self._start_hash,
+        )
+        self._writer.trajectories(self._label, [episode])
+        self._results.append((episode.success, episode.total_reward))
