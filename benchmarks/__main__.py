@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table
-from vlm_envs.arguments.options import run_command
+from vlm_envs.arguments.options import Commands, run_command
 
 EXIT_MISSED = 1
 
@@ -67,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 when all is well, 1 when a limit was missed, 2 when the call was wrong.
     """
-    commands = {"speed": (Speed, _speed), "bilevel_variants": (BilevelVariants, _bilevel_variants)}
+    commands: Commands = {"speed": (Speed, _speed), "bilevel_variants": (BilevelVariants, _bilevel_variants)}
     return run_command("python -m benchmarks", commands, words)
 
 

@@ -15,7 +15,7 @@ from judges.calibration.chance import ChanceBaseline, measure_chance, start_stat
 from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
 from judges.state_text.rules import rules_of
-from vlm_envs.arguments.options import run_command
+from vlm_envs.arguments.options import Commands, run_command
 from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         Exit status: 0, or 2 for a mistake in the arguments and for a model that gives nothing to report on.
     """
-    commands = {
+    commands: Commands = {
         "chance": (Chance, _print_chance),
         "score": (Score, _print_score),
         "calibrate": (Calibrate, _print_calibration),

@@ -17,7 +17,7 @@ NOT_PRODUCT = {"tests", "examples", "docs"}
 """Nothing may import these."""
 
 NOT_IN_ROOM: dict[str, set[str]] = {
-    "vlm_envs": {"torch", "transformers", "rich"},
+    "vlm_envs": {"torch", "transformers", "scipy", "matplotlib", "rich", "jinja2"},
     "judges": {"torch", "transformers"},
 }
 """Other distributions a room must do without."""

@@ -19,6 +19,8 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 OptionsT = TypeVar("OptionsT")
+Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]]]
+"""By name what holds a command's options, whose docstring says what it does, and what runs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,14 +108,12 @@ def option_names(kind: type, prefix: str = "--") -> dict[type, dict[str, str]]:
     return names
 
 
-def run_command(
-    prog: str, commands: Mapping[str, tuple[type[Any], Callable[[Any], int | None]]], words: Sequence[str] | None
-) -> int:
+def run_command(prog: str, commands: Commands, words: Sequence[str] | None) -> int:
     """Runs the command that the first word names, and says in one line why one could not be run.
 
     Args:
         prog: How the program is called: `python -m judges`.
-        commands: By name what holds a command's options, whose docstring says what it does, and what runs it.
+        commands: What it can be told to do.
         words: Command line without the program's name; None takes that of the process.
 
     Returns:

@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from vlm_envs.arguments.options import run_command
+from vlm_envs.arguments.options import Commands, run_command
 from vlm_envs.cli import check, gallery, list_worlds, play, report
 
-COMMANDS = {
+COMMANDS: Commands = {
     "list": (list_worlds.List, list_worlds.run),
     "check": (check.Check, check.run),
     "play": (play.Play, play.run),

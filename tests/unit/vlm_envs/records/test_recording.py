@@ -29,7 +29,8 @@ for seed in range(3):
     over = False
     while not over:
         world = env.unwrapped
-        response = "nothing" if seed == 2 else world.write_response(world.dynamics.plan(world.state)[:1])
+        plan = world.dynamics.plan(world.state)[: world.max_actions_per_turn]
+        response = "nothing" if seed == 2 else world.write_response(plan)
         observation, reward, terminated, truncated, info = env.step(response)
         over = terminated or truncated
 env.close()
