@@ -8,6 +8,7 @@ question ── cache ──> limits ── endpoint ──> reply ── read �
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,7 @@ from agents.api.cache import ReplyCache, cache_key
 from agents.api.config import EndpointConfig
 from agents.api.failures import EndpointError, TransientError, Unavailable, UnreadableReplyError
 from agents.api.messages import Message
-from agents.api.pacing import Backoff, Clock, InterruptibleClock, RateLimiter
+from agents.api.pacing import Clock, InterruptibleClock, RateLimiter
 from agents.api.usage import Usage, UsageMeter
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class ChatClient:
         self._stopping = threading.Event()
         self._clock = clock or InterruptibleClock(self._stopping)
         self._limiter = RateLimiter(config.requests_per_minute, self._clock)
-        self._backoff = Backoff(config.first_wait_s, config.max_wait_s)
+        self._full_wait_s = tenacity.wait_exponential(multiplier=config.first_wait_s, max=config.max_wait_s)
         self._slots = threading.BoundedSemaphore(config.max_parallel)
         self._cache = None if config.cache_dir is None else ReplyCache(config.cache_dir)
         self._meter = UsageMeter()
@@ -218,7 +219,8 @@ class ChatClient:
     def _wait_s(self, state: tenacity.RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
         retry_after_s = error.retry_after_s if isinstance(error, TransientError) else None
-        return self._backoff.wait_s(state.attempt_number, retry_after_s)
+        # Jitter, so that many clients do not come back together
+        return max(self._full_wait_s(state) * random.uniform(0.5, 1.0), retry_after_s or 0.0)
 
     def _count(self, reply: Reply) -> None:
         prompt_tokens, completion_tokens = reply.prompt_tokens or 0, reply.completion_tokens or 0

@@ -1,6 +1,5 @@
-"""When the next request may start: a minimum distance between requests, and waits between attempts."""
+"""When the next request may start: a minimum distance between requests."""
 
-import random
 import threading
 import time
 from typing import Protocol
@@ -66,31 +65,3 @@ class RateLimiter:
         """Start nothing for a while: what an endpoint asks of one request it means for all."""
         with self._lock:
             self._next_start_s = max(self._next_start_s, self._clock.now_s() + duration_s)
-
-
-class Backoff:
-    """Waits that double from attempt to attempt, with jitter, so that many clients do not come back together."""
-
-    def __init__(self, first_wait_s: float, max_wait_s: float, rng: random.Random | None = None) -> None:
-        """Choose the bounds.
-
-        Args:
-            first_wait_s: longest wait after the first attempt.
-            max_wait_s: longest wait after any.
-            rng: source of the jitter; one of its own by default, unlike in any other process.
-        """
-        self._first_wait_s, self._max_wait_s = first_wait_s, max_wait_s
-        self._rng = rng or random.Random()
-
-    def wait_s(self, num_attempts: int, retry_after_s: float | None) -> float:
-        """The wait after a number of failed attempts, at least as long as the endpoint asked for.
-
-        Args:
-            num_attempts: failed so far, at least 1.
-            retry_after_s: what the endpoint asked for, if it did.
-
-        Returns:
-            Between half the full wait and the full one, in seconds, or `retry_after_s` if that is longer.
-        """
-        full_s = min(self._max_wait_s, self._first_wait_s * 2.0 ** min(num_attempts - 1, 60))
-        return max(full_s * self._rng.uniform(0.5, 1.0), retry_after_s or 0.0)

@@ -29,8 +29,6 @@ from vlm_envs.responses.formats import Representation
 Skill = Literal["grounding", "world_modeling"]
 """What a text shows: that the model saw the state it is in, or that it foresaw the next one."""
 
-SKILLS: tuple[Skill, ...] = ("grounding", "world_modeling")
-
 _Verdict = TypeVar("_Verdict")
 
 

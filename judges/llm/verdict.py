@@ -5,18 +5,17 @@ nothing. Reasoning may stand before the answer. A reply with two answers is unre
 quotation of the text that is judged.
 """
 
-import json
-import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agents.api.failures import UnreadableReplyError
+from vlm_envs.tools.errors import ToolError
+from vlm_envs.tools.strict_json import read_json
 
 MAX_REPLY_CHARS = 20_000
 """Longer replies are unreadable."""
 
-_MAX_DIGITS = 18
 _OPEN, _CLOSE = "<answer>", "</answer>"
 _FENCE = re.compile(r"```(?:json)?\n(.*)\n```", re.DOTALL)
 _SCORE = re.compile(r"[0-9](?:\.[0-9]{1,6})?")
@@ -77,14 +76,8 @@ def read_object(reply: str) -> dict[str, Any]:
     text = answer_of(reply)
     fenced = _FENCE.fullmatch(text)
     try:
-        value = json.loads(
-            fenced[1] if fenced else text,
-            parse_constant=_refuse,
-            parse_float=_finite,
-            parse_int=_short_integer,
-            object_pairs_hook=_without_repetition,
-        )
-    except (ValueError, RecursionError) as error:
+        value = read_json(fenced[1] if fenced else text)
+    except ToolError as error:
         raise UnreadableReplyError(f"expected a JSON object: {str(error)[:80]}") from error
     if not isinstance(value, dict):
         raise UnreadableReplyError(f"expected a JSON object, got a {type(value).__name__}")
@@ -112,27 +105,3 @@ def answer_of(reply: str) -> str:
     if _CLOSE in reply.split(_OPEN)[0] or after.strip():
         raise UnreadableReplyError(f"the reply does not end with its {_OPEN}…{_CLOSE}")
     return inside.strip()
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text[:20]} is too large")
-    return number
-
-
-def _short_integer(text: str) -> int:
-    if len(text) > _MAX_DIGITS:
-        raise ValueError(f"an integer of {len(text)} digits is too long")
-    return int(text)
-
-
-def _without_repetition(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    pairs = list(pairs)
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError("a key is there twice")
-    return dict(pairs)

@@ -129,11 +129,6 @@ class Box(Generic[SpaceT]):
     y2: float
     space: SpaceT
 
-    @property
-    def area_fraction(self) -> float:
-        """Part of the picture that the box covers, 0 to 1."""
-        return (self.x2 - self.x1) / self.space.width * ((self.y2 - self.y1) / self.space.height)
-
     def outward_whole(self) -> Box[SpaceT]:
         """Returns the smallest box of whole numbers that contains this one; it is at least one unit wide and high."""
         (x1, x2), (y1, y2) = (

@@ -62,7 +62,6 @@ LIGHT: RGB = (255, 240, 176)
 FLAME: RGB = (255, 176, 40)
 CEILING: RGB = (236, 236, 232)
 TRIM: RGB = (246, 244, 238)
-SKIN: RGB = (196, 150, 104)
 
 
 def mixed(colour: RGB, other: RGB, share: float) -> RGB:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 
-from vlm_envs.content.scenes.colours import COLOURS
-from vlm_envs.content.scenes.kinds import KINDS
-from vlm_envs.content.scenes.letters import GLYPHS
-from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.sprites import Appearance, Mask, bounds, frame_size, innermost, silhouette
-from vlm_envs.errors import LevelError
 from vlm_envs.tools.coordinates import Box, OriginalPixels, PixelRectangle, Point
 
 
@@ -163,41 +157,6 @@ class Scene:
             separators=(",", ":"),
         )
 
-    @classmethod
-    def from_json(cls, text: str) -> Scene:
-        """Returns the scene that `to_json` wrote.
-
-        Raises:
-            LevelError: If the text is no scene.
-        """
-        try:
-            values: dict[str, Any] = json.loads(text)
-            things = tuple(_thing(thing) for thing in values.pop("things"))
-            scene = cls(things=things, **values)
-            _check(scene)
-            return scene
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise LevelError(f"Expected a scene as Scene.to_json writes it; got {text[:80]!r} ({error}).") from error
-
 
 _SCENE_FIELDS = tuple(field.name for field in fields(Scene) if field.name != "things")
 _THING_FIELDS = tuple(field.name for field in fields(Thing))
-
-
-def _thing(values: Mapping[str, Any]) -> Thing:
-    thing = Thing(**values)
-    numbers = (thing.x, thing.y, thing.size_px, thing.minutes, thing.inside)
-    if not all(type(number) is int for number in numbers) or thing.size_px < 1 or type(thing.mirrored) is not bool:
-        raise ValueError(f"x, y, size_px, minutes and inside of a {thing.kind} must be whole numbers")
-    if thing.kind not in KINDS or thing.colour not in COLOURS or not set(thing.text) <= set(GLYPHS):
-        raise ValueError(f"no thing is called {thing.name}, or it cannot bear the text {thing.text!r}")
-    return thing
-
-
-def _check(scene: Scene) -> None:
-    """Raises ValueError for a scene that cannot be drawn."""
-    numbers = (scene.width, scene.height, scene.scenery_seed)
-    if not all(type(number) is int for number in numbers) or min(numbers[:2]) < 1 or scene.scenery_seed < 0:
-        raise ValueError("width, height and scenery_seed must be whole numbers")
-    if scene.setting not in SETTINGS:
-        raise ValueError(f"no setting is called {scene.setting}")

@@ -127,6 +127,32 @@ def read_json_lines(root: FileRoot, name: str) -> Iterator[tuple[str, Fields]]:
             yield where, objects(value, where)
 
 
+def read_rows(root: FileRoot, file: str, *, under: str | None = None) -> Iterator[tuple[str, Fields]]:
+    """Yields file and place of each row, and the row, of a `.jsonl` file or of a `.json` file that holds a list.
+
+    Args:
+        root: The folder.
+        file: Name of the file.
+        under: Key of the list, where a `.json` file holds an object around it.
+
+    Raises:
+        ConfigError: If the file cannot be read, or holds something else.
+    """
+    if file.endswith(".jsonl"):
+        yield from read_json_lines(root, file)
+        return
+    values = read_json_file(root, file)
+    if under is not None:
+        values = values.get(under) if isinstance(values, dict) else None
+    if not isinstance(values, list):
+        raise broken(
+            file, "a list of rows" if under is None else f"an object whose {under!r} is a list of rows", values
+        )
+    for number, value in enumerate(values, start=1):
+        where = f"{file}, row {number}"
+        yield where, objects(value, where)
+
+
 def objects(value: object, where: str) -> Fields:
     """Returns a value that is a JSON object."""
     if not isinstance(value, dict):

@@ -1,13 +1,14 @@
 """Prompts and their fillings: nothing filled in can pass for the prompt."""
 
 import json
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.llm.families import FAMILIES
-from judges.llm.judge import SKILLS
+from judges.llm.judge import Skill
 from judges.llm.templates import MAX_TEXT_CHARS, Template, literal, template, template_names
 from vlm_envs.errors import ConfigError
 
@@ -17,7 +18,7 @@ def test_every_family_has_its_prompts_and_there_are_no_others():
         f"{family.prompts}/{method}_{skill}"
         for family in FAMILIES.values()
         for method in ("direct", "extract")
-        for skill in SKILLS
+        for skill in get_args(Skill)
     }
     assert set(template_names()) == of_families | {"answer_binary", "answer_graded", "consistency"}
 

@@ -128,11 +128,6 @@ def test_points_are_converted_as_corners_are():
     assert convert_point(Point(250, 500, Thousandths()), ORIGINAL) == Point(1000.0, 1500.0, ORIGINAL)
 
 
-def test_area_fraction():
-    # (300 - 100) / 1000 * (600 - 100) / 1000 = 0.2 * 0.5
-    assert Box(100, 100, 300, 600, Thousandths()).area_fraction == pytest.approx(0.1)
-
-
 @pytest.mark.parametrize(
     ("size", "budget", "expected"),
     [

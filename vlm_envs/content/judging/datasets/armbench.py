@@ -47,7 +47,7 @@ def _released_row(row: Row) -> JudgedRow:
     requirement = _requirement(row)
     track = "document" if document else "instruction_following" if requirement else "fine_grained"
     return JudgedRow(
-        where=f"{row.file}, row {row.number}",
+        where=row.where,
         row_id=str(row.get("idx", (str, int))),
         track=track,
         category=f"{track}_armbench_{len(responses)}",
@@ -91,7 +91,7 @@ def _row(row: Row) -> JudgedRow:
     if pages and not document:
         raise row.broken("'pages' needs a 'document', the name that tools call it by.")
     return JudgedRow(
-        where=f"{row.file}, row {row.number}",
+        where=row.where,
         row_id=str(row.get("id", (str, int))),
         track=track,
         category=f"{track}_armbench_{len(responses)}",

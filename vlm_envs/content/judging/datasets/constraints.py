@@ -49,7 +49,7 @@ def _checked_row(row: Row) -> JudgedRow | None:
     response = row.get("prediction", str)
     failed = [item for item in constraints if not item.check(response, profile=MM_IFENGINE).passed]
     return JudgedRow(
-        where=f"{row.file}, row {row.number}",
+        where=row.where,
         row_id=str(row.get("id", (str, int))),
         track="instruction_following",
         category=f"mm_ifeval_{failed[0].checker if failed else 'right'}",

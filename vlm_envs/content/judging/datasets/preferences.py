@@ -77,7 +77,7 @@ def _ranked_row(row: Row) -> JudgedRow:
         raise row.broken(f"'human_ranking' must be [0, 1] or [1, 0], the better response having 0; got {ranking!r}.")
     image = _image(row)
     return JudgedRow(
-        where=f"{row.file}, row {row.number}",
+        where=row.where,
         row_id=str(row.get("id", (str, int))),
         track="fine_grained",
         category=f"vl_rewardbench_{_group(row, image)}",
@@ -91,7 +91,7 @@ def _ranked_row(row: Row) -> JudgedRow:
 def _preferred_row(row: Row, category: str, image: str | StoredPicture) -> JudgedRow:
     """Returns a pair whose better response is told from the other by the name of its field."""
     return JudgedRow(
-        where=f"{row.file}, row {row.number}",
+        where=row.where,
         row_id=str(row.values.get("id", row.number)),
         track="fine_grained",
         category=category,
@@ -157,7 +157,7 @@ def _compared_row(row: Row) -> JudgedRow | None:
     if not all(responses) or responses[0] == responses[1]:
         return None
     return JudgedRow(
-        where=f"{row.file}, row {row.number}",
+        where=row.where,
         row_id=str(row.get("id", (str, int))),
         track="fine_grained",
         category="llava_critic",

@@ -6,7 +6,6 @@ import base64
 import binascii
 import hashlib
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, TypeVar
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.parquet import cell, table_rows
+from vlm_envs.qa.datasets.rows import read_rows
 from vlm_envs.tools.documents import Document, PdfDocument, PictureDocument
 from vlm_envs.tools.errors import ToolError, quoted
 from vlm_envs.tools.files import FileRoot, decode_image
@@ -27,18 +27,18 @@ class Row:
     """One row of a file.
 
     Attributes:
-        file: The file's name.
-        number: Counted from 1; for `.jsonl` the line.
+        where: Its file and place in it, for messages.
+        number: Counted from 1.
         values: Its fields.
     """
 
-    file: str
+    where: str
     number: int
     values: Mapping[str, Any]
 
     def broken(self, reason: str) -> ConfigError:
         """Returns the error that says what is wrong with this row."""
-        return ConfigError(f"{self.file}, row {self.number}: {reason}")
+        return ConfigError(f"{self.where}: {reason}")
 
     def get(self, field: str, kind: type[ValueT] | tuple[type[ValueT], ...]) -> ValueT:
         """Returns a field.
@@ -177,7 +177,11 @@ class DataFolder:
             EngineUnavailableError: If a file is parquet and pyarrow is not installed.
         """
         for file in self.files:
-            yield from self._table_rows(file) if file.endswith(".parquet") else self._json_rows(file)
+            if file.endswith(".parquet"):
+                yield from self._table_rows(file)
+            else:
+                for number, (where, values) in enumerate(read_rows(self._root, file), start=1):
+                    yield Row(where, number, values)
 
     def _table_rows(self, file: str) -> Iterator[Row]:
         for number, (group, place, fields) in enumerate(table_rows(self._root, file), start=1):
@@ -186,25 +190,7 @@ class DataFolder:
                 for name, value in fields.items()
                 if value is not None
             }
-            yield Row(file, number, values)
-
-    def _json_rows(self, file: str) -> Iterator[Row]:
-        try:
-            text = self._root.read(file).decode("utf-8-sig")  # Windows begins files with a mark.
-        except (ToolError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{file} cannot be read: {error}") from error
-        if file.endswith(".jsonl"):
-            lines = enumerate(text.split("\n"), start=1)
-            values = ((number, _json(file, line, number)) for number, line in lines if line.strip())
-        else:
-            listed = _json(file, text, 1)
-            if not isinstance(listed, list):
-                raise ConfigError(f"{file} must hold a list of rows; got {quoted(listed)}.")
-            values = ((number, value) for number, value in enumerate(listed, start=1))
-        for number, value in values:
-            if not isinstance(value, dict):
-                raise ConfigError(f"{file}, row {number}: a row is a JSON object; got {quoted(value)}.")
-            yield Row(file, number, value)
+            yield Row(f"{file}, row {number}", number, values)
 
     def picture(self, image: str | StoredPicture, where: str) -> Picture:
         """Returns a row's picture.
@@ -250,13 +236,6 @@ def _files_like(folder: Path, patterns: str) -> tuple[str, ...]:
     """Returns the files of a folder that fit one of several patterns, relative to it, in order."""
     paths = (path for pattern in patterns.split() for path in sorted(folder.glob(pattern)))
     return tuple(path.relative_to(folder).as_posix() for path in paths if path.is_file())
-
-
-def _json(file: str, text: str, number: int) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}, row {number}: this is no JSON: {error}.") from error
 
 
 def _bytes_of(value: Any) -> bytes | None:

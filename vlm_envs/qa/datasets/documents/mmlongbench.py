@@ -8,9 +8,9 @@ from typing import Any
 
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.qa.datasets.documents.files import PdfFile
-from vlm_envs.qa.datasets.documents.rows import answer_key, document_name, literal, pages, read_rows
+from vlm_envs.qa.datasets.documents.rows import answer_key, document_name, literal, pages
 from vlm_envs.qa.datasets.documents.source import DocumentQuestions, Question
-from vlm_envs.qa.datasets.rows import Fields, broken, category, text
+from vlm_envs.qa.datasets.rows import Fields, broken, category, read_rows, text
 from vlm_envs.qa.datasets.table import content_split
 from vlm_envs.qa.documents import NOT_ANSWERABLE
 from vlm_envs.responses.answers import AnswerKey, read_number

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.documents.files import PageFiles
-from vlm_envs.qa.datasets.documents.rows import answer_key, document_name, is_file_name, read_rows
+from vlm_envs.qa.datasets.documents.rows import answer_key, document_name, is_file_name
 from vlm_envs.qa.datasets.documents.source import DocumentQuestions, Question
-from vlm_envs.qa.datasets.rows import Fields, broken, text, texts, whole
+from vlm_envs.qa.datasets.rows import Fields, broken, read_rows, text, texts, whole
 from vlm_envs.splits import SPLITS
 from vlm_envs.tools.files import FileRoot
 

@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.rows import Fields, broken, objects, read_json_file, read_json_lines, text
+from vlm_envs.qa.datasets.rows import Fields, broken, text
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
-from vlm_envs.tools.files import FileRoot
 
 MAX_LITERAL_CHARS = 20_000
 """Longest text that is read as a Python literal."""
-
-
-def read_rows(root: FileRoot, file: str, *, under: str | None = None) -> Iterator[tuple[str, Fields]]:
-    """Yields file and place of each row, and the row, of a `.jsonl` file or of a `.json` file that holds a list.
-
-    Args:
-        root: The folder.
-        file: Name of the file.
-        under: Key of the list, where a `.json` file holds an object around it.
-
-    Raises:
-        ConfigError: If the file cannot be read, or holds something else.
-    """
-    if file.endswith(".jsonl"):
-        yield from read_json_lines(root, file)
-        return
-    values = read_json_file(root, file)
-    if under is not None:
-        values = values.get(under) if isinstance(values, dict) else None
-    if not isinstance(values, list):
-        raise broken(
-            file, "a list of rows" if under is None else f"an object whose {under!r} is a list of rows", values
-        )
-    for number, value in enumerate(values, start=1):
-        where = f"{file}, row {number}"
-        yield where, objects(value, where)
 
 
 def document_name(fields: Fields, name: str, where: str) -> str:

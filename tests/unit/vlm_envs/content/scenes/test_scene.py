@@ -10,7 +10,6 @@ from vlm_envs.content.scenes.scene import Scene, Thing
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.content.scenes.sprites import Appearance, bounds, frame_size, innermost, silhouette, sprite
-from vlm_envs.errors import LevelError
 from vlm_envs.tools.coordinates import PixelRectangle
 
 BALL = Thing(kind="ball", colour="red", x=30, y=20, size_px=20)
@@ -115,29 +114,8 @@ def test_masks_are_the_pixels_that_change():
     assert not (changed & ~grown).any()  # Beyond the mask lie only half-covered pixels of its edge.
 
 
-def test_scenes_survive_json():
-    whole = scene(BALL, TRAY, STAR)
-    assert Scene.from_json(whole.to_json()) == whole
-    assert Scene.from_json(whole.to_json()).digest == whole.digest
-    assert scene(BALL, TRAY).digest != whole.digest
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "[]",
-        "{}",
-        '{"things": [{"kind": "mug"}]}',
-        "null",
-        '{"things": 3}',
-        BALL_JSON.replace('"x":30', '"x":"30"'),
-        BALL_JSON.replace('"desk"', '"dsk"'),
-    ],
-)
-def test_other_json_is_refused(text):
-    with pytest.raises(LevelError, match=r"Scene\.to_json"):
-        Scene.from_json(text)
+def test_different_scenes_have_different_digests():
+    assert scene(BALL, TRAY, STAR).digest == scene(BALL, TRAY, STAR).digest != scene(BALL, TRAY).digest
 
 
 @pytest.mark.parametrize("setting", list(SETTINGS))

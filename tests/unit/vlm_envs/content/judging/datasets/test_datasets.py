@@ -97,7 +97,7 @@ def test_vl_rewardbench(tmp_path):
     ],
 )
 def test_equal_candidates_are_refused_since_none_of_them_can_be_the_right_one(tmp_path, kind, row):
-    with pytest.raises(ConfigError, match=rf"{kind}\.jsonl, row 1: .* are equal"):
+    with pytest.raises(ConfigError, match=rf"{kind}\.jsonl, line 1: .* are equal"):
         judging_dataset(kind, write(tmp_path, f"{kind}.jsonl", [row]))
 
 
@@ -287,7 +287,7 @@ def test_ids_are_those_of_this_file(tmp_path):
 def test_a_broken_row_is_named(tmp_path, kind, row, message):
     good = {"vl_rewardbench": preference(), "llava_critic": comparison("x"), "mm_ifeval": instruction("x")}
     folder = write(tmp_path, f"{kind}.jsonl", [good.get(kind, bench()), row])
-    with pytest.raises(ConfigError, match=rf"{kind}.jsonl, row 2: .*{message}"):
+    with pytest.raises(ConfigError, match=rf"{kind}.jsonl, line 2: .*{message}"):
         judging_dataset(kind, folder)
 
 
@@ -308,7 +308,7 @@ def test_unknown_and_misused_checks_are_explained(tmp_path):
 def test_rows_without_predictions_say_what_to_do(tmp_path):
     row = instruction("x")
     del row["prediction"]
-    with pytest.raises(ConfigError, match=r"row 1: .*run a model on MM-IFEval"):
+    with pytest.raises(ConfigError, match=r"line 1: .*run a model on MM-IFEval"):
         judging_dataset("mm_ifeval", write(tmp_path, "mm_ifeval.jsonl", [row]))
 
 
@@ -320,7 +320,7 @@ def test_pictures_stay_in_the_folder(tmp_path, image):
     folder = tmp_path / "data"
     folder.mkdir()
     source = judging_dataset("vl_rewardbench", write(folder, "vl_rewardbench.jsonl", [preference(image=image)]))
-    with pytest.raises(ConfigError, match=r"row 1: the picture cannot be read"):
+    with pytest.raises(ConfigError, match=r"line 1: the picture cannot be read"):
         source.find(source.ids("test")[0])
 
 
@@ -330,10 +330,10 @@ def test_missing_files_and_kinds_are_explained(tmp_path):
     with pytest.raises(ConfigError, match="Did you mean 'vl_rewardbench'"):
         judging_dataset("vl_reward_bench", tmp_path)
     (tmp_path / "armbench_vl.json").write_text('{"rows": []}')
-    with pytest.raises(ConfigError, match="must hold a list of rows"):
+    with pytest.raises(ConfigError, match="expected a list of rows"):
         judging_dataset("armbench_vl", tmp_path)
     (tmp_path / "vl_rewardbench.jsonl").write_text("{}\n[1]\n")
-    with pytest.raises(ConfigError, match="row 1"):
+    with pytest.raises(ConfigError, match="line 1"):
         judging_dataset("vl_rewardbench", tmp_path)
 
 

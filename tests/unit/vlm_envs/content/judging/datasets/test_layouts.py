@@ -235,7 +235,7 @@ def test_armbench_vl_as_released(tmp_path):
 def test_broken_rows_of_the_released_armbench_are_named(tmp_path, changes, message):
     row = {"idx": 1, "rm_tag": "single_rm", "question": "q", "preds": ["a"], "gt": "True", "images": ["1.png"]}
     put(tmp_path / "fine_grained_perception.jsonl", row | changes)
-    with pytest.raises(ConfigError, match=f"fine_grained_perception.jsonl, row 1: {message}"):
+    with pytest.raises(ConfigError, match=f"fine_grained_perception.jsonl, line 1: {message}"):
         judging_dataset("armbench_vl", tmp_path)
 
 
