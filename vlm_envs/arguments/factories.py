@@ -29,3 +29,22 @@ def made_by(what: str, name: str) -> object:
         raise ConfigError(f"{what}={name!r} is {factory!r}, which cannot be called; name a function that returns one.")
     made: object = factory()
     return made
+
+
+def resolved(what: str, value: object, *attributes: str) -> Any:
+    """Returns the object that an argument is, or that the factory makes which it names.
+
+    Args:
+        what: The argument's name, for messages.
+        value: The object, or `"module:factory"`.
+        *attributes: What the object must have.
+
+    Raises:
+        ConfigError: If it has not, or there is no such factory.
+    """
+    made = made_by(what, value) if isinstance(value, str) else value
+    if not all(hasattr(made, name) for name in attributes):
+        raise ConfigError(
+            f"{what} must be 'module:factory' or an object with {' and '.join(attributes)}; got {made!r}."
+        )
+    return made

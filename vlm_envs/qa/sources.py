@@ -1,44 +1,42 @@
-"""Sources of samples as arguments of worlds name them."""
+"""Where a world's questions come from, as its arguments name it."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
 
-from vlm_envs.arguments.factories import made_by
+from vlm_envs.arguments.factories import resolved
 from vlm_envs.errors import ConfigError, require_flag
 from vlm_envs.qa.sample import SampleSource
 
-
-def resolve_source(source: str | SampleSource) -> SampleSource:
-    """Returns the source that an argument names.
-
-    Raises:
-        ConfigError: If it is neither a source nor `"module:factory"` of one.
-    """
-    made = made_by("source", source) if isinstance(source, str) else source
-    if not (hasattr(made, "draw") and hasattr(made, "find")):
-        raise ConfigError(
-            f"source must be 'module:factory' or an object with draw(rng, split) and find(id); got {made!r}."
-        )
-    return cast("SampleSource", made)
+OpenDataset = Callable[..., SampleSource]
+"""Opens a user's copy of a data set: its name, the folder, and `is_benchmark`, which is None or a switch."""
 
 
-def check_dataset(
-    dataset: str | None, folder: str | None, *, source: str | SampleSource | None, is_benchmark: bool | None
-) -> None:
-    """Refuses arguments of a world that do not go together.
+def chosen_source(
+    generated: SampleSource | None,
+    open_dataset: OpenDataset | None,
+    *,
+    source: str | SampleSource | None,
+    dataset: str | None,
+    folder: str | None,
+    is_benchmark: bool | None,
+) -> SampleSource:
+    """Returns the source that a world's arguments name; they are those of `vlm_envs.qa.world.QAWorld`.
 
     Raises:
         ConfigError: If a data set comes without its folder or the other way round, or beside a source; if
-            `is_benchmark` is no switch, or comes without a data set.
+            `is_benchmark` is no switch, or comes without a data set; if the source is none.
     """
-    if (dataset is None) != (folder is None) or (dataset is not None and source is not None):
+    if (dataset is None) != (folder is None) or (dataset is not None and (source is not None or open_dataset is None)):
         raise ConfigError(
             f"dataset and folder go together, and without source; got dataset={dataset!r}, folder={folder!r}, "
             f"source={source!r}."
         )
-    if is_benchmark is None:
-        return
-    require_flag("is_benchmark", is_benchmark)
-    if dataset is None:
+    if is_benchmark is not None:
+        require_flag("is_benchmark", is_benchmark)
+    if dataset is not None and open_dataset is not None:
+        return open_dataset(dataset, folder, is_benchmark=is_benchmark)
+    if is_benchmark is not None:
         raise ConfigError(f"is_benchmark is of a dataset; got is_benchmark={is_benchmark} without dataset and folder.")
+    chosen: SampleSource = resolved("source", generated if source is None else source, "draw", "find")
+    return chosen

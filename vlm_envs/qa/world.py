@@ -10,6 +10,7 @@ from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.dynamics import QADynamics
 from vlm_envs.qa.sample import SampleSource
+from vlm_envs.qa.sources import OpenDataset, chosen_source
 from vlm_envs.qa.state import Act, QAState
 from vlm_envs.qa.strategy import Strategy
 from vlm_envs.qa.task import QATask
@@ -28,7 +29,12 @@ class QAWorld(World[QAState, Act]):
     Args:
         name: What kind of question, for prompts.
         goal: One sentence.
-        source: Where questions come from.
+        generated: Where questions come from unless another place is named; None where it has to be.
+        open_dataset: Opens a user's copy of a data set, in place of it; None where there are none.
+        source: A source in place of it, or `"module:factory"` of one.
+        dataset: Name of a data set.
+        folder: Where the user's copy of it is.
+        is_benchmark: Whether all of that is the split `test`; None for what it was published as.
         context: What is laid before the agent.
         strategies: The strategies this world has, by name.
         prompt_format: Name of one of them.
@@ -49,10 +55,15 @@ class QAWorld(World[QAState, Act]):
         *,
         name: str,
         goal: str,
-        source: SampleSource,
         context: QAContext,
         strategies: Mapping[str, Strategy],
         prompt_format: str,
+        generated: SampleSource | None = None,
+        open_dataset: OpenDataset | None = None,
+        source: str | SampleSource | None = None,
+        dataset: str | None = None,
+        folder: str | None = None,
+        is_benchmark: bool | None = None,
         task_type: type[QATask] = QATask,
         crops: ZoomSettings = DEFAULT_CROPS,
         answer_reward: float = 1.0,
@@ -71,7 +82,13 @@ class QAWorld(World[QAState, Act]):
             crops = replace(crops, upscale_below_px=None, max_upscaled_pixels=context.max_pixels)
         num_turns = strategy.max_turns if max_turns is None else max_turns
         dynamics = QADynamics(
-            source=source, context=context, strategy=strategy, crops=crops, max_calls=max(1, num_turns - 1)
+            source=chosen_source(
+                generated, open_dataset, source=source, dataset=dataset, folder=folder, is_benchmark=is_benchmark
+            ),
+            context=context,
+            strategy=strategy,
+            crops=crops,
+            max_calls=max(1, num_turns - 1),
         )
         super().__init__(
             dynamics,

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vlm_envs.arguments.factories import made_by
+from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES
 from vlm_envs.content.reports.questions.ask import CATEGORIES
 from vlm_envs.content.reports.source import ReportSource
-from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.documents import document_source
 from vlm_envs.qa.documents import DocumentContext
-from vlm_envs.qa.sample import SampleSource
-from vlm_envs.qa.sources import check_dataset
 from vlm_envs.qa.strategies import strategies
 from vlm_envs.qa.world import QAWorld
 from vlm_envs.tools.document_tools import RetrievalSettings
@@ -85,10 +82,6 @@ class DocQaWorld(QAWorld):
         *,
         num_pages: int | tuple[int, int] = (MIN_PAGES, MAX_PAGES),
         categories: Sequence[str] = CATEGORIES,
-        source: str | SampleSource | None = None,
-        dataset: str | None = None,
-        folder: str | None = None,
-        is_benchmark: bool | None = None,
         retriever: str | Retriever | None = None,
         num_found: int = 5,
         long_side_px: int = PAGE_LONG_SIDE_PX,
@@ -96,12 +89,8 @@ class DocQaWorld(QAWorld):
         prompt_format: str = "arm",
         **world_kwargs: Any,
     ) -> None:
-        check_dataset(dataset, folder, source=source, is_benchmark=is_benchmark)
-        reports = ReportSource(num_pages, categories)
-        if dataset is not None and folder is not None:
-            source = document_source(dataset, folder, is_benchmark=is_benchmark)
         retrieval = RetrievalSettings(
-            retriever=_resolved("retriever", Bm25Retriever() if retriever is None else retriever, "search"),
+            retriever=resolved("retriever", Bm25Retriever() if retriever is None else retriever, "search"),
             num_pages=num_found,
             long_side_px=long_side_px,
             max_pixels=min(max_pixels, MAX_STITCHED_PIXELS),
@@ -109,22 +98,11 @@ class DocQaWorld(QAWorld):
         super().__init__(
             name="DocQA",
             goal="Answer a question about a document.",
-            source=_resolved("source", reports if source is None else source, "draw", "find"),
+            generated=ReportSource(num_pages, categories),
+            open_dataset=document_source,
             context=DocumentContext(max_pixels=max_pixels, retrieval=retrieval),
             strategies=strategies("direct", "arm"),
             prompt_format=prompt_format,
             task_type=DocQaTask,
             **world_kwargs,
         )
-
-
-def _resolved(what: str, value: Any, *methods: str) -> Any:
-    """Returns what an argument names.
-
-    Raises:
-        ConfigError: If it is neither an object with these methods nor `"module:factory"` of one.
-    """
-    made = made_by(what, value) if isinstance(value, str) else value
-    if not all(hasattr(made, method) for method in methods):
-        raise ConfigError(f"{what} must be 'module:factory' or an object with {' and '.join(methods)}; got {made!r}.")
-    return made

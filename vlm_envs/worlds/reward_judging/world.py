@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from vlm_envs.content.judging.cases import TRACKS
@@ -11,8 +12,6 @@ from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.errors import require_flag
 from vlm_envs.qa.context import PictureContext
-from vlm_envs.qa.sample import SampleSource
-from vlm_envs.qa.sources import check_dataset, resolve_source
 from vlm_envs.qa.strategies import strategies
 from vlm_envs.qa.world import QAWorld
 from vlm_envs.worlds.reward_judging.context import JudgingContext
@@ -82,15 +81,10 @@ class RewardJudgingWorld(QAWorld):
         side_px: tuple[int, int] | int = (2000, 8000),
         target_px: tuple[int, int] | int = (8, 40),
         num_pages: tuple[int, int] | int = (5, 60),
-        dataset: str | None = None,
-        folder: str | None = None,
-        is_benchmark: bool | None = None,
         max_pixels: int = 1_048_576,
         prompt_format: str | None = None,
-        source: str | SampleSource | None = None,
         **world_kwargs: Any,
     ) -> None:
-        check_dataset(dataset, folder, source=source, is_benchmark=is_benchmark)
         cases = JudgingSource(
             tracks=(tracks,) if isinstance(tracks, str) else tuple(tracks),
             num_candidates=num_candidates,
@@ -99,19 +93,17 @@ class RewardJudgingWorld(QAWorld):
             scenes=SceneSource(side_px=side_px, target_px=target_px),
             reports=ReportSource(num_pages=num_pages),
         )
-        chosen = cases if source is None else resolve_source(source)
-        if dataset is not None and folder is not None:
-            chosen = judging_dataset(dataset, folder, reverse_order=reverse_order, is_benchmark=is_benchmark)
         context = JudgingContext(
             pictures=PictureContext(max_pixels=max_pixels),
-            source=cases if chosen is cases else None,
+            source=None if any(world_kwargs.get(name) for name in ("dataset", "source")) else cases,
             tracks=cases.tracks,
             profile=profile,
         )
         super().__init__(
             name="RewardJudging",
             goal="Judge responses to a request.",
-            source=chosen,
+            generated=cases,
+            open_dataset=functools.partial(judging_dataset, reverse_order=reverse_order),
             context=context,
             strategies=strategies("direct", *(("arm",) if require_flag("tools", tools) else ())),
             prompt_format=prompt_format or ("arm" if tools else "direct"),

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from vlm_envs.arguments.factories import made_by
+from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.scenes.questions import CATEGORIES
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
 from vlm_envs.errors import ConfigError, did_you_mean, require_choice, require_flag
 from vlm_envs.qa.context import PictureContext
 from vlm_envs.qa.datasets import dataset_source
-from vlm_envs.qa.sample import SampleSource
-from vlm_envs.qa.sources import check_dataset, resolve_source
 from vlm_envs.qa.strategies import STRATEGIES
 from vlm_envs.qa.world import QAWorld
 from vlm_envs.qa.zoom_strategies import VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
@@ -91,10 +89,6 @@ class ZoomQAWorld(QAWorld):
         categories: Iterable[str] = CATEGORIES,
         answer_kinds: Iterable[str] = KINDS_OF_ANSWERS,
         settings: Iterable[str] = tuple(SETTINGS),
-        source: str | SampleSource | None = None,
-        dataset: str | None = None,
-        folder: str | None = None,
-        is_benchmark: bool | None = None,
         max_pixels: int = 1_048_576,
         blank_crops: bool = False,
         views: str = "both",
@@ -102,9 +96,6 @@ class ZoomQAWorld(QAWorld):
         upscaler: str | Upscaler = "lanczos",
         **world_kwargs: Any,
     ) -> None:
-        check_dataset(dataset, folder, source=source, is_benchmark=is_benchmark)
-        if dataset is not None and folder is not None:
-            source = dataset_source(dataset, folder, is_benchmark=is_benchmark)
         require_choice("views", views, VIEWS)
         require_flag("blank_crops", blank_crops)
         if views != "both" and prompt_format != "ivgr_views":
@@ -125,7 +116,8 @@ class ZoomQAWorld(QAWorld):
         super().__init__(
             name="ZoomQA",
             goal="Answer a question about a picture that is larger than it is shown.",
-            source=scenes if source is None else resolve_source(source),
+            generated=scenes,
+            open_dataset=dataset_source,
             context=PictureContext(max_pixels=max_pixels, zoom=ZoomSettings(blank=blank_crops)),
             strategies=STRATEGIES
             | {
@@ -151,7 +143,5 @@ def resolve_upscaler(upscaler: str | Upscaler) -> Upscaler:
             f"upscaler must be {', '.join(map(repr, UPSCALERS))}, 'module:factory' or an object; got {upscaler!r}."
             f"{did_you_mean(upscaler, UPSCALERS)}"
         )
-    made = made_by("upscaler", upscaler) if isinstance(upscaler, str) else upscaler
-    if not (hasattr(made, "upscale") and hasattr(made, "factor")):
-        raise ConfigError(f"upscaler must have factor and upscale(picture); got {made!r}.")
-    return cast("Upscaler", made)
+    found: Upscaler = resolved("upscaler", upscaler, "factor", "upscale")
+    return found
