@@ -141,10 +141,13 @@ def test_nor_is_the_oracle_its_expert_in_a_curation(tmp_path, capsys, monkeypatc
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_world_without_a_planner_can_start_without_imitation(tmp_path, capsys):
-    words = ["unplanned:Own/Unplanned-v0", "--output", str(tmp_path), "--cold-start.num-steps", "0", *FEW]
+@pytest.mark.parametrize("beside", [[], ["--worlds.1.env-id", "VLM/FrozenLake-v0"]])
+def test_a_world_without_planner_and_rules_trains_alone_and_beside_one_that_has_them(beside, tmp_path, capsys):
+    words = ["unplanned:Own/Unplanned-v0", *beside, "--output", str(tmp_path), "--cold-start.num-steps", "0", *FEW]
     assert main(words) == 0
-    assert "Model: " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "Model: " in said
+    assert len(re.findall("^Left out: .* no rules to judge unplanned:Own/Unplanned-v0 by", said, re.M)) == 1
     assert (tmp_path / "unplanned_tiny" / "latest" / "model" / "config.json").is_file()
 
 
