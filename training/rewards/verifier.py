@@ -33,9 +33,9 @@ def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
     return models
 
 
-def _likelihoods(teacher: HFLikelihood) -> Likelihoods:
+def _likelihoods(model: HFLikelihood) -> Likelihoods:
     def likelihoods(asked: list[tuple[Trajectory, str, str, str]]) -> list[list[float] | None]:
-        return teacher.log_probs(
+        return model.log_probs(
             [
                 LikelihoodQuery(question=question, reasoning=reasoning, answer=answer, images=shown_images(episode))
                 for episode, question, reasoning, answer in asked
@@ -52,10 +52,10 @@ def _masks(detector: str, segmenter: str, device: str) -> Masks:
     """
     from agents.perception.masks import GroundingDinoSam  # Two more architectures, which hardly any run needs.
 
-    teacher = GroundingDinoSam.from_pretrained(detector, segmenter, device=device)
+    masker = GroundingDinoSam.from_pretrained(detector, segmenter, device=device)
 
     def masks(episode: Trajectory) -> MaskTeacher | None:
         exact, images = exact_masks(episode), shown_images(episode)
-        return exact if exact is not None or len(images) != 1 else teacher.of(images[0])
+        return exact if exact is not None or len(images) != 1 else masker.of(images[0])
 
     return masks
