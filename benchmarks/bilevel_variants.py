@@ -1,6 +1,6 @@
 """Which variant of bi-level GAE trains better: some seeds of a recipe under each, compared on validation levels.
 
-Run with `python -m benchmarks bilevel_variants`. Everything but `advantage.variant` and the seed is the recipe's own,
+Run with `python -m benchmarks bilevel_variants`. Everything but `algorithm.variant` and the seed is the recipe's own,
 so two runs of one seed start from the same weights and train on the same levels. Test levels are not looked at: the
 choice of a default is made here, and what it reaches is measured elsewhere.
 """
@@ -22,7 +22,8 @@ from typing import Any, get_args
 
 from agents.registry import make_agent
 from benchmarks.speed import machine
-from training.algorithms.advantages import BilevelVariant
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.functional.bilevel_gae import BilevelVariant
 from training.checkpoints.files import LATEST, has_checkpoint
 from training.config.run import RunConfig
 from training.loop.evaluation import evaluate
@@ -73,7 +74,8 @@ class Comparison:
     def config(self, variant: BilevelVariant, seed: int) -> RunConfig:
         """Returns the configuration of one run."""
         recipe = RECIPES[self.recipe]()
-        require(recipe.advantage.estimator == "bilevel_gae", f"{self.recipe} does not train by bi-level GAE.")
+        if not isinstance(recipe.algorithm, BilevelGAE):
+            raise ConfigError(f"{self.recipe} does not train by bi-level GAE.")
         return replace(
             recipe,
             name=f"{variant}-{seed}",
@@ -84,7 +86,7 @@ class Comparison:
             num_iterations=recipe.num_iterations if self.num_iterations is None else self.num_iterations,
             num_eval_episodes=0,
             eval_every=0,
-            advantage=replace(recipe.advantage, variant=variant),
+            algorithm=replace(recipe.algorithm, variant=variant),
         )
 
 
@@ -154,6 +156,7 @@ def run_one(comparison: Comparison, variant: BilevelVariant, seed: int) -> Outco
 def _outcome(config: RunConfig, directory: Path, num_val_episodes: int) -> Outcome:
     """Returns what a run came to, its validation levels played by the weights it ended with."""
     prepare(config)
+    assert isinstance(config.algorithm, BilevelGAE), "see `Comparison.config`"
     model, encoder = load_for_training(directory / LATEST / "model", config)
     agent = make_agent("hf", model=model, encoder=encoder, sampling=config.sampling)
     played = [evaluate(agent, spec, split="val", num_episodes=num_val_episodes) for spec in config.worlds]
@@ -161,7 +164,7 @@ def _outcome(config: RunConfig, directory: Path, num_val_episodes: int) -> Outco
     last = lines[-NUM_LAST:]
     explained = [line["explained_variance"] for line in last if line["explained_variance"] is not None]
     return Outcome(
-        variant=config.advantage.variant,
+        variant=config.algorithm.variant,
         seed=config.seed,
         num_iterations=config.num_iterations,
         num_successes=sum(trajectory.success for each in played for trajectory in each.trajectories),

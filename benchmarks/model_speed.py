@@ -25,7 +25,6 @@ from benchmarks import advantages_speed
 from benchmarks.measure import Row, median_times_s
 from training.batch import Batch, make_batch
 from training.data.demonstrations import demonstrations
-from training.loop.credit import estimate
 from training.loop.learner import Learner
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.splits import split_seeds
@@ -139,7 +138,7 @@ class _Generate:
 
 
 def trained_tokens_per_s(*, quick: bool) -> list[Row]:
-    """Measures one iteration's learning on oracle episodes: evaluate, estimate, update. All tokens count."""
+    """Measures one iteration's learning on oracle episodes: model outputs, credit, update. All tokens count."""
     num_rows, num_repeats = (4, 1) if quick else (64, 3)
     recipe = frozenlake_tiny()
     # The expert drew no tokens, so the log-probabilities to compare with are the trainer's own.
@@ -153,7 +152,7 @@ def trained_tokens_per_s(*, quick: bool) -> list[Row]:
     num_tokens = int(batch.attention_mask_BT.sum())
     return [
         Row(
-            name=f"evaluate, estimate, update, {num_rows} rows",
+            name=f"outputs, credit, update, {num_rows} rows",
             median=num_tokens / time_s,
             unit="tokens/s",
         )
@@ -161,6 +160,5 @@ def trained_tokens_per_s(*, quick: bool) -> list[Row]:
 
 
 def _learn(learner: Learner, batch: Batch) -> None:
-    evaluations = learner.evaluate(batch)
-    advantages_BT, returns_BT = estimate(batch, evaluations, learner.config.advantage)
-    learner.update(batch, evaluations, advantages_BT, returns_BT, iteration=0)
+    outputs = learner.model_outputs(batch)
+    learner.update(batch, outputs, learner.config.algorithm.credit(batch, outputs), iteration=0)

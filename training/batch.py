@@ -40,6 +40,7 @@ class Batch:
         image_grid_thw_I3: int64, one row per picture.
         row_image_offsets: B + 1 integers; row b owns pictures `[offsets[b], offsets[b + 1])`.
         image_token_id: Placeholder id.
+        suppressed_ids: Tokens that are never sampled.
         merge_size: Patches per side that share one placeholder.
 
     Raises:
@@ -60,6 +61,7 @@ class Batch:
     image_grid_thw_I3: Tensor
     row_image_offsets: tuple[int, ...]
     image_token_id: int
+    suppressed_ids: tuple[int, ...]
     merge_size: int
 
     def __post_init__(self) -> None:
@@ -110,6 +112,19 @@ class Batch:
     def comparable_B(self) -> Tensor:
         """bool, True for rows whose total is known, every turn of them judged: what siblings may be compared by."""
         return self.usable_B & self.trainable_BK.all(-1)
+
+    @property
+    def usable_turn_index_BT(self) -> Tensor:
+        """int64, `turn_index_BT` with nothing generated in rows that are not usable."""
+        return torch.where(self.usable_B[:, None], self.turn_index_BT, OBSERVED)
+
+    @property
+    def comparable_group_index_B(self) -> Tensor:
+        """int64, the groups, with each row in one of its own that failed or whose total no judge knows.
+
+        Neither is a measure for its siblings: a turn without a score would count as one with a score of 0.
+        """
+        return torch.where(self.comparable_B, self.group_index_B, -1 - torch.arange(self.num_rows))
 
     def _of_turn(self, x_BK: Tensor) -> Tensor:
         """Returns each token's turn's entry; what stands at tokens without a turn means nothing."""
@@ -224,6 +239,7 @@ def make_batch(
         ),
         row_image_offsets=tuple(np.cumsum([0, *map(len, patched)]).tolist()),
         image_token_id=encoder.image_token_id,
+        suppressed_ids=tuple(encoder.suppressed_ids()),
         merge_size=int(encoder.image_processor.merge_size),
     )
 
@@ -234,7 +250,7 @@ def turns_ahead(turn_index_BT: Tensor, num_turns: int) -> Tensor:
     return numbered_BT.flip(1).cummin(1).values.flip(1)
 
 
-def with_observations_as_actions(batch: Batch, suppressed_ids: Sequence[int]) -> Batch:
+def with_observations_as_actions(batch: Batch) -> Batch:
     """Returns the batch with what was observed counted as generated: what PPO without a loss mask learns from.
 
     The tokens in front of a turn's response, the first observation included, belong to that turn. Left out are a row's
@@ -243,14 +259,13 @@ def with_observations_as_actions(batch: Batch, suppressed_ids: Sequence[int]) ->
 
     Args:
         batch: The rows as they were played.
-        suppressed_ids: Tokens that are never sampled.
 
     Source: VAGEN, section 3, "Vanilla PPO"; the sequence is that of section 2.2, which starts with the first
     observation and ends with the last action.
     """
     num_turns = batch.turn_rewards_BK.shape[1]
     ahead_BT = turns_ahead(batch.turn_index_BT, num_turns)
-    never_said = torch.tensor([*suppressed_ids, batch.image_token_id])
+    never_said = torch.tensor([*batch.suppressed_ids, batch.image_token_id])
     is_added_BT = (batch.turn_index_BT < 0) & (ahead_BT < num_turns) & ~torch.isin(batch.input_ids_BT, never_said)
     is_added_BT[:, 0] = False
     return replace(

@@ -15,6 +15,7 @@ SAYS: dict[str, list[str]] = {
     "02_oracle_episode.py": ["actions left 0", "solved: True"],
     "03_vector.py": ["observations: 8 dicts of ['image', 'text']", "of 8"],
     "own_world.py": [],
+    "rloo.py": [],
 }
 """Example to what it must print."""
 

@@ -40,10 +40,10 @@ def test_every_named_file_exists(document):
 
 def test_every_named_option_is_a_field_of_the_configuration():
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
+    from training.algorithms.shipped import SHIPPED
     from training.config import run as config
 
     groups = {
-        "advantage": config.AdvantageConfig,
         "judge": config.JudgeConfig,
         "ppo": config.PPOConfig,
         "sampling": config.SamplingConfig,
@@ -55,6 +55,8 @@ def test_every_named_option_is_a_field_of_the_configuration():
     assert [
         f"{group}.{name}" for group, name in named if name not in {field.name for field in fields(groups[group])}
     ] == []
+    settings = {field.name for kind in SHIPPED.values() for field in fields(kind)}
+    assert set(re.findall(r"`algorithm\.(\w+)", text)) <= settings
 
 
 @pytest.mark.parametrize("document", ["docs/judges.md", "docs/training.md"])

@@ -1,1 +1,1 @@
-"""Advantages and losses, as pure functions of tensors."""
+"""Algorithms: a frozen dataclass each, in a file each, over pure functions of tensors in `functional`."""

@@ -7,11 +7,13 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from training.algorithms.algorithm import Algorithm
+from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.run import RunConfig
 from training.recipes import RECIPES
@@ -24,7 +26,9 @@ _ENDPOINT = "judge.endpoint"
 _HELP = (
     "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "
     "alone is True, --worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world. Add --resume to go on with "
-    "a run of this name, or to extend it with a larger --num-iterations; its own options need not be repeated."
+    "a run of this name, or to extend it with a larger --num-iterations; its own options need not be repeated. "
+    f"--algorithm NAME takes another algorithm: {', '.join(SHIPPED)}, or MODULE:CLASS; the options that begin with "
+    "--algorithm. are those of the algorithm taken."
 )
 
 
@@ -177,7 +181,11 @@ def configured(
             the process with a message and status 2.
     """
     start = recipe.config() if default is None else default
-    start, told = _fitted_to_length(start, words) if default is None else (start, [])
+    named, words = _take_all(words, "--algorithm")
+    if named is not None:
+        start = _unchecked(start, algorithm=switched(start.algorithm, named))
+    _refuse_foreign_settings(start.algorithm, words)
+    start, told = _fitted(start, words) if default is None else (start, [])
     worlds, rest = read_world_options(words, start.worlds)
     program = Training(prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}")
     config = parsed(RunConfig, endpoint_last(rest), program, default=_unchecked(start, worlds=worlds))
@@ -211,34 +219,70 @@ def endpoint_last(words: Sequence[str]) -> list[str]:
     ]
 
 
-def _fitted_to_length(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
-    """Returns a recipe with what does not fit into so short a run taken back, and a line for each such setting.
+def switched(algorithm: Algorithm, name: str) -> Algorithm:
+    """Returns another algorithm, with the settings that both have as they were.
 
-    Who tries a recipe for two iterations need not know how often it evaluates, nor how long its critic warms up. Who
-    asks for both numbers is told by the table of settings that do nothing.
+    Args:
+        algorithm: The one so far.
+        name: What `--algorithm` says.
+
+    Raises:
+        ConfigError: If there is none of this name, or not with these settings.
+    """
+    kind = algorithm_class(name)
+    if type(algorithm) is kind:
+        return algorithm
+    shared = {each.name for each in fields(kind)} & {each.name for each in fields(algorithm)}
+    return kind(**{name: getattr(algorithm, name) for name in shared})
+
+
+def _refuse_foreign_settings(algorithm: Algorithm, words: Sequence[str]) -> None:
+    """Refuses settings that the algorithm does not have and others do, and says which these are."""
+    own = {each.name for each in fields(algorithm)}
+    for word in _with_hyphens(words):
+        option = word.partition("=")[0]
+        setting = option.removeprefix("--algorithm.").removeprefix("no-").replace("-", "_")
+        owners = [name for name, kind in SHIPPED.items() if setting in {each.name for each in fields(kind)}]
+        if option.startswith("--algorithm.") and setting not in own and owners:
+            raise ConfigError(
+                f"{option} is a setting of {', '.join(owners)}, not of {name_of(algorithm)}. Leave it out, or take "
+                f"another algorithm: --algorithm {' or '.join(owners)}."
+            )
+
+
+def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
+    """Returns a recipe with what does not fit its length or algorithm taken back, and a line for each such setting.
+
+    Who tries a recipe for two iterations need not know how often it evaluates, nor how long its critic warms up; nor,
+    under an algorithm without a critic, that there was to be one. Who asks for what does not fit is refused.
     """
     said = _with_hyphens(words)
     length = option_value(said, "--num-iterations") or ""
-    if not length.isdecimal():
-        return config, []
+    num_iterations, told = int(length) if length.isdecimal() else None, []
     evaluations, warmup = "--eval-every", "--ppo.critic-warmup-iterations"
-    num_iterations, told = int(length), []
-    if config.eval_every >= max(1, num_iterations) and option_value(said, evaluations) is None:
-        told.append(_instead(evaluations, 0, config.eval_every))
+    so_short = "So short a run", "; it stays if the run is extended"
+    if num_iterations is not None and config.eval_every >= max(1, num_iterations) and not _says(said, evaluations):
+        told.append(_instead(so_short, evaluations, 0, config.eval_every))
         config = _unchecked(config, eval_every=0)
     num_warmup = config.ppo.critic_warmup_iterations
-    has_critic = config.advantage.estimator != "grpo" and option_value(said, "--advantage.estimator") != "grpo"
-    if has_critic and num_warmup >= num_iterations > 0 and option_value(said, warmup) is None:
-        told.append(_instead(warmup, num_iterations - 1, num_warmup))
-        ppo = replace(config.ppo, critic_warmup_iterations=num_iterations - 1)
-        config = _unchecked(config, ppo=ppo)
+    if num_warmup and not _says(said, warmup):
+        why, fitting = so_short, num_warmup
+        if not config.algorithm.needs_critic:
+            why, fitting = ("An algorithm without a critic", ""), 0
+        elif num_iterations:
+            fitting = min(num_warmup, num_iterations - 1)
+        if fitting < num_warmup:
+            told.append(_instead(why, warmup, fitting, num_warmup))
+            config = _unchecked(config, ppo=replace(config.ppo, critic_warmup_iterations=fitting))
     return config, told
 
 
-def _instead(option: str, taken: int, own: int) -> str:
-    return (
-        f"So short a run takes {option} {taken} in place of {own}, the recipe's own; it stays if the run is extended."
-    )
+def _says(words: Sequence[str], option: str) -> bool:
+    return option_value(words, option) is not None
+
+
+def _instead(why: tuple[str, str], option: str, taken: int, own: int) -> str:
+    return f"{why[0]} takes {option} {taken} in place of {own}, the recipe's own{why[1]}."
 
 
 def _refuse_cold_start_options(config: RunConfig, words: Sequence[str]) -> None:
@@ -272,11 +316,16 @@ def _unchecked(config: RunConfig, **changes: Any) -> RunConfig:
 
 def option_value(words: Sequence[str], option: str) -> str | None:
     """Returns the value that is given to an option, the last one if it is given more than once; None if it is not."""
+    return _take_all(words, option)[0]
+
+
+def _take_all(words: Sequence[str], option: str) -> tuple[str | None, list[str]]:
+    """Returns an option's last value, None if it is not given, and the words without it wherever it stands."""
     rest, value = list(words), None
     while True:
         found, rest = _take_option(rest, option)
         if found is None:
-            return value
+            return value, rest
         value = found
 
 

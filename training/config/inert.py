@@ -8,43 +8,42 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agents.hf.sampling import SamplingConfig
-from training.config.advantage import AdvantageConfig, unread_settings
+from training.algorithms.algorithm import Algorithm
+from training.algorithms.gae import GAE
+from training.algorithms.shipped import name_of
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
 
 
 def algorithm_contradictions(
-    advantage: AdvantageConfig, ppo: PPOConfig, sampling: SamplingConfig, *, group_size: int
+    algorithm: Algorithm, ppo: PPOConfig, sampling: SamplingConfig, *, group_size: int
 ) -> Iterator[str]:
     """Yields what an algorithm, its update and its samples cannot do together.
 
     Settings of a critic (`ppo.critic_...`, `ppo.value_clip`) may stay where there is none: their names say whose they
     are, and a recipe can be compared under every algorithm by changing that one option.
     """
-    if advantage.estimator == "grpo" and group_size < 2:
+    name = name_of(algorithm)
+    if group_size < algorithm.min_group_size:
+        compares_by_choice = isinstance(algorithm, GAE) and algorithm.sibling_baseline
+        what = "--algorithm.sibling-baseline" if compares_by_choice else f"--algorithm {name}"
         yield (
-            "--advantage.estimator grpo compares siblings: with --group-size 1 every advantage is 0. Use "
-            "--group-size 2 or more."
+            f"{what} compares siblings, and with --group-size {group_size} there are too few. Use --group-size "
+            f"{algorithm.min_group_size} or more{', or --algorithm.no-sibling-baseline' if compares_by_choice else ''}."
         )
-    if advantage.sibling_baseline and group_size < 2:
+    if not algorithm.needs_critic and ppo.critic_warmup_iterations > 0:
         yield (
-            "--advantage.sibling-baseline compares siblings: with --group-size 1 there are none. Use --group-size 2 or "
-            "more, or --advantage.no-sibling-baseline."
+            f"--algorithm {name} has no critic: --ppo.critic-warmup-iterations {ppo.critic_warmup_iterations} would be "
+            "iterations without learning. Use --ppo.critic-warmup-iterations 0."
         )
-    if advantage.estimator == "grpo" and ppo.critic_warmup_iterations > 0:
-        yield (
-            f"--advantage.estimator grpo has no critic: --ppo.critic-warmup-iterations {ppo.critic_warmup_iterations} "
-            "would be iterations without learning. Use --ppo.critic-warmup-iterations 0."
-        )
-    yield from unread_settings(advantage)
     if sampling.top_p < 1 and ppo.old_logprobs == "sampler":
         yield (
             f"With --sampling.top-p {sampling.top_p} the sampler's log-probabilities are of another distribution "
             "than the trainer's. Use --ppo.old-logprobs trainer (and --ppo.importance-cap 2) or --sampling.top-p 1."
         )
-    if advantage.mask == "all" and (ppo.old_logprobs == "sampler" or ppo.importance_cap is not None):
+    if algorithm.learns_observations and (ppo.old_logprobs == "sampler" or ppo.importance_cap is not None):
         yield (
-            "--advantage.mask all learns from observations, too, for which the sampler has no log-probability: the "
+            f"--algorithm {name} learns from observations here, too, for which the sampler has no log-probability: the "
             f"ratio cannot be taken against it (--ppo.old-logprobs {ppo.old_logprobs}) nor corrected towards it "
             f"(--ppo.importance-cap {ppo.importance_cap}). Use --ppo.old-logprobs trainer and --ppo.importance-cap "
             "None."

@@ -9,7 +9,9 @@ from vlm_envs.arguments.ranges import require_above, require_at_least, require_b
 from vlm_envs.errors import require
 
 if TYPE_CHECKING:
-    from training.algorithms.losses import KlEstimator  # torch, which an error in the options must not wait for
+    from training.algorithms.functional.losses import (
+        KlEstimator,  # torch, which an error in the options must not wait for
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +39,9 @@ class PPOConfig:
         kl_coef: Weight of the KL penalty, against the frozen start policy; 0 leaves the reference out altogether.
         kl_placement: Where the penalty is: in the `"reward"` of each token (VAGEN), or in the `"loss"`, with a gradient
             of its own (GRPO; Argos, equation 11).
-        kl_estimator: How it is estimated from a sampled token; see `training.algorithms.losses.kl_penalty`. None is k1
-            in the reward and k3 in the loss. k1 in the loss has expected gradient 0 and is refused.
+        kl_estimator: How it is estimated from a sampled token; see `kl_penalty` in
+            `training.algorithms.functional.losses`. None is k1 in the reward and k3 in the loss. k1 in the loss has
+            expected gradient 0 and is refused.
         aggregation: How token losses are averaged over an optimiser step: per token, per row, or by the constant
             rows x `max_new_tokens` (Dr.GRPO).
         old_logprobs: What the ratio is taken against: `"trainer"` evaluates the policy once more before the update,

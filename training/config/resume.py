@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from training.algorithms.shipped import algorithm_class
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
@@ -42,7 +43,11 @@ def saved_config(directory: Path) -> RunConfig:
         FileNotFoundError: If there is no run.
         ConfigError: If what it was started with is no longer possible.
     """
-    config: RunConfig = _built(RunConfig, _saved(directory))
+    saved = _saved(directory)
+    settings: dict[str, Any] = saved.get("algorithm", {})
+    if "class" in settings:
+        saved["algorithm"] = _built(algorithm_class(settings["class"]), settings)
+    config: RunConfig = _built(RunConfig, saved)
     return config
 
 
@@ -120,7 +125,7 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+    return "--" + name.removesuffix(".class").replace("_", "-")
 
 
 def _shown(value: Any) -> str:

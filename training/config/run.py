@@ -6,8 +6,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import tyro
+
 from agents.hf.sampling import SamplingConfig
-from training.config.advantage import AdvantageConfig
+from training.algorithms.algorithm import Algorithm
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.shipped import ShippedAlgorithm, to_dict
 from training.config.cold_start import ColdStartConfig
 from training.config.inert import algorithm_contradictions, evaluation_contradictions, length_contradictions
 from training.config.judged_worlds import judge_contradictions
@@ -36,7 +40,8 @@ class RunConfig:
         group_size: Siblings per start state.
         sampling: How responses are drawn, in training and in evaluation.
         judge: Turn-level judge rewards.
-        advantage: Credit assignment.
+        algorithm: How credit is assigned and the policy's loss taken, with settings of its own. On the command line
+            `--algorithm NAME` takes another one; what both have stays.
         ppo: The update.
         cold_start: The supervised phase, used when `model` is None or by `python -m training cold_start`.
         num_eval_episodes: Held-out test episodes before and after; of a benchmark each item once at most.
@@ -63,7 +68,7 @@ class RunConfig:
     group_size: int = 4
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
-    advantage: AdvantageConfig = field(default_factory=AdvantageConfig)
+    algorithm: tyro.conf.AvoidSubcommands[ShippedAlgorithm | Algorithm] = field(default_factory=BilevelGAE)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     cold_start: ColdStartConfig = field(default_factory=ColdStartConfig)
     num_eval_episodes: int = 256
@@ -89,7 +94,7 @@ class RunConfig:
         require_at_least(self, 0, "num_iterations", "num_eval_episodes", "num_val_episodes", "num_threads", "seed")
         require_at_least(self, 0, "eval_every", "checkpoint_every", "record_every")
         messages = [
-            *algorithm_contradictions(self.advantage, self.ppo, self.sampling, group_size=self.group_size),
+            *algorithm_contradictions(self.algorithm, self.ppo, self.sampling, group_size=self.group_size),
             *length_contradictions(
                 num_iterations=self.num_iterations,
                 temperature=self.sampling.temperature,
@@ -115,9 +120,10 @@ class RunConfig:
             num_groups=self.num_groups,
             group_size=self.group_size,
             num_minibatches=self.ppo.num_minibatches,
-            critic_num_minibatches=1 if self.advantage.estimator == "grpo" else self.ppo.critic_num_minibatches,
+            critic_num_minibatches=self.ppo.critic_num_minibatches if self.algorithm.needs_critic else 1,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the resolved configuration as plain data, paths as text."""
-        return asdict(self, dict_factory=lambda items: {k: str(v) if isinstance(v, Path) else v for k, v in items})
+        plain = asdict(self, dict_factory=lambda items: {k: str(v) if isinstance(v, Path) else v for k, v in items})
+        return plain | {"algorithm": to_dict(self.algorithm)}

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from agents.hf.sampler import mrope_positions
-from training.algorithms.losses import entropy
+from training.algorithms.functional.losses import entropy
 from training.batch import Batch, turns_ahead
 
 

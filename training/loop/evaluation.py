@@ -22,7 +22,7 @@ MAX_PARALLEL = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation:
+class EvaluationResult:
     """One world's episodes on the levels of one split.
 
     Attributes:
@@ -101,7 +101,7 @@ def _has_finite_rewards(trajectory: Trajectory) -> bool:
         return bool(np.isfinite(np.abs(rewards).sum()))
 
 
-def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, name: str = "") -> Evaluation:
+def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, name: str = "") -> EvaluationResult:
     """Plays the first `num_episodes` seeds of a split; of a data set all items at most, each once.
 
     Args:
@@ -138,7 +138,7 @@ def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, na
             f"All {num_episodes} episodes of the evaluation of {name} were lost with their workers, twice. The "
             "warnings above say how; look after the world's engine and the machine's memory."
         )
-    return Evaluation(
+    return EvaluationResult(
         env_id=spec.env_id,
         world=name,
         split=split,
@@ -169,6 +169,6 @@ def _within(num_episodes: int, num_levels: int | None, which: str) -> int:
     return num_levels
 
 
-def mean_success(evaluations: Sequence[Evaluation]) -> float:
+def mean_success(evaluations: Sequence[EvaluationResult]) -> float:
     """Returns the mean of the worlds' success rates."""
     return float(np.mean([evaluation.success for evaluation in evaluations]))

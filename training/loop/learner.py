@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from training.algorithms.losses import (
+from training.algorithms.algorithm import Credit, ModelOutputs
+from training.algorithms.functional.losses import (
     aggregate,
     explained_variance,
     kl_penalty,
     loss_normalizer,
-    policy_loss,
     truncated_importance_weights,
     value_loss,
 )
@@ -25,7 +25,6 @@ from training.batch import Batch
 from training.config.run import RunConfig
 from training.engines.optimizer import Optimizer
 from training.engines.policy import ValueModel, token_logprobs, token_values
-from training.loop.credit import Evaluations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +64,7 @@ class Learner:
         self.config, self.suppressed_ids = config, suppressed_ids
         self.policy = policy
         self.reference = copy.deepcopy(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
-        self.critic = ValueModel(policy) if config.advantage.estimator != "grpo" else None
+        self.critic = ValueModel(policy) if config.algorithm.needs_critic else None
         self.policy_optimizer = self._optimizer(policy, "policy", ppo.learning_rate)
         self.critic_optimizer = (
             self._optimizer(self.critic, "critic", ppo.critic_learning_rate) if self.critic is not None else None
@@ -84,7 +83,7 @@ class Learner:
         )
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch) -> Evaluations:
+    def model_outputs(self, batch: Batch) -> ModelOutputs:
         """Returns what the models say of a batch as it was collected.
 
         Args:
@@ -113,7 +112,7 @@ class Learner:
             log_ratio_BT = kl_penalty(old_BT, ref_BT, estimator="k1")
             if ppo.kl_placement == "reward":
                 penalty_BT = kl_penalty(old_BT, ref_BT, estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
-        return Evaluations(
+        return ModelOutputs(
             old_logprobs_BT=old_BT,
             values_BT=values_BT if self.critic is not None else None,
             turn_end_values_BK=ends_BK if self.critic is not None else None,
@@ -126,10 +125,8 @@ class Learner:
     def update(
         self,
         batch: Batch,
-        evaluations: Evaluations,
-        advantages_BT: Tensor,
-        returns_BT: Tensor | None,
-        turn_end_returns_BK: Tensor | None = None,
+        outputs: ModelOutputs,
+        credit: Credit,
         *,
         iteration: int,
     ) -> dict[str, float]:
@@ -137,10 +134,8 @@ class Learner:
 
         Args:
             batch: The rows.
-            evaluations: What the models said of them before.
-            advantages_BT: Credit per generated token.
-            returns_BT: Critic targets before generated tokens, or None without a critic.
-            turn_end_returns_BK: Critic targets at the ends of turns, or None where V is not read there.
+            outputs: What the models said of them before.
+            credit: Advantages and critic targets.
             iteration: Number of the iteration; sets warm-up and the order of rows.
 
         Returns:
@@ -154,47 +149,40 @@ class Learner:
         totals: defaultdict[str, list[float]] = defaultdict(list)
         if iteration >= ppo.critic_warmup_iterations:
             for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
-                _append(totals, self._policy_step(batch, evaluations, advantages_BT, rows))
-        if returns_BT is not None:
+                _append(totals, self._policy_step(batch, outputs, credit.advantages_BT, rows))
+        if credit.returns_BT is not None:
             for rows in self._minibatches(batch, ppo.critic_num_epochs, ppo.critic_num_minibatches, iteration):
-                _append(totals, self._critic_step(batch, evaluations, returns_BT, turn_end_returns_BK, rows))
+                _append(totals, self._critic_step(batch, outputs, credit, rows))
         num_skipped = sum(totals.pop("skipped_steps", []))
         metrics = {name: float(np.mean(values)) for name, values in totals.items()}
         metrics["skipped_steps"] = num_skipped
-        if returns_BT is not None and evaluations.values_BT is not None:
+        if credit.returns_BT is not None and outputs.values_BT is not None:
             metrics["explained_variance"] = float(
-                explained_variance(evaluations.values_BT, returns_BT, batch.response_mask_BT)
+                explained_variance(outputs.values_BT, credit.returns_BT, batch.response_mask_BT)
             )
-        if turn_end_returns_BK is not None and evaluations.turn_end_values_BK is not None:
+        if credit.turn_end_returns_BK is not None and outputs.turn_end_values_BK is not None:
             metrics["turn_end_explained_variance"] = float(
-                explained_variance(evaluations.turn_end_values_BK, turn_end_returns_BK, batch.turn_mask_BK)
+                explained_variance(outputs.turn_end_values_BK, credit.turn_end_returns_BK, batch.turn_mask_BK)
             )
         if "sampler_gap" in totals:
             metrics["sampler_gap"] = totals["sampler_gap"][0]  # before the first step: later ones are policy change
         return metrics
 
     def _policy_step(
-        self, batch: Batch, evaluations: Evaluations, advantages_BT: Tensor, rows: list[int]
+        self, batch: Batch, outputs: ModelOutputs, advantages_BT: Tensor, rows: list[int]
     ) -> dict[str, float]:
         """Takes one optimiser step of the policy over some rows."""
         sums: defaultdict[str, float] = defaultdict(float)
         self.policy_optimizer.zero_grad()
         for micro in self._micro_batches(batch, rows):
-            self._policy_backward(micro, evaluations, advantages_BT, sums)
+            self._policy_backward(micro, outputs, advantages_BT, sums)
         if sums:
             sums["grad_norm"], is_taken = self.policy_optimizer.step()
             sums["skipped_steps"] = float(not is_taken)
             self.num_updates += is_taken
         return dict(sums)
 
-    def _critic_step(
-        self,
-        batch: Batch,
-        evaluations: Evaluations,
-        returns_BT: Tensor,
-        turn_end_returns_BK: Tensor | None,
-        rows: list[int],
-    ) -> dict[str, float]:
+    def _critic_step(self, batch: Batch, outputs: ModelOutputs, credit: Credit, rows: list[int]) -> dict[str, float]:
         """Takes one optimiser step of the critic over some rows, in standard deviations of the first returns.
 
         Where V is learnt at the ends of turns too, each weighs as much as the prefix before one token.
@@ -202,16 +190,17 @@ class Learner:
         assert self.critic is not None and self.critic_optimizer is not None
         sums: defaultdict[str, float] = defaultdict(float)
         std, device = self.critic.std, self.critic.device
-        assert evaluations.values_BT is not None and evaluations.turn_end_values_BK is not None
-        with_turn_ends = turn_end_returns_BK is not None
+        assert outputs.values_BT is not None and outputs.turn_end_values_BK is not None
+        assert credit.returns_BT is not None
+        with_turn_ends = credit.turn_end_returns_BK is not None
         self.critic_optimizer.zero_grad()
         for micro in self._micro_batches(batch, rows, with_turn_ends=with_turn_ends):
             new = token_values(self.critic, micro.part)
-            values_BX, old_BX, returns_BX = new.before_BT, micro.of(evaluations.values_BT), micro.of(returns_BT)
-            if turn_end_returns_BK is not None:
+            values_BX, old_BX, returns_BX = new.before_BT, micro.of(outputs.values_BT), micro.of(credit.returns_BT)
+            if credit.turn_end_returns_BK is not None:
                 values_BX = torch.cat([values_BX, new.turn_ends_BK], dim=1)
-                old_BX = torch.cat([old_BX, evaluations.turn_end_values_BK[micro.rows]], dim=1)
-                returns_BX = torch.cat([returns_BX, turn_end_returns_BK[micro.rows]], dim=1)
+                old_BX = torch.cat([old_BX, outputs.turn_end_values_BK[micro.rows]], dim=1)
+                returns_BX = torch.cat([returns_BX, credit.turn_end_returns_BK[micro.rows]], dim=1)
             loss, metrics = value_loss(
                 values_BX / std,
                 old_BX.to(device) / std,
@@ -230,7 +219,7 @@ class Learner:
         return dict(sums)
 
     def _policy_backward(
-        self, micro: _MicroBatch, evaluations: Evaluations, advantages_BT: Tensor, sums: defaultdict[str, float]
+        self, micro: _MicroBatch, outputs: ModelOutputs, advantages_BT: Tensor, sums: defaultdict[str, float]
     ) -> None:
         """Adds one micro-batch's policy gradient and metrics."""
         ppo = self.config.ppo
@@ -241,13 +230,13 @@ class Learner:
 
         logprobs_BT, entropy_BT = self._logprobs(self.policy, part)
         mask_BT = part.response_mask_BT.to(logprobs_BT.device)
-        old_BT = of(evaluations.old_logprobs_BT)
+        old_BT = of(outputs.old_logprobs_BT)
         weights_BT = None
         if ppo.importance_cap is not None:
             weights_BT = truncated_importance_weights(
                 old_BT, part.sampler_logprobs_BT.to(old_BT.device), cap=ppo.importance_cap
             )
-        loss, metrics = policy_loss(
+        loss, metrics = self.config.algorithm.policy_loss(
             logprobs_BT,
             old_BT,
             of(advantages_BT),
@@ -262,8 +251,8 @@ class Learner:
             loss = loss - ppo.entropy_coef * aggregate(
                 entropy_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
             )
-        if ppo.kl_placement == "loss" and evaluations.ref_logprobs_BT is not None:
-            penalty_BT = kl_penalty(logprobs_BT, of(evaluations.ref_logprobs_BT), estimator=ppo.kl_formula)
+        if ppo.kl_placement == "loss" and outputs.ref_logprobs_BT is not None:
+            penalty_BT = kl_penalty(logprobs_BT, of(outputs.ref_logprobs_BT), estimator=ppo.kl_formula)
             loss = loss + ppo.kl_coef * aggregate(
                 penalty_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
             )

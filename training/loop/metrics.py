@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from training.algorithms.advantages import zero_variance_groups
+from training.algorithms.algorithm import Credit, ModelOutputs
+from training.algorithms.functional.grpo import zero_variance_groups
 from training.batch import OBSERVED, Batch
-from training.loop.credit import Evaluations
 from training.loop.evaluation import mean_metrics
 from training.rewards.score import ScoredTrajectory
 from vlm_envs.records.episode_record import TurnNotes
@@ -97,7 +96,7 @@ def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] |
 
     Args:
         scored: The episode with its judges' rewards.
-        credit: Of each turn; None where nobody estimated any.
+        credit: Of each turn; None where none was assigned.
     """
     return [
         TurnNotes(
@@ -109,15 +108,13 @@ def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] |
     ]
 
 
-def turn_credit(
-    batch: Batch, evaluations: Evaluations, advantages_BT: Tensor, num_rows: int
-) -> list[list[dict[str, float]]]:
-    """Returns what the estimator made of each turn of the first rows.
+def turn_credit(batch: Batch, outputs: ModelOutputs, credit: Credit, num_rows: int) -> list[list[dict[str, float]]]:
+    """Returns what the algorithm made of each turn of the first rows.
 
     Args:
         batch: The rows.
-        evaluations: What the critic said of them.
-        advantages_BT: Credit per generated token.
+        outputs: What the critic said of them.
+        credit: Advantages per generated token.
         num_rows: How many rows to tell of.
 
     Returns:
@@ -130,10 +127,10 @@ def turn_credit(
         turns: list[dict[str, float]] = []
         for turn in range(batch.turn_rewards_BK.shape[1]):
             tokens = (learnt_BT[row] == turn).nonzero()[:, 0]
-            credit = {"advantage": float(advantages_BT[row, tokens].mean())} if len(tokens) else {}
-            if len(tokens) and evaluations.values_BT is not None:
-                credit["value"] = float(evaluations.values_BT[row, tokens[0]])
-            turns.append(credit)
+            note = {"advantage": float(credit.advantages_BT[row, tokens].mean())} if len(tokens) else {}
+            if len(tokens) and outputs.values_BT is not None:
+                note["value"] = float(outputs.values_BT[row, tokens[0]])
+            turns.append(note)
         notes.append(turns)
     return notes
 

@@ -285,6 +285,7 @@ def describe(config: RunConfig) -> dict[str, Any]:
     return {
         **config.to_dict(),
         "recipe": config.name,
+        "trained_with": config.algorithm.title,
         "versions": versions | {"python": platform.python_version()},
         "commit": _commit(),
         "num_threads_used": torch.get_num_threads(),

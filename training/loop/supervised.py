@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from agents.hf.chat import ChatEncoder
-from training.algorithms.losses import aggregate, loss_normalizer
+from training.algorithms.functional.losses import aggregate, loss_normalizer
 from training.batch import make_batch
 from training.config.cold_start import ColdStartConfig
 from training.config.worlds import WorldSpec

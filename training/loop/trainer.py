@@ -1,4 +1,4 @@
-"""The training loop, as its paragraph in the paper: collect, score, estimate advantages, update."""
+"""The training loop, as its paragraph in the paper: collect, score, credit, update."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.utils.tensorboard import SummaryWriter
 from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_learning_agent
-from training.batch import Batch, make_batch, with_observations_as_actions
+from training.batch import Batch, make_batch
 from training.checkpoints.files import LATEST
 from training.checkpoints.state import copied, load_checkpoint_state, save_checkpoint
 from training.config.run import RunConfig
@@ -24,8 +24,7 @@ from training.config.worlds import world_names
 from training.errors import NonFiniteGradientError
 from training.loop.collect import Collector
 from training.loop.console import RunConsole
-from training.loop.credit import estimate, turn_end_targets, without_flat_groups
-from training.loop.evaluation import Evaluation, evaluate, mean_success
+from training.loop.evaluation import EvaluationResult, evaluate, mean_success
 from training.loop.learner import Learner
 from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
 from training.rewards.score import ScoredTrajectory, TurnScorer
@@ -145,36 +144,26 @@ class Trainer:
         rollout_s = time.monotonic() - started
 
         scored = self.scorer.score([trajectory for group in groups for trajectory in group.trajectories])
-        batch = played = self._batch(scored)
-        metrics = rollout_metrics(scored, batch, rollout_s=rollout_s) | self.collector.metrics()
-        if self.config.advantage.estimator == "grpo":
-            batch = without_flat_groups(batch)
-        if self.config.advantage.mask == "all":
-            batch = with_observations_as_actions(batch, self.learner.suppressed_ids)
-        evaluations = self.learner.evaluate(batch)
-        advantages_BT, returns_BT = estimate(batch, evaluations, self.config.advantage)
+        played = self._batch(scored)
+        metrics = rollout_metrics(scored, played, rollout_s=rollout_s) | self.collector.metrics()
+        batch = self.config.algorithm.keep(played)
+        outputs = self.learner.model_outputs(batch)
+        credit = self.config.algorithm.credit(batch, outputs)
         if self.config.record_every and self.iteration % self.config.record_every == 0:
-            credit = turn_credit(played, evaluations, advantages_BT, NUM_RECORDED_TRAINING)
-            self._record_training(scored[:NUM_RECORDED_TRAINING], credit)
-        update = self.learner.update(
-            batch,
-            evaluations,
-            advantages_BT,
-            returns_BT,
-            turn_end_targets(batch, evaluations, self.config.advantage),
-            iteration=self.iteration,
-        )
+            notes = turn_credit(played, outputs, credit, NUM_RECORDED_TRAINING)
+            self._record_training(scored[:NUM_RECORDED_TRAINING], notes)
+        update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
 
         metrics |= update | self.scorer.metrics()
         metrics["iteration_s"] = time.monotonic() - started
         metrics["rollout_s"] = rollout_s
-        if evaluations.ref_kl is not None:
-            metrics["kl"] = evaluations.ref_kl
+        if outputs.ref_kl is not None:
+            metrics["kl"] = outputs.ref_kl
         self.iteration += 1
         return metrics
 
     def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
-        """Keeps some of this iteration's episodes, with what the estimator made of their turns."""
+        """Keeps some of this iteration's episodes, with what the algorithm made of their turns."""
         self.writer.trajectories(
             training_label(self.iteration),
             [each.trajectory for each in scored],
@@ -188,7 +177,7 @@ class Trainer:
             self.encoder,
             group_index=[index // self.config.group_size for index in range(len(scored))],
             trainable=[each.trainable_turns for each in scored],
-            final_observations=self.config.advantage.bootstraps,
+            final_observations=self.config.algorithm.reads_final_values,
         )
 
     def _log(self, metrics: dict[str, float]) -> None:
@@ -227,7 +216,7 @@ class Trainer:
         self.writer.drop_evaluation(label)
         self._validate(console)
 
-    def _evaluate(self, label: str, split: str, num_episodes: int) -> list[Evaluation]:
+    def _evaluate(self, label: str, split: str, num_episodes: int) -> list[EvaluationResult]:
         """Evaluates every world with a generator and judges of its own, so that training does not depend on it."""
         if num_episodes == 0:
             return []
@@ -240,7 +229,7 @@ class Trainer:
                 evaluations.append(evaluation)
         return evaluations
 
-    def _record(self, evaluation: Evaluation, scorer: TurnScorer, label: str) -> None:
+    def _record(self, evaluation: EvaluationResult, scorer: TurnScorer, label: str) -> None:
         """Writes an evaluation down, with what its judges say and have used up so far: the numbers last."""
         scored = scorer.score(evaluation.trajectories)
         temperature = self.config.sampling.temperature

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from agents.hf.sampling import SamplingConfig
-from training.config.advantage import AdvantageConfig
+from training.algorithms.bilevel_gae import BilevelGAE
 from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
@@ -185,16 +185,15 @@ def _recipe(
         group_size=4,
         sampling=SamplingConfig(max_new_tokens=max_new_tokens),
         judge=judge,
-        advantage=_advantage(),
+        algorithm=_algorithm(),
         ppo=_ppo(),
         cold_start=cold_start,
     )
 
 
-def _advantage() -> AdvantageConfig:
+def _algorithm() -> BilevelGAE:
     """Bi-level GAE. The prompt counts the turns down, so running out of them is an end, not an accident."""
-    return AdvantageConfig(
-        estimator="bilevel_gae",
+    return BilevelGAE(
         variant="paper",
         gamma_turn=0.95,
         lambda_turn=0.95,

@@ -9,7 +9,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
 from vlm_envs.arguments.ranges import fields_named
@@ -68,7 +68,7 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
     """
     import tyro  # which takes longer than all that `import vlm_envs` does
 
-    options = option_names(kind)
+    options = option_names(kind, default=default)
     _refuse_unknown(words, options, program)
     start: dict[str, Any] = {} if default is None else {"default": default}
     said = io.StringIO()
@@ -87,24 +87,29 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
     return config
 
 
-def option_names(kind: type, prefix: str = "--") -> dict[type, dict[str, str]]:
+def option_names(kind: type, prefix: str = "--", *, default: Any = None) -> dict[type, dict[str, str]]:
     """Returns the option of each field, of a configuration and of those within it.
 
     Args:
         kind: A dataclass.
         prefix: What its options begin with.
+        default: An instance, whose parts say which of several types they have; None where any will do.
     """
     from tyro.conf import OmitArgPrefixes
 
     names: dict[type, dict[str, str]] = {kind: {}}
-    for field, hint in typing.get_type_hints(kind, include_extras=True).items():
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for field in (each.name for each in fields(kind)):
+        hint, value = hints[field], getattr(default, field, None)
         written = getattr(hint, "__metadata__", ())  # `Annotated`, with what `tyro.conf.arg` says of the option
         name = next((each.name for each in written if getattr(each, "name", None)), field)
         option = names[kind][field] = prefix + name.replace("_", "-")
         hint = hint.__origin__ if written else hint
-        for part in typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,):
+        of_union = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+        for part in (type(value),) if is_dataclass(value) else of_union:
             if isinstance(part, type) and is_dataclass(part):
-                names |= option_names(part, prefix if OmitArgPrefixes in written else f"{option}.")
+                inner = prefix if OmitArgPrefixes in written else f"{option}."
+                names |= option_names(part, inner, default=value if isinstance(value, part) else None)
     return names
 
 

@@ -21,7 +21,7 @@ class TurnNotes:
     Attributes:
         shaping: Named shaping rewards.
         scores: Judges' scores of its sections, from 0 to 1, before weights.
-        credit: What the estimator made of it: `value` of the prefix before its first token, mean `advantage` of its
+        credit: What the algorithm made of it: `value` of the prefix before its first token, mean `advantage` of its
             tokens; empty where nobody estimated any.
     """
 

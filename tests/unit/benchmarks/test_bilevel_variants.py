@@ -73,8 +73,8 @@ def test_mistakes_are_told_before_the_first_run(arguments, said, tmp_path, capsy
 
 def test_variants_differ_in_nothing_but_the_variant():
     paper, released = (Comparison().config(variant, 3) for variant in ("paper", "released"))
-    assert (paper.advantage.variant, released.advantage.variant) == ("paper", "released")
-    assert replace(paper, name="one", advantage=released.advantage) == replace(released, name="one")
+    assert (paper.algorithm.variant, released.algorithm.variant) == ("paper", "released")
+    assert replace(paper, name="one", algorithm=released.algorithm) == replace(released, name="one")
     assert (paper.seed, paper.num_threads, paper.num_eval_episodes) == (3, 1, 0), "test levels are not looked at"
     assert paper.num_iterations == RECIPES["frozenlake_tiny"]().num_iterations
 

@@ -11,8 +11,9 @@ from agents.hf.agent import HFAgent
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import with_ending
+from training.algorithms.algorithm import Algorithm
+from training.algorithms.shipped import SHIPPED
 from training.batch import Batch, make_batch
-from training.config.advantage import AdvantageConfig
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
@@ -66,10 +67,13 @@ def text_batch(turn_index: Sequence[Sequence[int]], turn_rewards: Sequence[Seque
         "image_grid_thw_I3": torch.zeros(0, 3, dtype=torch.long),
         "row_image_offsets": (0,) * (num_rows + 1),
         "image_token_id": 9,
+        "suppressed_ids": (),
         "merge_size": 2,
     }
     return Batch(**{**fields, **changes})
 
 
-def advantage_config(**changes: Any) -> AdvantageConfig:
-    return AdvantageConfig(**{"whiten": False, **changes})
+def algorithm(name: str = "bilevel_gae", **settings: Any) -> Algorithm:
+    """Returns a shipped algorithm that does not whiten unless it is told to."""
+    kind = SHIPPED[name]
+    return kind(**(({"whiten": False} if kind.needs_critic else {}) | settings))

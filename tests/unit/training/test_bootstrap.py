@@ -15,24 +15,29 @@ from agents.rollout import rollout
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import load, with_ending
 from tests.unit.training.batches import run_config
+from training.algorithms.algorithm import Algorithm
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.grpo import GRPO
+from training.algorithms.token_gae import TokenGAE
+from training.algorithms.turn_gae import TurnGAE
 from training.batch import Batch, make_batch
-from training.config.advantage import AdvantageConfig
 from training.config.ppo import PPOConfig
 from training.engines import policy
 from training.engines.policy import ValueModel, token_logprobs, token_values
-from training.loop.credit import estimate, turn_end_targets
 from training.loop.learner import Learner
 from training.rewards.score import TurnScorer
 from vlm_envs import make
 from vlm_envs.trajectory import Trajectory
 from vlm_envs.vector.env import VectorWorld
 
-ESTIMATORS = [
-    {"estimator": "bilevel_gae", "variant": "paper"},
-    {"estimator": "bilevel_gae", "variant": "released"},
-    {"estimator": "token_gae"},
-    {"estimator": "turn_gae"},
+ONES = {"gamma_turn": 1.0, "lambda_turn": 1.0}
+ALGORITHMS = [
+    BilevelGAE(variant="paper", whiten=False, **ONES, lambda_token=0.9),
+    BilevelGAE(variant="released", whiten=False, **ONES, lambda_token=0.9),
+    TokenGAE(whiten=False, lambda_token=0.9),
+    TurnGAE(whiten=False, **ONES),
 ]
+"""Without discounts. One decay is below 1, or `released` would be refused as inert."""
 
 
 class Breaking(gym.Wrapper):
@@ -60,17 +65,9 @@ def ended(trajectory: Trajectory) -> Trajectory:
     return replace(trajectory, turns=(*trajectory.turns[:-1], last))
 
 
-def advantage(**changes) -> AdvantageConfig:
-    """Returns an estimator without discounts. One decay is below 1, or `released` would be refused as inert."""
-    ones = {"gamma_turn": 1.0, "lambda_turn": 1.0, "gamma_token": 1.0, "lambda_token": 0.9}
-    unread = {"token_gae": "turn", "turn_gae": "token"}.get(changes.get("estimator", ""), "none")
-    ones = {name: value for name, value in ones.items() if not name.endswith(unread)}
-    return AdvantageConfig(**{**ones, "whiten": False, **changes})
-
-
-def learner_of(model, encoder, config: AdvantageConfig) -> Learner:
+def learner_of(model, encoder, algorithm: Algorithm) -> Learner:
     ppo = PPOConfig(num_minibatches=1, kl_coef=0.0, old_logprobs="sampler")
-    return Learner(model, encoder.suppressed_ids(), run_config(ppo=ppo, advantage=config))
+    return Learner(model, encoder.suppressed_ids(), run_config(ppo=ppo, algorithm=algorithm))
 
 
 def turn_ends(batch: Batch, row: int) -> list[int]:
@@ -88,44 +85,42 @@ def rewards_to_come(batch: Batch) -> torch.Tensor:
     return values_BT
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize(("rewards", "first"), [([1.0], 1.0), ([0.5, 1.0], 1.5)])
-def test_a_critic_that_is_right_everywhere_has_nothing_to_learn(tiny, monkeypatch, estimator, rewards, first):
+def test_a_critic_that_is_right_everywhere_has_nothing_to_learn(tiny, monkeypatch, algorithm, rewards, first):
     # The last turn earns 1 and nothing follows. V through its last token would be 1, and 1 + 1 - 1 = 1 the advantage.
     model, encoder = tiny
-    config = advantage(**estimator)
     episodes = [cut(t) if len(rewards) == 1 else t for t in played(model, encoder)]
     assert not any(t.turns[-1].terminated for t in episodes)
     batch = make_batch(episodes, [rewards] * len(episodes), encoder, final_observations=True)
-    learner = learner_of(model, encoder, config)
+    learner = learner_of(model, encoder, algorithm)
     monkeypatch.setattr(policy, "hidden_states", lambda owner, part: rewards_to_come(part)[..., None])
     monkeypatch.setattr(learner.critic, "values", lambda hidden_BTD: hidden_BTD[..., 0])
-    evaluations = learner.evaluate(batch)
-    advantages_BT, returns_BT = estimate(batch, evaluations, config)
+    credit = algorithm.credit(batch, learner.model_outputs(batch))
+    advantages_BT, returns_BT = credit.advantages_BT, credit.returns_BT
     assert torch.allclose(advantages_BT, torch.zeros(()), atol=1e-6)
     is_last_BT = batch.turn_index_BT == len(rewards) - 1
     assert is_last_BT.any(-1).all()
     assert torch.allclose(returns_BT[is_last_BT], torch.ones(()))
     assert torch.allclose(returns_BT[batch.turn_index_BT == 0], torch.tensor(first))
-    targets_BK = turn_end_targets(batch, evaluations, config)
-    if estimator.get("variant") == "paper":
+    targets_BK = credit.turn_end_returns_BK
+    if algorithm == ALGORITHMS[0]:
         assert torch.allclose(targets_BK, torch.tensor(rewards).flip(0).cumsum(0).flip(0).expand_as(targets_BK))
     else:
         assert targets_BK is None
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_without_a_discount_the_targets_do_not_drift(tiny, monkeypatch, estimator):
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_without_a_discount_the_targets_do_not_drift(tiny, monkeypatch, algorithm):
     # A critic with one value for each number of observations seen. Whole episodes earn 1 and then 0 and show what the
     # second observation is worth; the cut ones end with it. V through the end of a turn is that of the turn's own
     # observation: read there, each round of targets adds 1 to it in the cut half of the rows, and it ends at 2.
     model, encoder = tiny
-    config = advantage(**estimator)
     episodes = played(model, encoder, num_rows=4)
     rows = [ended(t) for t in episodes] + [cut(t) for t in episodes]
     rewards = [[1.0, 0.0]] * len(episodes) + [[1.0]] * len(episodes)
     batch = make_batch(rows, rewards, encoder, final_observations=True)
-    learner = learner_of(model, encoder, config)
+    learner = learner_of(model, encoder, algorithm)
     table = torch.zeros(3)
     opening = encoder.tokenizer.convert_tokens_to_ids("<|im_start|>")
 
@@ -139,7 +134,7 @@ def test_without_a_discount_the_targets_do_not_drift(tiny, monkeypatch, estimato
     assert seen_BT[batch.turn_index_BT == 0].unique().tolist() == [1]
     assert seen_BT[batch.turn_index_BT == 1].unique().tolist() == [2]
     for _ in range(20):
-        _, returns_BT = estimate(batch, learner.evaluate(batch), config)
+        returns_BT = algorithm.credit(batch, learner.model_outputs(batch)).returns_BT
         table[1] = returns_BT[batch.turn_index_BT == 0].mean()
         table[2] = returns_BT[batch.turn_index_BT == 1].mean()
     assert table.tolist() == pytest.approx([0.0, 1.0, 0.0], abs=1e-4)
@@ -192,20 +187,20 @@ def test_rows_that_the_world_ended_and_rows_that_teach_nothing_carry_none(tiny):
     trainable = [[True, True], [True, False], [False, False], [True, True]]
     batch = make_batch(rows, [[1.0, 1.0]] * 4, encoder, trainable=trainable, final_observations=True)
     assert batch.has_final_B.tolist() == [False, True, False, True]
-    learner = learner_of(model, encoder, advantage())
+    learner = learner_of(model, encoder, ALGORITHMS[0])
     with torch.no_grad():
         learner.critic.head.bias.fill_(5.0)
-    evaluations = learner.evaluate(batch)
-    assert evaluations.final_values_B[[0, 2]].tolist() == [0.0, 0.0]
-    assert evaluations.final_values_B[[1, 3]].all()
+    outputs = learner.model_outputs(batch)
+    assert outputs.final_values_B[[0, 2]].tolist() == [0.0, 0.0]
+    assert outputs.final_values_B[[1, 3]].all()
     with pytest.raises(AssertionError, match="2 truncated rows lack their final observation"):
-        estimate(make_batch(rows, [[1.0, 1.0]] * 4, encoder, trainable=trainable), evaluations, advantage())
+        ALGORITHMS[0].credit(make_batch(rows, [[1.0, 1.0]] * 4, encoder, trainable=trainable), outputs)
     with pytest.raises(AssertionError, match="nothing follows where the world ended"):
         replace(batch, terminated_B=torch.ones(4, dtype=torch.bool))
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_world_that_crashed_is_bootstrapped_from_nothing(tiny, estimator):
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_world_that_crashed_is_bootstrapped_from_nothing(tiny, algorithm):
     model, encoder = tiny
     agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
     world = partial(make, LAKE, **SHORT, max_turns=2)
@@ -221,29 +216,25 @@ def test_a_world_that_crashed_is_bootstrapped_from_nothing(tiny, estimator):
         final_observations=True,
     )
     assert batch.has_final_B.tolist() == [False, not whole.turns[-1].terminated]
-    config = advantage(**estimator)
-    evaluations = learner_of(model, encoder, config).evaluate(batch)
-    advantages_BT, returns_BT = estimate(batch, evaluations, config)
-    assert not advantages_BT[0].any()
-    assert not returns_BT[0].any()
-    assert torch.isfinite(returns_BT).all()
+    credit = algorithm.credit(batch, learner_of(model, encoder, algorithm).model_outputs(batch))
+    assert not credit.advantages_BT[0].any()
+    assert not credit.returns_BT[0].any()
+    assert torch.isfinite(credit.returns_BT).all()
 
 
 def test_nothing_is_added_where_nothing_is_bootstrapped(tiny):
     model, encoder = tiny
     episodes = played(model, encoder)
-    off = advantage(bootstrap_truncated=False)
-    assert not off.bootstraps
-    assert not advantage(estimator="grpo").bootstraps, "there is no critic to ask"
-    assert advantage().bootstraps
-    batch = make_batch(episodes, [[1.0, 1.0]] * len(episodes), encoder, final_observations=off.bootstraps)
+    off = TokenGAE(bootstrap_truncated=False, whiten=False, lambda_token=0.9)
+    assert not off.reads_final_values
+    assert not GRPO().reads_final_values, "there is no critic to ask"
+    assert TokenGAE().reads_final_values
+    batch = make_batch(episodes, [[1.0, 1.0]] * len(episodes), encoder, final_observations=off.reads_final_values)
     assert int(batch.attention_mask_BT.sum()) == sum(
         len(turn.prompt_ids) + len(turn.response_ids) for t in episodes for turn in t.turns
     )
     assert len(batch.image_grid_thw_I3) == sum(len(t.turns) for t in episodes)
-    _, returns_BT = estimate(
-        batch, learner_of(model, encoder, off).evaluate(batch), replace(off, estimator="token_gae")
-    )
+    returns_BT = off.credit(batch, learner_of(model, encoder, off).model_outputs(batch)).returns_BT
     # Rewards 1 and 1, an untrained critic that says 1.5 (the mean of 2 and 1), lambda 0.9: the last token is worth 1
     ends = [turn_ends(batch, row)[-1] for row in range(len(episodes))]
     assert [float(returns_BT[row, end]) for row, end in enumerate(ends)] == pytest.approx([1.0] * len(ends))

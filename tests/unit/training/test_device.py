@@ -1,20 +1,19 @@
-"""The whole update on a device that is not the CPU: every estimator, with everything that can be switched on."""
+"""The whole update on a device that is not the CPU: every algorithm, with everything that can be switched on."""
 
 from __future__ import annotations
 
 import copy
 import math
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
 
 from tests.unit.second_device import DeviceTensor, moved, second_device
 from tests.unit.training.batches import WORLD, played_batch, run_config
-from training.config.advantage import AdvantageConfig, Estimator
+from training.algorithms.shipped import SHIPPED
 from training.config.cold_start import ColdStartConfig
 from training.config.ppo import PPOConfig
-from training.loop.credit import estimate, turn_end_targets
 from training.loop.learner import Learner
 from training.loop.supervised import cold_start
 
@@ -32,34 +31,31 @@ EVERYTHING: dict[str, Any] = {
 }
 
 
-def learner_of(model: Any, encoder: Any, estimator: str, **ppo: Any) -> Learner:
-    variant = {"variant": "paper"} if estimator == "bilevel_gae" else {}  # reads V wherever any of them does
-    advantage = AdvantageConfig(estimator=estimator, **variant)
-    config = run_config(num_groups=2, advantage=advantage, ppo=PPOConfig(**(EVERYTHING | ppo)))
+def learner_of(model: Any, encoder: Any, name: str, **ppo: Any) -> Learner:
+    config = run_config(num_groups=2, algorithm=SHIPPED[name](), ppo=PPOConfig(**(EVERYTHING | ppo)))
     return Learner(model, encoder.suppressed_ids(), config)
 
 
 def updated_twice(learner: Learner, batch: Any) -> dict[str, float]:
     """Returns the metrics of a second iteration, in which policy and reference, values and returns have parted."""
     for iteration in range(2):
-        evaluations = learner.evaluate(batch)
-        advantages_BT, returns_BT = estimate(batch, evaluations, learner.config.advantage)
-        ends_BK = turn_end_targets(batch, evaluations, learner.config.advantage)
-        metrics = learner.update(batch, evaluations, advantages_BT, returns_BT, ends_BK, iteration=iteration)
+        outputs = learner.model_outputs(batch)
+        credit = learner.config.algorithm.credit(batch, outputs)
+        metrics = learner.update(batch, outputs, credit, iteration=iteration)
     return metrics
 
 
 OTHERWISE = {"old_logprobs": "sampler", "importance_cap": None, "value_clip": None, "aggregation": "constant"}
 
 
-@pytest.mark.parametrize("estimator", get_args(Estimator))
-def test_an_update_is_the_same_on_another_device(tiny, estimator):
+@pytest.mark.parametrize("name", SHIPPED)
+def test_an_update_is_the_same_on_another_device(tiny, name):
     model, encoder = tiny
     batch = played_batch(model, encoder, num_rows=4)
-    ppo = OTHERWISE if estimator == "turn_gae" else {}
-    expected = updated_twice(learner_of(copy.deepcopy(model), encoder, estimator, **ppo), batch)
+    ppo = OTHERWISE if name == "turn_gae" else {}
+    expected = updated_twice(learner_of(copy.deepcopy(model), encoder, name, **ppo), batch)
     with second_device():
-        learner = learner_of(moved(copy.deepcopy(model)), encoder, estimator, **ppo)
+        learner = learner_of(moved(copy.deepcopy(model)), encoder, name, **ppo)
         metrics = updated_twice(learner, batch)
         assert all(isinstance(parameter, DeviceTensor) for parameter in learner.policy.parameters())
     assert metrics.keys() == expected.keys()

@@ -15,8 +15,8 @@ import pytest
 from agents.api.config import EndpointConfig
 from tests.unit.training.batches import run_config
 from tests.unit.training.preflight.test_start import UNPLANNED
+from training.algorithms.grpo import GRPO
 from training.cli.command_line import Recipe, configured
-from training.config.advantage import AdvantageConfig
 from training.config.curation import CurateConfig
 from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
@@ -52,6 +52,15 @@ MISTAKES = {
         "--judge.endpoint.max-attempts must be at least 1; got 0."
     ),
     f"{LAKE} --judge.method direct": "with --judge.endpoint.model NAME and",
+    f"{LAKE} --algorithm tokn_gae": "error: Unknown algorithm 'tokn_gae'. Did you mean 'token_gae'?",
+    f"{LAKE} --algorithm no_module:RLOO": "error: --algorithm no_module:RLOO: cannot import 'no_module'",
+    f"{LAKE} --algorithm training.algorithms.grpo:GRP": "training.algorithms.grpo has no algorithm 'GRP'.",
+    f"{LAKE} --algorithm token_gae --algorithm.gamma-turn 0.5": (
+        "error: --algorithm.gamma-turn is a setting of bilevel_gae, turn_gae, not of token_gae. Leave it out, or take "
+        "another algorithm: --algorithm bilevel_gae or turn_gae."
+    ),
+    f"{LAKE} --algorithm.gama-turn 0.5": "has no option --algorithm.gama-turn. Did you mean '--algorithm.gamma-turn'?",
+    f"{LAKE} --algorithm.gamma-turn 1.5": "--algorithm.gamma-turn must be at least 0 and at most 1; got 1.5.",
     "curate --num-sampels 3": "has no option --num-sampels. Did you mean '--num-samples'?",
     "curate --sampling.top-p 0": "--sampling.top-p must be at least 0.05 and at most 1; got 0.0.",
     "curate --settings x": "--settings takes NAME=VALUE",
@@ -276,7 +285,7 @@ def test_a_number_is_called_by_its_field_in_python():
             "--ppo.critic-num-minibatches 16. Use --ppo.critic-num-minibatches 1 to 4; or --num-groups 8.",
         ),
         (
-            {"num_groups": 3, "group_size": 3, "advantage": AdvantageConfig(estimator="grpo")},
+            {"num_groups": 3, "group_size": 3, "algorithm": GRPO()},
             "The 9 rows of an iteration, --num-groups 3 times --group-size 3, do not divide evenly into "
             "--ppo.num-minibatches 4. Use --ppo.num-minibatches 1, 3 or 9; or --num-groups 4.",
         ),

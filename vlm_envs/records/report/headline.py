@@ -14,13 +14,6 @@ from vlm_envs.records.statistics import Interval, PairedOutcomes, pair_outcomes,
 
 Record = Mapping[str, Any]
 
-_ESTIMATORS = {
-    "bilevel_gae": "PPO with bi-level GAE",
-    "token_gae": "PPO with token-level GAE",
-    "turn_gae": "turn-level PPO",
-    "grpo": "GRPO",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
@@ -182,7 +175,7 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     names = [_spoken(env_id) for env_id in env_ids]
     where = f" to play {' and '.join(names)}" if names else ""
     num_cold, num_learning = (sum(line.get("phase", PHASES[-1]) == phase for line in metrics) for phase in PHASES)
-    how = _ESTIMATORS.get(str(find(config, "estimator")), "reinforcement learning")
+    how = find(config, "trained_with") or "reinforcement learning"
     steps = [f"{num_learning:,} iteration{'s' * (num_learning != 1)} of {how}"] if num_learning else []
     if num_cold:
         steps.insert(0, "a supervised cold start on demonstrations")

@@ -11,18 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from training.algorithms.advantages import (
-    BilevelVariant,
-    bilevel_gae,
-    grpo,
-    masked_whiten,
-    place_trajectory_reward,
-    place_turn_rewards,
-    subtract_siblings,
-    token_gae,
-    turn_gae,
-    zero_variance_groups,
-)
+from training.algorithms.functional.baselines import masked_whiten, subtract_siblings
+from training.algorithms.functional.bilevel_gae import BilevelVariant, bilevel_gae
+from training.algorithms.functional.grpo import grpo, zero_variance_groups
+from training.algorithms.functional.token_gae import place_trajectory_reward, place_turn_rewards, token_gae
+from training.algorithms.functional.turn_gae import turn_gae
 
 NAN = float("nan")
 VARIANTS: tuple[BilevelVariant, ...] = ("paper", "released")

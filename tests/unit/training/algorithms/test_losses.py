@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from training.algorithms.losses import (
+from training.algorithms.functional.losses import (
     Aggregation,
     KlEstimator,
     aggregate,

@@ -8,13 +8,13 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from tests.unit.training.batches import NO_JUDGE, WORLD, advantage_config, played_batch, run_config, text_batch
+from tests.unit.training.batches import NO_JUDGE, WORLD, algorithm, played_batch, run_config, text_batch
 from tests.unit.training.loop.test_run import metrics_of
+from training.algorithms.algorithm import ModelOutputs
+from training.algorithms.token_gae import TokenGAE
 from training.batch import with_observations_as_actions
-from training.config.advantage import AdvantageConfig
 from training.config.ppo import PPOConfig
 from training.engines.policy import hidden_states
-from training.loop.credit import Evaluations, estimate
 from training.loop.learner import Learner
 from training.loop.run import train
 
@@ -23,16 +23,16 @@ IDS = torch.tensor([[5, 6, 7, SPECIAL, 8, 7, 6, 5]])
 TURNS = [
     [-1, -1, 0, -1, -1, 1, -1, -1]
 ]  # two words of prompt, an answer, two of observation, an answer, two at the end
-EVERYTHING = AdvantageConfig(estimator="token_gae", mask="all")
+EVERYTHING = TokenGAE(mask="all")
 
 
 def row(**changes):
-    return text_batch(TURNS, [[1.0, 2.0]], input_ids_BT=IDS, **changes)
+    return text_batch(TURNS, [[1.0, 2.0]], input_ids_BT=IDS, suppressed_ids=(SPECIAL,), **changes)
 
 
-def said(batch) -> Evaluations:
+def said(batch) -> ModelOutputs:
     """Returns V of 0.1 more at each token and a KL penalty of 0.1 at each, observed or not."""
-    return Evaluations(
+    return ModelOutputs(
         old_logprobs_BT=torch.zeros(1, 8),
         values_BT=torch.arange(8.0)[None] / 10 * (batch.turn_index_BT >= 0),
         turn_end_values_BK=torch.zeros(1, 2),
@@ -44,7 +44,7 @@ def said(batch) -> Evaluations:
 
 def test_what_was_observed_belongs_to_the_turn_it_came_before():
     # Not the first token, which nothing comes before; not the special one; not what follows the last answer
-    everything = with_observations_as_actions(row(), [SPECIAL])
+    everything = with_observations_as_actions(row())
     assert everything.turn_index_BT.tolist() == [[-1, 0, 0, -1, 1, 1, -1, -1]]
     assert everything.sampler_logprobs_BT.isnan().tolist() == [[False, True, False, False, True, False, False, False]]
 
@@ -60,9 +60,10 @@ def test_golden(mask, returns):
     # A discount of 1/2 a token, lambda 1: the return is r + G(next) / 2, whatever V is. Rewards less a penalty of 0.1
     # at tokens 1, 2, 4, 5: -0.1, 0.9, -0.1, 1.9. "all": 1.9; -0.1 + 0.95 = 0.85; 0.9 + 0.425 = 1.325;
     # -0.1 + 0.6625 = 0.5625. "generated", of tokens 2 and 5: 1.9; 0.9 + 0.95 = 1.85.
-    batch = row() if mask == "generated" else with_observations_as_actions(row(), [SPECIAL])
-    config = advantage_config(estimator="token_gae", mask=mask, gamma_token=0.5, lambda_token=1.0)
-    advantages_BT, returns_BT = estimate(batch, said(batch), config)
+    chosen = algorithm("token_gae", mask=mask, gamma_token=0.5, lambda_token=1.0)
+    batch = chosen.keep(row())
+    credit = chosen.credit(batch, said(batch))
+    advantages_BT, returns_BT = credit.advantages_BT, credit.returns_BT
     expected_T = torch.zeros(8)
     for token, value in returns.items():
         expected_T[token] = value
@@ -71,13 +72,13 @@ def test_golden(mask, returns):
 
 
 def test_a_turn_that_is_not_learnt_from_takes_its_observation_with_it():
-    batch = with_observations_as_actions(row(trainable_BK=torch.tensor([[True, False]])), [SPECIAL])
+    batch = with_observations_as_actions(row(trainable_BK=torch.tensor([[True, False]])))
     assert batch.response_mask_BT[0].nonzero()[:, 0].tolist() == [1, 2]
 
 
 def test_without_observations_everything_is_what_was_generated():
     batch = text_batch([[0, 0, 1, 1, 1], [0, 1, 1, -1, -1]], [[1.0, 2.0], [3.0, 4.0]])
-    everything = with_observations_as_actions(batch, [SPECIAL])
+    everything = with_observations_as_actions(batch)
     for field in fields(batch):
         assert torch.equal(
             torch.as_tensor(getattr(everything, field.name)), torch.as_tensor(getattr(batch, field.name))
@@ -87,27 +88,27 @@ def test_without_observations_everything_is_what_was_generated():
 def test_observations_have_log_probabilities_values_and_kl_and_pictures_have_none(tiny):
     model, encoder = tiny
     played = played_batch(model, encoder)
-    config = run_config(num_groups=4, advantage=EVERYTHING, ppo=PPOConfig(num_minibatches=1, kl_coef=0.1))
+    config = run_config(num_groups=4, algorithm=EVERYTHING, ppo=PPOConfig(num_minibatches=1, kl_coef=0.1))
     learner = Learner(copy.deepcopy(model), encoder.suppressed_ids(), config)
     with torch.no_grad():
         for parameter in learner.policy.model.language_model.parameters():
             parameter.mul_(1.02)  # away from the reference
-    batch = with_observations_as_actions(played, learner.suppressed_ids)
+    batch = EVERYTHING.keep(played)
     assert (played.input_ids_BT == played.image_token_id).any()
     learnt_BT = batch.response_mask_BT
     assert not torch.isin(batch.input_ids_BT[learnt_BT], torch.tensor(encoder.suppressed_ids())).any()
     assert learnt_BT.sum() > 2 * played.response_mask_BT.sum()
-    evaluations = learner.evaluate(batch)
+    outputs = learner.model_outputs(batch)
     is_observed_BT = learnt_BT & ~played.response_mask_BT
     with torch.no_grad():
         logits_BTV = learner.policy.lm_head(hidden_states(learner.policy, played)).float()
     logits_BTV[..., encoder.suppressed_ids()] = -torch.inf
     shifted_BT = logits_BTV.log_softmax(-1)[:, :-1].gather(2, played.input_ids_BT[:, 1:, None])[..., 0]
-    assert torch.allclose(evaluations.old_logprobs_BT[:, 1:][is_observed_BT[:, 1:]], shifted_BT[is_observed_BT[:, 1:]])
-    assert evaluations.token_rewards_BT[is_observed_BT].ne(0).all()
-    advantages_BT, returns_BT = estimate(batch, evaluations, config.advantage)
-    assert advantages_BT[is_observed_BT].ne(0).all()
-    metrics = learner.update(batch, evaluations, advantages_BT, returns_BT, iteration=0)
+    assert torch.allclose(outputs.old_logprobs_BT[:, 1:][is_observed_BT[:, 1:]], shifted_BT[is_observed_BT[:, 1:]])
+    assert outputs.token_rewards_BT[is_observed_BT].ne(0).all()
+    credit = EVERYTHING.credit(batch, outputs)
+    assert credit.advantages_BT[is_observed_BT].ne(0).all()
+    metrics = learner.update(batch, outputs, credit, iteration=0)
     assert all(torch.isfinite(torch.tensor(value)) for value in metrics.values()), metrics
     assert metrics["skipped_steps"] == 0
 
@@ -122,12 +123,11 @@ def test_the_samplers_gap_is_the_mean_over_drawn_tokens_however_rows_are_divided
     num_drawn_B = played.response_mask_BT.sum(-1)
     ppo = PPOConfig(num_minibatches=1, warmup_iterations=0, micro_batch_size=micro_batch_size)
     learner = Learner(
-        copy.deepcopy(model), encoder.suppressed_ids(), run_config(num_groups=4, ppo=ppo, advantage=EVERYTHING)
+        copy.deepcopy(model), encoder.suppressed_ids(), run_config(num_groups=4, ppo=ppo, algorithm=EVERYTHING)
     )
-    batch = with_observations_as_actions(replace(played, sampler_logprobs_BT=sampler_BT), learner.suppressed_ids)
-    evaluations = learner.evaluate(batch)
-    credit = estimate(batch, evaluations, learner.config.advantage)
-    metrics = learner.update(batch, evaluations, *credit, iteration=0)
+    batch = EVERYTHING.keep(replace(played, sampler_logprobs_BT=sampler_BT))
+    outputs = learner.model_outputs(batch)
+    metrics = learner.update(batch, outputs, EVERYTHING.credit(batch, outputs), iteration=0)
     assert metrics["sampler_gap"] == pytest.approx(float(num_drawn_B[0] / num_drawn_B.sum()), rel=1e-4)
 
 
@@ -140,7 +140,7 @@ def test_a_run_without_a_mask_trains(tiny_directory, tmp_path, monkeypatch):
         num_iterations=2,
         num_eval_episodes=0,
         judge=NO_JUDGE,
-        advantage=EVERYTHING,
+        algorithm=EVERYTHING,
         num_threads=1,
     )
     lines = metrics_of(train(config))

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from tests.unit.training.batches import played_batch, run_config
-from training.algorithms.advantages import bilevel_gae
-from training.algorithms.turn_ends import turn_end_returns
-from training.config.advantage import AdvantageConfig
+from training.algorithms.algorithm import Credit
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.functional.bilevel_gae import bilevel_gae
+from training.algorithms.functional.turn_ends import turn_end_returns
 from training.config.ppo import PPOConfig
-from training.loop.credit import estimate, turn_end_targets
 from training.loop.learner import Learner
 
 NAN = float("nan")
@@ -114,7 +114,7 @@ def learner_of(model, encoder, *, variant: str = "paper", **ppo: Any) -> Learner
     config = run_config(
         num_groups=4,
         num_iterations=200,
-        advantage=AdvantageConfig(variant=variant, bootstrap_truncated=False),
+        algorithm=BilevelGAE(variant=variant, bootstrap_truncated=False),
         ppo=PPOConfig(
             **{
                 "num_minibatches": 1,
@@ -133,22 +133,27 @@ def test_only_the_ends_of_turns_move_a_critic_whose_other_values_are_right(tiny)
     model, encoder = tiny
     batch = played_batch(model, encoder)
     learner = learner_of(model, encoder)
-    before = learner.evaluate(batch)
+    before = learner.model_outputs(batch)
     target_BK = (before.turn_end_values_BK + 1.0) * batch.turn_mask_BK
     losses = []
     for targets in (None, target_BK):
-        metrics = learner.update(batch, before, torch.zeros(()), before.values_BT, targets, iteration=0)
+        metrics = learner.update(
+            batch,
+            before,
+            Credit(advantages_BT=torch.zeros(()), returns_BT=before.values_BT, turn_end_returns_BK=targets),
+            iteration=0,
+        )
         losses.append(metrics["value_loss"])
         if targets is None:
             assert "turn_end_explained_variance" not in metrics
-            assert torch.equal(learner.evaluate(batch).turn_end_values_BK, before.turn_end_values_BK)
+            assert torch.equal(learner.model_outputs(batch).turn_end_values_BK, before.turn_end_values_BK)
     # Half a squared error of 1 (in standard deviations of the returns) at each end, over tokens and ends alike
     num_tokens, num_ends = int(batch.response_mask_BT.sum()), int(batch.turn_mask_BK.sum())
     assert num_ends == sum(len(set(turns) - {-1}) for turns in batch.turn_index_BT.tolist())
     assert losses == pytest.approx(
         [0.0, 0.5 / float(learner.critic.std) ** 2 * num_ends / (num_tokens + num_ends)], rel=1e-4
     )
-    moved_BK = learner.evaluate(batch).turn_end_values_BK - before.turn_end_values_BK
+    moved_BK = learner.model_outputs(batch).turn_end_values_BK - before.turn_end_values_BK
     assert (moved_BK[batch.turn_mask_BK] > 0).all()
     assert not moved_BK[~batch.turn_mask_BK].any()
 
@@ -163,12 +168,11 @@ def test_gradients_do_not_depend_on_the_micro_batches(tiny, aggregation):
         learner = learner_of(
             model, encoder, micro_batch_size=size, aggregation=aggregation, value_clip=0.01, critic_num_epochs=2
         )
-        evaluations = learner.evaluate(batch)
+        outputs = learner.model_outputs(batch)
         with torch.no_grad():
             learner.critic.head.bias.fill_(0.1)  # away from the values of before, so that some are clipped
-        _, returns_BT = estimate(batch, evaluations, learner.config.advantage)
-        targets_BK = turn_end_targets(batch, evaluations, learner.config.advantage)
-        metrics = learner.update(batch, evaluations, torch.zeros(()), returns_BT, targets_BK, iteration=0)
+        credit = learner.config.algorithm.credit(batch, outputs)
+        metrics = learner.update(batch, outputs, replace(credit, advantages_BT=torch.zeros(())), iteration=0)
         results.append((metrics, [p.grad for p in learner.critic.parameters() if p.grad is not None]))
     (first, first_grads), (second, second_grads) = results
     assert first == pytest.approx(second, rel=1e-3, abs=1e-6, nan_ok=True)
@@ -183,11 +187,10 @@ def test_the_papers_variant_learns_the_values_it_reads(tiny):
     learner = learner_of(model, encoder, critic_learning_rate=1e-3)
     errors = []
     for iteration in range(12):
-        evaluations = learner.evaluate(batch)
-        _, returns_BT = estimate(batch, evaluations, learner.config.advantage)
-        targets_BK = turn_end_targets(batch, evaluations, learner.config.advantage)
-        metrics = learner.update(batch, evaluations, torch.zeros(()), returns_BT, targets_BK, iteration=iteration)
-        error_BK = (evaluations.turn_end_values_BK - targets_BK) * batch.turn_mask_BK
+        outputs = learner.model_outputs(batch)
+        credit = learner.config.algorithm.credit(batch, outputs)
+        metrics = learner.update(batch, outputs, replace(credit, advantages_BT=torch.zeros(())), iteration=iteration)
+        error_BK = (outputs.turn_end_values_BK - credit.turn_end_returns_BK) * batch.turn_mask_BK
         errors.append(float(error_BK.square().sum() / batch.turn_mask_BK.sum()))
         assert metrics["turn_end_explained_variance"] <= 1.0
     assert min(errors) < 0.7 * errors[0], errors
@@ -207,5 +210,5 @@ def test_turns_that_are_not_learnt_from_have_no_end_to_learn(tiny):
     assert torch.equal(part.turn_mask_BK, expected_BK)
     assert torch.equal(batch.turn_mask_BK, has_turn_BK)
     learner = learner_of(model, encoder)
-    targets_BK = turn_end_targets(part, learner.evaluate(part), learner.config.advantage)
+    targets_BK = learner.config.algorithm.credit(part, learner.model_outputs(part)).turn_end_returns_BK
     assert torch.equal(targets_BK != 0, expected_BK)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from training.algorithms.grpo import GRPO
+from training.algorithms.shipped import SHIPPED
 from training.cli.command_line import Recipe, configured, find_recipe, option_value
 from training.cli.world_options import read_world_options
 from training.config.worlds import WorldSpec
@@ -128,6 +130,44 @@ def test_what_is_asked_for_and_does_nothing_in_a_few_iterations_is_refused(asked
     recipe = Recipe(name="mine", make=RECIPES["frozenlake_tiny"])
     with pytest.raises(ConfigError, match=asked):
         configured(recipe, words(f"--num-iterations 2 {asked}"))
+
+
+@pytest.mark.parametrize("algorithm", SHIPPED)
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_can_be_compared_under_every_algorithm_by_one_option(name, algorithm):
+    recipe = Recipe(name=name, make=RECIPES[name])
+    own, chosen = recipe.config().algorithm, configured(recipe, ["--algorithm", algorithm]).algorithm
+    assert isinstance(chosen, SHIPPED[algorithm])
+    assert {each: value for each, value in vars(own).items() if each in vars(chosen)}.items() <= vars(chosen).items()
+
+
+def test_one_setting_of_an_algorithm_is_an_option(capsys):
+    recipe = Recipe(name="mine", make=RECIPES["frozenlake_tiny"])
+    changed = configured(recipe, words("--algorithm.lambda-turn 0.9 --algorithm.no-whiten"))
+    assert changed.algorithm == replace(recipe.config().algorithm, lambda_turn=0.9, whiten=False)
+    # In any order, and the last one counts
+    changed = configured(recipe, words("--algorithm.scale none --algorithm token_gae --algorithm=grpo"))
+    assert changed.algorithm == GRPO(scale="none")
+    assert "An algorithm without a critic takes --ppo.critic-warmup-iterations 0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "foreign"),
+    [
+        ("token_gae", ["gamma-turn", "lambda-turn", "variant", "scale"]),
+        ("turn_gae", ["gamma-token", "lambda-token", "variant", "mask"]),
+        ("bilevel_gae", ["scale", "reward-placement", "mask"]),
+        (
+            "grpo",
+            ["gamma-turn", "lambda-token", "variant", "sibling-baseline", "no-sibling-baseline", "whiten", "mask"],
+        ),
+    ],
+)
+def test_a_setting_that_an_algorithm_does_not_have_cannot_be_given(algorithm, foreign):
+    recipe = Recipe(name="mine", make=RECIPES["frozenlake_tiny"])
+    for setting in foreign:
+        with pytest.raises(ConfigError, match=rf"^--algorithm.{setting} is a setting of .*, not of {algorithm}\."):
+            configured(recipe, ["--algorithm", algorithm, f"--algorithm.{setting}", "1"])
 
 
 def test_options_of_a_cold_start_need_one(tmp_path):

@@ -9,7 +9,9 @@ import pytest
 
 from agents.api.config import EndpointConfig
 from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
-from training.config.advantage import AdvantageConfig
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.grpo import GRPO
+from training.algorithms.token_gae import TokenGAE
 from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
@@ -42,9 +44,9 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: ColdStartConfig(suboptimal_rate=-0.1), "suboptimal_rate must be at least 0 and at most 1; got -0.1"),
         (lambda: JudgeConfig(grounding_weight=-0.5), "grounding_weight must be at least 0; got -0.5"),
         (lambda: JudgeConfig(repetition_penalty=-0.1), "repetition_penalty must be at least 0; got -0.1"),
-        (lambda: AdvantageConfig(gamma_turn=1.1), "gamma_turn must be at least 0 and at most 1; got 1.1"),
-        (lambda: AdvantageConfig(lambda_token=-0.1), "lambda_token must be at least 0 and at most 1; got -0.1"),
-        (lambda: AdvantageConfig(variant="released", **INERT), "choose --advantage.estimator token_gae"),
+        (lambda: BilevelGAE(gamma_turn=1.1), "gamma_turn must be at least 0 and at most 1; got 1.1"),
+        (lambda: BilevelGAE(lambda_token=-0.1), "lambda_token must be at least 0 and at most 1; got -0.1"),
+        (lambda: BilevelGAE(variant="released", **INERT), "choose --algorithm token_gae"),
         (lambda: PPOConfig(learning_rate=0.0), "learning_rate must be above 0; got 0.0"),
         (lambda: PPOConfig(critic_learning_rate=-1.0), "critic_learning_rate must be above 0; got -1.0"),
         (lambda: PPOConfig(num_epochs=0), "at least 1"),
@@ -64,7 +66,7 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: run_config(worlds=()), "at least one world"),
         (lambda: run_config(num_iterations=-1), "num_iterations must be at least 0; got -1"),
         (lambda: run_config(num_groups=0), "num_groups must be at least 1; got 0"),
-        (lambda: run_config(group_size=1, advantage=AdvantageConfig(estimator="grpo")), "Use --group-size 2 or more"),
+        (lambda: run_config(group_size=1, algorithm=GRPO()), "Use --group-size 2 or more"),
         (
             lambda: run_config(ppo=PPOConfig(num_minibatches=3)),
             "do not divide evenly into --ppo.num-minibatches 3. Use --ppo.num-minibatches 1, 2 or 4",
@@ -90,8 +92,8 @@ def test_refused(make, said):
 
 
 def test_settings_that_only_look_inert_are_allowed():
-    AdvantageConfig(estimator="token_gae", **INERT)
-    AdvantageConfig(**(INERT | {"lambda_turn": 0.9}))
+    TokenGAE(gamma_token=1.0, lambda_token=1.0)
+    BilevelGAE(**(INERT | {"lambda_turn": 0.9}))
     run_config(worlds=of_format("grounding_worldmodeling"), judge=JudgeConfig())
     run_config(worlds=of_format("no_think"), judge=NO_JUDGE)
 

@@ -9,22 +9,17 @@ import pytest
 from agents.api.config import EndpointConfig
 from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
-from training.__main__ import main
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.grpo import GRPO
+from training.algorithms.token_gae import TokenGAE
 from training.config import judged_worlds
-from training.config.advantage import AdvantageConfig
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
-from training.recipes import RECIPES
 from vlm_envs.errors import ConfigError
 
 WORDS = "natural_language"
-GRPO = AdvantageConfig(estimator="grpo")
 ENDPOINT = EndpointConfig(base_url="http://localhost:1/v1", model="judge")
-
-
-def grpo(**changes):
-    return AdvantageConfig(estimator="grpo", **changes)
 
 
 def asking(prompt_format="points", **kwargs):
@@ -44,55 +39,31 @@ def lake_of(*formats):
 
 
 REFUSED = [
-    ({"sampling": SamplingConfig(temperature=0.0), "advantage": GRPO}, "--sampling.temperature 1"),
+    ({"sampling": SamplingConfig(temperature=0.0), "algorithm": GRPO()}, "--sampling.temperature 1"),
     ({"sampling": SamplingConfig(temperature=0.0)}, "--num-iterations 0"),
-    ({"group_size": 1, "advantage": GRPO}, "with --group-size 1 every"),
     (
-        {"group_size": 1, "advantage": AdvantageConfig(sibling_baseline=True), "ppo": PPOConfig(num_minibatches=1)},
-        "--advantage.no-sibling-baseline",
+        {"group_size": 1, "algorithm": GRPO()},
+        "grpo compares siblings, and with --group-size 1 there are too few",
     ),
     (
-        {"advantage": GRPO, "ppo": PPOConfig(critic_warmup_iterations=1)},
+        {"group_size": 1, "algorithm": BilevelGAE(sibling_baseline=True), "ppo": PPOConfig(num_minibatches=1)},
+        "--algorithm.no-sibling-baseline",
+    ),
+    (
+        {"algorithm": GRPO(), "ppo": PPOConfig(critic_warmup_iterations=1)},
         "--ppo.critic-warmup-iterations 0",
     ),
     (
         {"num_iterations": 3, "ppo": PPOConfig(critic_warmup_iterations=3)},
         "--num-iterations 3",
     ),
-    *(
-        (
-            {"advantage": AdvantageConfig(estimator=estimator, **{setting: value})},
-            f"estimator {estimator} does not read --advantage.{setting.replace('_', '-')}, which is {value};",
-        )
-        for estimator, setting, value in [
-            ("token_gae", "gamma_turn", 0.5),
-            ("token_gae", "lambda_turn", 1.0),
-            ("token_gae", "variant", "released"),
-            ("token_gae", "grpo_scale", "none"),
-            ("turn_gae", "gamma_token", 0.5),
-            ("turn_gae", "lambda_token", 0.5),
-            ("turn_gae", "variant", "released"),
-            ("bilevel_gae", "grpo_scale", "none"),
-            ("grpo", "gamma_turn", 0.5),
-            ("grpo", "lambda_turn", 0.5),
-            ("grpo", "gamma_token", 0.5),
-            ("grpo", "lambda_token", 0.5),
-            ("grpo", "variant", "released"),
-            ("grpo", "sibling_baseline", True),
-            ("bilevel_gae", "reward_placement", "trajectory"),
-            ("bilevel_gae", "mask", "all"),
-            ("turn_gae", "mask", "all"),
-            ("grpo", "mask", "all"),
-        ]
-    ),
-    ({"advantage": grpo(whiten=True)}, "Leave out --advantage.whiten True"),
     (
         {"sampling": SamplingConfig(top_p=0.9), "ppo": PPOConfig(old_logprobs="sampler")},
         "--ppo.old-logprobs trainer",
     ),
     *(
         (
-            {"advantage": AdvantageConfig(estimator="token_gae", mask="all"), "ppo": PPOConfig(**ppo)},
+            {"algorithm": TokenGAE(mask="all"), "ppo": PPOConfig(**ppo)},
             "Use --ppo.old-logprobs trainer and --ppo.importance-cap None.",
         )
         for ppo in [{"old_logprobs": "sampler"}, {"importance_cap": 2.0}]
@@ -179,15 +150,8 @@ def test_refused_with_the_options_that_mend_it(changes, said):
 
 def test_all_that_is_wrong_is_told_at_once():
     with pytest.raises(ConfigError) as caught:
-        run_config(
-            advantage=grpo(sibling_baseline=True, gamma_turn=0.5),
-            ppo=PPOConfig(num_minibatches=1, critic_warmup_iterations=1),
-        )
-    for remedy in (
-        "--ppo.critic-warmup-iterations 0",
-        "--advantage.no-sibling-baseline",
-        "--advantage.gamma-turn 0.95",
-    ):
+        run_config(algorithm=GRPO(), group_size=1, ppo=PPOConfig(num_minibatches=1, critic_warmup_iterations=1))
+    for remedy in ("--ppo.critic-warmup-iterations 0", "--group-size 2"):
         assert remedy in str(caught.value)
 
 
@@ -195,9 +159,6 @@ def test_all_that_is_wrong_is_told_at_once():
     "changes",
     [
         {"sampling": SamplingConfig(temperature=0.0), "num_iterations": 0},
-        {"advantage": grpo(grpo_scale="none", whiten=False)},
-        {"advantage": AdvantageConfig(estimator="token_gae", gamma_token=0.9, whiten=True)},
-        {"advantage": AdvantageConfig(estimator="turn_gae", gamma_turn=0.9)},
         {"ppo": PPOConfig(num_minibatches=2, clip_high=0.28)},
         {"judge": paper("arm_exploration"), "worlds": asking("arm")},
         {"judge": paper("argos"), "worlds": asking(answer_reward=0.0)},
@@ -230,32 +191,6 @@ def test_what_acts_is_allowed(changes):
 @pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/RewardJudging-v0"])
 def test_worlds_that_ask_pay_no_format_by_default(env_id):
     run_config(worlds=(WorldSpec(env_id=env_id, kwargs={"answer_reward": 0.0}),), judge=paper("arm_accuracy"))
-
-
-def test_the_default_of_whitening_is_what_the_estimator_can_do():
-    assert AdvantageConfig().whitens
-    assert AdvantageConfig(estimator="turn_gae").whitens
-    assert not GRPO.whitens
-    assert not AdvantageConfig(whiten=False).whitens
-
-
-@pytest.mark.parametrize("estimator", ["token_gae", "turn_gae", "grpo"])
-@pytest.mark.parametrize("name", RECIPES)
-def test_recipes_can_be_compared_under_every_estimator_by_few_options(name, estimator):
-    config = RECIPES[name]()
-    without = {"sibling_baseline": False} if estimator == "grpo" else {}
-    advantage = replace(config.advantage, estimator=estimator, **without)
-    warmup = 0 if estimator == "grpo" else config.ppo.critic_warmup_iterations
-    replace(config, advantage=advantage, ppo=replace(config.ppo, critic_warmup_iterations=warmup))
-
-
-def test_it_is_refused_before_a_cold_start(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("training.loop.run.make_cold_start", lambda *_: pytest.fail("a cold start is made"))
-    words = ["frozenlake_tiny", "--output", str(tmp_path), "--model", "None", "--advantage.estimator", "token_gae"]
-    with pytest.raises(SystemExit, match="2"):
-        main([*words, "--advantage.gamma-turn", "0.5"])
-    assert "does not read --advantage.gamma-turn" in " ".join(capsys.readouterr().err.replace("│", "").split())
-    assert not list(tmp_path.iterdir())
 
 
 def test_worlds_made_only_to_be_asked_are_closed(monkeypatch):

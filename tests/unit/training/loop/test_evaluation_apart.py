@@ -11,8 +11,8 @@ from agents.rollout import rollout
 from tests.unit.agents.api.endpoint import FakeEndpoint
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
+from training.algorithms.turn_gae import TurnGAE
 from training.checkpoints.state import load_checkpoint_state
-from training.config.advantage import AdvantageConfig
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
@@ -54,7 +54,7 @@ def final_state(tiny_directory, tmp_path, monkeypatch):
             num_groups=2,
             sampling=SamplingConfig(max_new_tokens=3),
             ppo=PPOConfig(num_minibatches=1, critic_num_minibatches=1, learning_rate=1e-3, critic_learning_rate=1e-3),
-            advantage=AdvantageConfig(estimator="turn_gae", whiten=False),
+            algorithm=TurnGAE(whiten=False),
             num_threads=1,
             **settings,
         )

@@ -10,10 +10,10 @@ import torch
 
 from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import played_batch, run_config, text_batch
-from training.config.advantage import AdvantageConfig
+from training.algorithms.algorithm import Credit
+from training.algorithms.grpo import GRPO
 from training.config.ppo import PPOConfig
 from training.errors import NonFiniteGradientError
-from training.loop.credit import estimate
 from training.loop.learner import Learner, turn_returns
 
 SCALE = ("mean", "std", "is_calibrated")
@@ -40,9 +40,9 @@ def learner_of(model, encoder, **ppo):
 
 
 def updated(learner, batch, iteration=0):
-    evaluations = learner.evaluate(batch)
-    advantages_BT, returns_BT = estimate(batch, evaluations, learner.config.advantage)
-    return learner.update(batch, evaluations, advantages_BT, returns_BT, iteration=iteration)
+    outputs = learner.model_outputs(batch)
+    credit = replace(learner.config.algorithm.credit(batch, outputs), turn_end_returns_BK=None)
+    return learner.update(batch, outputs, credit, iteration=iteration)
 
 
 def weights(module):
@@ -72,14 +72,14 @@ def test_gradients_do_not_depend_on_the_micro_batches(played, aggregation):
 
 def test_metrics_do_not_depend_on_the_micro_batches(played):
     model, encoder, batch = played
-    evaluations = learner_of(model, encoder).evaluate(batch)
+    outputs = learner_of(model, encoder).model_outputs(batch)
     with torch.no_grad():  # away from the policy that sampled, so that ratios are clipped
         for parameter in model.model.language_model.parameters():
             parameter.mul_(1.1)
     advantages_BT = torch.linspace(-1, 1, 8)[:, None] * batch.response_mask_BT
     metrics = [
         learner_of(model, encoder, micro_batch_size=size).update(
-            batch, evaluations, advantages_BT, 3.0 * advantages_BT, iteration=0
+            batch, outputs, Credit(advantages_BT=advantages_BT, returns_BT=3.0 * advantages_BT), iteration=0
         )
         for size in (3, 8)
     ]
@@ -105,11 +105,11 @@ def test_the_reference_never_moves_and_the_kl_starts_at_zero(played):
     model, encoder, batch = played
     learner = learner_of(model, encoder)
     reference = weights(learner.reference)
-    before = learner.evaluate(batch)
+    before = learner.model_outputs(batch)
     assert before.ref_kl == 0.0
     assert not before.token_rewards_BT.any()
     updated(learner, batch)
-    after = learner.evaluate(batch)
+    after = learner.model_outputs(batch)
     assert after.token_rewards_BT.abs().max() > 0
     assert not after.token_rewards_BT[batch.turn_index_BT < 0].any()
     assert same(learner.reference, reference)
@@ -128,10 +128,10 @@ def test_the_critic_is_calibrated_by_the_first_returns_and_never_again(played):
     model, encoder, batch = played
     learner = learner_of(model, encoder)
     returns = turn_returns(batch)
-    evaluations = learner.evaluate(batch)
+    outputs = learner.model_outputs(batch)
     generated = batch.turn_index_BT >= 0
-    assert torch.allclose(evaluations.values_BT[generated], returns.mean()), "an untrained head says the mean"
-    learner.evaluate(replace(batch, turn_rewards_BK=batch.turn_rewards_BK + 100.0))
+    assert torch.allclose(outputs.values_BT[generated], returns.mean()), "an untrained head says the mean"
+    learner.model_outputs(replace(batch, turn_rewards_BK=batch.turn_rewards_BK + 100.0))
     assert float(learner.critic.mean) == pytest.approx(float(returns.mean()))
     assert float(learner.critic.std) == pytest.approx(float(returns.std()))
 
@@ -151,14 +151,14 @@ def test_without_a_kl_penalty_there_is_no_reference(played):
     model, encoder, batch = played
     learner = learner_of(model, encoder, kl_coef=0.0)
     assert learner.reference is None
-    assert learner.evaluate(batch).ref_kl is None
+    assert learner.model_outputs(batch).ref_kl is None
 
 
 def test_old_logprobs_of_the_sampler_save_a_pass(played):
     model, encoder, batch = played
     learner = learner_of(model, encoder, old_logprobs="sampler")
-    evaluations = learner.evaluate(batch)
-    assert torch.equal(evaluations.old_logprobs_BT, batch.sampler_logprobs_BT)
+    outputs = learner.model_outputs(batch)
+    assert torch.equal(outputs.old_logprobs_BT, batch.sampler_logprobs_BT)
 
 
 @pytest.mark.parametrize("old_logprobs", ["sampler", "trainer"])
@@ -183,27 +183,28 @@ def test_a_gradient_that_is_not_finite_is_not_applied(played):
     model, encoder, batch = played
     learner = learner_of(model, encoder)
     policy = weights(learner.policy)
-    evaluations = learner.evaluate(batch)
-    advantages_BT, returns_BT = estimate(batch, evaluations, learner.config.advantage)
-    metrics = learner.update(batch, evaluations, advantages_BT * torch.inf, returns_BT, iteration=0)
+    outputs = learner.model_outputs(batch)
+    credit = learner.config.algorithm.credit(batch, outputs)
+    infinite = replace(credit, advantages_BT=credit.advantages_BT * torch.inf)
+    metrics = learner.update(batch, outputs, infinite, iteration=0)
     assert metrics["grad_norm"] != metrics["grad_norm"], "NaN is in the log"
     assert metrics["skipped_steps"] == 1
     assert same(learner.policy, policy)
     assert learner.num_updates == 0, "a step that is left out is no update"
-    learner.update(batch, evaluations, advantages_BT, returns_BT, iteration=1)
+    learner.update(batch, outputs, credit, iteration=1)
     assert learner.num_updates == 1
 
 
-@pytest.mark.parametrize(("part", "what"), [(0, "policy"), (1, "critic")])
+@pytest.mark.parametrize(("part", "what"), [("advantages_BT", "policy"), ("returns_BT", "critic")])
 def test_gradients_that_stay_infinite_end_the_training(played, part, what):
     model, encoder, batch = played
     learner = learner_of(model, encoder, max_nonfinite_steps=2, num_epochs=2, critic_num_epochs=2)
     policy, critic = weights(learner.policy), weights(learner.critic)
-    evaluations = learner.evaluate(batch)
-    credit = list(estimate(batch, evaluations, learner.config.advantage))
-    credit[part] = credit[part] * torch.inf
+    outputs = learner.model_outputs(batch)
+    credit = learner.config.algorithm.credit(batch, outputs)
+    credit = replace(credit, **{part: getattr(credit, part) * torch.inf})
     with pytest.raises(NonFiniteGradientError, match=f"those of the {what} had norm nan in 2 steps in a row"):
-        learner.update(batch, evaluations, *credit, iteration=0)
+        learner.update(batch, outputs, credit, iteration=0)
     assert same(learner.policy, policy) == (what == "policy")
     assert all(torch.isfinite(value).all() for value in learner.policy.state_dict().values())
     assert same(learner.critic, critic | {name: learner.critic.state_dict()[name] for name in SCALE})
@@ -247,12 +248,13 @@ def test_a_bfloat16_run_goes_on_bit_by_bit(played):
 def test_good_actions_become_likelier_and_bad_ones_less_likely(played):
     model, encoder, batch = played
     learner = learner_of(model, encoder, num_epochs=3, entropy_coef=0.0)
-    evaluations = learner.evaluate(batch)
+    outputs = learner.model_outputs(batch)
     sign_B = torch.tensor([1.0, -1.0] * 4)
     advantages_BT = sign_B[:, None] * batch.response_mask_BT
-    learner.update(batch, evaluations, advantages_BT, torch.zeros_like(advantages_BT), iteration=0)
-    after = learner.evaluate(batch).old_logprobs_BT
-    change_B = ((after - evaluations.old_logprobs_BT) * batch.response_mask_BT).sum(-1)
+    zero_BT = torch.zeros_like(advantages_BT)
+    learner.update(batch, outputs, Credit(advantages_BT=advantages_BT, returns_BT=zero_BT), iteration=0)
+    after = learner.model_outputs(batch).old_logprobs_BT
+    change_B = ((after - outputs.old_logprobs_BT) * batch.response_mask_BT).sum(-1)
     assert float((change_B * sign_B).mean()) > 0
     assert float(change_B[0::2].mean()) > float(change_B[1::2].mean())
 
@@ -274,9 +276,7 @@ def test_a_state_dict_continues_exactly(played):
 def test_grpo_has_no_critic(tiny):
     model, encoder = tiny
     batch = played_batch(model, encoder)
-    config = run_config(
-        ppo=PPO, num_groups=4, advantage=AdvantageConfig(estimator="grpo"), sampling=SamplingConfig(max_new_tokens=6)
-    )
+    config = run_config(ppo=PPO, num_groups=4, algorithm=GRPO(), sampling=SamplingConfig(max_new_tokens=6))
     learner = Learner(model, encoder.suppressed_ids(), config)
     assert learner.critic is None
     metrics = updated(learner, batch)
@@ -295,12 +295,12 @@ def test_a_kl_loss_pulls_the_policy_back_to_the_reference(played, estimator):
         with torch.no_grad():
             for parameter in learner.policy.model.language_model.parameters():
                 parameter.mul_(1.02)
-        evaluations = learner.evaluate(batch)
-        assert not evaluations.token_rewards_BT.any(), "the reward is left alone"
-        assert evaluations.ref_kl is not None
-        zero_BT = torch.zeros_like(evaluations.old_logprobs_BT)
-        metrics = learner.update(batch, evaluations, zero_BT, None, iteration=0)
-        gap_BT = evaluations.old_logprobs_BT - evaluations.ref_logprobs_BT
+        outputs = learner.model_outputs(batch)
+        assert not outputs.token_rewards_BT.any(), "the reward is left alone"
+        assert outputs.ref_kl is not None
+        zero_BT = torch.zeros_like(outputs.old_logprobs_BT)
+        metrics = learner.update(batch, outputs, Credit(advantages_BT=zero_BT), iteration=0)
+        gap_BT = outputs.old_logprobs_BT - outputs.ref_logprobs_BT
         mask_BT = batch.response_mask_BT
         penalty_BT = 0.5 * gap_BT**2 if estimator == "k2" else torch.exp(-gap_BT) - 1 + gap_BT
         expected = float((penalty_BT * mask_BT).sum() / mask_BT.sum())

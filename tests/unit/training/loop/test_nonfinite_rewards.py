@@ -12,11 +12,13 @@ import torch
 
 from agents.oracle import RandomAgent
 from judges.turn_rewards.shaping import ScoredTurn
-from tests.unit.training.batches import advantage_config, play, played_batch, run_config, text_batch
+from tests.unit.training.batches import play, played_batch, run_config, text_batch
+from training.algorithms.algorithm import ModelOutputs
+from training.algorithms.grpo import GRPO
+from training.algorithms.shipped import SHIPPED
 from training.batch import make_batch
 from training.engines.policy import ValueModel
-from training.loop.credit import Evaluations, estimate, turn_end_targets, without_flat_groups
-from training.loop.evaluation import Evaluation, mean_metrics
+from training.loop.evaluation import EvaluationResult, mean_metrics
 from training.loop.learner import Learner
 from training.loop.metrics import rollout_metrics
 from training.rewards.score import ScoredTrajectory
@@ -31,10 +33,10 @@ def changed(batch, row, value):
     return replace(batch, turn_rewards_BK=rewards_BK)
 
 
-def evaluations_of(batch):
+def outputs_of(batch):
     num_rows, num_turns = batch.turn_rewards_BK.shape
     grid_BT = torch.linspace(0, 1, batch.turn_index_BT.numel()).reshape(batch.turn_index_BT.shape)
-    return Evaluations(
+    return ModelOutputs(
         old_logprobs_BT=grid_BT,
         values_BT=grid_BT,
         turn_end_values_BK=torch.zeros(num_rows, num_turns),
@@ -45,10 +47,9 @@ def evaluations_of(batch):
 
 
 def updated(learner, batch, iteration):
-    evaluations, config = learner.evaluate(batch), learner.config.advantage
-    advantages_BT, returns_BT = estimate(batch, evaluations, config)
-    ends_BK = turn_end_targets(batch, evaluations, config)
-    return learner.update(batch, evaluations, advantages_BT, returns_BT, ends_BK, iteration=iteration)
+    outputs = learner.model_outputs(batch)
+    credit = learner.config.algorithm.credit(batch, outputs)
+    return learner.update(batch, outputs, credit, iteration=iteration)
 
 
 def test_one_in_the_first_batch_does_not_spoil_the_critic(tiny):
@@ -81,22 +82,21 @@ def test_a_critic_takes_its_scale_from_finite_returns(tiny):
 
 
 @pytest.mark.parametrize("value", BAD)
-@pytest.mark.parametrize("estimator", ["bilevel_gae", "token_gae", "turn_gae", "grpo"])
-def test_the_other_rows_get_what_they_get_without_it(estimator, value):
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_other_rows_get_what_they_get_without_it(name, value):
     """Three siblings, one of them bad: as if it had been masked by hand."""
     batch = text_batch([[0, 0, -1, 1]] * 3, [[1.0, 2.0], [0.0, 0.5], [0.0, 0.0]])
-    config = advantage_config(estimator=estimator, whiten=None)
+    chosen = SHIPPED[name]()
     by_hand = replace(batch, trainable_B=torch.tensor([True, True, False]))
     bad = changed(batch, 2, value)
-    advantages_BT, returns_BT = estimate(bad, evaluations_of(bad), config)
-    expected_BT, expected_returns_BT = estimate(by_hand, evaluations_of(bad), config)
-    torch.testing.assert_close(advantages_BT, expected_BT)
+    credit, expected = (chosen.credit(each, outputs_of(bad)) for each in (bad, by_hand))
+    advantages_BT, targets_BK = credit.advantages_BT, credit.turn_end_returns_BK
+    torch.testing.assert_close(advantages_BT, expected.advantages_BT)
     assert advantages_BT.isfinite().all() and (advantages_BT[2] == 0).all() and (advantages_BT[:2] != 0).any()
-    if returns_BT is not None:
-        torch.testing.assert_close(returns_BT, expected_returns_BT)
-        targets_BK = turn_end_targets(bad, evaluations_of(bad), config)
+    if credit.returns_BT is not None:
+        torch.testing.assert_close(credit.returns_BT, expected.returns_BT)
         assert targets_BK is None or (targets_BK.isfinite().all() and (targets_BK[2] == 0).all())
-    assert without_flat_groups(bad).response_mask_BT.any(-1).tolist() == [True, True, False]
+    assert GRPO().keep(bad).response_mask_BT.any(-1).tolist() == [True, True, False]
 
 
 def test_it_is_counted_and_is_in_no_mean_of_rewards(tiny):
@@ -123,7 +123,7 @@ def evaluation_of(rewards, measures):
     for each, reward, measure in zip(played, rewards, measures, strict=True):
         turn = replace(each.turns[-1], reward=reward, info={**each.turns[-1].info, "metrics": {"light": measure}})
         episodes.append(replace(each, turns=(turn,)))
-    return Evaluation(env_id="Mine/World-v0", world="mine", split="test", trajectories=tuple(episodes))
+    return EvaluationResult(env_id="Mine/World-v0", world="mine", split="test", trajectories=tuple(episodes))
 
 
 @pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan"), 1e39])

@@ -19,13 +19,14 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import SHORT
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main
-from training.algorithms.losses import aggregate
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.functional.losses import aggregate
+from training.algorithms.gae import GAE
 from training.checkpoints.files import num_iterations_done
 from training.checkpoints.state import load_checkpoint_state
 from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
 from training.loop.console import RunConsole
-from training.loop.credit import estimate
 from training.loop.learner import Learner
 from training.loop.run import train
 from training.loop.trainer import Trainer
@@ -139,18 +140,16 @@ def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
     assert config["versions"]["torch"] == torch.__version__
 
 
-@pytest.mark.parametrize("estimator", ["grpo", "token_gae", "turn_gae"])
-def test_every_estimator_runs(estimator, arguments, tmp_path):
-    words = arguments("frozenlake_tiny", "run", "--advantage.estimator", estimator)
-    words += ["--advantage.no-sibling-baseline"] if estimator == "grpo" else []
-    assert main(words) == 0
+@pytest.mark.parametrize("name", ["grpo", "token_gae", "turn_gae"])
+def test_every_algorithm_runs(name, arguments, tmp_path):
+    assert main(arguments("frozenlake_tiny", "run", "--algorithm", name)) == 0
     (line,) = metrics_of(tmp_path / "run")
-    assert ("value_loss" in line) == (estimator != "grpo")
+    assert ("value_loss" in line) == (name != "grpo")
     expected = {"success", "reward", "format_rate", "response_tokens", "cut_rate", "zero_variance_groups", "kl"}
     assert expected | {"tokens_per_s", "turns_per_s", "untrainable_rows", "unavailable_turns"} <= line.keys()
     # All siblings of an untrained model earn the same, so that GRPO has nothing to learn from
     assert line["zero_variance_groups"] == 1.0
-    assert ("policy_loss" in line) == ("sampler_gap" in line) == (estimator != "grpo")
+    assert ("policy_loss" in line) == ("sampler_gap" in line) == (name != "grpo")
 
 
 def test_a_mix_of_worlds_runs(tiny_directory, tmp_path):
@@ -174,7 +173,7 @@ def test_a_mix_of_worlds_runs(tiny_directory, tmp_path):
 def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path):
     more = ("--num-iterations", "2", "--checkpoint-every", "1", "--judge.repetition-penalty", "0.1")
     straight, killed = (
-        [*arguments("frozenlake_tiny", name, *more), "--advantage.bootstrap-truncated"]
+        [*arguments("frozenlake_tiny", name, *more), "--algorithm.bootstrap-truncated"]
         for name in ("straight", "killed")
     )
     assert main(straight) == 0
@@ -423,11 +422,11 @@ def test_a_finished_run_can_be_extended(arguments, tmp_path, capsys):
 
 
 def test_gradients_that_stay_infinite_stop_a_run_with_finite_weights_on_disk(arguments, tmp_path, monkeypatch, capsys):
-    def exploding(*args):
-        advantages_BT, *rest = estimate(*args)
-        return torch.full_like(advantages_BT, torch.inf), *rest
+    def exploding(self, batch, outputs):
+        credit = GAE.credit(self, batch, outputs)
+        return replace(credit, advantages_BT=torch.full_like(credit.advantages_BT, torch.inf))
 
-    monkeypatch.setattr("training.loop.trainer.estimate", exploding)
+    monkeypatch.setattr(BilevelGAE, "credit", exploding)
     more = ("--num-iterations", "9", "--checkpoint-every", "0", "--ppo.max-nonfinite-steps", "3")
     assert main(arguments("frozenlake_tiny", "run", *more)) == 1
     shown = capsys.readouterr().err

@@ -12,16 +12,17 @@ from agents.hf.sampling import SamplingConfig
 from judges.scores import JudgeScore, Reward
 from tests.unit.episodes import play
 from tests.unit.models import load, with_ending
-from tests.unit.training.batches import advantage_config
+from tests.unit.training.batches import algorithm
+from training.algorithms.algorithm import ModelOutputs
+from training.algorithms.grpo import GRPO
 from training.batch import make_batch
 from training.config.judges import JudgeConfig
-from training.loop.credit import Evaluations, estimate, without_flat_groups
 from training.loop.learner import turn_returns
 from training.loop.metrics import rollout_metrics
 from training.rewards.score import TurnScorer
 
-ESTIMATORS = ("bilevel_gae", "token_gae", "turn_gae", "grpo")
-CRITICS = ESTIMATORS[:-1]
+ALGORITHMS = ("bilevel_gae", "token_gae", "turn_gae", "grpo")
+CRITICS = ALGORITHMS[:-1]
 WON, LOST = [0.0, 0.0, 10.0], [0.0, 0.0, 0.0]
 """What three turns earned from the world: the goal is reached in the last one, or not at all."""
 FIRST, LAST = [False, True, True], [True, True, False]
@@ -44,10 +45,10 @@ def batch_of(played, rewards, judged):
     return make_batch(trajectories, rewards, encoder, group_index=[0, 0, 0], trainable=judged, final_observations=True)
 
 
-def credit(played, batch, **settings):
+def credit(played, batch, name, **settings):
     """Returns advantages and targets at the last token of each turn, [rows, turns]; the critic says 0 of everything."""
     zeros_BT, zeros_BK = torch.zeros(batch.input_ids_BT.shape), torch.zeros_like(batch.turn_rewards_BK)
-    silent = Evaluations(
+    silent = ModelOutputs(
         old_logprobs_BT=zeros_BT,
         values_BT=zeros_BT,
         turn_end_values_BK=zeros_BK,
@@ -56,18 +57,19 @@ def credit(played, batch, **settings):
         ref_kl=None,
     )
     turn_BT = batch_of(played, [WON] * 3, [ALL] * 3).turn_index_BT
-    grids = estimate(batch, silent, advantage_config(**settings))
+    given = algorithm(name, **settings).credit(batch, silent)
+    grids = (given.advantages_BT, given.returns_BT)
     place_T = torch.arange(turn_BT.shape[1])
     last_BK = torch.stack([torch.where(turn_BT == turn, place_T, -1).amax(-1) for turn in range(3)], dim=1)
     return [zeros_BK if grid_BT is None else grid_BT.gather(1, last_BK) for grid_BT in grids]
 
 
 @pytest.mark.parametrize("judged", [FIRST, LAST])
-@pytest.mark.parametrize("estimator", CRITICS)
-def test_the_turns_that_were_judged_earn_what_they_would_have(played, estimator, judged):
+@pytest.mark.parametrize("name", CRITICS)
+def test_the_turns_that_were_judged_earn_what_they_would_have(played, name, judged):
     rewards = [WON, WON, LOST]
-    worth_BK, target_BK = credit(played, batch_of(played, rewards, [judged, ALL, ALL]), estimator=estimator)
-    whole_BK, whole_target_BK = credit(played, batch_of(played, rewards, [ALL] * 3), estimator=estimator)
+    worth_BK, target_BK = credit(played, batch_of(played, rewards, [judged, ALL, ALL]), name)
+    whole_BK, whole_target_BK = credit(played, batch_of(played, rewards, [ALL] * 3), name)
     expected = torch.tensor([judged, ALL, ALL])
     assert torch.equal(worth_BK, whole_BK * expected)
     assert torch.equal(target_BK, whole_target_BK * expected)
@@ -77,27 +79,27 @@ def test_the_turns_that_were_judged_earn_what_they_would_have(played, estimator,
 @pytest.mark.parametrize("judged", [FIRST, LAST])
 def test_grpo_leaves_a_row_that_is_not_wholly_judged_out_of_the_comparison(played, judged):
     winners = batch_of(played, [WON, WON, WON], [judged, ALL, ALL])
-    worth_BK, _ = credit(played, winners, estimator="grpo")
+    worth_BK, _ = credit(played, winners, "grpo")
     assert not worth_BK.any(), "identical winners do not differ"
     mixed = batch_of(played, [WON, WON, LOST], [judged, ALL, ALL])
-    worth_BK, _ = credit(played, mixed, estimator="grpo")
+    worth_BK, _ = credit(played, mixed, "grpo")
     # 10 and 0: 5 from their mean, over a sample deviation of 7.07. Of the first row nobody knows what it earned in all.
     score = 0.5**0.5
     assert torch.allclose(worth_BK[1:], torch.tensor([[score] * 3, [-score] * 3]), atol=1e-4)
     assert not worth_BK[0].any()
-    assert without_flat_groups(mixed).trainable_B.tolist() == [False, True, True]
-    assert without_flat_groups(winners).trainable_B.tolist() == [False, False, False]
+    assert GRPO().keep(mixed).trainable_B.tolist() == [False, True, True]
+    assert GRPO().keep(winners).trainable_B.tolist() == [False, False, False]
 
 
-@pytest.mark.parametrize("estimator", CRITICS)
-def test_siblings_are_no_baseline_for_a_row_that_is_not_wholly_judged(played, estimator):
+@pytest.mark.parametrize("name", CRITICS)
+def test_siblings_are_no_baseline_for_a_row_that_is_not_wholly_judged(played, name):
     rewards = [WON, WON, LOST]
     masked = batch_of(played, rewards, [LAST, ALL, ALL])
-    worth_BK, _ = credit(played, masked, estimator=estimator, sibling_baseline=True)
-    alone_BK, _ = credit(played, masked, estimator=estimator)
+    worth_BK, _ = credit(played, masked, name, sibling_baseline=True)
+    alone_BK, _ = credit(played, masked, name)
     assert torch.equal(worth_BK[0], alone_BK[0])
     other = batch_of(played, [LOST, *rewards[1:]], [LAST, ALL, ALL])
-    others_BK, _ = credit(played, other, estimator=estimator, sibling_baseline=True)
+    others_BK, _ = credit(played, other, name, sibling_baseline=True)
     assert torch.equal(worth_BK[1:], others_BK[1:]), "what it earned is no matter to its siblings"
 
 

@@ -213,7 +213,7 @@ def test_wall_time_survives_clocks_that_start_again():
 
 def test_the_sentence_says_what_was_trained():
     metrics = [{"phase": "cold_start"}, *[{"phase": "rl"}] * 1200]
-    config = {"config": {"model": "org/Some-VLM-3B", "advantage": {"estimator": "bilevel_gae"}}}
+    config = {"config": {"model": "org/Some-VLM-3B", "trained_with": "PPO with bi-level GAE"}}
     assert sentence(config, metrics, [ENV_ID]) == (
         "Some-VLM-3B was trained to play FrozenLake with a supervised cold start on demonstrations and then "
         "1,200 iterations of PPO with bi-level GAE."

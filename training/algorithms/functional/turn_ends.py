@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from training.algorithms.checks import check_shape, check_turn_index, check_turns, check_unit_interval
-from training.algorithms.runs import Generated, run_gae
+from training.algorithms.functional.checks import bootstrap_or_zeros, check_turn_index, check_turns, check_unit_interval
+from training.algorithms.functional.runs import Generated, run_gae
 
 
 @torch.no_grad()
@@ -53,9 +53,7 @@ def turn_end_returns(
     check_turn_index(turn_index_BT)
     check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK, turn_end_values_BK=turn_end_values_BK)
     generated = Generated.from_turn_index(turn_index_BT)
-    if bootstrap_values_B is None:
-        bootstrap_values_B = torch.zeros(len(turn_index_BT), device=turn_index_BT.device)
-    check_shape("bootstrap_values_B", bootstrap_values_B, (len(turn_index_BT),))
+    bootstrap_values_B = bootstrap_or_zeros(bootstrap_values_B, turn_index_BT)
     values_M = generated.pick_turns(turn_end_values_BK)
     advantages_M = run_gae(
         generated.pick_turns(turn_rewards_BK),

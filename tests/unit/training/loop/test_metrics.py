@@ -11,7 +11,7 @@ from judges.scores import JudgeScore
 from judges.turn_rewards.shaping import ScoredTurn
 from tests.unit.judges.episodes import episode
 from tests.unit.training.batches import text_batch
-from training.loop.credit import Evaluations
+from training.algorithms.algorithm import Credit, ModelOutputs
 from training.loop.metrics import mean_scores, turn_credit, turn_notes
 from training.rewards.score import ScoredTrajectory
 
@@ -41,7 +41,7 @@ def test_scores_are_means_over_turns_from_0_to_1():
 def test_credit_is_told_turn_by_turn():
     batch = text_batch([[-1, 0, 0, -1, 1], [0, 0, -1, -1, -1]], [[1.0, 2.0], [3.0, 0.0]])
     grid_BT = torch.arange(10.0).reshape(2, 5)
-    evaluations = Evaluations(
+    outputs = ModelOutputs(
         old_logprobs_BT=grid_BT,
         values_BT=10 * grid_BT,
         turn_end_values_BK=torch.zeros(2, 2),
@@ -49,10 +49,12 @@ def test_credit_is_told_turn_by_turn():
         token_rewards_BT=torch.zeros(2, 5),
         ref_kl=None,
     )
-    first, second = turn_credit(batch, evaluations, grid_BT, 5)
+    first, second = turn_credit(batch, outputs, Credit(advantages_BT=grid_BT), 5)
     assert first == [{"advantage": 1.5, "value": 10.0}, {"advantage": 4.0, "value": 40.0}]
     assert second == [{"advantage": 5.5, "value": 50.0}, {}]
-    assert turn_credit(batch, replace(evaluations, values_BT=None), grid_BT, 1)[0][0] == {"advantage": 1.5}
+    assert turn_credit(batch, replace(outputs, values_BT=None), Credit(advantages_BT=grid_BT), 1)[0][0] == {
+        "advantage": 1.5
+    }
     notes = turn_notes(scored(shaped(observation=1.0), shaped()), first)
     assert notes[0].credit["value"] == 10.0 and notes[0].scores == {"observation": 1.0}
 
@@ -60,7 +62,7 @@ def test_credit_is_told_turn_by_turn():
 def test_a_masked_turn_has_no_credit():
     """A turn that no judge could score, and one whose row has an infinite reward."""
     batch = text_batch([[0, 0, -1, 1, 1]], [[1.0, 1.0]], trainable_BK=torch.tensor([[True, False]]))
-    evaluations = Evaluations(
+    outputs = ModelOutputs(
         old_logprobs_BT=torch.zeros(1, 5),
         values_BT=torch.ones(1, 5),
         turn_end_values_BK=torch.zeros(1, 2),
@@ -68,6 +70,8 @@ def test_a_masked_turn_has_no_credit():
         token_rewards_BT=torch.zeros(1, 5),
         ref_kl=None,
     )
-    assert turn_credit(batch, evaluations, torch.full((1, 5), 3.0), 1) == [[{"advantage": 3.0, "value": 1.0}, {}]]
+    assert turn_credit(batch, outputs, Credit(advantages_BT=torch.full((1, 5), 3.0)), 1) == [
+        [{"advantage": 3.0, "value": 1.0}, {}]
+    ]
     infinite = replace(batch, turn_rewards_BK=torch.tensor([[1.0, torch.inf]]))
-    assert turn_credit(infinite, evaluations, torch.zeros(1, 5), 1) == [[{}, {}]]
+    assert turn_credit(infinite, outputs, Credit(advantages_BT=torch.zeros(1, 5)), 1) == [[{}, {}]]

@@ -1,0 +1,75 @@
+"""The algorithm of docs/own-algorithm.md in its one file: advantages worked out by hand, and two iterations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.unit.training.batches import text_batch
+from training.__main__ import main
+from training.algorithms.algorithm import ModelOutputs
+
+EXAMPLE = Path(__file__).parents[4] / "examples" / "rloo.py"
+
+
+@pytest.fixture(autouse=True)
+def on_the_path(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLE.parent))
+
+
+def test_advantages_are_returns_less_the_mean_of_the_others():
+    from rloo import RLOO
+
+    batch = text_batch(
+        [[-1, 0, 0, 1]] * 3 + [[-1, 0, -1, -1]] * 3,
+        [[1.0, 0.0], [2.0, 1.0], [0.0, 8.0], [5.0, 0.0], [7.0, 0.0], [99.0, 0.0]],
+        group_index_B=torch.tensor([0, 0, 0, 1, 1, 1]),
+        trainable_B=torch.tensor([True] * 5 + [False]),  # nobody is compared with the last row
+    )
+    penalties_BT = torch.zeros(6, 4)
+    penalties_BT[0] = torch.tensor([9.0, -0.25, -0.25, -0.5])  # 9 stands where nothing was generated
+    outputs = ModelOutputs(
+        old_logprobs_BT=penalties_BT,
+        values_BT=None,
+        turn_end_values_BK=None,
+        final_values_B=None,
+        token_rewards_BT=penalties_BT,
+        ref_kl=None,
+    )
+    credit = RLOO().credit(batch, outputs)
+    # Returns 0, 3, 8: 0 - 11 / 2, 3 - 8 / 2, 8 - 3 / 2; and 5 - 7, 7 - 5
+    assert credit.advantages_BT[:, 1].tolist() == [-5.5, -1.0, 6.5, -2.0, 2.0, 0.0]
+    assert credit.advantages_BT[2].tolist() == [0.0, 6.5, 6.5, 6.5]
+    assert credit.returns_BT is None
+
+
+def test_it_trains_and_goes_on(tiny_directory, tmp_path, capsys):
+    words = ["frozenlake_tiny", "--algorithm", "rloo:RLOO", "--output", str(tmp_path), "--name", "run"]
+    words += ["--model", str(tiny_directory), "--num-groups", "2", "--group-size", "2", "--num-eval-episodes", "0"]
+    words += ["--ppo.num-minibatches", "1", "--sampling.max-new-tokens", "6", "--num-threads", "1"]
+    assert main([*words, "--num-iterations", "1"]) == 0
+    assert "An algorithm without a critic takes --ppo.critic-warmup-iterations 0" in capsys.readouterr().out
+    same_run = [words[0], "--output", str(tmp_path), "--name", "run", "--resume"]
+    assert main([*same_run, "--num-iterations", "2"]) == 0
+    saved = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert (saved["algorithm"], saved["trained_with"]) == ({"class": "rloo:RLOO"}, "RLOO")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["iteration"], line["skipped_steps"], "value_loss" in line) for line in lines] == [
+        (0, 0, False),
+        (1, 0, False),
+    ]
+    assert main([*same_run, "--algorithm", "grpo"]) == 2
+    assert '--algorithm: the run has "rloo:RLOO", asked for is "grpo"' in capsys.readouterr().err
+
+
+def test_fewer_siblings_than_it_compares_are_refused(tmp_path, capsys):
+    words = ["frozenlake_tiny", "--algorithm", "rloo:RLOO", "--group-size", "1", "--output", str(tmp_path)]
+    assert main(words) == 2
+    assert "--algorithm rloo:RLOO compares siblings" in " ".join(capsys.readouterr().err.split())
+
+
+def test_its_file_has_under_40_lines():
+    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) < 40

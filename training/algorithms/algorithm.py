@@ -1,0 +1,148 @@
+"""What an algorithm is: settings of its own, what it learns from, how it assigns credit, the loss of the policy.
+
+A file of algorithms imports torch where it computes, not at its top: the command line knows algorithms by their
+settings, and whoever gets an option wrong need not wait for torch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from training.algorithms.functional.losses import Aggregation
+    from training.batch import Batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOutputs:
+    """What the models say of a batch before the update. All float32 on the CPU.
+
+    Attributes:
+        old_logprobs_BT: Log-probabilities the ratio is taken against.
+        values_BT: V of the prefix before each generated token; None without a critic.
+        turn_end_values_BK: V of the prefix through each turn's last token; None without a critic.
+        final_values_B: V after the final observation of rows that carry one, 0 elsewhere; None without a critic.
+        token_rewards_BT: The KL penalty, 0 without a reference or where the KL is part of the loss.
+        ref_kl: Mean k1 estimate against the reference; None without one.
+        ref_logprobs_BT: Log-probabilities under the reference; None without one.
+    """
+
+    old_logprobs_BT: Tensor
+    values_BT: Tensor | None
+    turn_end_values_BK: Tensor | None
+    final_values_B: Tensor | None
+    token_rewards_BT: Tensor
+    ref_kl: float | None
+    ref_logprobs_BT: Tensor | None = None
+
+    def returns_B(self, batch: Batch) -> Tensor:
+        """Returns what each row earned in all, turns and KL penalties together, float32[B]."""
+        penalties_BT = self.token_rewards_BT * (batch.usable_turn_index_BT >= 0)
+        return batch.turn_rewards_BK.sum(-1) + penalties_BT.sum(-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credit:
+    """What a batch teaches. All float32 on the CPU, 0 at what is not learnt from.
+
+    Attributes:
+        advantages_BT: Of each generated token.
+        returns_BT: Targets of V before each generated token; None without a critic.
+        turn_end_returns_BK: Targets of V at the ends of turns; None where V is not read there.
+    """
+
+    advantages_BT: Tensor
+    returns_BT: Tensor | None = None
+    turn_end_returns_BK: Tensor | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm(ABC):
+    """How a policy learns from what it played. A subclass is a frozen dataclass of the settings that it reads.
+
+    Class attributes:
+        title: What a report calls it, as in "40 iterations of GRPO".
+        needs_critic: Whether it reads values, which a critic then learns.
+    """
+
+    title: ClassVar[str] = "reinforcement learning"
+    needs_critic: ClassVar[bool] = False
+
+    @property
+    def min_group_size(self) -> int:
+        """The fewest siblings a start state is played with."""
+        return 1
+
+    @property
+    def reads_final_values(self) -> bool:
+        """Whether V is read after the final observation of truncated episodes."""
+        return False
+
+    @property
+    def learns_observations(self) -> bool:
+        """Whether tokens are learnt from that no sampler drew, and so has no log-probability of."""
+        return False
+
+    def keep(self, batch: Batch) -> Batch:
+        """Returns what of an iteration's rows is learnt from: all that was generated, if not overridden.
+
+        Args:
+            batch: The rows as they were played.
+        """
+        return batch
+
+    @abstractmethod
+    def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
+        """Returns advantages and critic targets.
+
+        What a masked turn earned counts for the turns before it as ever; a row with an infinite or NaN reward is left
+        out whole.
+
+        Args:
+            batch: The rows that `keep` returned, and their turn rewards.
+            outputs: Values and KL penalties.
+        """
+
+    def policy_loss(
+        self,
+        logprobs_BT: Tensor,
+        old_logprobs_BT: Tensor,
+        advantages_BT: Tensor,
+        mask_BT: Tensor,
+        *,
+        clip_low: float,
+        clip_high: float,
+        aggregation: Aggregation,
+        normalizer: float | None,
+        importance_weights_BT: Tensor | None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Returns the loss of some rows and means to log: PPO's clipped surrogate, see `functional.losses.policy_loss`.
+
+        Args:
+            logprobs_BT: float `(B, T)`, log-probabilities under the policy; carries the gradient.
+            old_logprobs_BT: float `(B, T)`, what the ratio is taken against.
+            advantages_BT: float `(B, T)`.
+            mask_BT: bool `(B, T)`, true at tokens that are learnt from.
+            clip_low: How far the ratio may fall below 1.
+            clip_high: How far it may rise above 1.
+            aggregation: How token losses are averaged.
+            normalizer: What the sum is divided by.
+            importance_weights_BT: float `(B, T)`, constants; all 1 when None.
+        """
+        from training.algorithms.functional.losses import policy_loss
+
+        return policy_loss(
+            logprobs_BT,
+            old_logprobs_BT,
+            advantages_BT,
+            mask_BT,
+            clip_low=clip_low,
+            clip_high=clip_high,
+            aggregation=aggregation,
+            normalizer=normalizer,
+            importance_weights_BT=importance_weights_BT,
+        )

@@ -1,0 +1,79 @@
+"""GRPO: each row against its siblings."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from training.algorithms.functional.checks import check_integer, check_rank, check_shape, check_turn_index
+
+GroupScale = Literal["std", "none"]
+
+
+@torch.no_grad()
+def grpo(
+    returns_B: Tensor,
+    group_index_B: Tensor,
+    turn_index_BT: Tensor,
+    *,
+    scale: GroupScale = "std",
+    eps: float = 1e-6,
+) -> Tensor:
+    """Score each row against its siblings and give the score to every generated token of the row.
+
+    Args:
+        returns_B: float `(B,)`, total reward of each row.
+        group_index_B: integer `(B,)`, group of each row; rows of a group share their start state.
+        turn_index_BT: integer `(B, T)`, negative where no token is generated.
+        scale: `std` divides by the group's sample standard deviation (n - 1) plus `eps`; `none` only
+            subtracts the mean, as in Dr.GRPO.
+        eps: added to the standard deviation, positive.
+
+    Returns:
+        Advantages, float32 `(B, T)`; exactly 0 for a group whose returns are all equal.
+
+    Raises:
+        ValueError: on a wrong shape or dtype, or an unknown scale.
+
+    Source: DeepSeekMath (GRPO), section 4.1; Understanding R1-Zero-Like Training (Dr.GRPO) for `none`.
+    """
+    if scale not in get_args(GroupScale):
+        raise ValueError(f"scale: expected 'std' or 'none', got {scale!r}.")
+    check_turn_index(turn_index_BT)
+    check_shape("returns_B", returns_B, (len(turn_index_BT),))
+    is_flat_G = zero_variance_groups(returns_B, group_index_B)
+    group_B = torch.unique(group_index_B, return_inverse=True)[1]
+    scores_B, size_G = returns_B.float(), group_B.bincount()
+    mean_G = scores_B.new_zeros(len(size_G)).index_add(0, group_B, scores_B) / size_G
+    centred_B = scores_B - mean_G[group_B]
+    if scale == "std":
+        sum_of_squares_G = torch.zeros_like(mean_G).index_add(0, group_B, centred_B.square())
+        std_G = (sum_of_squares_G / (size_G - 1).clamp(min=1)).sqrt()
+        centred_B = centred_B / (std_G + eps)[group_B]
+    # Rounding of the mean would otherwise leave noise that the tiny deviation blows up.
+    centred_B = centred_B.masked_fill(is_flat_G[group_B], 0.0)
+    return torch.where(turn_index_BT >= 0, centred_B[:, None], 0.0)
+
+
+@torch.no_grad()
+def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor) -> Tensor:
+    """Tell which groups cannot teach anything because all their returns are equal.
+
+    Args:
+        returns_B: float `(B,)`, total reward of each row.
+        group_index_B: integer `(B,)`, group of each row.
+
+    Returns:
+        bool `(G,)`, one flag per distinct group in ascending order of its index; its mean is the fraction
+        to log. A group of one row is always flagged.
+
+    Raises:
+        ValueError: on a wrong shape, or an index that is not an integer.
+    """
+    check_rank("returns_B", returns_B, 1)
+    check_shape("group_index_B", group_index_B, returns_B.shape)
+    check_integer("group_index_B", group_index_B)
+    ids_G, group_B = torch.unique(group_index_B, return_inverse=True)
+    lowest_G = returns_B.new_empty(len(ids_G)).scatter_reduce(0, group_B, returns_B, "amin", include_self=False)
+    highest_G = torch.empty_like(lowest_G).scatter_reduce(0, group_B, returns_B, "amax", include_self=False)
+    return lowest_G == highest_G

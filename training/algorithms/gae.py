@@ -1,0 +1,95 @@
+"""What algorithms with generalised advantage estimation share: a critic, bootstraps, baselines, whitening."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from training.algorithms.algorithm import Algorithm, Credit, ModelOutputs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from training.batch import Batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class GAE(Algorithm):
+    """An algorithm that learns from rewards and the values of a critic.
+
+    Attributes:
+        bootstrap_truncated: Whether truncated episodes are worth V of their last state, read behind their final
+            observation. Right when the budget is an accident of sampling; wrong when it is part of the task and the
+            agent is told how much is left (Pardo et al. 2018), as in worlds whose prompt counts the turns.
+        sibling_baseline: Whether the mean advantage of a row's siblings is subtracted from its own, which takes out
+            what a young critic has not learnt about the start state.
+        whiten: Whether advantages are whitened over the batch's generated tokens.
+    """
+
+    needs_critic: ClassVar[bool] = True
+
+    bootstrap_truncated: bool = True
+    sibling_baseline: bool = False
+    whiten: bool = True
+
+    @property
+    def min_group_size(self) -> int:
+        """Two where siblings are compared."""
+        return 2 if self.sibling_baseline else 1
+
+    @property
+    def reads_final_values(self) -> bool:
+        """Whether truncated episodes bootstrap."""
+        return self.bootstrap_truncated
+
+    def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
+        """Returns advantages and critic targets."""
+        from training.algorithms.functional.baselines import masked_whiten, subtract_siblings
+
+        assert outputs.values_BT is not None, "GAE needs a critic"
+        bootstrap_B, mask_BT = self._bootstrap_values(batch, outputs), batch.response_mask_BT
+        advantages_BT, returns_BT = self.estimate(batch, outputs, outputs.values_BT, bootstrap_B)
+        advantages_BT, returns_BT = advantages_BT * mask_BT, returns_BT * mask_BT
+        if self.sibling_baseline:
+            advantages_BT = subtract_siblings(advantages_BT, mask_BT, batch.comparable_group_index_B)
+        if self.whiten:
+            advantages_BT = masked_whiten(advantages_BT, mask_BT)
+        return Credit(
+            advantages_BT=advantages_BT,
+            returns_BT=returns_BT,
+            turn_end_returns_BK=self.turn_end_targets(batch, outputs, bootstrap_B),
+        )
+
+    @abstractmethod
+    def estimate(
+        self, batch: Batch, outputs: ModelOutputs, values_BT: Tensor, bootstrap_B: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Returns advantages and critic targets of all usable rows, float32 `(B, T)` each.
+
+        Args:
+            batch: The rows and their turn rewards.
+            outputs: What the models say of them.
+            values_BT: V of the prefix before each generated token.
+            bootstrap_B: What follows each row's last turn; None where nothing does.
+        """
+
+    def turn_end_targets(self, batch: Batch, outputs: ModelOutputs, bootstrap_B: Tensor | None) -> Tensor | None:
+        """Returns what V is to learn at the ends of turns; None where it is not read there."""
+        return None
+
+    def _bootstrap_values(self, batch: Batch, outputs: ModelOutputs) -> Tensor | None:
+        """Returns what follows each row's last turn, float32[B]; None where nothing is to follow.
+
+        It is V of the state the row was truncated in, and 0 where the world ended.
+        """
+        import torch
+
+        if not self.bootstrap_truncated:
+            return None
+        assert outputs.final_values_B is not None, "GAE needs a critic"
+        lacking_B = batch.usable_B & ~batch.terminated_B & ~batch.has_final_B
+        assert not lacking_B.any(), (
+            f"{int(lacking_B.sum())} truncated rows lack their final observation; see make_batch"
+        )
+        return torch.where(batch.has_final_B, outputs.final_values_B, 0.0)
