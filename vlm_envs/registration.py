@@ -53,15 +53,8 @@ VARIANTS: dict[str, Variant] = {
         ("drawer", "put a cube into a drawer that has to be opened first"),
         ("align", "put all cubes into one line"),
     )
-} | {
-    f"VLM/ZoomQA{name}-v0": Variant(
-        "VLM/ZoomQA-v0",
-        MappingProxyType({"prompt_format": f"ivgr_{name.lower()}"}),
-        f"ZoomQA with prompt_format='ivgr_{name.lower()}': one look, thoughts {what}.",
-    )
-    for name, what in (("Grounded", "with boxes in them"), ("Textual", "in words only"))
 }
-"""Env id to the setting it stands for."""
+"""Env id to the setting it stands for: the tasks that VAGEN's tables report as worlds of their own."""
 
 
 class Need(NamedTuple):

@@ -26,8 +26,7 @@ ASKING: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
     "VLM/DocQA-v0": (("arm", "direct"), {"num_pages": 5}),
     "VLM/RewardJudging-v0": (("arm", "direct"), {**_SMALL_SCENES, "num_pages": 5}),
 }
-ASKING_VARIANTS = ("VLM/ZoomQAGrounded-v0", "VLM/ZoomQATextual-v0")
-FAST = [e for e in vlm_envs.env_ids() if e not in SLOW and e not in ASKING and e not in ASKING_VARIANTS]
+FAST = [e for e in vlm_envs.env_ids() if e not in SLOW and e not in ASKING]
 DEFAULTS = [
     *itertools.product(FAST, ("train", "val", "test")),
     *((env_id, "test") for env_id in SLOW if env_id != "VLM/PrimitiveSkillPlace-v0"),
@@ -100,14 +99,11 @@ def test_every_strategy_of_worlds_that_ask(env_id: str, prompt_format: str, repr
     check_world(env_id, skip=INDEPENDENT, **kwargs, **ASKING[env_id][1])
 
 
-@pytest.mark.parametrize("env_id", [*ASKING, *ASKING_VARIANTS])
+@pytest.mark.parametrize("env_id", ASKING)
 def test_worlds_that_ask(env_id: str) -> None:
     """With their defaults, which take a minute each, `make soak` checks them."""
-    settings = ASKING[env_id][1] if env_id in ASKING else _SMALL_SCENES
-    results = check_world(env_id, split="test", **settings)
-    skipped = {result.name for result in results if result.skipped}
-    assert skipped <= {"action_limit_is_kept", "is_a_gymnasium_env"}
-    assert ("is_a_gymnasium_env" in skipped) == (env_id in ASKING_VARIANTS)
+    results = check_world(env_id, split="test", **ASKING[env_id][1])
+    assert {result.name for result in results if result.skipped} <= {"action_limit_is_kept"}
 
 
 @pytest.mark.parametrize("env_id", FAST)

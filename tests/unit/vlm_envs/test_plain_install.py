@@ -63,7 +63,7 @@ def test_list_shows_every_world_and_what_is_missing_for_it():
         ("VLM/Navigation-v0", "[navigation]"),
         ("VLM/PrimitiveSkillAlign-v0", "[manipulation]"),
         ("VLM/SVG-v0", "[svg]"),
-        ("VLM/ZoomQATextual-v0", "[tools]"),
+        ("VLM/ZoomQA-v0", "[tools]"),
         ("VLM/RewardJudging-v0", "[tools]"),
     ):
         assert extra in rows[env_id] and "missing" in rows[env_id]
@@ -84,10 +84,10 @@ def test_list_as_json_says_the_same():
         "available": True,
         "reason": None,
     }
-    textual = worlds["VLM/ZoomQATextual-v0"]
-    assert (textual["variant_of"], textual["arguments"]) == ("VLM/ZoomQA-v0", {"prompt_format": "ivgr_textual"})
-    assert (textual["needs"], textual["available"]) == (["vlm-envs[tools]"], False)
-    assert "pydantic" in textual["reason"]
+    stack = worlds["VLM/PrimitiveSkillStack-v0"]
+    assert (stack["variant_of"], stack["arguments"]) == ("VLM/PrimitiveSkill-v0", {"task": "stack"})
+    assert (worlds["VLM/ZoomQA-v0"]["needs"], worlds["VLM/ZoomQA-v0"]["available"]) == (["vlm-envs[tools]"], False)
+    assert "pydantic" in worlds["VLM/ZoomQA-v0"]["reason"]
     assert worlds["VLM/SVG-v0"]["needs"] == ["vlm-envs[svg]", "the system's library cairo 2"]
 
 

@@ -24,7 +24,8 @@ from vlm_envs.errors import ConfigError
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language", "max_turns": 2})
 SMALL = {"side_px": 400, "target_px": (16, 40)}
 STREAMS = tuple(
-    WorldSpec(env_id=f"VLM/ZoomQA{name}-v0", kwargs=SMALL | {"answer_reward": 0.0}) for name in ("Textual", "Grounded")
+    WorldSpec(env_id="VLM/ZoomQA-v0", kwargs=SMALL | {"answer_reward": 0.0, "prompt_format": f"ivgr_{stream}"})
+    for stream in ("textual", "grounded")
 )
 NOTHING = {"grounding_weight": 0.0, "worldmodeling_weight": 0.0}
 WRONG = (

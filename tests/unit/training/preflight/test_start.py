@@ -184,7 +184,6 @@ def test_devices_that_are_there_are_taken():
 
 def test_the_strategy_of_a_world_is_its_own_unless_it_is_told_another():
     assert WorldSpec(env_id="VLM/ZoomQA-v0").prompt_format == "arm"
-    assert WorldSpec(env_id="VLM/ZoomQAGrounded-v0").prompt_format == "ivgr_grounded"
     assert WorldSpec(env_id=BULBS, kwargs={"prompt_format": "no_think"}).prompt_format == "no_think"
     assert WorldSpec(env_id=BULBS).prompt_format == "grounding_worldmodeling"
 

@@ -7,10 +7,9 @@ import pytest
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from judges.scores import Reward
-from tests.unit.training.batches import NO_JUDGE, run_config
+from tests.unit.training.batches import run_config
 from training.config.judges import JudgeConfig
 from training.config.worlds import WorldSpec
-from training.recipes import RECIPES
 from training.rewards.score import TurnScorer
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory
@@ -57,7 +56,7 @@ def test_unavailable_masks_the_whole_episode(monkeypatch):
 
 
 def test_what_an_episode_judge_remembers_is_part_of_the_state():
-    specs = [WorldSpec(env_id=f"VLM/ZoomQA{name}-v0", kwargs=SMALL) for name in ("Textual", "Grounded")]
+    specs = [world(f"ivgr_{stream}") for stream in ("textual", "grounded")]
     trajectories = [trajectory for spec in specs for trajectory in played(spec)]
     config = JudgeConfig(**NOTHING, episode="ivgr")
     first, second = TurnScorer(config), TurnScorer(config)
@@ -73,20 +72,12 @@ def test_what_an_episode_judge_remembers_is_part_of_the_state():
         (world("direct"), "arm_accuracy"),
         (world("arm"), "argos"),
         (WorldSpec(env_id="VLM/FrozenLake-v0"), "mags_stage_1"),
-        (WorldSpec(env_id="VLM/ZoomQAGrounded-v0", kwargs=SMALL), "argos"),
+        (world("ivgr_grounded"), "argos"),
     ],
 )
 def test_a_reward_that_cannot_read_the_world_is_refused(spec, method):
     with pytest.raises(ConfigError, match="reads prompt_format"):
         run_config(worlds=(spec,), judge=JudgeConfig(**NOTHING, episode=method))
-
-
-def test_both_streams_of_ivgr_fit_into_one_run():
-    kwargs = {**SMALL, "answer_reward": 0.0}
-    specs = tuple(WorldSpec(env_id=f"VLM/ZoomQA{name}-v0", kwargs=kwargs) for name in ("Textual", "Grounded"))
-    assert run_config(worlds=specs, judge=JudgeConfig(**NOTHING, episode="ivgr")).judge.episode == "ivgr"
-    assert NO_JUDGE.episode is None
-    assert "zoomqa_tiny" in RECIPES
 
 
 @pytest.mark.parametrize(("method", "stage"), [("mags_stage_1", 2), ("mags_stage_2", 1)])
