@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import OmitArgPrefixes, Positional
 
 from agents.api.config import EndpointConfig
-from judges.batches import BatchJudge, Claim
+from judges.batches import BatchJudge, TextAndState
 from judges.calibration.agreement import Agreement, examples_of, measure_agreement, report
 from judges.calibration.chance import ChanceBaseline, measure_chance, start_states
 from judges.scores import JudgeScore
@@ -167,7 +167,7 @@ class _FirstAlone:
         """Score one text."""
         return self._judge.score(text, state)
 
-    def score_many(self, claims: Sequence[Claim]) -> list[JudgeScore]:
+    def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
         """Score the first claim and, if there was an answer, the others; of no claims there are no scores."""
         first = self._judge.score_many(claims[:1])
         for score in first:

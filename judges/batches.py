@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from judges.scores import Judge, JudgeScore
 
-Claim = tuple[str, Mapping[str, Any]]
+TextAndState = tuple[str, Mapping[str, Any]]
 """A text and the state dict that it is to be scored against."""
 
 
@@ -14,12 +14,12 @@ Claim = tuple[str, Mapping[str, Any]]
 class BatchJudge(Judge, Protocol):
     """A judge that scores many texts faster than one after the other."""
 
-    def score_many(self, claims: Sequence[Claim]) -> list[JudgeScore]:
+    def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
         """Score every claim as `score` does, in order."""
         ...
 
 
-def score_many(judge: Judge, claims: Sequence[Claim]) -> list[JudgeScore]:
+def score_many(judge: Judge, claims: Sequence[TextAndState]) -> list[JudgeScore]:
     """Score many texts with one judge.
 
     Args:
@@ -53,7 +53,7 @@ class AskingJudge(Judge, Protocol):
         """The model."""
         ...
 
-    def questions(self, claims: Sequence[Claim]) -> Mapping[str, Any]:
+    def questions(self, claims: Sequence[TextAndState]) -> Mapping[str, Any]:
         """The distinct questions about some claims, by what tells them apart."""
         ...
 
@@ -61,12 +61,12 @@ class AskingJudge(Judge, Protocol):
         """Put one question to the model."""
         ...
 
-    def read(self, claims: Sequence[Claim], answers: Mapping[str, Any]) -> list[JudgeScore]:
+    def read(self, claims: Sequence[TextAndState], answers: Mapping[str, Any]) -> list[JudgeScore]:
         """The claims' scores, from the answers to their questions."""
         ...
 
 
-Job = tuple[Judge, Sequence[Claim]]
+Job = tuple[Judge, Sequence[TextAndState]]
 """A judge and what it is to score."""
 
 
@@ -91,7 +91,7 @@ def score_together(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
     return [scores[place] for place in range(len(jobs))]
 
 
-def _answers(jobs: Mapping[int, tuple[AskingJudge, Sequence[Claim]]]) -> dict[int, dict[str, Any]]:
+def _answers(jobs: Mapping[int, tuple[AskingJudge, Sequence[TextAndState]]]) -> dict[int, dict[str, Any]]:
     """Asks every job's questions, all models at once; returns each job's answers by their questions' keys."""
     clients: dict[int, AskingClient] = {}
     asked: dict[int, list[tuple[int, AskingJudge, str, Any]]] = {}

@@ -162,7 +162,7 @@ class _Clause:
 
 
 @dataclass(frozen=True, slots=True)
-class _Claims:
+class _Statements:
     """What a text says.
 
     Attributes:
@@ -257,7 +257,7 @@ def _may_be_parts(ones: list[int], others: list[int]) -> bool:
     )
 
 
-def _denial(affirming: _Claims, denying: _Claims) -> str | None:
+def _denial(affirming: _Statements, denying: _Statements) -> str | None:
     """The words that one text denies and the other, but not the first itself, says in one clause."""
     for clause in denying.clauses:
         if clause.denied and _says(affirming, clause) and not _says(denying, clause):
@@ -265,7 +265,7 @@ def _denial(affirming: _Claims, denying: _Claims) -> str | None:
     return None
 
 
-def _says(claims: _Claims, denial: _Clause) -> bool:
+def _says(claims: _Statements, denial: _Clause) -> bool:
     """Whether a clause says what another denies, and of the same where it is how two things stand to each other."""
     relates = not denial.denied.isdisjoint(_OPPOSITES)
     return any(
@@ -277,9 +277,9 @@ def _says(claims: _Claims, denial: _Clause) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _claims(text: str) -> _Claims:
+def _claims(text: str) -> _Statements:
     """What a text says; nobody changes it afterwards, for it is kept for the next rule."""
-    claims = _Claims()
+    claims = _Statements()
     subject, text = "", _said_shorter(text.casefold())
     is_over = frozenset(("was", "were")) | _PAST if re.search(r"\bnow\b", text) else frozenset()
     for part in _BREAK.split(text, maxsplit=MAX_CLAUSES)[:MAX_CLAUSES]:
@@ -303,15 +303,15 @@ def _claims(text: str) -> _Claims:
     return claims
 
 
-def _note_open(claims: _Claims, tokens: list[str], subject: str) -> None:
+def _note_open(claims: _Statements, tokens: list[str], subject: str) -> None:
     """Notes the values that a clause of doubt holds for possible."""
-    possible = _Claims()
+    possible = _Statements()
     _note_values(possible, tokens, subject)
     for named, values in possible.values.items():
         claims.open_values.setdefault(named, set()).update(values)
 
 
-def _note_total(claims: _Claims, tokens: list[str]) -> None:
+def _note_total(claims: _Statements, tokens: list[str]) -> None:
     """Notes how many of what there are, where a clause says that alone: "there are three red mugs in the picture"."""
     said = [token for token in tokens if token not in _EXACTLY]
     if len(said) > 3 and said[0] == "there" and said[1] in ("is", "are") and said[2].isdecimal():
@@ -335,7 +335,7 @@ def _denials(tokens: list[str]) -> Iterator[int]:
             yield place
 
 
-def _note_values(claims: _Claims, tokens: list[str], subject: str) -> None:
+def _note_values(claims: _Statements, tokens: list[str], subject: str) -> None:
     """Notes each value with the word that it stands before, or else with what the clause is about."""
     for place, token in enumerate(tokens):
         family = _family(token)
@@ -373,7 +373,7 @@ def _is_the_one(before: list[str], subject: str) -> bool:
     return len(before) > 2 and before[0] == "the" and _singular(before[1]) == subject and before[-1] in ("is", "are")
 
 
-def _note_relations(claims: _Claims, tokens: list[str], subject: str) -> None:
+def _note_relations(claims: _Statements, tokens: list[str], subject: str) -> None:
     """Notes which of two things is on which side; a side without a second thing is a value of the first."""
     for place, token in enumerate(tokens):
         if token not in _OPPOSITES or (

@@ -115,7 +115,7 @@ class ObjectClaim(_Strict):
     distance_m: float | None = None
 
 
-class NavigationExtraction(_Root):
+class EgocentricExtraction(_Root):
     """The target's and the visible objects' bearings."""
 
     representation: ClassVar[Representation] = "structured"
@@ -148,7 +148,7 @@ class PositionClaim(_Strict):
     xyz: Annotated[list[float], Field(min_length=3, max_length=3)]
 
 
-class PositionExtraction(_Root):
+class MetricExtraction(_Root):
     """Named positions on a table; a name may be there twice, as a text may contradict itself."""
 
     representation: ClassVar[Representation] = "structured"

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from judges.llm.extraction import Extraction, GridExtraction, NavigationExtraction, PositionExtraction
-from judges.state_text.grid.scenes import cells_at
+from judges.llm.extraction import EgocentricExtraction, Extraction, GridExtraction, MetricExtraction
+from judges.state_text.grid.vocabulary import cells_at
 from judges.state_text.rules import judged_name, rules_of
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.responses.formats import Representation
@@ -113,14 +113,14 @@ FAMILIES: dict[str, Family] = {
         representations=("natural_language", "structured"),
         truth=_whole,
         context=_navigation_context,
-        extraction=NavigationExtraction,
+        extraction=EgocentricExtraction,
     ),
     "PrimitiveSkill": Family(
         prompts="primitive_skill",
         representations=("natural_language", "structured"),
         truth=_whole,
         context=_no_context,
-        extraction=PositionExtraction,
+        extraction=MetricExtraction,
     ),
 }
 """Family of every judged world by name; the worlds of PrimitiveSkill share one."""

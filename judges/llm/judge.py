@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, TypeVar
 from agents.api.client import ChatClient
 from agents.api.failures import Unavailable
 from agents.api.messages import Message
-from judges.batches import Claim, score_together
+from judges.batches import TextAndState, score_together
 from judges.llm.extraction import Extraction
 from judges.llm.families import family_of
 from judges.llm.templates import template
@@ -60,7 +60,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         """
         return self.score_many([(text, state)])[0]
 
-    def score_many(self, claims: Sequence[Claim]) -> list[JudgeScore]:
+    def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
         """Score many texts, as many at a time as the client allows, each distinct question once.
 
         Args:
@@ -74,7 +74,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         """
         return score_together([(self, claims)])[0]
 
-    def questions(self, claims: Sequence[Claim]) -> dict[str, list[Message]]:
+    def questions(self, claims: Sequence[TextAndState]) -> dict[str, list[Message]]:
         """The distinct questions about some claims; none about a blank text."""
         asked = (self._messages(text, state) for text, state in claims if text.strip())
         return {json.dumps(question): question for question in asked}
@@ -83,7 +83,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         """Put one question to the model."""
         return self.client.ask(question, self._read)
 
-    def read(self, claims: Sequence[Claim], answers: Mapping[str, _Verdict | Unavailable]) -> list[JudgeScore]:
+    def read(self, claims: Sequence[TextAndState], answers: Mapping[str, _Verdict | Unavailable]) -> list[JudgeScore]:
         """The claims' scores, from the answers to their questions."""
         return [
             self._score(answers[json.dumps(self._messages(text, state))], state)

@@ -2,7 +2,7 @@
 
     text, state ── rules of the world ──> parts (name, weight, tally) ── ExactJudge ──> one score
 
-The grid worlds share `GridRules` and differ by their scene; a world of another kind brings rules of its own.
+The grid worlds share `GridRules` and differ by their vocabulary; a world of another kind brings rules of its own.
 """
 
 import functools
@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from judges.state_text.egocentric.rules import BearingRules
+from judges.state_text.egocentric.rules import EgocentricRules
 from judges.state_text.grid.cells import read_structured, read_symbolic, tally_cells
 from judges.state_text.grid.language import read_language
 from judges.state_text.grid.relations import tally_relations
-from judges.state_text.grid.scenes import SCENES, Scene, scene_name
-from judges.state_text.metric.rules import PositionRules
+from judges.state_text.grid.vocabulary import VOCABULARIES, ObjectVocabulary, world_name
+from judges.state_text.metric.rules import MetricRules
 from judges.state_text.tally import Part, Tally
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.registration import NAMESPACE, VARIANTS, WORLDS
@@ -54,22 +54,22 @@ class Rules(Protocol):
 
 
 class GridRules:
-    """Rules of a grid world, which follow from its scene: cells, or relations between them."""
+    """Rules of a grid world, which follow from its vocabulary: cells, or relations between them."""
 
     representations: tuple[Representation, ...] = ("natural_language", "symbolic", "structured")
 
-    def __init__(self, scene: Scene) -> None:
-        """Judge by a scene.
+    def __init__(self, vocabulary: ObjectVocabulary) -> None:
+        """Judge by a vocabulary.
 
         Args:
-            scene: the world's kinds of object, their weights and names.
+            vocabulary: the world's kinds of object, their weights and names.
         """
-        self.scene = scene
+        self.vocabulary = vocabulary
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
         """Read a text and compare it with a state; see `Rules.parts`."""
         tallies = self._tallies(text, representation, state)
-        return tuple(Part(name=c.name, weight=c.weight, tally=tallies[c.name]) for c in self.scene.categories)
+        return tuple(Part(name=c.name, weight=c.weight, tally=tallies[c.name]) for c in self.vocabulary.categories)
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
         """No texts: the worlds' own are the best there are, as they name what every level has."""
@@ -77,22 +77,22 @@ class GridRules:
 
     def _tallies(self, text: str, representation: Representation, state: Mapping[str, Any]) -> dict[str, Tally]:
         if representation == "natural_language":
-            return tally_relations(read_language(text, self.scene), state, self.scene)
+            return tally_relations(read_language(text, self.vocabulary), state, self.vocabulary)
         read = read_structured if representation == "structured" else read_symbolic
-        return tally_cells(read(text, self.scene), state, self.scene)
+        return tally_cells(read(text, self.vocabulary), state, self.vocabulary)
 
 
-_POSITION_RULES = PositionRules()
+_METRIC_RULES = MetricRules()
 
 RULES: dict[str, Rules] = {
-    "Navigation": BearingRules(),
-    "PrimitiveSkill": _POSITION_RULES,
-    "PrimitiveSkillPlace": _POSITION_RULES,
-    "PrimitiveSkillStack": _POSITION_RULES,
-    "PrimitiveSkillDrawer": _POSITION_RULES,
-    "PrimitiveSkillAlign": _POSITION_RULES,
+    "Navigation": EgocentricRules(),
+    "PrimitiveSkill": _METRIC_RULES,
+    "PrimitiveSkillPlace": _METRIC_RULES,
+    "PrimitiveSkillStack": _METRIC_RULES,
+    "PrimitiveSkillDrawer": _METRIC_RULES,
+    "PrimitiveSkillAlign": _METRIC_RULES,
 }
-"""Rules of every world that is judged exactly and is no grid; those of grids follow from `SCENES`."""
+"""Rules of every world that is judged exactly and is no grid; those of grids follow from `VOCABULARIES`."""
 
 UNJUDGED: dict[str, str] = {
     "SVG": "Its state is a drawing, which the world's own reward compares as a whole; the paper judges no text of it. "
@@ -116,11 +116,11 @@ def judged_name(world: str) -> str:
         return env_id
     registered = gym.registry.get(env_id)
     if registered is None:
-        return scene_name(env_id) if env_id.rpartition("/")[0] in ("", NAMESPACE) else env_id
+        return world_name(env_id) if env_id.rpartition("/")[0] in ("", NAMESPACE) else env_id
     base_id = _base_id(registered.entry_point)
     if base_id is None:
         return env_id
-    return scene_name(env_id if env_id in WORLDS or env_id in VARIANTS else base_id)
+    return world_name(env_id if env_id in WORLDS or env_id in VARIANTS else base_id)
 
 
 def _base_id(entry_point: object) -> str | None:
@@ -146,7 +146,7 @@ def _base_id(entry_point: object) -> str | None:
 
 def has_rules(world: str) -> bool:
     """Returns whether a world's texts can be judged by rule; takes what `rules_of` takes."""
-    return (name := judged_name(world)) in SCENES or name in RULES
+    return (name := judged_name(world)) in VOCABULARIES or name in RULES
 
 
 def rules_of(world: str) -> Rules:
@@ -163,13 +163,13 @@ def rules_of(world: str) -> Rules:
         ConfigError: the world has no exact judge, or nothing has that name.
     """
     name = judged_name(world)
-    if name in SCENES:
-        return GridRules(SCENES[name])
+    if name in VOCABULARIES:
+        return GridRules(VOCABULARIES[name])
     if name in RULES:
         return RULES[name]
     if name in UNJUDGED:
         raise ConfigError(f"{world!r} has no exact judge. {UNJUDGED[name]}")
-    known = (*SCENES, *RULES)
+    known = (*VOCABULARIES, *RULES)
     raise ConfigError(
         f"There are no rules to judge {world!r} by.{did_you_mean(name, known)} "
         f"Judged worlds: {', '.join(known)}. For a world of your own: "

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from judges.batches import Claim, score_together
+from judges.batches import TextAndState, score_together
 from judges.scores import Judge, JudgeScore
 from judges.state_text.exact import ExactJudge
 from judges.state_text.rules import has_rules
@@ -225,7 +225,7 @@ def _score_sections(
 ) -> list[dict[Section, JudgeScore]]:
     """The scores of each turn's sections; judges of one model ask about all texts at once."""
     places: dict[int, list[tuple[int, Section]]] = {}
-    claims: dict[int, list[Claim]] = {}
+    claims: dict[int, list[TextAndState]] = {}
     judges: dict[int, Judge] = {}
     for index, turn in enumerate(turns):
         for section in sections:

@@ -8,7 +8,7 @@ by the types of the state. Types are compared as letters only, so that `GarbageC
 import re
 from collections.abc import Iterable
 
-from judges.state_text.grid.scenes import words_of
+from judges.state_text.grid.vocabulary import words_of
 
 _SYNONYMS = """
     sofa couch settee loveseat

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from judges.state_text.egocentric.household import THINGS, known_name
 from judges.state_text.egocentric.mentions import DIRECTIONS, Mention
-from judges.state_text.grid.scenes import words_of
+from judges.state_text.grid.vocabulary import words_of
 from judges.state_text.quantities import LENGTH, length_m, spell_digits
 
 _WORD = re.compile(rf"visible[a-z ]{{0,20}}:|{LENGTH}|[a-z]{{1,24}}n't\b|[a-z]{{1,24}}|[.;!?\n,]")
@@ -37,7 +37,7 @@ _SIDES = words_of("side hand part")
 _MAX_NAME_WORDS = 3
 
 
-def read_bearings(text: str, types: Iterable[str]) -> list[Mention]:
+def read_egocentric_text(text: str, types: Iterable[str]) -> list[Mention]:
     """Read what a text claims of the target and of the visible objects.
 
     Args:

@@ -1,8 +1,8 @@
-"""What a text says of a thing in a home, as every reader of bearings returns it."""
+"""What a text says of a thing in a home, as every reader of egocentric text returns it."""
 
 from dataclasses import dataclass, field
 
-from judges.state_text.grid.scenes import words_of
+from judges.state_text.grid.vocabulary import words_of
 
 DIRECTIONS: dict[str, str] = {
     **dict.fromkeys(words_of("ahead forward forwards front frontward frontwards"), "ahead"),

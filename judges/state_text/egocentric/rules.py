@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from judges.state_text.egocentric.household import is_name_of, plain
-from judges.state_text.egocentric.language import read_bearings
+from judges.state_text.egocentric.language import read_egocentric_text
 from judges.state_text.egocentric.mentions import Mention
-from judges.state_text.egocentric.structured import read_bearing_dict
+from judges.state_text.egocentric.structured import read_egocentric_dict
 from judges.state_text.tally import Part, Tally
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
@@ -84,7 +84,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BearingRules:
+class EgocentricRules:
     """Rules of worlds in which something is searched for, with Navigation's state dict.
 
     Attributes:
@@ -108,7 +108,7 @@ class BearingRules:
         """Read a text and compare it with a state; see `judges.state_text.rules.Rules.parts`."""
         truth = Surroundings.of(state)
         is_dict = representation == "structured"
-        mentions = read_bearing_dict(text) if is_dict else read_bearings(text, truth.others | {truth.target})
+        mentions = read_egocentric_dict(text) if is_dict else read_egocentric_text(text, truth.others | {truth.target})
         of_target = [mention for mention in mentions if truth.is_of_target(mention)]
         others = [mention for mention in mentions if not truth.is_of_target(mention)]
         return (

@@ -9,7 +9,7 @@ from judges.state_text.quantities import first_length_m
 _TOKEN = re.compile(r"[{}]|\b([a-z_]{1,40})[\"']?\s{0,20}[:=]\s{0,20}([^,;{}\[\]:=\n]{0,60})")
 
 
-def read_bearing_dict(text: str) -> list[Mention]:
+def read_egocentric_dict(text: str) -> list[Mention]:
     """Read what a dict claims of the target and of the visible objects.
 
     Keys may be quoted, shortened or in any order: a key with "target" in it speaks of the target, one with

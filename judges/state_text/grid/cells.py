@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from judges.state_text.grid.scenes import PLAYER, Cell, Scene, cells_at
+from judges.state_text.grid.vocabulary import PLAYER, Cell, ObjectVocabulary, cells_at
 from judges.state_text.tally import Tally
 
 CellsByKind = dict[str, set[Cell]]
@@ -19,12 +19,12 @@ _CELL = re.compile(r"[(\[]\s{0,20}(-?[0-9]{1,4})\s{0,20},\s{0,20}(-?[0-9]{1,4})\
 _DECORATION = str.maketrans("", "", " \t\r,|'\"[]`")
 
 
-def read_structured(text: str, scene: Scene) -> CellsByKind:
+def read_structured(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
     """Read `{player_position: (4, 2), box_positions: [(3, 2)], …}`, or the same as Python or JSON.
 
     Args:
         text: any string.
-        scene: gives the words that keys are made of; unknown keys are skipped.
+        vocabulary: gives the words that keys are made of; unknown keys are skipped.
 
     Returns:
         Every cell claimed for each kind, over the whole text.
@@ -34,27 +34,27 @@ def read_structured(text: str, scene: Scene) -> CellsByKind:
     keys = list(_KEY.finditer(text))
     ends = [*(key.start() for key in keys), len(text)][1:]
     for key, end in zip(keys, ends, strict=True):
-        kind = scene.kind_of(re.sub(r"_?(positions?|pos|coordinates?)$", "", key[1]))
+        kind = vocabulary.kind_of(re.sub(r"_?(positions?|pos|coordinates?)$", "", key[1]))
         if kind is not None:
             cells = _CELL.finditer(text, key.end(), end)
             claims.setdefault(kind, set()).update((int(cell[1]), int(cell[2])) for cell in cells)
     return claims
 
 
-def read_symbolic(text: str, scene: Scene) -> CellsByKind:
+def read_symbolic(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
     r"""Read rows of symbols; lines that hold anything else are prose and end a grid.
 
     Args:
         text: any string; symbols may be spaced out, quoted or fenced, and `\\n` may be written out.
-        scene: gives the symbols.
+        vocabulary: gives the symbols.
 
     Returns:
         Every cell claimed for each kind; a second grid's rows count from zero again.
     """
     claims: CellsByKind = {}
-    for row, line in _grid_rows(text.replace("\\n", "\n"), scene.symbols):
+    for row, line in _grid_rows(text.replace("\\n", "\n"), vocabulary.symbols):
         for column, symbol in enumerate(line):
-            for kind in scene.symbols[symbol]:
+            for kind in vocabulary.symbols[symbol]:
                 claims.setdefault(kind, set()).add((row, column))
     return claims
 
@@ -71,7 +71,7 @@ def _grid_rows(text: str, symbols: Mapping[str, tuple[str, ...]]) -> Iterator[tu
             row = 0
 
 
-def tally_cells(claims: CellsByKind, state: Mapping[str, Any], scene: Scene) -> dict[str, Tally]:
+def tally_cells(claims: CellsByKind, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
     """Compare claimed cells with a state, category by category.
 
     The player's cell is a fact of every category, so misplacing the player lowers each of them. Two cells
@@ -81,7 +81,7 @@ def tally_cells(claims: CellsByKind, state: Mapping[str, Any], scene: Scene) -> 
     Args:
         claims: what a reader returned.
         state: the world's typed state dict.
-        scene: the world's scene.
+        vocabulary: the world's vocabulary.
 
     Returns:
         A tally for each category's name.
@@ -92,7 +92,7 @@ def tally_cells(claims: CellsByKind, state: Mapping[str, Any], scene: Scene) -> 
     true_player = set(cells_at(state, "player_position"))
     players = claims.get(PLAYER, set())
     tallies = {}
-    for category in scene.categories:
+    for category in vocabulary.categories:
         true_cells = set(cells_at(state, category.state_key))
         claimed_cells = claims.get(category.kind, set())
         tallies[category.name] = Tally(

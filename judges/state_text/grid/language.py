@@ -9,26 +9,26 @@ relation and is dropped, as the paper's rubric asks. No string makes it raise, a
 
 from judges.state_text.grid.lexicon import Token, TokenKind, tokenize
 from judges.state_text.grid.relations import THE_PLAYER, Name, RelationClaims
-from judges.state_text.grid.scenes import FRAME, PLAYER, Scene
+from judges.state_text.grid.vocabulary import FRAME, PLAYER, ObjectVocabulary
 
 MAX_TEXT_CHARS = 8_000
 """Characters read of a text, far above any state text of the registered worlds; the rest claims nothing."""
 
 
-def read_language(text: str, scene: Scene) -> RelationClaims:
+def read_language(text: str, vocabulary: ObjectVocabulary) -> RelationClaims:
     """Read the relations that a text claims.
 
     Args:
         text: any string; the first `MAX_TEXT_CHARS` characters are read.
-        scene: the world's nouns and scored pairs.
+        vocabulary: the world's nouns and scored pairs.
 
     Returns:
         The claims, with objects numbered in the order in which the text introduces them.
     """
-    claims = RelationClaims(scene)
+    claims = RelationClaims(vocabulary)
     names = _Names()
     sentence: list[Token] = []
-    for token in tokenize(text[:MAX_TEXT_CHARS], scene):
+    for token in tokenize(text[:MAX_TEXT_CHARS], vocabulary):
         sentence.append(token)
         if token.kind == "stop":
             _SentenceReader(names, claims).read(sentence)

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from judges.state_text.grid.scenes import FRAME, Scene, words_of
+from judges.state_text.grid.vocabulary import FRAME, ObjectVocabulary, words_of
 
 TokenKind = Literal["object", "pronoun", "side", "copula", "and", "but", "not", "move", "near", "stop"]
 
@@ -76,12 +76,12 @@ _ON_TOP_OF = re.compile(r"\bon top of\b")
 _WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,3}|'s?\b|[.,;:!?()]|\n\s*\n|\n\s*[-*]")
 
 
-def tokenize(text: str, scene: Scene) -> list[Token]:
+def tokenize(text: str, vocabulary: ObjectVocabulary) -> list[Token]:
     """Turn text into the tokens of its spatial claims.
 
     Args:
         text: any string.
-        scene: gives the nouns.
+        vocabulary: gives the nouns.
 
     Returns:
         The tokens in order, ending with a `stop`.
@@ -91,7 +91,7 @@ def tokenize(text: str, scene: Scene) -> list[Token]:
     tokens: list[Token] = []
     position = 0
     while position < len(words):
-        position += _read_word(words, position, tokens, scene)
+        position += _read_word(words, position, tokens, vocabulary)
     tokens.append(Token("stop"))
     return _unfold_possessives(tokens)
 
@@ -100,11 +100,11 @@ def _word_at(words: list[str], position: int) -> str:
     return words[position] if 0 <= position < len(words) else ""
 
 
-def _read_word(words: list[str], position: int, tokens: list[Token], scene: Scene) -> int:
+def _read_word(words: list[str], position: int, tokens: list[Token], vocabulary: ObjectVocabulary) -> int:
     """Append what the word at `position` means; return how many words that took."""
     word, following = words[position], _word_at(words, position + 1)
-    if scene.kind_of(word) is not None and not _is_aligned_noun(words, position):
-        return _read_object(words, position, tokens, scene)
+    if vocabulary.kind_of(word) is not None and not _is_aligned_noun(words, position):
+        return _read_object(words, position, tokens, vocabulary)
     if word == "same" and _aligned_axes(following):
         return _read_same(words, position, tokens)
     if word in _ALIGNED_ADVERBS:
@@ -112,7 +112,7 @@ def _read_word(words: list[str], position: int, tokens: list[Token], scene: Scen
     elif word in _SIDES or word in _COMPASS:
         _read_side(words, position, tokens)
     elif word in _CONTACT:
-        if _touches_object(words, position, scene):
+        if _touches_object(words, position, vocabulary):
             tokens.extend(Token("side", axis=axis, is_contact=True) for axis in (0, 1))
     else:
         tokens.extend(_small_word(word))
@@ -143,7 +143,7 @@ def _small_word(word: str) -> list[Token]:
     return []
 
 
-def _read_object(words: list[str], position: int, tokens: list[Token], scene: Scene) -> int:
+def _read_object(words: list[str], position: int, tokens: list[Token], vocabulary: ObjectVocabulary) -> int:
     number = _word_at(words, position + 1)
     # "the box 2 cells to the left" gives a distance, "box 2" a name.
     has_index = number.isdigit() and not _UNITS.fullmatch(_word_at(words, position + 2))
@@ -151,7 +151,7 @@ def _read_object(words: list[str], position: int, tokens: list[Token], scene: Sc
     tokens.append(
         Token(
             "object",
-            name=scene.kind_of(words[position]) or FRAME,
+            name=vocabulary.kind_of(words[position]) or FRAME,
             index=int(number) if has_index else None,
             is_new=_word_at(words, position - 1) in _NEW,
             is_possessive=_word_at(words, position + taken).startswith("'"),
@@ -188,12 +188,12 @@ def _read_side(words: list[str], position: int, tokens: list[Token]) -> None:
             tokens.append(Token("side", axis=axis, sign=sign, is_absolute=part in _ABSOLUTE))
 
 
-def _touches_object(words: list[str], position: int, scene: Scene) -> bool:
+def _touches_object(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:
     """Whether the next noun is an object: "on the target", but not "on the left" or "in the player's way"."""
     position += 1
     if _word_at(words, position) in _ARTICLES:
         position += 1
-    noun_kind = scene.kind_of(_word_at(words, position))
+    noun_kind = vocabulary.kind_of(_word_at(words, position))
     after = _word_at(words, position + 1)
     return noun_kind not in (None, FRAME) and not after.startswith("'") and after not in _SIDES
 

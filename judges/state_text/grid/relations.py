@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from judges.state_text.grid.scenes import PLAYER, Cell, Scene, cells_at
+from judges.state_text.grid.vocabulary import PLAYER, Cell, ObjectVocabulary, cells_at
 from judges.state_text.tally import Tally
 
 Name = tuple[str, int]
@@ -29,20 +29,20 @@ _CountMatrix = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class RelationClaims:
-    """The relations that a text claims between the objects of a scene.
+    """The relations that a text claims between the objects of a world.
 
     Attributes:
-        scene: decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
+        vocabulary: decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
     """
 
-    scene: Scene
+    vocabulary: ObjectVocabulary
     by_object: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
 
     def add(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
         """Claim that `subject` lies on side `sign` of `anchor` along `axis` (0 vertical, 1 horizontal)."""
-        if self.scene.is_scored(anchor[0], subject[0]):
+        if self.vocabulary.is_scored(anchor[0], subject[0]):
             subject, anchor, sign = anchor, subject, -sign
-        elif not self.scene.is_scored(subject[0], anchor[0]):
+        elif not self.vocabulary.is_scored(subject[0], anchor[0]):
             return
         sides = self.by_object.setdefault(subject, {}).setdefault(anchor, (set(), set()))
         sides[axis].add(sign)
@@ -57,7 +57,7 @@ class RelationClaims:
         return sorted({name for name in itertools.chain(self.by_object, anchors) if name[0] == kind})
 
 
-def tally_relations(claims: RelationClaims, state: Mapping[str, Any], scene: Scene) -> dict[str, Tally]:
+def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
     """Compare claimed relations with a state, pairing named objects with real ones as well as can be.
 
     Names are free: "box0" may be any box, if one box is used for it throughout. The pairing is the one with
@@ -71,7 +71,7 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], scene: Sce
     Args:
         claims: what the reader returned.
         state: the world's typed state dict.
-        scene: the world's scene.
+        vocabulary: the world's vocabulary.
 
     Returns:
         A tally for each category's name, in facts (an axis of a pair).
@@ -79,30 +79,32 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], scene: Sce
     Raises:
         ValueError: the state is another world's.
     """
-    cells = {c.kind: cells_at(state, c.state_key) for c in scene.categories}
+    cells = {c.kind: cells_at(state, c.state_key) for c in vocabulary.categories}
     cells[PLAYER] = cells_at(state, "player_position")
     num_true, num_claimed, share = {}, {}, {}
-    for c in scene.categories:
+    for c in vocabulary.categories:
         num_true[c.name] = 2 * len(cells[c.kind]) * sum(len(cells[anchor]) for anchor in c.relative_to)
         num_claimed[c.name] = sum(
             len(signs) for sides in claims.of_kind(c.kind) for pair in sides.values() for signs in pair
         )
         share[c.name] = c.weight / max(1, num_true[c.name] + num_claimed[c.name])
-    pairings = _pairings(claims, cells, scene)
-    counts = (_num_correct(claims, cells, scene, pairing) for pairing in pairings)
+    pairings = _pairings(claims, cells, vocabulary)
+    counts = (_num_correct(claims, cells, vocabulary, pairing) for pairing in pairings)
     best = max(counts, key=lambda count: sum(share[name] * number for name, number in count.items()))
     return {
         c.name: Tally(num_correct=best[c.name], num_claimed=num_claimed[c.name], num_true=num_true[c.name])
-        for c in scene.categories
+        for c in vocabulary.categories
     }
 
 
 Pairing = dict[Name, Cell]
 
 
-def _pairings(claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], scene: Scene) -> Iterator[Pairing]:
+def _pairings(
+    claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], vocabulary: ObjectVocabulary
+) -> Iterator[Pairing]:
     """Ways to give a real cell to the player and to every named object that others are described against."""
-    anchor_kinds = sorted({kind for c in scene.categories for kind in c.relative_to} - {PLAYER})
+    anchor_kinds = sorted({kind for c in vocabulary.categories for kind in c.relative_to} - {PLAYER})
     choices = [list(_assignments(claims, kind, cells)) for kind in anchor_kinds]
     for chosen in itertools.product(*choices):
         pairing: Pairing = {THE_PLAYER: cells[PLAYER][0]}
@@ -131,11 +133,11 @@ def _assignments(claims: RelationClaims, kind: str, cells: Mapping[str, tuple[Ce
 
 
 def _num_correct(
-    claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], scene: Scene, pairing: Pairing
+    claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], vocabulary: ObjectVocabulary, pairing: Pairing
 ) -> dict[str, int]:
     counts = {}
-    for category in scene.categories:
-        referred_to = any(category.kind in other.relative_to for other in scene.categories)
+    for category in vocabulary.categories:
+        referred_to = any(category.kind in other.relative_to for other in vocabulary.categories)
         if referred_to:
             counts[category.name] = sum(
                 _correct_sides(claims.by_object.get(name, {}), cell, pairing)

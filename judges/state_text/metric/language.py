@@ -9,8 +9,8 @@ linear in its length.
 
 import re
 
-from judges.state_text.grid.scenes import words_of
-from judges.state_text.metric.words import DRAWER, MODIFIERS, OPEN, PARTS, Claim, Name, noun_of
+from judges.state_text.grid.vocabulary import words_of
+from judges.state_text.metric.words import DRAWER, MODIFIERS, OPEN, PARTS, MetricClaim, Name, noun_of
 from judges.state_text.quantities import LENGTH, TRIPLE, length_m, position
 
 _TOKEN = re.compile(rf"{TRIPLE}|{LENGTH}|[a-z]{{1,24}}n't\b|[a-z]{{1,24}}|[.;!?\n,]")
@@ -27,7 +27,7 @@ _OPENING = frozenset({DRAWER, OPEN})
 _MM_PER_M = 1000.0
 
 
-def read_positions(text: str) -> list[Claim]:
+def read_metric_text(text: str) -> list[MetricClaim]:
     """Read the positions, and how far a drawer stands open, that a text claims.
 
     Args:
@@ -47,7 +47,7 @@ class _Reader:
     """Reads from left to right, holding names until their position arrives."""
 
     def __init__(self) -> None:
-        self.claims: list[Claim] = []
+        self.claims: list[MetricClaim] = []
         self._latest: list[Name] = []
         self._begin_sentence()
 
@@ -118,7 +118,7 @@ class _Reader:
         if len(names) != len(self._waiting):
             names = names[:1] * len(self._waiting)
         for name, value in zip(names, self._waiting, strict=True):
-            self.claims.append(Claim(name, value))
+            self.claims.append(MetricClaim(name, value))
         self._waiting, self._last, self._named = [], None, []
 
     def _read_action(self, word: str) -> None:
@@ -135,11 +135,11 @@ class _Reader:
         if self._is_acting or self._is_negated:
             return
         if self._last is not None:
-            self.claims.append(Claim(self._last, value))
+            self.claims.append(MetricClaim(self._last, value))
         else:
             self._waiting.append(value)
 
     def _read_opening(self, length_mm: float) -> None:
         is_drawer = [*self._subjects, *self._named][:1] == [_DRAWER]
         if is_drawer and not self._is_acting and not self._is_negated:
-            self.claims.append(Claim(_OPENING, (length_mm,)))
+            self.claims.append(MetricClaim(_OPENING, (length_mm,)))

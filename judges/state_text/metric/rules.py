@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-from judges.state_text.metric.language import read_positions
-from judges.state_text.metric.structured import read_position_dict
-from judges.state_text.metric.words import CUBE, Claim, Name, name_of_key
+from judges.state_text.metric.language import read_metric_text
+from judges.state_text.metric.structured import read_metric_dict
+from judges.state_text.metric.words import CUBE, MetricClaim, Name, name_of_key
 from judges.state_text.tally import Part, Tally
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
@@ -29,7 +29,7 @@ _Truth = Mapping[Name, tuple[float, ...]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PositionRules:
+class MetricRules:
     """Rules of worlds whose state names positions in mm, as PrimitiveSkill's does.
 
     Attributes:
@@ -48,7 +48,7 @@ class PositionRules:
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
         """Read a text and compare it with a state; see `judges.state_text.rules.Rules.parts`."""
         truth = _truth_of(state)
-        claims = read_position_dict(text) if representation == "structured" else read_positions(text)
+        claims = read_metric_dict(text) if representation == "structured" else read_metric_text(text)
         cubes = {name: value for name, value in truth.items() if CUBE in name}
         others = {name: value for name, value in truth.items() if CUBE not in name}
         of_cubes = [claim for claim in claims if CUBE in claim.name]
@@ -63,7 +63,7 @@ class PositionRules:
         """No texts: nothing lies in the same place often enough."""
         return ()
 
-    def _tally(self, claims: Sequence[Claim], truth: _Truth) -> Tally:
+    def _tally(self, claims: Sequence[MetricClaim], truth: _Truth) -> Tally:
         """Count the entries of one category; what is claimed of things that are not there is claimed and wrong."""
         by_name: dict[Name | None, set[tuple[float, ...]]] = {}
         for claim in claims:
@@ -83,7 +83,7 @@ class PositionRules:
         return len(value) == len(actual) and math.dist(value, actual) <= self.tolerance_mm + _ROUNDING_MM
 
 
-def _meant(claim: Claim, truth: Iterable[Name]) -> Name | None:
+def _meant(claim: MetricClaim, truth: Iterable[Name]) -> Name | None:
     """The one thing that a name stands for, or None where it is not there or cannot be told."""
     candidates = [name for name in truth if claim.name <= name]
     if claim.name in candidates:

@@ -2,7 +2,7 @@
 
 import re
 
-from judges.state_text.metric.words import Claim, name_of_key
+from judges.state_text.metric.words import MetricClaim, name_of_key
 from judges.state_text.quantities import TRIPLE, first_number, position
 
 # A key has two letters or more: x, y and z are coordinates.
@@ -10,7 +10,7 @@ _KEY = re.compile(r"\b([a-z_]{2,40})[0-9]{0,3}[\"']?\s{0,20}[:=]")
 _TRIPLE = re.compile(TRIPLE)
 
 
-def read_position_dict(text: str) -> list[Claim]:
+def read_metric_dict(text: str) -> list[MetricClaim]:
     """Read a dict of positions, as Python, as JSON or without quotes.
 
     Args:
@@ -25,7 +25,7 @@ def read_position_dict(text: str) -> list[Claim]:
     ends = [*(key.start() for key in keys), len(text)][1:]
     for key, end in zip(keys, ends, strict=True):
         name, value = name_of_key(key[1]), text[key.end() : end]
-        triples = [Claim(name, position(triple)) for triple in _TRIPLE.findall(value)]
+        triples = [MetricClaim(name, position(triple)) for triple in _TRIPLE.findall(value)]
         number = None if triples else first_number(value)
-        claims += triples if number is None else [Claim(name, (number,))]
+        claims += triples if number is None else [MetricClaim(name, (number,))]
     return claims

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from judges.state_text.grid.scenes import words_of
+from judges.state_text.grid.vocabulary import words_of
 
 Name = frozenset[str]
 """A thing's words in any order, such as {"red", "cube"}; synonyms are replaced and plurals undone."""
@@ -27,7 +27,7 @@ _NO_NAMES = words_of("position positions pos coordinate coordinates location mm"
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class MetricClaim:
     """What a text says of one thing.
 
     Attributes:

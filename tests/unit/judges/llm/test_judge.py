@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.api.failures import UnreadableReplyError
 from judges.batches import BatchJudge, score_many
-from judges.llm.extraction import GridExtraction, NavigationExtraction, PositionExtraction
+from judges.llm.extraction import EgocentricExtraction, GridExtraction, MetricExtraction
 from judges.llm.families import FAMILIES
 from judges.llm.judge import DirectJudge, ExtractionJudge
 from judges.scores import Judge
@@ -227,13 +227,13 @@ def test_every_relation_is_read_by_the_exact_judge_as_it_was_meant(vertical, hor
         (GridExtraction, {"relations": [{"subject": "box0", "vertical": "above"}]}),
         (GridExtraction, {"relations": [{"subject": 3, "vertical": "above", "object": "player"}]}),
         (GridExtraction, {"relations": [ALL_CLAIMS["VLM/FrozenLake-v0"]["relations"][0]] * 121}),
-        (NavigationExtraction, {"target": {"direction": "up"}, "visible_objects": []}),
-        (NavigationExtraction, {"target": None}),
-        (NavigationExtraction, {"visible_objects": [{"direction": "left"}]}),
-        (PositionExtraction, {"positions": [{"name": "red cube", "xyz": [1, 2]}]}),
-        (PositionExtraction, {"positions": [{"name": "red cube", "xyz": [1, 2, "3"]}]}),
-        (PositionExtraction, {"positions": {"red cube": [1, 2, 3]}}),
-        (PositionExtraction, {"positions": [], "drawer_open_mm": True}),
+        (EgocentricExtraction, {"target": {"direction": "up"}, "visible_objects": []}),
+        (EgocentricExtraction, {"target": None}),
+        (EgocentricExtraction, {"visible_objects": [{"direction": "left"}]}),
+        (MetricExtraction, {"positions": [{"name": "red cube", "xyz": [1, 2]}]}),
+        (MetricExtraction, {"positions": [{"name": "red cube", "xyz": [1, 2, "3"]}]}),
+        (MetricExtraction, {"positions": {"red cube": [1, 2, 3]}}),
+        (MetricExtraction, {"positions": [], "drawer_open_mm": True}),
     ],
 )
 def test_extractions_of_another_shape_are_unreadable(extraction, content):
@@ -245,13 +245,13 @@ def test_odd_names_and_numbers_are_wrong_claims_and_not_unreadable():
     odd = {"subject": "box0. target is above the player", "vertical": "above", "horizontal": None, "object": "wall"}
     assert GridExtraction.read(answer({"relations": [odd]})).exact_text() == ""
     content = {"positions": [{"name": "} red_cube_position: (83, -102, 20) é", "xyz": [1e300, -5, 0.123]}]}
-    text = PositionExtraction.read(answer(content)).exact_text()
+    text = MetricExtraction.read(answer(content)).exact_text()
     assert text == "{red_cube_position_position: (1000000.0, -5.0, 0.1)}"
     assert ExactJudge("PrimitiveSkill", "structured").score(text, TABLE).f1 == 0.0
     content = {"target": None, "visible_objects": [{"type": '"}, {"type": "Cabinet', "direction": "left"}]}
     assert (
         ExactJudge("Navigation", "structured")
-        .score(NavigationExtraction.read(answer(content)).exact_text(), HOME)
+        .score(EgocentricExtraction.read(answer(content)).exact_text(), HOME)
         .per_category["target_direction"]
         == 0.0
     )

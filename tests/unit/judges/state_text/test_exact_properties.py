@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.state_text.exact import ExactJudge
-from judges.state_text.grid.scenes import SCENES
+from judges.state_text.grid.vocabulary import VOCABULARIES
 
 REPRESENTATIONS = ("natural_language", "symbolic", "structured")
 SIZE = 6
@@ -66,7 +66,7 @@ def write(world, representation, state, order=lambda objects: objects):
     return ". ".join(lines) + "."
 
 
-@pytest.mark.parametrize("world", SCENES)
+@pytest.mark.parametrize("world", VOCABULARIES)
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
@@ -79,7 +79,7 @@ def test_the_truth_scores_exactly_one(world, representation, data):
     assert ExactJudge(world, representation).score(write(world, representation, state), state).f1 == 1.0
 
 
-@pytest.mark.parametrize("world", SCENES)
+@pytest.mark.parametrize("world", VOCABULARIES)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_the_numbering_of_objects_is_free(world, data):
@@ -96,7 +96,7 @@ FRAGMENTS = """
 fragments = st.sampled_from([*FRAGMENTS.split(), "\n"])
 
 
-@pytest.mark.parametrize("world", SCENES)
+@pytest.mark.parametrize("world", VOCABULARIES)
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), text=st.text() | st.lists(fragments, max_size=80).map(" ".join) | st.text("#_OXP*SG\n"))
@@ -104,7 +104,7 @@ def test_any_string_gets_a_score_between_zero_and_one(world, representation, dat
     result = ExactJudge(world, representation).score(text, data.draw(states(world)))
     assert 0.0 <= result.f1 <= 1.0
     assert all(0.0 <= part <= 1.0 for part in result.per_category.values())
-    assert result.per_category.keys() == {category.name for category in SCENES[world].categories}
+    assert result.per_category.keys() == {category.name for category in VOCABULARIES[world].categories}
 
 
 @pytest.mark.parametrize("representation", REPRESENTATIONS)

@@ -6,10 +6,10 @@ import gymnasium as gym
 import pytest
 
 from judges.__main__ import main
-from judges.state_text.egocentric.rules import BearingRules
+from judges.state_text.egocentric.rules import EgocentricRules
 from judges.state_text.exact import ExactJudge
-from judges.state_text.grid.scenes import SCENES
-from judges.state_text.metric.rules import PositionRules
+from judges.state_text.grid.vocabulary import VOCABULARIES
+from judges.state_text.metric.rules import MetricRules
 from judges.state_text.rules import RULES, has_rules, rules_of
 from judges.turn_rewards.shaping import GroundingReward, RepetitionTerm, shape
 from tests.unit.judges.episodes import lake
@@ -18,18 +18,18 @@ from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
 
 
 @pytest.mark.parametrize("name", ["Navigation", "VLM/Navigation-v0", "vlm_envs:VLM/Navigation-v3"])
-def test_navigation_is_judged_by_bearings(name):
-    assert isinstance(rules_of(name), BearingRules)
+def test_navigation_is_judged_by_egocentric_rules(name):
+    assert isinstance(rules_of(name), EgocentricRules)
 
 
 @pytest.mark.parametrize("task", ["", "Place", "Stack", "Drawer", "Align"])
-def test_every_task_of_primitive_skill_is_judged_by_positions(task):
-    assert isinstance(rules_of(f"VLM/PrimitiveSkill{task}-v0"), PositionRules)
+def test_every_task_of_primitive_skill_is_judged_by_metric_rules(task):
+    assert isinstance(rules_of(f"VLM/PrimitiveSkill{task}-v0"), MetricRules)
 
 
-@pytest.mark.parametrize("world", SCENES)
-def test_grids_are_judged_by_their_scene(world):
-    assert rules_of(f"VLM/{world}-v0").scene is SCENES[world]
+@pytest.mark.parametrize("world", VOCABULARIES)
+def test_grids_are_judged_by_their_vocabulary(world):
+    assert rules_of(f"VLM/{world}-v0").vocabulary is VOCABULARIES[world]
 
 
 @pytest.mark.parametrize("world", ["Navigation", "PrimitiveSkillStack"])
@@ -41,7 +41,7 @@ def test_symbols_are_for_grids(world):
 def test_another_registration_of_a_world_is_judged_as_that_world():
     gym.register("Mine/Easy-v0", entry_point="vlm_envs.worlds.sokoban.world:SokobanWorld", kwargs={"num_boxes": 1})
     try:
-        assert rules_of("Mine/Easy-v0").scene is SCENES["Sokoban"]
+        assert rules_of("Mine/Easy-v0").vocabulary is VOCABULARIES["Sokoban"]
     finally:
         del gym.registry["Mine/Easy-v0"]
     assert not has_rules("Mine/Easy-v0")
@@ -83,7 +83,7 @@ def registered():
 )
 def test_however_a_world_is_registered_anew_its_rules_are_found(registered, env_id, entry_point):
     registered(env_id, entry_point=entry_point, kwargs={"representation": "structured"})
-    assert rules_of(env_id).scene is SCENES["FrozenLake"]
+    assert rules_of(env_id).vocabulary is VOCABULARIES["FrozenLake"]
     assert has_rules(f"my_worlds:{env_id}")
 
 
@@ -102,7 +102,7 @@ def test_a_namesake_of_somebody_elses_is_not_judged_by_our_rules():
 
 
 def test_a_world_of_ones_own_brings_its_rules(monkeypatch):
-    rules = PositionRules(tolerance_mm=1.0)
+    rules = MetricRules(tolerance_mm=1.0)
     monkeypatch.setitem(RULES, "My/Table-v0", rules)
     assert rules_of("my_table:My/Table-v0") is rules
 
@@ -125,7 +125,7 @@ def test_turns_of_a_world_without_rules_earn_nothing_and_are_not_masked(term):
 
 def test_rules_can_be_given():
     state = {"red_cube_position": (0, 0, 20)}
-    strict = ExactJudge("My/Table-v0", "structured", rules=PositionRules(tolerance_mm=1.0))
+    strict = ExactJudge("My/Table-v0", "structured", rules=MetricRules(tolerance_mm=1.0))
     assert strict.score("{red_cube_position: (2, 0, 20)}", state).f1 == 0.0
     assert ExactJudge("PrimitiveSkill", "structured").score("{red_cube_position: (2, 0, 20)}", state).f1 == 1.0
 
@@ -133,9 +133,9 @@ def test_rules_can_be_given():
 def test_a_tolerance_must_be_one():
     for tolerance in (-1.0, float("nan")):
         with pytest.raises(ConfigError, match="at least 0"):
-            PositionRules(tolerance_mm=tolerance)
+            MetricRules(tolerance_mm=tolerance)
         with pytest.raises(ConfigError, match="at least 0"):
-            BearingRules(tolerance_m=tolerance)
+            EgocentricRules(tolerance_m=tolerance)
 
 
 @pytest.mark.parametrize("world", ["Navigation", "PrimitiveSkill"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from judges.state_text.egocentric.language import read_bearings
+from judges.state_text.egocentric.language import read_egocentric_text
 
 SOFA_BED_LAMP = ("sofa", "bed", "lamp")
 
@@ -10,7 +10,7 @@ SOFA_BED_LAMP = ("sofa", "bed", "lamp")
 def claims(text):
     """{"lamp": "left 2.0"} for everything that something is claimed of."""
     said = {}
-    for mention in read_bearings(text, {"toaster", "rubberduck"}):
+    for mention in read_egocentric_text(text, {"toaster", "rubberduck"}):
         words = [*sorted(mention.directions), *map(str, sorted(mention.distances_m))]
         if words:
             said["target" if mention.is_target else mention.name] = " ".join(words)
@@ -77,7 +77,9 @@ def test_sentences(text, expected):
 
 
 def test_what_stands_in_the_list_is_marked():
-    mentions = read_bearings("the toaster is ahead at 2 m. visible: the toaster is ahead. the bed is to the left.", ())
+    mentions = read_egocentric_text(
+        "the toaster is ahead at 2 m. visible: the toaster is ahead. the bed is to the left.", ()
+    )
     assert [(mention.name, mention.is_listed) for mention in mentions] == [
         ("toaster", False),
         ("toaster", True),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from judges.state_text.egocentric.rules import BearingRules
+from judges.state_text.egocentric.rules import EgocentricRules
 from judges.state_text.exact import ExactJudge
 
 
@@ -26,7 +26,7 @@ HIDDEN = STATE | {"target_direction_to_player": "back", "visible_objects": STATE
 
 
 def score(text, state=STATE, representation="natural_language", **rules):
-    return ExactJudge("VLM/Navigation-v0", representation, rules=BearingRules(**rules)).score(text, state)
+    return ExactJudge("VLM/Navigation-v0", representation, rules=EgocentricRules(**rules)).score(text, state)
 
 
 class TestStructured:

@@ -3,7 +3,7 @@
 import pytest
 
 from judges.state_text.grid.language import read_language
-from judges.state_text.grid.scenes import scene_of
+from judges.state_text.grid.vocabulary import VOCABULARIES
 
 UP, DOWN, LEFT, RIGHT, SAME_ROW, SAME_COLUMN = (0, -1), (0, 1), (1, -1), (1, 1), (0, 0), (1, 0)
 SAME_PLACE = {SAME_ROW, SAME_COLUMN}
@@ -11,7 +11,7 @@ SAME_PLACE = {SAME_ROW, SAME_COLUMN}
 
 def claims(world, text):
     """{"box0 player": {(axis, sign), …}} for every pair that the text relates."""
-    by_object = read_language(text, scene_of(world)).by_object
+    by_object = read_language(text, VOCABULARIES[world]).by_object
     return {
         f"{kind}{number} {anchor[0]}{'' if anchor[0] == 'player' else anchor[1]}": {
             (axis, sign) for axis in (0, 1) for sign in signs[axis]

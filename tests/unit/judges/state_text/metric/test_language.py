@@ -2,7 +2,7 @@
 
 import pytest
 
-from judges.state_text.metric.language import read_positions
+from judges.state_text.metric.language import read_metric_text
 
 P, Q = "(83, -102, 20)", "(-47,95,20)"
 AT_P, AT_Q = (83, -102, 20), (-47, 95, 20)
@@ -12,7 +12,7 @@ BOTH = {"cube red": [AT_P], "cube green": [AT_Q]}
 def claims(text):
     """{"cube red": [position, …]} for everything that is claimed."""
     said = {}
-    for claim in read_positions(text):
+    for claim in read_metric_text(text):
         said.setdefault(" ".join(sorted(claim.name)), []).append(claim.value)
     return said
 

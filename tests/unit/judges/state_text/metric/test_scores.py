@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from judges.state_text.exact import ExactJudge
-from judges.state_text.metric.rules import PositionRules
+from judges.state_text.metric.rules import MetricRules
 
 # The paper's example, appendix D.1.1.
 STATE = {
@@ -20,7 +20,7 @@ DRAWER = {"red_cube_position": (60, 100, 20), "drawer_handle_position": (110, 0,
 
 
 def score(text, state=STATE, representation="structured", **rules):
-    return ExactJudge("VLM/PrimitiveSkill-v0", representation, rules=PositionRules(**rules)).score(text, state)
+    return ExactJudge("VLM/PrimitiveSkill-v0", representation, rules=MetricRules(**rules)).score(text, state)
 
 
 class TestStructured:

@@ -1,6 +1,6 @@
 """What there is to be right about in each world: its kinds of object, their weights and their names.
 
-A scene is data. A new grid world is one more entry of `SCENES`; the readers and the scoring follow from it.
+A vocabulary is data. A new grid world is one more entry of `VOCABULARIES`; the readers and the scoring follow from it.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
 
 Cell = tuple[int, int]
 """(row, column), counted from zero at the top left."""
@@ -26,7 +26,7 @@ class Category:
         name: the part's name in reports.
         kind: what its objects are called inside the judge, such as `box`.
         state_key: where the world's state dict keeps them: one cell or a list of cells.
-        weight: share of the score, in (0, 1]; the weights of a scene sum to 1.
+        weight: share of the score, in (0, 1]; the weights of a vocabulary sum to 1.
         relative_to: the kinds that its objects are described against in natural language. Kinds other than
             the player must belong to an earlier category.
     """
@@ -39,7 +39,7 @@ class Category:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class ObjectVocabulary:
     """The vocabulary of one world.
 
     Attributes:
@@ -75,7 +75,7 @@ class Scene:
         return next((self.words[stem] for stem in stems if stem in self.words), None)
 
     def is_scored(self, subject: str, anchor: str) -> bool:
-        """Whether "subject is … of anchor" is a fact of this scene (its inverse is then one too)."""
+        """Whether "subject is … of anchor" is a fact of this vocabulary (its inverse is then one too)."""
         return any(c.kind == subject and anchor in c.relative_to for c in self.categories)
 
 
@@ -87,15 +87,15 @@ def words_of(line: str) -> frozenset[str]:
 _PLAYER_WORDS = dict.fromkeys(words_of("player agent character elf you i me robot worker"), PLAYER)
 _FRAME_WORDS = dict.fromkeys(
     words_of(
-        "grid map board room image picture screen lake corner wall edge center centre border frame scene "
+        "grid map board room image picture screen lake corner wall edge center centre border frame vocabulary "
         "puzzle maze floor"
     ),
     FRAME,
 )
 _TARGET_WORDS = dict.fromkeys(words_of("target goal destination"), "target")
 
-SCENES: dict[str, Scene] = {
-    "Sokoban": Scene(
+VOCABULARIES: dict[str, ObjectVocabulary] = {
+    "Sokoban": ObjectVocabulary(
         categories=(
             Category(name="box", kind="box", state_key="box_positions", weight=0.5),
             Category(
@@ -117,7 +117,7 @@ SCENES: dict[str, Scene] = {
             "S": (PLAYER, "target"),
         },
     ),
-    "FrozenLake": Scene(
+    "FrozenLake": ObjectVocabulary(
         categories=(
             Category(name="goal", kind="target", state_key="target_position", weight=0.7),
             Category(name="holes", kind="hole", state_key="hole_positions", weight=0.3),
@@ -139,30 +139,9 @@ SCENES: dict[str, Scene] = {
 }
 
 
-def scene_name(world: str) -> str:
+def world_name(world: str) -> str:
     """A world's name without namespace and version: `Sokoban` for `VLM/Sokoban-v0`, and for itself."""
     return re.sub(r"-v\d+$", "", world.rsplit("/", 1)[-1])
-
-
-def scene_of(world: str) -> Scene:
-    """Find a scene by its name or by an env id.
-
-    Args:
-        world: `Sokoban`, `VLM/Sokoban-v0` or `vlm_envs:VLM/Sokoban-v0`.
-
-    Returns:
-        The scene.
-
-    Raises:
-        ConfigError: no scene has that name.
-    """
-    name = scene_name(world)
-    if name not in SCENES:
-        raise ConfigError(
-            f"No scene for {world!r}.{did_you_mean(name, SCENES)} Scenes: {', '.join(SCENES)}. "
-            "Add one to judges.state_text.grid.scenes.SCENES."
-        )
-    return SCENES[name]
 
 
 def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
