@@ -1,7 +1,5 @@
 """Whether one text denies what another says, by words: what the offline consistency judge pays nothing for.
 
-    text ── clauses ──> affirmed words, denied words, values of things, relations of two things
-
 Two texts contradict each other where
 
 - one denies what the other affirms: "the mug is red" and "the mug is not red", "a boat" and "no boat";
@@ -14,176 +12,27 @@ A text contradicts itself where it says two values of one such kind of "the" thi
 one thing, relates "the" one to "the" other both ways round, or gives two totals of one thing ("there are two mugs",
 "there are three mugs") of which the larger is not the sum of the others.
 
-Choices: a clause ends at punctuation and at "and", "but", "while"; what is denied reaches from the negation to the end
-of its clause; "it" and "they" are what the clause before was about; all comparisons of size are one axis; a shade is
-its colour; several numbers of one thing may be parts of a whole. A false alarm costs a true text everything, so values
-say nothing where they are roughly, partly or once so ("about 20", "half full", "was …, now …"), of a part ("grey in the
-west") or of one among others ("the left light"), and nor do questions and clauses of doubt ("if", "might", "perhaps").
-What no rule here sees is left to the shared words.
+How a text is read is `judges.consistency.statements`' part. What no rule here sees is left to the shared words.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
 
 from judges.consistency.readings import other_reading, two_readings
-from judges.reading.numbers import SMALL_NUMBERS, in_digits
-from vlm_envs.content.scenes.colours import COLOURS
-
-MAX_CLAUSES = 200
-MAX_CLAUSE_CHARS = 600
-"""Clauses of a text, and characters of each, that are read: this bounds the time spent on it."""
-
-_BREAK = re.compile(r"[!?;,\n()]|[.:](?!\d)|\b(?:but|and|while|whereas|although|though|however)\b", re.IGNORECASE)
-_TOKEN = re.compile(r"\d{1,2}:\d\d\b|[^\W_]+(?:['’][^\W_]+)?")
-
-_SAID_SHORTER = (
-    (re.compile(r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b"), " not "),
-    (re.compile(r"\bno longer\b(?! than)"), " not "),
-    (re.compile(r"(?<![^.!?\n])[^.!?\n]{0,600}\?"), " "),
-    (re.compile(r"\b(?:rather than|instead of|as opposed to|anything but|by no means)\b"), " not "),
-    (re.compile(r"\bin front of\b"), " front "),
-    (re.compile(r"\b(?:on top of|atop)\b"), " on "),
-    (re.compile(r"\b(?:turned|switched) (?=on\b|off\b)"), ""),
+from judges.consistency.statements import (
+    ASKING,
+    MAX_CLAUSE_CHARS,
+    MAX_CLAUSES,
+    OPPOSITES,
+    Clause,
+    Statements,
+    family_of,
+    said_shorter,
+    statements_of,
 )
-_FAR_FROM = re.compile(r"\bfar from (?:being )?(?=([^\W_]+))")
-_NEGATIONS = frozenset("not no never without neither nor none cannot".split())  # noqa: SIM905
-_SHORT_NOT = ("n't", "n’t")
-_NO_DENIAL = frozenset("only other more less longer further doubt".split())  # noqa: SIM905
-"""What may follow "no" or "not" without anything being denied."""
 
-_FUNCTION_WORDS = (
-    "the this that these those there here and are was were been being has have had does did its his her their them "
-    "they with within for from into onto over near beside next behind before after between which what who where "
-    "when than then stands stand lies lie sits sit hangs hang shows show says say reads read can could will would "
-    "may might seems seem looks look appears appear see seen you your our also just very some any all both each "
-    "every other another side off hand picture image photo scene"
-)
-_FUNCTION = frozenset(_FUNCTION_WORDS.split())
-_PRONOUNS = frozenset(("it", "they", "he", "she", "one"))
-_NOT_A_NUMBER_AFTER = frozenset(("the", "this", "that", "which", "other", "each", "every", "no", "another"))
-_NAMED_BY_NUMBER = frozenset(("number", "numbered", "page", "line", "route"))
-_ROUGHLY = frozenset(
-    ("about", "around", "approximately", "roughly", "nearly", "almost", "over", "under", "least", "most")
-)
-_BOUND = frozenset(("more", "fewer", "less", "up"))
-"""Before "than" or "to" and a number, which is then not how many there are."""
-_IN_PART = frozenset(("half", "partly", "partially", "nearly", "almost"))
-_ORDINALS = frozenset("first second third fourth fifth sixth last next".split())  # noqa: SIM905
-_PLACES = frozenset("left right top bottom upper lower middle front back rear".split())  # noqa: SIM905
-_TELLING = _ORDINALS | _PLACES | {"other", "another", "each"}
-"""What tells a thing from another of its name, so that it is not the one that the other text speaks of."""
-_REGIONS = _PLACES | frozenset("west east north south centre center distance".split())  # noqa: SIM905
-_UNSAID = frozenset("if whether might may maybe perhaps possibly could would".split())  # noqa: SIM905
-_ASKING = frozenset(("if", "whether"))
-_EXACTLY = frozenset(("exactly", "only", "just", "precisely"))
-_PAST = frozenset("was were previously formerly earlier".split())  # noqa: SIM905
-
-_SHADES: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("navy", "azure", "cobalt"), ("blue",)),
-    **dict.fromkeys(("turquoise", "teal", "cyan", "aqua"), ("teal", "blue", "green")),
-    **dict.fromkeys(("maroon", "crimson", "scarlet", "burgundy"), ("red",)),
-    **dict.fromkeys(("violet", "lavender", "lilac", "mauve", "indigo"), ("purple",)),
-    "magenta": ("purple", "pink"),
-    **dict.fromkeys(("golden", "amber", "mustard"), ("golden", "yellow")),
-    **dict.fromkeys(("beige", "ivory", "khaki"), ("beige",)),
-    "silver": ("silver", "grey"),
-    "bronze": ("brown",),
-}
-"""Other words for colours, with the colours that they may also be called."""
-_FAMILIES: Mapping[str, str] = {
-    **dict.fromkeys((*COLOURS, *_SHADES, "gray"), "colour"),
-    **dict.fromkeys(SMALL_NUMBERS, "number"),
-    **dict.fromkeys(("small", "tiny", "little", "large", "big", "huge"), "size"),
-    **dict.fromkeys(("open", "closed", "shut"), "state"),
-    **dict.fromkeys(("full", "empty"), "content"),
-}
-_SAME: Mapping[str, str] = {
-    "gray": "grey",
-    "tiny": "small",
-    "little": "small",
-    "big": "large",
-    "huge": "large",
-    "shut": "closed",
-    **{word: str(number) for number, word in enumerate(SMALL_NUMBERS)},
-}
-_COLOUR_WORDS = "|".join(sorted((*COLOURS, *_SHADES, "gray")))
-_COLOUR_OF = (
-    (re.compile(rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOUR_WORDS})\b))"), r"\1"),
-    (re.compile(rf"\b([^\W_]+)['’]s colou?r (?=is (?:not )?(?:{_COLOUR_WORDS})\b)"), r"\1 "),
-    (re.compile(rf"\bits colou?r (?=is (?:not )?(?:{_COLOUR_WORDS})\b)"), "it "),
-)
 _OR_LIST = re.compile(r"\b(?P<one>[^\W_]+),? or (?:(?:the [^\W_]+|it|they) (?:is|are) )?(?P<other>[^\W_]+)\b")
-_TWO_COLOURS = re.compile(rf"\b({_COLOUR_WORDS}),? and (?=(?:{_COLOUR_WORDS})\b)")
-_ONE_AXIS = {
-    "cover": "upright",
-    "surface": "upright",
-    "ground": "upright",
-    "extent": "size",
-    "bulk": "size",
-    "place": "depth",
-}
-_PREPOSITIONS = frozenset("on over under above below beneath underneath behind".split())  # noqa: SIM905
-_SIDES = frozenset("left right top front back side".split())  # noqa: SIM905
-_OPPOSITES: Mapping[str, tuple[str, int]] = {
-    word: (_ONE_AXIS.get(axis, axis), sign)
-    for axis, words in {
-        "across": ("left", "right"),
-        "upright": ("above", "below"),
-        "cover": ("over", "under"),
-        "surface": ("on", "beneath"),
-        "ground": ("on", "underneath"),
-        "size": ("taller", "shorter"),
-        "extent": ("larger", "smaller"),
-        "bulk": ("bigger", "tinier"),
-        "depth": ("front", "back"),
-        "place": ("front", "behind"),
-    }.items()
-    for word, sign in zip(words, (1, -1), strict=True)
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Clause:
-    """What one clause says.
-
-    Attributes:
-        affirmed: its content words that are not denied, in the singular.
-        denied: those that are.
-        subject: what it is about, in the singular; empty where nothing is.
-    """
-
-    affirmed: frozenset[str]
-    denied: frozenset[str]
-    subject: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Statements:
-    """What a text says.
-
-    Attributes:
-        clauses: in order.
-        values: values said of a thing, by the thing and their family.
-        stated: those said of "the" thing behind it ("the mug is red"), each with what else it may be called.
-        numbers: how many of a thing, each time that one is said.
-        relations: signs said of two things on an axis, by both in alphabetical order and the axis.
-        both_ways: those said of "the" one thing and "the" other, so that there is one sign only.
-        totals: how many there are, said as "there are", by all that follows the number.
-        open_values: values that a thing could have.
-    """
-
-    clauses: list[_Clause] = field(default_factory=list)
-    values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    stated: dict[tuple[str, str], list[set[str]]] = field(default_factory=dict)
-    numbers: dict[str, list[int]] = field(default_factory=dict)
-    relations: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
-    both_ways: dict[tuple[str, ...], set[int]] = field(default_factory=dict)
-    totals: dict[str, set[int]] = field(default_factory=dict)
-    open_values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
 
 
 def contradiction(reference: str, text: str) -> str | None:
@@ -193,7 +42,7 @@ def contradiction(reference: str, text: str) -> str | None:
         reference: what is taken for true.
         text: what is compared with it.
     """
-    true, said = _claims(reference), _claims(text)
+    true, said = statements_of(reference), statements_of(text)
     for one, other in ((true, said), (said, true)):
         if denial := _denial(one, other):
             return f"one says what the other denies: {denial}"
@@ -210,7 +59,7 @@ def contradiction(reference: str, text: str) -> str | None:
 
 def own_contradiction(text: str) -> str | None:
     """Returns how a text contradicts itself, for logs; None where no rule sees that it does."""
-    claims = _claims(text)
+    claims = statements_of(text)
     for (thing, family), stated in claims.stated.items():
         if not set.intersection(*stated):
             return f"more than one {family} of {thing}"
@@ -234,13 +83,13 @@ def hedge(reference: str, text: str) -> str | None:
 
     Left open is what it lists with "or", says twice with "could be", or gives three values and more.
     """
-    plain = _said_shorter(text.casefold())
+    plain = said_shorter(text.casefold())
     for sentence in re.split(r"[.!?;\n]", plain[: MAX_CLAUSES * MAX_CLAUSE_CHARS]):
         if match := _OR_LIST.search(sentence):
-            one, other = _family(match["one"]), _family(match["other"])
-            if one == other and _ASKING.isdisjoint(sentence.split()):
+            one, other = family_of(match["one"]), family_of(match["other"])
+            if one == other and ASKING.isdisjoint(sentence.split()):
                 return f"leaves open: {match.group()}"
-    true, said = _claims(reference), _claims(text)
+    true, said = statements_of(reference), statements_of(text)
     for (thing, family), values in said.open_values.items():
         if len(values) > 1:
             return f"leaves open: {family} of {thing}"
@@ -257,7 +106,7 @@ def _may_be_parts(ones: list[int], others: list[int]) -> bool:
     )
 
 
-def _denial(affirming: _Statements, denying: _Statements) -> str | None:
+def _denial(affirming: Statements, denying: Statements) -> str | None:
     """The words that one text denies and the other, but not the first itself, says in one clause."""
     for clause in denying.clauses:
         if clause.denied and _says(affirming, clause) and not _says(denying, clause):
@@ -265,170 +114,12 @@ def _denial(affirming: _Statements, denying: _Statements) -> str | None:
     return None
 
 
-def _says(claims: _Statements, denial: _Clause) -> bool:
+def _says(claims: Statements, denial: Clause) -> bool:
     """Whether a clause says what another denies, and of the same where it is how two things stand to each other."""
-    relates = not denial.denied.isdisjoint(_OPPOSITES)
+    relates = not denial.denied.isdisjoint(OPPOSITES)
     return any(
         (clause.subject == denial.subject or not relates)
         and denial.denied <= clause.affirmed
         and (not denial.affirmed or denial.affirmed & clause.affirmed)
         for clause in claims.clauses
     )
-
-
-@lru_cache(maxsize=8)
-def _claims(text: str) -> _Statements:
-    """What a text says; nobody changes it afterwards, for it is kept for the next rule."""
-    claims = _Statements()
-    subject, text = "", _said_shorter(text.casefold())
-    is_over = frozenset(("was", "were")) | _PAST if re.search(r"\bnow\b", text) else frozenset()
-    for part in _BREAK.split(text, maxsplit=MAX_CLAUSES)[:MAX_CLAUSES]:
-        tokens = [_SAME.get(token, token) for token in _TOKEN.findall(part[:MAX_CLAUSE_CHARS])]
-        cut = next(_denials(tokens), len(tokens))
-        own = next((token for token in tokens[:cut] if _is_noun(token)), "")
-        subject = _singular(own) if own else subject
-        if not (_UNSAID | is_over).isdisjoint(tokens):
-            if _ASKING.isdisjoint(tokens):
-                _note_open(claims, tokens[:cut], subject)
-            continue
-        before, after = tokens[:cut], tokens[cut:]
-        affirmed = {_singular(token) for token in before if _is_content(token)}
-        if not own and subject and _PRONOUNS & set(before):
-            affirmed.add(subject)
-        denied = {_singular(token) for token in after if _is_content(token) and token not in _NEGATIONS}
-        claims.clauses.append(_Clause(frozenset(affirmed), frozenset(denied), subject))
-        _note_values(claims, before, subject)
-        _note_relations(claims, before, subject)
-        _note_total(claims, tokens)
-    return claims
-
-
-def _note_open(claims: _Statements, tokens: list[str], subject: str) -> None:
-    """Notes the values that a clause of doubt holds for possible."""
-    possible = _Statements()
-    _note_values(possible, tokens, subject)
-    for named, values in possible.values.items():
-        claims.open_values.setdefault(named, set()).update(values)
-
-
-def _note_total(claims: _Statements, tokens: list[str]) -> None:
-    """Notes how many of what there are, where a clause says that alone: "there are three red mugs in the picture"."""
-    said = [token for token in tokens if token not in _EXACTLY]
-    if len(said) > 3 and said[0] == "there" and said[1] in ("is", "are") and said[2].isdecimal():
-        claims.totals.setdefault(" ".join(map(_singular, said[3:])), set()).add(int(said[2]))
-
-
-@lru_cache(maxsize=8)
-def _said_shorter(text: str) -> str:
-    """A text with ways to deny, to say where and to count that take several words put into one."""
-    for pattern, shorter in (*_SAID_SHORTER, *_COLOUR_OF):
-        text = pattern.sub(shorter, text)
-    text = _FAR_FROM.sub(lambda match: "not " if _family(match[1]) else match.group(), text)
-    return _TWO_COLOURS.sub(r"\1 ", in_digits(text))
-
-
-def _denials(tokens: list[str]) -> Iterator[int]:
-    """Yields where something begins to be denied."""
-    for place, token in enumerate(tokens):
-        after = tokens[place + 1] if place + 1 < len(tokens) else ""
-        if (token in _NEGATIONS and after not in _NO_DENIAL) or token.endswith(_SHORT_NOT):
-            yield place
-
-
-def _note_values(claims: _Statements, tokens: list[str], subject: str) -> None:
-    """Notes each value with the word that it stands before, or else with what the clause is about."""
-    for place, token in enumerate(tokens):
-        family = _family(token)
-        if family is None or _is_not_of_the_whole(tokens, place, family):
-            continue
-        run = next((place + n for n, after in enumerate(tokens[place:]) if _family(after) is None), None)
-        thing = _singular(tokens[run]) if run is not None and _is_noun(tokens[run]) else subject
-        if thing:
-            meant = set(_SHADES.get(token, (token,)))
-            claims.values.setdefault((thing, family), set()).update(meant)
-            if family == "number":
-                claims.numbers.setdefault(thing, []).append(int(token) if token.isdecimal() else 0)
-            elif thing == subject and place + 1 == len(tokens) and _is_the_one(tokens[:place], subject):
-                claims.stated.setdefault((thing, family), []).append(meant)
-    if tokens and tokens[-1] in ("on", "off") and subject:
-        claims.values.setdefault((subject, "switch"), set()).add(tokens[-1])
-
-
-def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
-    """Whether a value is no count, no exact one, or said of a part or of one thing among others."""
-    before, after = tokens[:place], tokens[place + 1 :]
-    last = before[-1] if before else ""
-    if family == "number":
-        is_bound = last in ("than", "to") and len(before) > 1 and before[-2] in _BOUND
-        is_one = tokens[place] == "1" and (last in _NOT_A_NUMBER_AFTER or after[:1] == ["of"])
-        return is_one or is_bound or last in _ROUGHLY or last in _NAMED_BY_NUMBER
-    is_region = (
-        after[:1] in (["in"], ["at"], ["on"], ["to"]) and not _REGIONS.isdisjoint(after) and last in ("is", "are")
-    )
-    return is_region or last in _IN_PART or before[:1] == ["1"] or not _TELLING.isdisjoint(before)
-
-
-def _is_the_one(before: list[str], subject: str) -> bool:
-    """Whether what stands before a value is "the" thing, without anything that tells it from another of its name."""
-    return len(before) > 2 and before[0] == "the" and _singular(before[1]) == subject and before[-1] in ("is", "are")
-
-
-def _note_relations(claims: _Statements, tokens: list[str], subject: str) -> None:
-    """Notes which of two things is on which side; a side without a second thing is a value of the first."""
-    for place, token in enumerate(tokens):
-        if token not in _OPPOSITES or (
-            token == "on" and (place + 1 == len(tokens) or _SIDES & set(tokens[place + 1 :]))
-        ):
-            continue
-        after = tokens[place + 1] if place + 1 < len(tokens) else ""
-        if (token not in _PREPOSITIONS and after and _is_noun(after)) or (token in _SIDES and after in ("is", "are")):
-            continue  # "the left mug" and "the mug on the left is" are names.
-        axis, sign = _OPPOSITES[token]
-        first = _phrase(tokens[:place]) or subject
-        second = _phrase(tokens[place + 1 :])
-        if first and second:
-            pair = (first, second, axis) if first < second else (second, first, axis)
-            claims.relations.setdefault(pair, set()).add(sign if first < second else -sign)
-            if _are_the_ones(tokens, place):
-                claims.both_ways.setdefault(pair, set()).add(sign if first < second else -sign)
-        elif first:
-            claims.values.setdefault((first, axis), set()).add(token)
-            if tokens[place - 2 :] == ["on", "the", token] and _are_the_ones(tokens, place):
-                claims.both_ways.setdefault((first, axis), set()).add(sign)
-
-
-def _are_the_ones(tokens: list[str], place: int) -> bool:
-    """Whether a clause relates "the" one thing to "the" other, and tells neither from another of its name."""
-    others = tokens[:place] + tokens[place + 1 :]
-    is_definite = tokens[0] == "the" and "is" in tokens[:place] and "the" in tokens[place - 1 :]
-    return is_definite and _TELLING.isdisjoint(others)
-
-
-def _phrase(tokens: list[str]) -> str:
-    """The first thing of some words, with its colour where one stands before it."""
-    place = next((place for place, token in enumerate(tokens) if _is_noun(token)), None)
-    if place is None:
-        return ""
-    colour = tokens[place - 1] if place and _family(tokens[place - 1]) == "colour" else ""
-    return f"{colour} {_singular(tokens[place])}".strip()
-
-
-def _family(token: str) -> str | None:
-    return "number" if token.isdecimal() else _FAMILIES.get(token)
-
-
-def _is_content(token: str) -> bool:
-    if token in _FUNCTION or token in _PRONOUNS or token.endswith(_SHORT_NOT):
-        return False
-    return token.isdecimal() or len(token) > 2
-
-
-def _is_noun(token: str) -> bool:
-    names = _is_content(token) and ":" not in token
-    return names and _family(token) is None and token not in _OPPOSITES and token not in _NEGATIONS
-
-
-def _singular(token: str) -> str:
-    if len(token) > 5 and token.endswith("ies"):
-        return f"{token[:-3]}y"
-    return token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token
