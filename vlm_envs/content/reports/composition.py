@@ -79,7 +79,9 @@ class Report:
     @property
     def digest(self) -> str:
         """Hash of everything that is printed and of how it is set, 32 hexadecimal digits."""
-        content = json.dumps([_SCHEME, asdict(self)], sort_keys=True).encode()
+        # Splits go by this hash, so its keys stay as they were first written.
+        fields = {"look" if name == "style" else name: value for name, value in asdict(self).items()}
+        content = json.dumps([_SCHEME, fields], sort_keys=True).encode()
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
