@@ -1,1 +1,1 @@
-"""Who measures: leaderboard runs, speed, side-by-side runs with peers, ablations."""
+"""Who measures: speed against peers and limits, ablations."""

@@ -228,7 +228,7 @@ def _print_calibration(options: Calibrate) -> None:
 
 
 def _print_agentic_calibration(options: Calibrate) -> None:
-    """Lets a judge that looks decide on single responses of RewardJudging, right ones and flawed ones."""
+    """Lets a judge that uses tools decide on single responses of RewardJudging, right ones and flawed ones."""
     from agents.api.client import ChatClient
     from agents.api.failures import Unavailable
     from judges.agentic.calibration import measure_verdicts

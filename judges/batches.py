@@ -35,7 +35,7 @@ def score_many(judge: Judge, claims: Sequence[TextAndState]) -> list[JudgeScore]
 
 
 class AskingClient(Protocol):
-    """A model that can be asked several things at a time; `judges.llm.ChatClient` is one."""
+    """A model that can be asked several things at a time; `agents.api.client.ChatClient` is one."""
 
     def under_way(
         self, function: Callable[[Any], Any], items: Iterable[Any], /

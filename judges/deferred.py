@@ -20,7 +20,7 @@ _Answer = TypeVar("_Answer")
 
 
 class Map(Protocol):
-    """Calls a function on many items, several at a time; `judges.llm.ChatClient.map` is one."""
+    """Calls a function on many items, several at a time; `agents.api.client.ChatClient.map` is one."""
 
     def __call__(self, function: Callable[[_Item], _Answer], items: Iterable[_Item], /) -> list[_Answer]:
         """The results in the items' order."""

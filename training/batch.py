@@ -29,13 +29,13 @@ class Batch:
             generated that nobody drew.
         turn_rewards_BK: float32, what each turn earned (raw reward plus shaping), 0 for turns a row does not have. A
             row with an infinite or NaN one is masked whole, see `usable_B`.
-        trainable_BK: bool, False masks a turn from every loss (its judge was out); what it earned still counts for the
-            turns before it. True for turns a row does not have.
+        trainable_BK: bool, False masks a turn from every loss (its judge was unavailable); what it earned still counts
+            for the turns before it. True for turns a row does not have.
         terminated_B: bool, whether the world ended (no bootstrap).
         has_final_B: bool, whether the row goes on after its last turn with the final observation and the opening of a
             next answer, observed and unlearned: V at its last token is what the state it was truncated in is worth.
         group_index_B: int64, which rows are siblings.
-        trainable_B: bool, False masks a row from every loss (a worker crashed, a judge was out all along).
+        trainable_B: bool, False masks a row from every loss (a worker crashed, a judge was unavailable all along).
         pixel_values_ND: float32[patches, patch_dim], all pictures of all rows, flat.
         image_grid_thw_I3: int64, one row per picture.
         row_image_offsets: B + 1 integers; row b owns pictures `[offsets[b], offsets[b + 1])`.

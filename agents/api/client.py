@@ -1,4 +1,4 @@
-"""Asking a judge model: cache, limits, retries, costs. What comes out is a verdict or unavailable, never an error.
+"""Asking a model behind an endpoint: cache, limits, retries, costs. What comes out is a verdict or unavailable, never an error.
 
 question ── cache ──> limits ── endpoint ──> reply ── read ──> verdict
                         ^          │                   │
@@ -144,7 +144,7 @@ class ChatClient:
             The results in the items' order, each as soon as it is there. Where the context is left by an exception,
             what has not begun yet never does.
         """
-        pool = ThreadPoolExecutor(self.config.max_parallel, thread_name_prefix="judge")
+        pool = ThreadPoolExecutor(self.config.max_parallel, thread_name_prefix="endpoint")
         try:
             yield pool.map(function, items)
         except BaseException:

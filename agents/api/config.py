@@ -1,4 +1,4 @@
-"""Which endpoint a judge asks, and how hard it may lean on it."""
+"""Which endpoint is asked, and how hard it may be leaned on."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What can go wrong between a judge and its endpoint, and what can be done about each."""
+"""What can go wrong between a client and its endpoint, and what can be done about each."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""What a judge has used up so far."""
+"""What a client has used up so far: tokens, requests, cost."""
 
 import threading
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""How far a judge that looks can be trusted: its verdicts on single responses whose truth is known."""
+"""How far a judge that uses tools can be trusted: its verdicts on single responses whose truth is known."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def measure_verdicts(
     if num_cases < 1:
         raise ConfigError(f"Calibration needs at least 1 case, got {num_cases}.")
     if not env_id.removeprefix("vlm_envs:").startswith("VLM/RewardJudging"):
-        raise ConfigError(f"A judge that looks is measured on VLM/RewardJudging-v0; got {env_id!r}.")
+        raise ConfigError(f"A judge that uses tools is measured on VLM/RewardJudging-v0; got {env_id!r}.")
     world: Any = vlm_envs.make(env_id, num_candidates=1, split="test", obs_mode="text", **kwargs).unwrapped
     seeds = list(split_seeds("test", _within(num_cases, world.num_levels, seed), start=seed))
     if world.num_levels is not None:  # A user's rows have as many responses as they have; generated cases have one.
@@ -74,7 +74,7 @@ def _case(world: Any, seed: int) -> Sample:
 def _require_single(case: Sample) -> None:
     if len(case.texts) != 1:
         raise ConfigError(
-            f"A judge that looks is measured on single responses; {case.sample_id} has {len(case.texts)}. Take "
+            f"A judge that uses tools is measured on single responses; {case.sample_id} has {len(case.texts)}. Take "
             "mm_ifeval, single rows of armbench_vl, or no dataset."
         )
 

@@ -173,12 +173,12 @@ class AgenticJudge:
 
     def _world(self, submission: Submission) -> RewardJudgingWorld:
         """The world in which the submission is the only case there is."""
-        has_exhibits = submission.track != "instruction_following"
+        has_images = submission.track != "instruction_following"
         checks = ("instruction_following",) if self.config.has_checks else ()
         return RewardJudgingWorld(
             source=_Sole(_sample(submission)),
             tracks=tuple(dict.fromkeys((submission.track, *checks))),
-            tools=has_exhibits or self.config.has_checks,
+            tools=has_images or self.config.has_checks,
             profile=self.config.profile,
             max_turns=self.config.max_turns,
             max_pixels=self.config.max_pixels,

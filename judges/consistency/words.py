@@ -2,7 +2,7 @@
 
 A stand-in that is free and reproducible, for generated scenes whose facts are said in few words. Contradictions are
 looked for by rule first. What a language model would see as a paraphrase it takes for another content;
-`judges.llm.LLMConsistencyJudge` asks one.
+`judges.llm.graded.LLMConsistencyJudge` asks one.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The reward of a judge that looks for itself: its verdict on the last response of an episode of any world."""
+"""The reward of a judge that uses tools for itself: its verdict on the last response of an episode of any world."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ PointSpace = Literal["pixels", "percents"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArgosConfig:
-    """The gate and the weights; all pins, for the paper prints none.
+    """The gate and the weights; all our choices, for the paper prints none.
 
     Attributes:
         threshold: τ: accuracy below it is the whole reward.

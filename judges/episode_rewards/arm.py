@@ -28,7 +28,7 @@ Fault = Literal["unavailable", "format", "accuracy", "behaviour"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArmWeights:
-    """Weights of the terms; all pins.
+    """Weights of the terms; all our choices.
 
     Attributes:
         format: R_format, for every turn in the think-act-observe format.

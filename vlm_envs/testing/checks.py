@@ -132,7 +132,7 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
         require(abs(total - best) < TOLERANCE, f"seed {seed}: the plan earns {total}, best_return is {best}")
 
 
-def idling_is_the_floor(under_test: WorldUnderTest) -> None:
+def noop_earns_the_floor(under_test: WorldUnderTest) -> None:
     """Saying nothing earns `noop_terms` each turn and is truncated, not terminated, at `max_turns`."""
     world = under_test.make()
     world.reset(seed=first_seed(world))
@@ -282,7 +282,7 @@ CHECKS: tuple[Callable[[WorldUnderTest], None], ...] = (
     reward_terms_sum_to_the_reward,
     bad_responses_are_data,
     oracle_is_maximal,
-    idling_is_the_floor,
+    noop_earns_the_floor,
     action_limit_is_kept,
     same_seed_gives_the_same_bytes,
     copies_continue_identically,

@@ -25,8 +25,8 @@ class RetrievalSettings:
         retriever: Ranks pages.
         num_pages: Most pages one query shows (paper: 5).
         long_side_px: Longer side of a page (paper: 1120).
-        padding_px: Between pages (pin).
-        max_pixels: Budget of a stitched picture (pin; the paper has one and does not say how much).
+        padding_px: Between pages (our choice).
+        max_pixels: Budget of a stitched picture (our choice; the paper has one and does not say how much).
     """
 
     retriever: Retriever = field(default_factory=Bm25Retriever)

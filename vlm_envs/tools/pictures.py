@@ -18,7 +18,7 @@ PixelArray = npt.NDArray[np.uint8]
 class ImageRef(Protocol):
     """A picture that is made or read only when somebody looks at it; large ones cost seconds and memory.
 
-    Exhibits are values: hashable, comparable, small to pickle. A `Picture` is one that is there already.
+    Image references are values: hashable, comparable, small to pickle. A `Picture` is one that is there already.
     """
 
     @property

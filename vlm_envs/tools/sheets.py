@@ -16,7 +16,7 @@ PADDING_PX = 8
 """Between pages; the paper has a fixed padding and does not say how much."""
 
 MAX_STITCHED_PIXELS = 4_194_304
-"""Pixel budget of one stitched picture, 2048 squared (pin)."""
+"""Pixel budget of one stitched picture, 2048 squared (our choice)."""
 
 _MAX_CANVAS_PIXELS = 16 * MAX_STITCHED_PIXELS
 """Rows that need more room, such as tall pictures beside wide ones, are scaled down before they are put together."""

@@ -1,6 +1,6 @@
 """`image_zoom_in_tool`: a region of a stored image, cut from its original pixels (ARM-Thinker, appendix E).
 
-Where the paper is silent we pin, and say so:
+Where the paper is silent we choose, and say so:
 
 - The box is four *whole* numbers from 0 to 1000. The paper asks for numeric values in this range and calls them
   integers; a box of fractions of 1 would pass that test and zoom into the top left corner.
@@ -167,7 +167,7 @@ def image_zoom_in_tool(settings: ZoomSettings | None = None) -> Tool[ZoomArgumen
     """Makes the tool.
 
     Args:
-        settings: How regions are cut out; the paper's and our pins by default.
+        settings: How regions are cut out; the paper's and our choices by default.
 
     Returns:
         The tool `image_zoom_in_tool(image, bbox_2d)`.

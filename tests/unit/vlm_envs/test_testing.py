@@ -138,7 +138,7 @@ BROKEN = {
     ),
     "wrong best_return": (functools.partial(build, task=GenerousTask), "oracle_is_maximal"),
     "unpicklable": (functools.partial(build, task=UnpicklableTask), "copies_continue_identically"),
-    "free idling": (functools.partial(build, task=IdleIsFreeTask), "idling_is_the_floor"),
+    "free idling": (functools.partial(build, task=IdleIsFreeTask), "noop_earns_the_floor"),
     "leaked goal": (LeakyWorld, "ground_truth_is_where_it_belongs"),
     "unexplained error": (NoTextWorld, "bad_responses_are_data"),
     "unnamed reward": (UnpaidWorld, "reward_terms_sum_to_the_reward"),

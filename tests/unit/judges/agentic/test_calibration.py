@@ -1,4 +1,4 @@
-"""A judge that looks, measured on responses whose truth is known."""
+"""A judge that uses tools, measured on responses whose truth is known."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INSTRUCTIONS = {"tracks": "instruction_following"}
 
 
 def says(answer):
-    """Returns a judge that looks at nothing and always says the same."""
+    """Returns a judge that uses tools at nothing and always says the same."""
     return AgenticJudge(lambda utterances: f"<think>so</think><answer>{answer}</answer>")
 
 
