@@ -58,9 +58,9 @@ def test_the_package_says_it_is_typed():
     assert (CHECKOUT / "vlm_envs" / "py.typed").is_file()
 
 
-def test_the_core_needs_only_three_distributions():
+def test_the_core_needs_only_four_distributions():
     names = {re.split(r"[^a-z]", requirement)[0] for requirement in PYPROJECT["project"]["dependencies"]}
-    assert names == {"gymnasium", "numpy", "pillow"}
+    assert names == {"gymnasium", "numpy", "pillow", "tyro"}
 
 
 def test_every_direct_requirement_has_a_tested_version():

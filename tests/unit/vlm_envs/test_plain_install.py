@@ -18,8 +18,8 @@ CHECKOUT = Path(__file__).parents[3]
 PLAIN = """
 import importlib.machinery, runpy, sys
 
-ALLOWED = {*sys.stdlib_module_names, "vlm_envs", "cloudpickle", "farama_notifications", "gymnasium", "numpy", "PIL",
-           "typing_extensions"}
+ALLOWED = {*sys.stdlib_module_names, "vlm_envs", "cloudpickle", "docstring_parser", "farama_notifications", "gymnasium",
+           "numpy", "PIL", "typeguard", "typing_extensions", "tyro"}
 
 class Plain(importlib.machinery.PathFinder):
     '''Finds what a plain installation brings, and nothing else that happens to be installed here.'''
@@ -49,6 +49,7 @@ def test_the_base_package_requires_nothing_else():
         "gymnasium",
         "numpy",
         "pillow",
+        "tyro",
     }
 
 

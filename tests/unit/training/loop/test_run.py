@@ -246,7 +246,6 @@ def test_a_run_is_never_overwritten(arguments, tmp_path, capsys):
     [
         (["frozenlake_tny"], "Did you mean 'frozenlake_tiny'?"),
         (["cold_start"], "cold_start takes a recipe"),
-        (["report"], "report takes one run directory"),
         (["frozenlake_tiny", "--model", "no/such/model"], "No checkpoint at no/such/model"),
         (["frozenlake_tiny", "--resume", "--name", "no_such_run"], "No run at"),
     ],
@@ -258,15 +257,14 @@ def test_mistakes_on_the_command_line_are_explained(words, said, tmp_path, capsy
 
 
 def test_settings_that_cannot_work_are_explained(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["frozenlake_tiny", "--num-groups", "0"])
+    assert main(["frozenlake_tiny", "--num-groups", "0"]) == 2
     assert "--num-groups must be at least 1; got 0." in capsys.readouterr().err
 
 
 def test_help_lists_recipes_and_commands(capsys):
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in (*RECIPES, "cold_start", "report"))
+    assert all(name in shown for name in (*RECIPES, "cold_start", "curate"))
 
 
 def short_cold_start(tmp_path: Path) -> list[str]:
