@@ -1,4 +1,4 @@
-"""Asking a model behind an endpoint: cache, limits, retries, costs. What comes out is a verdict or unavailable, never an error.
+"""Asking a model behind an endpoint: cache, limits, retries, costs. It answers or is unavailable; nothing is raised.
 
 question ── cache ──> limits ── endpoint ──> reply ── read ──> verdict
                         ^          │                   │

@@ -9,7 +9,6 @@ from vlm_envs.content.reports.document import ReportDocument
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.qa.documents import DocumentContext, DocumentOverview
-from vlm_envs.testing import check_world
 
 for package in ("reportlab", "matplotlib", "pypdfium2", "bm25s", "pydantic"):
     pytest.importorskip(package, reason=f"needs {package}: pip install '.[tools]'")
@@ -41,11 +40,6 @@ def played(world):
         over = terminated or truncated
         calls = [(record.name, json.loads(record.text)["arguments"]) for record in world.state.calls]
     return calls, reward, info
-
-
-def test_it_keeps_the_contract():
-    """`tests/contract` runs the rest, and every strategy."""
-    check_world(ENV_ID, num_pages=5, skip=("is_a_gymnasium_env", "splits_are_disjoint"))
 
 
 def test_the_first_observation_is_the_contact_sheet():

@@ -1,0 +1,19 @@
+"""Worlds that are slow keep the contract with their defaults: large pictures, dozens of pages, a simulated arm."""
+
+from __future__ import annotations
+
+import pytest
+
+from vlm_envs.testing import check_world
+
+
+@pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/RewardJudging-v0"])
+@pytest.mark.parametrize("split", ["train", "val", "test"])
+def test_worlds_that_ask(env_id: str, split: str) -> None:
+    results = check_world(env_id, split=split)
+    assert {result.skipped for result in results} == {None, "a turn has one action"}
+
+
+@pytest.mark.parametrize("task", ["Place", "Stack", "Drawer", "Align"])
+def test_every_task_of_the_arm(task: str) -> None:
+    assert {result.skipped for result in check_world(f"VLM/PrimitiveSkill{task}-v0", split="test")} == {None}
