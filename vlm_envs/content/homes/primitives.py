@@ -124,6 +124,14 @@ def box(middle: tuple[float, float], size: tuple[float, float], low: float, high
     )
 
 
+def boxes(
+    middle: tuple[float, float], size: tuple[float, float], low: float, high: float, colour: RGB
+) -> tuple[Mesh, Mesh]:
+    """Returns two equal boxes, one on either side of x = 0, that at -x first; arguments as for `box`."""
+    x, y = middle
+    return box((-x, y), size, low, high, colour), box((x, y), size, low, high, colour)
+
+
 def column(
     middle: tuple[float, float],
     low: float,

@@ -24,46 +24,7 @@ from vlm_envs.content.homes.palette import (
     lighter,
     mixed,
 )
-from vlm_envs.content.homes.primitives import ball, box, column, quad, upright_disc
-
-
-def _carton(colour: RGB) -> Parts:
-    tape = lighter(colour, 0.5)
-    return [
-        box((0, 0), (0.44, 0.36), 0, 0.32, colour),
-        box((0, 0), (0.06, 0.37), 0.0, 0.325, tape),
-        box((-0.13, 0.17), (0.20, 0.03), 0.29, 0.36, lighter(colour, 0.2)),
-        box((0.13, -0.17), (0.20, 0.03), 0.29, 0.36, lighter(colour, 0.2)),
-    ]
-
-
-def _laundry_basket(colour: RGB) -> Parts:
-    slats = [box((x, 0.0), (0.03, 0.385), 0.06, 0.40, darker(colour, 0.3)) for x in (-0.15, -0.05, 0.05, 0.15)]
-    return [
-        box((0, 0), (0.44, 0.36), 0, 0.42, colour),
-        *slats,
-        box((0, 0), (0.48, 0.40), 0.38, 0.42, lighter(colour, 0.2)),
-        ball((-0.08, 0.02, 0.42), (0.13, 0.13, 0.08), (220, 90, 90), num_sides=6),
-        ball((0.10, -0.03, 0.42), (0.11, 0.12, 0.07), (90, 120, 210), num_sides=6),
-    ]
-
-
-def _basket_ball(colour: RGB) -> Parts:
-    seam = ball((0, 0, 0.15), (0.151, 0.022, 0.151), BLACK, num_sides=10)
-    level = ball((0, 0, 0.15), (0.151, 0.151, 0.016), BLACK, num_sides=10)
-    return [ball((0, 0, 0.15), (0.15, 0.15, 0.15), colour, num_sides=10), seam, level]
-
-
-def _guitar(colour: RGB) -> Parts:
-    return [
-        upright_disc((0, 0.02, 0.21), 0.20, 0.10, colour),
-        upright_disc((0, 0.02, 0.47), 0.145, 0.10, colour),
-        upright_disc((0, 0.075, 0.36), 0.065, 0.02, BLACK),
-        box((0, 0.06), (0.16, 0.03), 0.14, 0.18, DARK_WOOD),
-        box((0, 0.05), (0.055, 0.03), 0.55, 0.93, DARK_WOOD),
-        box((0, 0.05), (0.09, 0.035), 0.93, 1.05, BLACK),
-        box((0, 0.085), (0.02, 0.006), 0.18, 0.93, PAPER),
-    ]
+from vlm_envs.content.homes.primitives import ball, box, boxes, column, quad, upright_disc
 
 
 def _teddy_bear(colour: RGB) -> Parts:
@@ -85,47 +46,6 @@ def _teddy_bear(colour: RGB) -> Parts:
     ]
 
 
-def _statue(colour: RGB) -> Parts:
-    return [
-        box((0, 0), (0.20, 0.20), 0, 0.08, darker(colour, 0.35)),
-        column((0, 0), 0.08, 0.24, 0.075, colour, top_radius=0.05, num_sides=8),
-        column((0, 0), 0.24, 0.34, 0.055, colour, top_radius=0.085, num_sides=8),
-        ball((0, 0, 0.405), (0.05, 0.05, 0.056), colour),
-        ball((-0.08, 0.02, 0.26), (0.02, 0.02, 0.08), colour, num_sides=5),
-        ball((0.08, 0.02, 0.34), (0.02, 0.02, 0.09), colour, num_sides=5),
-    ]
-
-
-def _television(colour: RGB) -> Parts:
-    return [
-        box((0, 0), (0.36, 0.16), 0, 0.03, colour),
-        box((0, -0.02), (0.08, 0.05), 0.03, 0.09, colour),
-        box((0, 0), (0.95, 0.06), 0.07, 0.62, colour),
-        box((0, 0.033), (0.88, 0.01), 0.11, 0.58, (52, 104, 160)),
-        box((0, 0.036), (0.88, 0.01), 0.11, 0.24, (70, 150, 84)),
-        box((0.24, 0.037), (0.10, 0.01), 0.42, 0.52, (250, 224, 120)),
-    ]
-
-
-def _laptop(colour: RGB) -> Parts:
-    lid = [
-        quad([(0.20, -0.09, 0.02), (-0.20, -0.09, 0.02), (-0.20, -0.16, 0.29), (0.20, -0.16, 0.29)], colour, _UP_FRONT),
-        quad([(-0.20, -0.10, 0.02), (0.20, -0.10, 0.02), (0.20, -0.17, 0.29), (-0.20, -0.17, 0.29)], colour, _BACK),
-        quad(
-            [(0.18, -0.09, 0.05), (-0.18, -0.09, 0.05), (-0.18, -0.148, 0.27), (0.18, -0.148, 0.27)], SCREEN, _UP_FRONT
-        ),
-        quad(
-            [(0.14, -0.08, 0.13), (-0.08, -0.08, 0.13), (-0.08, -0.134, 0.24), (0.14, -0.134, 0.24)], GLASS, _UP_FRONT
-        ),
-    ]
-    return [
-        box((0, 0.04), (0.42, 0.26), 0, 0.025, colour),
-        box((0, 0.015), (0.36, 0.13), 0.025, 0.03, BLACK),
-        box((0, 0.125), (0.12, 0.07), 0.025, 0.03, darker(colour, 0.3)),
-        *lid,
-    ]
-
-
 _UP_FRONT, _BACK = (0.0, 0.96, 0.26), (0.0, -0.96, 0.0)
 
 
@@ -141,80 +61,6 @@ def _toaster(colour: RGB) -> Parts:
         box((0, -0.05), (0.19, 0.028), 0.17, 0.255, toast),
         box((0.17, 0), (0.03, 0.05), 0.11, 0.14, BLACK),
     ]
-
-
-def _microwave(colour: RGB) -> Parts:
-    return [
-        box((0, -0.005), (0.56, 0.36), 0, 0.34, colour),
-        box((-0.07, 0.18), (0.37, 0.02), 0.04, 0.30, BLACK),
-        box((-0.07, 0.187), (0.27, 0.01), 0.08, 0.26, (88, 98, 106)),
-        box((0.20, 0.18), (0.11, 0.02), 0.25, 0.30, (110, 220, 130)),
-        *[box((x, 0.18), (0.04, 0.02), z, z + 0.035, IRON) for x in (0.17, 0.23) for z in (0.05, 0.11, 0.17)],
-    ]
-
-
-def _kettle(colour: RGB) -> Parts:
-    return [
-        column((0, 0), 0, 0.22, 0.11, colour, top_radius=0.075),
-        column((0, 0), 0.22, 0.26, 0.07, BLACK, top_radius=0.03),
-        ball((0.115, 0, 0.17), (0.05, 0.025, 0.045), colour, num_sides=6),
-        box((-0.13, 0), (0.03, 0.03), 0.06, 0.25, BLACK),
-        box((-0.10, 0), (0.08, 0.03), 0.22, 0.25, BLACK),
-        box((0, 0), (0.03, 0.03), 0.26, 0.31, BLACK),
-    ]
-
-
-def _pot(colour: RGB) -> Parts:
-    return [
-        column((0, 0), 0, 0.16, 0.145, colour, num_sides=12),
-        column((0, 0), 0.16, 0.19, 0.15, lighter(colour, 0.35), top_radius=0.09, num_sides=12),
-        ball((0, 0, 0.215), (0.03, 0.03, 0.022), BLACK, num_sides=6),
-        box((0.18, 0), (0.08, 0.05), 0.11, 0.14, BLACK),
-        box((-0.18, 0), (0.08, 0.05), 0.11, 0.14, BLACK),
-    ]
-
-
-def _bowl(colour: RGB) -> Parts:
-    return [
-        column((0, 0), 0, 0.03, 0.07, darker(colour, 0.2), num_sides=12),
-        column((0, 0), 0.03, 0.13, 0.08, colour, top_radius=0.16, num_sides=12),
-        column((0, 0), 0.13, 0.155, 0.16, lighter(colour, 0.3), top_colour=lighter(colour, 0.3), num_sides=12),
-        column((0, 0), 0.155, 0.157, 0.135, darker(colour, 0.35), num_sides=12),
-    ]
-
-
-def _mug(colour: RGB) -> Parts:
-    return [
-        column((-0.03, 0), 0, 0.18, 0.082, colour, top_colour=lighter(colour, 0.3)),
-        column((-0.03, 0), 0.18, 0.182, 0.066, (84, 52, 34)),
-        box((0.075, 0), (0.06, 0.03), 0.125, 0.15, colour),
-        box((0.075, 0), (0.06, 0.03), 0.035, 0.06, colour),
-        box((0.1, 0), (0.03, 0.03), 0.035, 0.15, colour),
-    ]
-
-
-def _bottle(colour: RGB) -> Parts:
-    return [
-        column((0, 0), 0, 0.24, 0.062, colour, num_sides=8),
-        column((0, 0), 0.24, 0.31, 0.062, colour, top_radius=0.025, num_sides=8),
-        column((0, 0), 0.31, 0.40, 0.025, colour, num_sides=8),
-        column((0, 0), 0.39, 0.42, 0.03, DARK_WOOD, num_sides=6),
-        column((0, 0), 0.07, 0.18, 0.0645, PAPER, num_sides=8),
-    ]
-
-
-def _apple(colour: RGB) -> Parts:
-    return [
-        ball((0, 0, 0.07), (0.078, 0.078, 0.07), colour, num_sides=10),
-        box((0, 0), (0.014, 0.014), 0.13, 0.17, DARK_WOOD),
-        ball((0.03, 0, 0.155), (0.035, 0.015, 0.012), LEAF, num_sides=5),
-    ]
-
-
-def _bread(colour: RGB) -> Parts:
-    crust = mixed(colour, WOOD, 0.3)
-    cuts = [box((x, 0), (0.018, 0.12), 0.14, 0.158, PAPER) for x in (-0.08, 0.0, 0.08)]
-    return [ball((0, 0, 0.08), (0.17, 0.09, 0.078), crust, num_sides=10), *cuts]
 
 
 def _vase(colour: RGB) -> Parts:
@@ -234,16 +80,6 @@ def _vase(colour: RGB) -> Parts:
     ]
 
 
-def _candle(colour: RGB) -> Parts:
-    return [
-        column((0, 0), 0, 0.03, 0.078, IRON, num_sides=8),
-        column((0, 0), 0.03, 0.22, 0.042, colour, num_sides=8),
-        box((0, 0), (0.01, 0.01), 0.22, 0.25, BLACK),
-        column((0, 0), 0.245, 0.275, 0.016, FLAME, top_radius=0.028, num_sides=6),
-        column((0, 0), 0.275, 0.34, 0.028, LIGHT, top_radius=0.0, num_sides=6),
-    ]
-
-
 def _book(colour: RGB) -> Parts:
     second = darker((colour[1], colour[2], colour[0]), 0.1)
     return [
@@ -258,64 +94,171 @@ def _book(colour: RGB) -> Parts:
     ]
 
 
-def _table_lamp(colour: RGB) -> Parts:
-    return [
+SMALL_ART: dict[str, Art] = {
+    "Box": lambda colour: [
+        box((0, 0), (0.44, 0.36), 0, 0.32, colour),
+        box((0, 0), (0.06, 0.37), 0.0, 0.325, lighter(colour, 0.5)),
+        box((-0.13, 0.17), (0.20, 0.03), 0.29, 0.36, lighter(colour, 0.2)),
+        box((0.13, -0.17), (0.20, 0.03), 0.29, 0.36, lighter(colour, 0.2)),
+    ],
+    "LaundryBasket": lambda colour: [
+        box((0, 0), (0.44, 0.36), 0, 0.42, colour),
+        *[box((x, 0.0), (0.03, 0.385), 0.06, 0.40, darker(colour, 0.3)) for x in (-0.15, -0.05, 0.05, 0.15)],
+        box((0, 0), (0.48, 0.40), 0.38, 0.42, lighter(colour, 0.2)),
+        ball((-0.08, 0.02, 0.42), (0.13, 0.13, 0.08), (220, 90, 90), num_sides=6),
+        ball((0.10, -0.03, 0.42), (0.11, 0.12, 0.07), (90, 120, 210), num_sides=6),
+    ],
+    "BasketBall": lambda colour: [
+        ball((0, 0, 0.15), (0.15, 0.15, 0.15), colour, num_sides=10),
+        ball((0, 0, 0.15), (0.151, 0.022, 0.151), BLACK, num_sides=10),
+        ball((0, 0, 0.15), (0.151, 0.151, 0.016), BLACK, num_sides=10),
+    ],
+    "Guitar": lambda colour: [
+        upright_disc((0, 0.02, 0.21), 0.20, 0.10, colour),
+        upright_disc((0, 0.02, 0.47), 0.145, 0.10, colour),
+        upright_disc((0, 0.075, 0.36), 0.065, 0.02, BLACK),
+        box((0, 0.06), (0.16, 0.03), 0.14, 0.18, DARK_WOOD),
+        box((0, 0.05), (0.055, 0.03), 0.55, 0.93, DARK_WOOD),
+        box((0, 0.05), (0.09, 0.035), 0.93, 1.05, BLACK),
+        box((0, 0.085), (0.02, 0.006), 0.18, 0.93, PAPER),
+    ],
+    "TeddyBear": _teddy_bear,
+    "Statue": lambda colour: [
+        box((0, 0), (0.20, 0.20), 0, 0.08, darker(colour, 0.35)),
+        column((0, 0), 0.08, 0.24, 0.075, colour, top_radius=0.05, num_sides=8),
+        column((0, 0), 0.24, 0.34, 0.055, colour, top_radius=0.085, num_sides=8),
+        ball((0, 0, 0.405), (0.05, 0.05, 0.056), colour),
+        ball((-0.08, 0.02, 0.26), (0.02, 0.02, 0.08), colour, num_sides=5),
+        ball((0.08, 0.02, 0.34), (0.02, 0.02, 0.09), colour, num_sides=5),
+    ],
+    "Television": lambda colour: [
+        box((0, 0), (0.36, 0.16), 0, 0.03, colour),
+        box((0, -0.02), (0.08, 0.05), 0.03, 0.09, colour),
+        box((0, 0), (0.95, 0.06), 0.07, 0.62, colour),
+        box((0, 0.033), (0.88, 0.01), 0.11, 0.58, (52, 104, 160)),
+        box((0, 0.036), (0.88, 0.01), 0.11, 0.24, (70, 150, 84)),
+        box((0.24, 0.037), (0.10, 0.01), 0.42, 0.52, (250, 224, 120)),
+    ],
+    "Laptop": lambda colour: [
+        box((0, 0.04), (0.42, 0.26), 0, 0.025, colour),
+        box((0, 0.015), (0.36, 0.13), 0.025, 0.03, BLACK),
+        box((0, 0.125), (0.12, 0.07), 0.025, 0.03, darker(colour, 0.3)),
+        quad([(0.20, -0.09, 0.02), (-0.20, -0.09, 0.02), (-0.20, -0.16, 0.29), (0.20, -0.16, 0.29)], colour, _UP_FRONT),
+        quad([(-0.20, -0.10, 0.02), (0.20, -0.10, 0.02), (0.20, -0.17, 0.29), (-0.20, -0.17, 0.29)], colour, _BACK),
+        quad(
+            [(0.18, -0.09, 0.05), (-0.18, -0.09, 0.05), (-0.18, -0.148, 0.27), (0.18, -0.148, 0.27)], SCREEN, _UP_FRONT
+        ),
+        quad(
+            [(0.14, -0.08, 0.13), (-0.08, -0.08, 0.13), (-0.08, -0.134, 0.24), (0.14, -0.134, 0.24)], GLASS, _UP_FRONT
+        ),
+    ],
+    "Toaster": _toaster,
+    "Microwave": lambda colour: [
+        box((0, -0.005), (0.56, 0.36), 0, 0.34, colour),
+        box((-0.07, 0.18), (0.37, 0.02), 0.04, 0.30, BLACK),
+        box((-0.07, 0.187), (0.27, 0.01), 0.08, 0.26, (88, 98, 106)),
+        box((0.20, 0.18), (0.11, 0.02), 0.25, 0.30, (110, 220, 130)),
+        *[box((x, 0.18), (0.04, 0.02), z, z + 0.035, IRON) for x in (0.17, 0.23) for z in (0.05, 0.11, 0.17)],
+    ],
+    "Kettle": lambda colour: [
+        column((0, 0), 0, 0.22, 0.11, colour, top_radius=0.075),
+        column((0, 0), 0.22, 0.26, 0.07, BLACK, top_radius=0.03),
+        ball((0.115, 0, 0.17), (0.05, 0.025, 0.045), colour, num_sides=6),
+        box((-0.13, 0), (0.03, 0.03), 0.06, 0.25, BLACK),
+        box((-0.10, 0), (0.08, 0.03), 0.22, 0.25, BLACK),
+        box((0, 0), (0.03, 0.03), 0.26, 0.31, BLACK),
+    ],
+    "Pot": lambda colour: [
+        column((0, 0), 0, 0.16, 0.145, colour, num_sides=12),
+        column((0, 0), 0.16, 0.19, 0.15, lighter(colour, 0.35), top_radius=0.09, num_sides=12),
+        ball((0, 0, 0.215), (0.03, 0.03, 0.022), BLACK, num_sides=6),
+        *boxes((-0.18, 0), (0.08, 0.05), 0.11, 0.14, BLACK),
+    ],
+    "Bowl": lambda colour: [
+        column((0, 0), 0, 0.03, 0.07, darker(colour, 0.2), num_sides=12),
+        column((0, 0), 0.03, 0.13, 0.08, colour, top_radius=0.16, num_sides=12),
+        column((0, 0), 0.13, 0.155, 0.16, lighter(colour, 0.3), top_colour=lighter(colour, 0.3), num_sides=12),
+        column((0, 0), 0.155, 0.157, 0.135, darker(colour, 0.35), num_sides=12),
+    ],
+    "Mug": lambda colour: [
+        column((-0.03, 0), 0, 0.18, 0.082, colour, top_colour=lighter(colour, 0.3)),
+        column((-0.03, 0), 0.18, 0.182, 0.066, (84, 52, 34)),
+        box((0.075, 0), (0.06, 0.03), 0.125, 0.15, colour),
+        box((0.075, 0), (0.06, 0.03), 0.035, 0.06, colour),
+        box((0.1, 0), (0.03, 0.03), 0.035, 0.15, colour),
+    ],
+    "Bottle": lambda colour: [
+        column((0, 0), 0, 0.24, 0.062, colour, num_sides=8),
+        column((0, 0), 0.24, 0.31, 0.062, colour, top_radius=0.025, num_sides=8),
+        column((0, 0), 0.31, 0.40, 0.025, colour, num_sides=8),
+        column((0, 0), 0.39, 0.42, 0.03, DARK_WOOD, num_sides=6),
+        column((0, 0), 0.07, 0.18, 0.0645, PAPER, num_sides=8),
+    ],
+    "Apple": lambda colour: [
+        ball((0, 0, 0.07), (0.078, 0.078, 0.07), colour, num_sides=10),
+        box((0, 0), (0.014, 0.014), 0.13, 0.17, DARK_WOOD),
+        ball((0.03, 0, 0.155), (0.035, 0.015, 0.012), LEAF, num_sides=5),
+    ],
+    "Bread": lambda colour: [
+        ball((0, 0, 0.08), (0.17, 0.09, 0.078), mixed(colour, WOOD, 0.3), num_sides=10),
+        *[box((x, 0), (0.018, 0.12), 0.14, 0.158, PAPER) for x in (-0.08, 0.0, 0.08)],
+    ],
+    "Vase": _vase,
+    "Candle": lambda colour: [
+        column((0, 0), 0, 0.03, 0.078, IRON, num_sides=8),
+        column((0, 0), 0.03, 0.22, 0.042, colour, num_sides=8),
+        box((0, 0), (0.01, 0.01), 0.22, 0.25, BLACK),
+        column((0, 0), 0.245, 0.275, 0.016, FLAME, top_radius=0.028, num_sides=6),
+        column((0, 0), 0.275, 0.34, 0.028, LIGHT, top_radius=0.0, num_sides=6),
+    ],
+    "Book": _book,
+    "TableLamp": lambda colour: [
         column((0, 0), 0, 0.03, 0.09, IRON, num_sides=8),
         column((0, 0), 0.03, 0.27, 0.028, DARK_WOOD, num_sides=6),
         column((0, 0), 0.25, 0.50, 0.16, mixed(colour, LIGHT, 0.25), top_radius=0.09, top_colour=LIGHT),
-    ]
-
-
-def _alarm_clock(colour: RGB) -> Parts:
-    return [
+    ],
+    "AlarmClock": lambda colour: [
         upright_disc((0, 0, 0.125), 0.115, 0.08, colour),
         upright_disc((0, 0.045, 0.125), 0.09, 0.02, WHITE),
         box((0, 0.058), (0.014, 0.01), 0.12, 0.19, BLACK),
         box((0.025, 0.058), (0.055, 0.01), 0.118, 0.132, BLACK),
         ball((-0.07, 0, 0.245), (0.045, 0.04, 0.03), STEEL, num_sides=6),
         ball((0.07, 0, 0.245), (0.045, 0.04, 0.03), STEEL, num_sides=6),
-        box((-0.07, 0), (0.025, 0.04), 0, 0.04, BLACK),
-        box((0.07, 0), (0.025, 0.04), 0, 0.04, BLACK),
-    ]
-
-
-def _globe(colour: RGB) -> Parts:
-    land = (82, 160, 80)
-    lands = ((0.06, 0.085, 0.28), (-0.07, 0.085, 0.2), (0.10, -0.04, 0.2), (-0.03, -0.10, 0.28), (-0.10, -0.03, 0.29))
-    return [
+        *boxes((0.07, 0), (0.025, 0.04), 0, 0.04, BLACK),
+    ],
+    "Globe": lambda colour: [
         column((0, 0), 0, 0.04, 0.10, DARK_WOOD, num_sides=8),
         column((0, 0), 0.04, 0.10, 0.02, DARK_WOOD, num_sides=6),
         ball((0, 0, 0.245), (0.15, 0.15, 0.15), lighter(colour, 0.25), num_sides=12),
-        *[ball(place, (0.055, 0.05, 0.06), land, num_sides=6) for place in lands],
+        *[
+            ball(place, (0.055, 0.05, 0.06), (82, 160, 80), num_sides=6)
+            for place in (
+                (0.06, 0.085, 0.28),
+                (-0.07, 0.085, 0.2),
+                (0.10, -0.04, 0.2),
+                (-0.03, -0.10, 0.28),
+                (-0.10, -0.03, 0.29),
+            )
+        ],
         box((0, 0), (0.015, 0.015), 0.39, 0.42, DARK_WOOD),
-    ]
-
-
-def _soap_bottle(colour: RGB) -> Parts:
-    return [
+    ],
+    "SoapBottle": lambda colour: [
         box((0, 0), (0.15, 0.12), 0, 0.18, colour),
         box((0, 0.06), (0.10, 0.01), 0.04, 0.13, WHITE),
         column((0, 0), 0.18, 0.21, 0.035, WHITE, num_sides=6),
         box((0, 0), (0.02, 0.02), 0.21, 0.27, WHITE),
         box((0.03, 0), (0.10, 0.035), 0.27, 0.30, WHITE),
-    ]
-
-
-def _rubber_duck(colour: RGB) -> Parts:
-    return [
+    ],
+    "RubberDuck": lambda colour: [
         ball((-0.02, 0, 0.07), (0.105, 0.08, 0.07), colour),
         ball((0.055, 0, 0.17), (0.06, 0.055, 0.06), colour),
         ball((0.115, 0, 0.16), (0.028, 0.03, 0.014), (236, 112, 30), num_sides=6),
         ball((0.09, 0.04, 0.185), (0.014, 0.012, 0.014), BLACK, num_sides=4),
         ball((0.09, -0.04, 0.185), (0.014, 0.012, 0.014), BLACK, num_sides=4),
-    ]
-
-
-def _painting(colour: RGB) -> Parts:
-    sky = mixed(colour, WHITE, 0.55)
-    return [
+    ],
+    "Painting": lambda colour: [
         box((0, 0), (0.75, 0.05), -0.275, 0.275, DARK_WOOD),
-        box((0, 0.02), (0.65, 0.02), -0.225, 0.225, sky),
+        box((0, 0.02), (0.65, 0.02), -0.225, 0.225, mixed(colour, WHITE, 0.55)),
         box((0, 0.022), (0.65, 0.02), -0.225, -0.06, darker(colour, 0.25)),
         box((-0.16, 0.024), (0.16, 0.02), -0.10, 0.03, (240, 236, 226)),
         quad(
@@ -324,71 +267,28 @@ def _painting(colour: RGB) -> Parts:
             (0, 1, 0),
         ),
         upright_disc((0.18, 0.02, 0.11), 0.065, 0.026, (250, 226, 120)),
-    ]
-
-
-def _clock(colour: RGB) -> Parts:
-    hours = ((0, 0.125), (0, -0.125), (0.125, 0), (-0.125, 0))
-    marks = [box((x, 0.027), (0.022, 0.01), z - 0.011, z + 0.011, BLACK) for x, z in hours]
-    return [
+    ],
+    "Clock": lambda colour: [
         upright_disc((0, 0, 0), 0.19, 0.05, colour),
         upright_disc((0, 0.018, 0), 0.155, 0.03, WHITE),
         box((0, 0.03), (0.022, 0.01), 0, 0.12, BLACK),
         box((0.04, 0.03), (0.09, 0.01), -0.011, 0.011, BLACK),
-        *marks,
-    ]
-
-
-def _mirror(colour: RGB) -> Parts:
-    glare = [
-        quad([(0.10, 0.031, -0.14), (0.0, 0.031, -0.14), (-0.19, 0.031, 0.20), (-0.09, 0.031, 0.20)], WHITE, (0, 1, 0)),
-        quad([(0.20, 0.031, -0.28), (0.16, 0.031, -0.28), (-0.01, 0.031, 0.0), (0.03, 0.031, 0.0)], WHITE, (0, 1, 0)),
-    ]
-    return [
+        *[
+            box((x, 0.027), (0.022, 0.01), z - 0.011, z + 0.011, BLACK)
+            for x, z in ((0, 0.125), (0, -0.125), (0.125, 0), (-0.125, 0))
+        ],
+    ],
+    "Mirror": lambda colour: [
         box((0, 0), (0.55, 0.05), -0.375, 0.375, colour),
         box((0, 0.02), (0.45, 0.02), -0.325, 0.325, (186, 212, 222)),
-        *glare,
-    ]
-
-
-def _window(colour: RGB) -> Parts:
-    return [
+        quad([(0.10, 0.031, -0.14), (0.0, 0.031, -0.14), (-0.19, 0.031, 0.20), (-0.09, 0.031, 0.20)], WHITE, (0, 1, 0)),
+        quad([(0.20, 0.031, -0.28), (0.16, 0.031, -0.28), (-0.01, 0.031, 0.0), (0.03, 0.031, 0.0)], WHITE, (0, 1, 0)),
+    ],
+    "Window": lambda colour: [
         box((0, 0), (1.1, 0.06), -0.475, 0.475, colour),
         box((0, 0.03), (0.98, 0.01), -0.415, 0.415, (150, 204, 250)),
         box((0, 0.032), (0.98, 0.01), -0.415, -0.16, (110, 176, 100)),
         box((0, 0.035), (0.05, 0.01), -0.415, 0.415, colour),
         box((0, 0.035), (0.98, 0.01), -0.025, 0.025, colour),
-    ]
-
-
-SMALL_ART: dict[str, Art] = {
-    "Box": _carton,
-    "LaundryBasket": _laundry_basket,
-    "BasketBall": _basket_ball,
-    "Guitar": _guitar,
-    "TeddyBear": _teddy_bear,
-    "Statue": _statue,
-    "Television": _television,
-    "Laptop": _laptop,
-    "Toaster": _toaster,
-    "Microwave": _microwave,
-    "Kettle": _kettle,
-    "Pot": _pot,
-    "Bowl": _bowl,
-    "Mug": _mug,
-    "Bottle": _bottle,
-    "Apple": _apple,
-    "Bread": _bread,
-    "Vase": _vase,
-    "Candle": _candle,
-    "Book": _book,
-    "TableLamp": _table_lamp,
-    "AlarmClock": _alarm_clock,
-    "Globe": _globe,
-    "SoapBottle": _soap_bottle,
-    "RubberDuck": _rubber_duck,
-    "Painting": _painting,
-    "Clock": _clock,
-    "Mirror": _mirror,
-    "Window": _window,
+    ],
 }
