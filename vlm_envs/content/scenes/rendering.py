@@ -95,7 +95,7 @@ def _picture(scene: Scene) -> Picture:
 
 def _scenery(scene: Scene) -> list[Stroke]:
     plan = scenery_plan(scene.setting, scene.width, scene.height, scene.scenery_seed)
-    return SETTINGS[scene.setting].strokes(plan, np.random.default_rng((_STROKES_SEED, scene.scenery_seed)))
+    return list(SETTINGS[scene.setting].strokes(plan, np.random.default_rng((_STROKES_SEED, scene.scenery_seed))))
 
 
 def _drawn(scene: Scene, strokes: list[Stroke], region: PixelRectangle) -> npt.NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,52 +78,50 @@ def _zones(plan: Chart) -> tuple[Zone, ...]:
     return tuple(zone for zone in zones if zone.right > zone.left)
 
 
-def _strokes(plan: Chart, rng: np.random.Generator) -> list[Stroke]:
-    strokes: list[Stroke] = []
+def _strokes(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
     columns, rows = math.ceil(plan.width / plan.unit) + 1, math.ceil(plan.height / plan.unit) + 1
     for row in range(rows):
         for column in range(columns):
             middle = ((column + between(rng, -0.2, 0.2)) * plan.unit, (row + between(rng, -0.2, 0.2)) * plan.unit)
-            _region(strokes, rng, middle, plan.unit)
-    _roads(strokes, plan, rng)
-    _sea(strokes, plan, rng)
-    return strokes
+            yield from _region(rng, middle, plan.unit)
+    yield from _roads(plan, rng)
+    yield from _sea(plan, rng)
 
 
-def _region(strokes: list[Stroke], rng: np.random.Generator, middle: tuple[float, float], unit: float) -> None:
+def _region(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     """Adds what one part of the land is covered with."""
     chance = rng.random()
     if chance < 0.3:
-        strokes.append(polygon(_blob(rng, middle, unit * 0.6, 7), pick(rng, _FIELDS)))
+        yield polygon(_blob(rng, middle, unit * 0.6, 7), pick(rng, _FIELDS))
         x, y = middle
         for index in range(-3, 4):
             start = (x + index * unit * 0.08, y - unit * 0.3)
-            strokes.append(line([start, (start[0] + unit * 0.12, y + unit * 0.3)], unit / 220, (200, 190, 146)))
+            yield line([start, (start[0] + unit * 0.12, y + unit * 0.3)], unit / 220, (200, 190, 146))
     elif chance < 0.52:
-        strokes.append(polygon(_blob(rng, middle, unit * 0.62, 11), _WOOD))
+        yield polygon(_blob(rng, middle, unit * 0.62, 11), _WOOD)
         for _ in range(16):
             x, y = (position + between(rng, -0.42, 0.42) * unit for position in middle)
-            strokes.append(ellipse(x, y, unit * 0.032, unit * 0.032, darker(_WOOD, between(rng, 0.1, 0.3))))
+            yield ellipse(x, y, unit * 0.032, unit * 0.032, darker(_WOOD, between(rng, 0.1, 0.3)))
     elif chance < 0.6:
         shore = _blob(rng, middle, unit * 0.4, 10)
-        strokes.append(polygon(shore, _SEA))
-        strokes.append(line([*shore, shore[0]], unit / 110, darker(_SEA, 0.3)))
+        yield polygon(shore, _SEA)
+        yield line([*shore, shore[0]], unit / 110, darker(_SEA, 0.3))
     elif chance < 0.85:
         for ring in range(int(rng.integers(3, 6)), 0, -1):
             rim = _blob(rng, middle, unit * 0.15 * ring, 12, wobble=0.06)
-            strokes.append(line([*rim, rim[0]], unit / 160, _CONTOUR))
+            yield line([*rim, rim[0]], unit / 160, _CONTOUR)
     else:
-        _town(strokes, rng, middle, unit)
+        yield from _town(rng, middle, unit)
 
 
-def _town(strokes: list[Stroke], rng: np.random.Generator, middle: tuple[float, float], unit: float) -> None:
+def _town(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     block = unit * 0.13
     for row in range(-3, 4):
         for column in range(-3, 4):
             if rng.random() < 0.75:
                 x, y = middle[0] + column * block, middle[1] + row * block
                 wide, tall = block * between(rng, 0.4, 0.8), block * between(rng, 0.4, 0.8)
-                strokes.append(rect(x, y, x + wide, y + tall, darker(_BLOCK, between(rng, 0, 0.25))))
+                yield rect(x, y, x + wide, y + tall, darker(_BLOCK, between(rng, 0, 0.25)))
 
 
 def _blob(
@@ -136,7 +135,7 @@ def _blob(
     return points
 
 
-def _roads(strokes: list[Stroke], plan: Chart, rng: np.random.Generator) -> None:
+def _roads(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
     number = max(3, round(max(plan.width, plan.height) / plan.unit / 1.6))
     roads = []
     for index in range(number):
@@ -148,28 +147,26 @@ def _roads(strokes: list[Stroke], plan: Chart, rng: np.random.Generator) -> None
             along, aside = step * plan.unit - plan.unit / 2, at * reach + drift
             points.append((along, aside) if across else (aside, along))
         roads.append((points, plan.unit * between(rng, 0.03, 0.075), pick(rng, _ROADS)))
-    strokes += [line(points, wide * 1.4, darker(colour, 0.35)) for points, wide, colour in roads]
-    strokes += [line(points, wide, colour) for points, wide, colour in roads]
+    yield from [line(points, wide * 1.4, darker(colour, 0.35)) for points, wide, colour in roads]
+    yield from [line(points, wide, colour) for points, wide, colour in roads]
 
 
-def _sea(strokes: list[Stroke], plan: Chart, rng: np.random.Generator) -> None:
+def _sea(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
     last = len(plan.coast) - 1
     shore = [(float(x), plan.height * index / last) for index, x in enumerate(plan.coast)]
     shore = [(shore[0][0], -9.0), *shore, (shore[-1][0], plan.height + 9.0)]
     for shift, colour in ((0.0, (206, 190, 150)), (0.05, lighter(_SEA, 0.35)), (0.2, _SEA), (0.6, darker(_SEA, 0.06))):
         moved = [(x + shift * plan.unit, y) for x, y in shore]
-        strokes.append(polygon([*moved, (plan.width + 9, plan.height + 9), (plan.width + 9, -9)], colour))
+        yield polygon([*moved, (plan.width + 9, plan.height + 9), (plan.width + 9, -9)], colour)
     for _ in range(round(plan.width * plan.height / plan.unit**2 * 2)):
         y, row = between(rng, 0, plan.height), 0
         row = min(last, int(y / plan.height * last))
         x = between(rng, plan.coast[row] + plan.unit * 0.7, plan.width + plan.unit)
         wave = plan.unit * 0.05
-        strokes.append(
-            line(
-                [(x, y), (x + wave, y - wave / 2), (x + 2 * wave, y), (x + 3 * wave, y - wave / 2)],
-                plan.unit / 150,
-                lighter(_SEA, 0.45),
-            )
+        yield line(
+            [(x, y), (x + wave, y - wave / 2), (x + 2 * wave, y), (x + 3 * wave, y - wave / 2)],
+            plan.unit / 150,
+            lighter(_SEA, 0.45),
         )
 
 

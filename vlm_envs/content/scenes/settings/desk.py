@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,101 +62,90 @@ def _zones(plan: Desk) -> tuple[Zone, ...]:
     return (Zone(0, 0, plan.width, plan.height),)
 
 
-def _strokes(plan: Desk, rng: np.random.Generator) -> list[Stroke]:
-    strokes: list[Stroke] = []
+def _strokes(plan: Desk, rng: np.random.Generator) -> Iterator[Stroke]:
     board, unit = plan.unit * 1.1, plan.unit
     for number in range(math.ceil(plan.height / board) + 1):
         tone = mixed(plan.wood, darker(plan.wood, 0.25), float(rng.random()))
         for _ in range(10):  # Fibres.
             y, x = number * board + between(rng, 0, board), between(rng, -0.2, 1) * plan.width
-            strokes.append(
-                line([(x, y), (x + between(rng, 1, 6) * unit, y + between(rng, -0.02, 0.02) * unit)], unit / 160, tone)
+            yield line(
+                [(x, y), (x + between(rng, 1, 6) * unit, y + between(rng, -0.02, 0.02) * unit)], unit / 160, tone
             )
-        strokes.append(rect(0, number * board, plan.width, number * board + max(1, unit / 90), darker(plan.wood, 0.4)))
+        yield rect(0, number * board, plan.width, number * board + max(1, unit / 90), darker(plan.wood, 0.4))
     articles = (_paper, _paper, _notebook, _slip, _slip, _ruler, _pencil, _pencil, _keyboard, _mat, _cable)
     for row in range(math.ceil(plan.height / unit) + 1):
         for column in range(math.ceil(plan.width / unit) + 1):
             for _ in range(int(rng.integers(1, 4))):
                 middle = ((column + between(rng, -0.5, 0.5)) * unit, (row + between(rng, -0.5, 0.5)) * unit)
                 article = articles[int(rng.integers(len(articles)))]
-                strokes.extend(article(rng, middle, unit * between(rng, 0.6, 1.25)))
-    return strokes
+                yield from article(rng, middle, unit * between(rng, 0.6, 1.25))
 
 
-def _paper(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> list[Stroke]:
+def _paper(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     colour, sheet = pick(rng, _PAPERS), _Sheet(middle, (unit * 0.62, unit * 0.88), between(rng, -0.6, 0.6))
-    strokes = [sheet.part(0.02, 0.02, 1.02, 1.015, (112, 98, 84)), sheet.part(0, 0, 1, 1, colour)]
+    yield from [sheet.part(0.02, 0.02, 1.02, 1.015, (112, 98, 84)), sheet.part(0, 0, 1, 1, colour)]
     if rng.random() < 0.3:
         for index in range(6):
             top = 0.82 - 0.6 * float(rng.random())
-            strokes.append(sheet.part(0.14 + 0.12 * index, top, 0.22 + 0.12 * index, 0.84, pick(rng, _COVERS)))
-        return strokes
+            yield sheet.part(0.14 + 0.12 * index, top, 0.22 + 0.12 * index, 0.84, pick(rng, _COVERS))
+        return
     for index in range(int(rng.integers(6, 20))):
         v = 0.1 + 0.043 * index
-        strokes.append(sheet.part(0.1, v, 0.1 + 0.8 * between(rng, 0.5, 1), v + 0.013, _TEXT))
-    return strokes
+        yield sheet.part(0.1, v, 0.1 + 0.8 * between(rng, 0.5, 1), v + 0.013, _TEXT)
 
 
-def _notebook(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> list[Stroke]:
+def _notebook(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     cover, sheet = pick(rng, _COVERS), _Sheet(middle, (unit * 0.55, unit * 0.72), between(rng, -0.8, 0.8))
-    strokes = [sheet.part(0.02, 0.02, 1.03, 1.02, darker(cover, 0.5)), sheet.part(0, 0, 1, 1, cover)]
-    strokes.append(sheet.part(0, 0, 0.12, 1, darker(cover, 0.25)))
-    strokes.append(sheet.part(0.3, 0.18, 0.84, 0.34, lighter(cover, 0.7)))
-    strokes += [sheet.part(-0.03, v / 12, 0.05, v / 12 + 0.02, (200, 202, 206)) for v in range(1, 12)]
-    return strokes
+    yield from [sheet.part(0.02, 0.02, 1.03, 1.02, darker(cover, 0.5)), sheet.part(0, 0, 1, 1, cover)]
+    yield sheet.part(0, 0, 0.12, 1, darker(cover, 0.25))
+    yield sheet.part(0.3, 0.18, 0.84, 0.34, lighter(cover, 0.7))
+    yield from [sheet.part(-0.03, v / 12, 0.05, v / 12 + 0.02, (200, 202, 206)) for v in range(1, 12)]
 
 
-def _slip(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> list[Stroke]:
+def _slip(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     colour, sheet = pick(rng, _SLIPS), _Sheet(middle, (unit * 0.22, unit * 0.22), between(rng, -0.5, 0.5))
-    strokes = [sheet.part(0.03, 0.03, 1.04, 1.04, (120, 106, 90)), sheet.part(0, 0, 1, 1, colour)]
-    strokes += [
-        sheet.part(0.12, v, 0.12 + 0.7 * between(rng, 0.4, 1), v + 0.05, darker(colour, 0.45))
-        for v in (0.25, 0.45, 0.65)
-    ]
-    return strokes
+    yield from [sheet.part(0.03, 0.03, 1.04, 1.04, (120, 106, 90)), sheet.part(0, 0, 1, 1, colour)]
+    for v in (0.25, 0.45, 0.65):
+        yield sheet.part(0.12, v, 0.12 + 0.7 * between(rng, 0.4, 1), v + 0.05, darker(colour, 0.45))
 
 
-def _ruler(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> list[Stroke]:
+def _ruler(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     sheet = _Sheet(middle, (unit * 0.95, unit * 0.09), between(rng, -1.6, 1.6))
-    strokes = [sheet.part(0, 0, 1, 1, (224, 214, 176))]
-    strokes += [sheet.part(u / 30, 0, u / 30 + 0.006, 0.6 if u % 5 == 0 else 0.35, (96, 88, 70)) for u in range(1, 30)]
-    return strokes
+    yield sheet.part(0, 0, 1, 1, (224, 214, 176))
+    yield from [sheet.part(u / 30, 0, u / 30 + 0.006, 0.6 if u % 5 == 0 else 0.35, (96, 88, 70)) for u in range(1, 30)]
 
 
-def _pencil(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> list[Stroke]:
+def _pencil(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     colour, sheet = pick(rng, _PENCILS), _Sheet(middle, (unit * 0.5, unit * 0.032), between(rng, -3.1, 3.1))
-    strokes = [sheet.part(0, 0, 0.86, 1, colour), sheet.part(0, 0.6, 0.86, 1, darker(colour, 0.25))]
-    strokes.append(polygon([sheet.at(0.86, 0), sheet.at(1, 0.5), sheet.at(0.86, 1)], (222, 190, 148)))
-    strokes.append(polygon([sheet.at(0.95, 0.3), sheet.at(1, 0.5), sheet.at(0.95, 0.7)], (50, 48, 50)))
-    strokes.append(sheet.part(0, 0, 0.07, 1, (206, 140, 136)))
-    return strokes
+    yield from [sheet.part(0, 0, 0.86, 1, colour), sheet.part(0, 0.6, 0.86, 1, darker(colour, 0.25))]
+    yield polygon([sheet.at(0.86, 0), sheet.at(1, 0.5), sheet.at(0.86, 1)], (222, 190, 148))
+    yield polygon([sheet.at(0.95, 0.3), sheet.at(1, 0.5), sheet.at(0.95, 0.7)], (50, 48, 50))
+    yield sheet.part(0, 0, 0.07, 1, (206, 140, 136))
 
 
-def _keyboard(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> list[Stroke]:
+def _keyboard(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     case = pick(rng, ((70, 72, 78), (206, 208, 210), (168, 160, 150)))
     sheet = _Sheet(middle, (unit * 0.9, unit * 0.32), between(rng, -0.3, 0.3))
     cap = lighter(case, 0.22) if sum(case) < 400 else lighter(case, 0.7)
-    strokes = [sheet.part(0.01, 0.03, 1.01, 1.05, darker(case, 0.6)), sheet.part(0, 0, 1, 1, case)]
+    yield from [sheet.part(0.01, 0.03, 1.01, 1.05, darker(case, 0.6)), sheet.part(0, 0, 1, 1, case)]
     for row in range(4):
         for column in range(14):
             u, v = 0.03 + column * 0.067, 0.08 + row * 0.22
-            strokes.append(sheet.part(u, v, u + 0.055, v + 0.17, cap))
-    return strokes
+            yield sheet.part(u, v, u + 0.055, v + 0.17, cap)
 
 
-def _mat(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> list[Stroke]:
+def _mat(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     colour, sheet = pick(rng, ((70, 112, 98), (92, 104, 128), (126, 118, 108))), _Sheet(middle, (unit, unit * 0.7), 0.0)
-    strokes = [sheet.part(0, 0, 1, 1, colour), sheet.part(0.02, 0.03, 0.98, 0.97, lighter(colour, 0.08))]
-    strokes += [sheet.part(u / 12, 0.03, u / 12 + 0.002, 0.97, lighter(colour, 0.3)) for u in range(1, 12)]
-    strokes += [sheet.part(0.02, v / 8, 0.98, v / 8 + 0.003, lighter(colour, 0.3)) for v in range(1, 8)]
-    return strokes
+    yield from [sheet.part(0, 0, 1, 1, colour), sheet.part(0.02, 0.03, 0.98, 0.97, lighter(colour, 0.08))]
+    yield from [sheet.part(u / 12, 0.03, u / 12 + 0.002, 0.97, lighter(colour, 0.3)) for u in range(1, 12)]
+    yield from [sheet.part(0.02, v / 8, 0.98, v / 8 + 0.003, lighter(colour, 0.3)) for v in range(1, 8)]
 
 
-def _cable(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> list[Stroke]:
+def _cable(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     x, y = middle
     bends, tone = between(rng, 2, 5), pick(rng, ((60, 60, 66), (214, 212, 206)))
     points = [(x + unit * (step / 48 - 0.5) * 1.6, y + unit * 0.16 * math.sin(bends * step / 12)) for step in range(49)]
-    return [line(points, unit * 0.018, tone)]
+    yield line(points, unit * 0.018, tone)
 
 
 def _ground(plan: Desk, region: PixelRectangle) -> Pixels:

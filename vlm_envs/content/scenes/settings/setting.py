@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -58,7 +58,7 @@ class Setting(Generic[PlanT]):
 
     plan: Callable[[int, int, np.random.Generator], PlanT]
     zones: Callable[[PlanT], tuple[Zone, ...]]
-    strokes: Callable[[PlanT, np.random.Generator], list[Stroke]]
+    strokes: Callable[[PlanT, np.random.Generator], Iterator[Stroke]]
     ground: Callable[[PlanT, PixelRectangle], Pixels]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,74 +70,68 @@ def _zones(plan: Shelves) -> tuple[Zone, ...]:
     return tuple(Zone(bay.gap[0], bay.top + 2, bay.gap[1], bay.bottom, standing=True) for bay in plan.bays)
 
 
-def _strokes(plan: Shelves, rng: np.random.Generator) -> list[Stroke]:
-    strokes: list[Stroke] = []
+def _strokes(plan: Shelves, rng: np.random.Generator) -> Iterator[Stroke]:
     for bay in plan.bays:
         shadow = max(1, plan.board // 2)
-        strokes.append(rect(bay.left, bay.top, bay.right, bay.top + shadow, darker(plan.wall, 0.14)))
-        strokes.append(rect(bay.left, bay.top, bay.left + shadow, bay.bottom, darker(plan.wall, 0.08)))
-        _fill(strokes, rng, bay, bay.left, bay.gap[0])
-        _fill(strokes, rng, bay, bay.gap[1], bay.right)
+        yield rect(bay.left, bay.top, bay.right, bay.top + shadow, darker(plan.wall, 0.14))
+        yield rect(bay.left, bay.top, bay.left + shadow, bay.bottom, darker(plan.wall, 0.08))
+        yield from _fill(rng, bay, bay.left, bay.gap[0])
+        yield from _fill(rng, bay, bay.gap[1], bay.right)
         edge = max(1, plan.board // 5)
-        strokes.append(
-            rect(bay.left - plan.board, bay.bottom, bay.right + plan.board, bay.bottom + plan.board, plan.wood)
-        )
-        strokes.append(rect(bay.left, bay.bottom, bay.right, bay.bottom + edge, lighter(plan.wood, 0.3)))
-        strokes.append(rect(bay.right, bay.top, bay.right + plan.board, bay.bottom, darker(plan.wood, 0.12)))
-    return strokes
+        yield rect(bay.left - plan.board, bay.bottom, bay.right + plan.board, bay.bottom + plan.board, plan.wood)
+        yield rect(bay.left, bay.bottom, bay.right, bay.bottom + edge, lighter(plan.wood, 0.3))
+        yield rect(bay.right, bay.top, bay.right + plan.board, bay.bottom, darker(plan.wood, 0.12))
 
 
-def _fill(strokes: list[Stroke], rng: np.random.Generator, bay: Bay, left: float, right: float) -> None:
+def _fill(rng: np.random.Generator, bay: Bay, left: float, right: float) -> Iterator[Stroke]:
     """Adds books, boxes and folders from one column to another."""
     height = bay.bottom - bay.top
     while right - left > max(4.0, height * 0.06):
         if rng.random() < 0.16 and right - left > height * 0.6:
-            left = _box(strokes, rng, left, bay.bottom, height)
+            left = yield from _box(rng, left, bay.bottom, height)
         elif rng.random() < 0.12 and right - left > height * 0.6:
-            left = _pile(strokes, rng, left, bay.bottom, height)
+            left = yield from _pile(rng, left, bay.bottom, height)
         else:
-            left = _book(strokes, rng, left, min(right, left + height * between(rng, 0.06, 0.2)), bay.bottom, height)
+            left = yield from _book(rng, left, min(right, left + height * between(rng, 0.06, 0.2)), bay.bottom, height)
 
 
 def _book(
-    strokes: list[Stroke], rng: np.random.Generator, left: float, right: float, floor: float, height: float
-) -> float:
+    rng: np.random.Generator, left: float, right: float, floor: float, height: float
+) -> Generator[Stroke, None, float]:
     spine, top = pick(rng, _SPINES), floor - height * between(rng, 0.5, 0.86)
     wide = right - left
-    strokes.append(rect(left, top, right, floor, spine))
-    strokes.append(rect(right - max(1, wide * 0.14), top, right, floor, darker(spine, 0.3)))
+    yield rect(left, top, right, floor, spine)
+    yield rect(right - max(1, wide * 0.14), top, right, floor, darker(spine, 0.3))
     band = lighter(spine, 0.45)
     for share in (0.12, 0.8) if rng.random() < 0.6 else (0.2,):
         y = top + (floor - top) * share
-        strokes.append(rect(left + wide * 0.1, y, right - wide * 0.2, y + max(1, height * 0.02), band))
+        yield rect(left + wide * 0.1, y, right - wide * 0.2, y + max(1, height * 0.02), band)
     return right
 
 
-def _box(strokes: list[Stroke], rng: np.random.Generator, left: float, floor: float, height: float) -> float:
+def _box(rng: np.random.Generator, left: float, floor: float, height: float) -> Generator[Stroke, None, float]:
     colour, right = pick(rng, _BOXES), left + height * between(rng, 0.4, 0.6)
     top = floor - height * between(rng, 0.3, 0.6)
-    strokes.append(rect(left, top, right, floor, colour))
-    strokes.append(rect(left, top, right, top + (floor - top) * 0.22, darker(colour, 0.15)))
+    yield rect(left, top, right, floor, colour)
+    yield rect(left, top, right, top + (floor - top) * 0.22, darker(colour, 0.15))
     middle, label = (left + right) / 2, (right - left) * 0.2
-    strokes.append(
-        rect(
-            middle - label,
-            top + (floor - top) * 0.45,
-            middle + label,
-            floor - (floor - top) * 0.3,
-            lighter(colour, 0.6),
-        )
+    yield rect(
+        middle - label,
+        top + (floor - top) * 0.45,
+        middle + label,
+        floor - (floor - top) * 0.3,
+        lighter(colour, 0.6),
     )
     return right + max(1, height * 0.02)
 
 
-def _pile(strokes: list[Stroke], rng: np.random.Generator, left: float, floor: float, height: float) -> float:
+def _pile(rng: np.random.Generator, left: float, floor: float, height: float) -> Generator[Stroke, None, float]:
     wide, y = height * between(rng, 0.45, 0.6), floor
     for _ in range(int(rng.integers(2, 6))):
         thick, indent = height * between(rng, 0.06, 0.13), wide * between(rng, 0, 0.12)
         spine = pick(rng, _SPINES)
-        strokes.append(rect(left + indent, y - thick, left + wide, y, spine))
-        strokes.append(rect(left + indent, y - max(1, thick * 0.2), left + wide, y, darker(spine, 0.3)))
+        yield rect(left + indent, y - thick, left + wide, y, spine)
+        yield rect(left + indent, y - max(1, thick * 0.2), left + wide, y, darker(spine, 0.3))
         y -= thick
     return left + wide + max(1, height * 0.02)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,49 +114,45 @@ def _zones(plan: Town) -> tuple[Zone, ...]:
     return tuple(zones)
 
 
-def _strokes(plan: Town, rng: np.random.Generator) -> list[Stroke]:
-    strokes: list[Stroke] = []
-    _clouds(strokes, plan, rng)
+def _strokes(plan: Town, rng: np.random.Generator) -> Iterator[Stroke]:
+    yield from _clouds(plan, rng)
     for row in plan.terraces:
         tall = row.bottom - row.top
-        strokes.append(rect(0, row.top, plan.width, row.floor, mixed(_GRASS, (170, 176, 150), 0.4)))
+        yield rect(0, row.top, plan.width, row.floor, mixed(_GRASS, (170, 176, 150), 0.4))
         for _ in range(round(plan.width / tall * 9)):
             x, y = between(rng, 0, plan.width), row.floor - between(rng, 0, tall * 0.1)
-            _tree(strokes, rng, x, y, tall * between(rng, 0.1, 0.32))
+            yield from _tree(rng, x, y, tall * between(rng, 0.1, 0.32))
         for house in row.houses:
-            _house(strokes, rng, house, row)
-        _ways(strokes, plan, row, rng)
-    return strokes
+            yield from _house(rng, house, row)
+        yield from _ways(plan, row, rng)
 
 
-def _clouds(strokes: list[Stroke], plan: Town, rng: np.random.Generator) -> None:
+def _clouds(plan: Town, rng: np.random.Generator) -> Iterator[Stroke]:
     for _ in range(4 + plan.width // 500):
         x, y = between(rng, 0, plan.width), between(rng, 0, plan.horizon * 0.7)
         wide = plan.horizon * between(rng, 0.1, 0.3)
         tone = lighter(plan.sky[1], between(rng, 0.2, 0.6))
         for shift in (-0.7, -0.2, 0.3, 0.8):
-            strokes.append(ellipse(x + wide * shift, y - wide * between(rng, 0, 0.15), wide * 0.6, wide * 0.22, tone))
+            yield ellipse(x + wide * shift, y - wide * between(rng, 0, 0.15), wide * 0.6, wide * 0.22, tone)
     hill = mixed(_GRASS, plan.sky[1], 0.45)
     for x in range(0, plan.width + plan.horizon, max(1, plan.horizon)):
-        strokes.append(
-            ellipse(
-                x,
-                plan.horizon * 1.1,
-                plan.horizon * between(rng, 0.6, 1.3),
-                plan.horizon * between(rng, 0.2, 0.4),
-                hill,
-            )
+        yield ellipse(
+            x,
+            plan.horizon * 1.1,
+            plan.horizon * between(rng, 0.6, 1.3),
+            plan.horizon * between(rng, 0.2, 0.4),
+            hill,
         )
 
 
-def _tree(strokes: list[Stroke], rng: np.random.Generator, x: float, floor: float, tall: float) -> None:
+def _tree(rng: np.random.Generator, x: float, floor: float, tall: float) -> Iterator[Stroke]:
     leaves = pick(rng, _LEAVES)
-    strokes.append(rect(x - tall * 0.05, floor - tall * 0.5, x + tall * 0.05, floor, _TRUNK))
-    strokes.append(ellipse(x, floor - tall * 0.62, tall * 0.3, tall * 0.36, leaves))
-    strokes.append(ellipse(x - tall * 0.08, floor - tall * 0.72, tall * 0.17, tall * 0.18, lighter(leaves, 0.16)))
+    yield rect(x - tall * 0.05, floor - tall * 0.5, x + tall * 0.05, floor, _TRUNK)
+    yield ellipse(x, floor - tall * 0.62, tall * 0.3, tall * 0.36, leaves)
+    yield ellipse(x - tall * 0.08, floor - tall * 0.72, tall * 0.17, tall * 0.18, lighter(leaves, 0.16))
 
 
-def _house(strokes: list[Stroke], rng: np.random.Generator, house: House, row: Terrace) -> None:
+def _house(rng: np.random.Generator, house: House, row: Terrace) -> Iterator[Stroke]:
     wall, roof = pick(rng, _WALLS), pick(rng, _ROOFS)
     wide, storey = house.right - house.left, house.storey
     rise = min(storey * 0.9, wide * 0.4)
@@ -165,34 +162,32 @@ def _house(strokes: list[Stroke], rng: np.random.Generator, house: House, row: T
         ridge = [(house.right - inset, house.eaves - rise), (house.left + inset, house.eaves - rise)]
         chimney = house.left + wide * between(rng, 0.3, 0.6)
         top = house.eaves - rise * 1.25
-        strokes.append(rect(chimney, top, chimney + storey * 0.18, house.eaves, darker(wall, 0.25)))
-        strokes.append(polygon([*eaves, *ridge], roof))
+        yield rect(chimney, top, chimney + storey * 0.18, house.eaves, darker(wall, 0.25))
+        yield polygon([*eaves, *ridge], roof)
         for share in (0.33, 0.66):
             y = house.eaves - rise * share
-            strokes.append(
-                line(
-                    [(house.left + inset * share, y), (house.right - inset * share, y)], storey / 50, darker(roof, 0.2)
-                )
+            yield line(
+                [(house.left + inset * share, y), (house.right - inset * share, y)], storey / 50, darker(roof, 0.2)
             )
     else:
-        strokes.append(rect(house.left, house.eaves - storey * 0.12, house.right, house.eaves, darker(wall, 0.3)))
-    strokes.append(rect(house.left, house.eaves, house.right, row.floor, wall))
-    strokes.append(rect(house.right - max(1, storey * 0.04), house.eaves, house.right, row.floor, darker(wall, 0.25)))
-    strokes.append(rect(house.left, row.floor - storey * 0.12, house.right, row.floor, darker(wall, 0.3)))
+        yield rect(house.left, house.eaves - storey * 0.12, house.right, house.eaves, darker(wall, 0.3))
+    yield rect(house.left, house.eaves, house.right, row.floor, wall)
+    yield rect(house.right - max(1, storey * 0.04), house.eaves, house.right, row.floor, darker(wall, 0.25))
+    yield rect(house.left, row.floor - storey * 0.12, house.right, row.floor, darker(wall, 0.3))
     if rng.random() < 0.4:
-        _bricks(strokes, rng, house, row, darker(wall, 0.12))
-    _openings(strokes, rng, house, row)
+        yield from _bricks(rng, house, row, darker(wall, 0.12))
+    yield from _openings(rng, house, row)
 
 
-def _bricks(strokes: list[Stroke], rng: np.random.Generator, house: House, row: Terrace, tone: RGB) -> None:
+def _bricks(rng: np.random.Generator, house: House, row: Terrace, tone: RGB) -> Iterator[Stroke]:
     course = max(3.0, house.storey / 14)
     for _ in range(60):
         x = between(rng, house.left, house.right - 2 * course)
         y = house.eaves + course * int(between(rng, 0, (row.floor - house.eaves) / course - 1))
-        strokes.append(rect(x, y, x + 2 * course, y + course * 0.8, tone))
+        yield rect(x, y, x + 2 * course, y + course * 0.8, tone)
 
 
-def _openings(strokes: list[Stroke], rng: np.random.Generator, house: House, row: Terrace) -> None:
+def _openings(rng: np.random.Generator, house: House, row: Terrace) -> Iterator[Stroke]:
     storey, wide = house.storey, house.right - house.left
     number = max(1, round(wide / (storey * 0.72)))
     door, awning = int(rng.integers(number)), rng.random() < 0.25
@@ -203,74 +198,64 @@ def _openings(strokes: list[Stroke], rng: np.random.Generator, house: House, row
         for index in range(number):
             x, ground = house.left + wide * (index + 0.5) / number, y == row.floor - storey
             if ground and index == door:
-                strokes.append(rect(x - pane * 0.95, row.floor - storey * 0.78, x + pane * 0.95, row.floor, _FRAME))
-                strokes.append(rect(x - pane * 0.8, row.floor - storey * 0.74, x + pane * 0.8, row.floor, tones[0]))
-                strokes.append(
-                    rect(x - pane * 0.5, row.floor - storey * 0.66, x + pane * 0.5, row.floor - storey * 0.45, _GLASS)
-                )
+                yield rect(x - pane * 0.95, row.floor - storey * 0.78, x + pane * 0.95, row.floor, _FRAME)
+                yield rect(x - pane * 0.8, row.floor - storey * 0.74, x + pane * 0.8, row.floor, tones[0])
+                yield rect(x - pane * 0.5, row.floor - storey * 0.66, x + pane * 0.5, row.floor - storey * 0.45, _GLASS)
             else:
                 glass = _LIT if rng.random() < 0.15 else darker(_GLASS, between(rng, 0, 0.35))
-                _window(strokes, x, y + storey * 0.42, pane, glass)
+                yield from _window(x, y + storey * 0.42, pane, glass)
         if awning and y == row.floor - storey:
-            _awning(strokes, house, y + storey * 0.1, tones[1])
+            yield from _awning(house, y + storey * 0.1, tones[1])
         y -= storey
 
 
-def _window(strokes: list[Stroke], x: float, y: float, pane: float, glass: RGB) -> None:
+def _window(x: float, y: float, pane: float, glass: RGB) -> Iterator[Stroke]:
     bar = max(1.0, pane * 0.12)
-    strokes.append(rect(x - pane - bar, y - pane * 1.2 - bar, x + pane + bar, y + pane * 1.2 + bar, _FRAME))
-    strokes.append(rect(x - pane, y - pane * 1.2, x + pane, y + pane * 1.2, glass))
-    strokes.append(rect(x - bar / 2, y - pane * 1.2, x + bar / 2, y + pane * 1.2, _FRAME))
-    strokes.append(rect(x - pane, y - bar / 2, x + pane, y + bar / 2, _FRAME))
-    strokes.append(
-        rect(x - pane * 1.3, y + pane * 1.2 + bar, x + pane * 1.3, y + pane * 1.2 + bar * 3, (150, 144, 136))
-    )
+    yield rect(x - pane - bar, y - pane * 1.2 - bar, x + pane + bar, y + pane * 1.2 + bar, _FRAME)
+    yield rect(x - pane, y - pane * 1.2, x + pane, y + pane * 1.2, glass)
+    yield rect(x - bar / 2, y - pane * 1.2, x + bar / 2, y + pane * 1.2, _FRAME)
+    yield rect(x - pane, y - bar / 2, x + pane, y + bar / 2, _FRAME)
+    yield rect(x - pane * 1.3, y + pane * 1.2 + bar, x + pane * 1.3, y + pane * 1.2 + bar * 3, (150, 144, 136))
 
 
-def _awning(strokes: list[Stroke], house: House, y: float, tone: RGB) -> None:
+def _awning(house: House, y: float, tone: RGB) -> Iterator[Stroke]:
     deep, count = house.storey * 0.2, 12
     step = (house.right - house.left) / count
     for index in range(count):
         x = house.left + step * index
-        strokes.append(rect(x, y, x + step, y + deep, tone if index % 2 else (226, 220, 206)))
-    strokes.append(rect(house.left, y + deep, house.right, y + deep * 1.12, darker(tone, 0.3)))
+        yield rect(x, y, x + step, y + deep, tone if index % 2 else (226, 220, 206))
+    yield rect(house.left, y + deep, house.right, y + deep * 1.12, darker(tone, 0.3))
 
 
-def _ways(strokes: list[Stroke], plan: Town, row: Terrace, rng: np.random.Generator) -> None:
+def _ways(plan: Town, row: Terrace, rng: np.random.Generator) -> Iterator[Stroke]:
     tall = row.bottom - row.top
-    strokes.append(rect(0, row.floor, plan.width, row.kerb, _PAVEMENT))
+    yield rect(0, row.floor, plan.width, row.kerb, _PAVEMENT)
     slab = max(6.0, tall * 0.07)
     for index in range(int(plan.width / slab) + 1):
         x = index * slab
-        strokes.append(line([(x, row.floor), (x - slab * 0.4, row.kerb)], tall / 400, darker(_PAVEMENT, 0.14)))
-    strokes.append(
-        line(
-            [(0, (row.floor + row.kerb) / 2), (plan.width, (row.floor + row.kerb) / 2)],
-            tall / 400,
-            darker(_PAVEMENT, 0.14),
-        )
+        yield line([(x, row.floor), (x - slab * 0.4, row.kerb)], tall / 400, darker(_PAVEMENT, 0.14))
+    yield line(
+        [(0, (row.floor + row.kerb) / 2), (plan.width, (row.floor + row.kerb) / 2)],
+        tall / 400,
+        darker(_PAVEMENT, 0.14),
     )
     way = _WATER if row.canal else _ASPHALT
-    strokes.append(rect(0, row.kerb, plan.width, row.verge, way))
-    strokes.append(rect(0, row.kerb, plan.width, row.kerb + max(1, tall * 0.012), darker(_PAVEMENT, 0.3)))
+    yield rect(0, row.kerb, plan.width, row.verge, way)
+    yield rect(0, row.kerb, plan.width, row.kerb + max(1, tall * 0.012), darker(_PAVEMENT, 0.3))
     middle, dash = (row.kerb + row.verge) / 2, tall * 0.16
     if row.canal:
         for _ in range(round(plan.width / tall * 14)):
             x, y = between(rng, 0, plan.width), between(rng, row.kerb + tall * 0.03, row.verge)
-            strokes.append(
-                rect(x, y, x + tall * between(rng, 0.03, 0.14), y + max(1, tall * 0.006), lighter(way, 0.22))
-            )
+            yield rect(x, y, x + tall * between(rng, 0.03, 0.14), y + max(1, tall * 0.006), lighter(way, 0.22))
     else:
         for index in range(int(plan.width / dash / 2) + 1):
             x = 2 * index * dash
-            strokes.append(rect(x, middle - tall * 0.007, x + dash, middle + tall * 0.007, (206, 204, 196)))
-    strokes.append(rect(0, row.verge, plan.width, row.bottom, _GRASS))
+            yield rect(x, middle - tall * 0.007, x + dash, middle + tall * 0.007, (206, 204, 196))
+    yield rect(0, row.verge, plan.width, row.bottom, _GRASS)
     for _ in range(round(plan.width / tall * 30)):
         x, y, blade = between(rng, 0, plan.width), between(rng, row.verge + tall * 0.02, row.bottom), tall * 0.02
-        strokes.append(
-            line([(x, y), (x + blade * 0.4, y - blade)], tall / 300, darker(_GRASS, between(rng, 0.05, 0.3)))
-        )
-    strokes.append(rect(0, row.verge, plan.width, row.verge + max(1, tall * 0.012), darker(_PAVEMENT, 0.3)))
+        yield line([(x, y), (x + blade * 0.4, y - blade)], tall / 300, darker(_GRASS, between(rng, 0.05, 0.3)))
+    yield rect(0, row.verge, plan.width, row.verge + max(1, tall * 0.012), darker(_PAVEMENT, 0.3))
 
 
 def _ground(plan: Town, region: PixelRectangle) -> Pixels:
