@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 import numpy as np
 
 from vlm_envs.content.reports import prose
@@ -27,54 +29,39 @@ from vlm_envs.content.reports.words import MONTHS, QUARTERS, grouped
 NOTE_MARK = "*"
 
 
+_CHAPTERS: dict[type[Subject], str] = {
+    Department: "Departments",
+    BudgetYear: "Budget",
+    SiteYear: "Buildings",
+    ProjectList: "Projects",
+    Policy: "Policies",
+    Board: "Governance",
+    Risks: "Appendix",
+    Glossary: "Appendix",
+}
+_TITLES: dict[type[Subject], str] = {
+    Front: "Contents",
+    Letter: "To our readers",
+    RegionYear: "{0.region} region, {0.year}",
+    Department: "{0.name} department",
+    BudgetYear: "Division of the budget, {0.year}",
+    SiteYear: "{0.site}, {0.year}",
+    ProjectList: "Projects begun in {0.year}",
+    Policy: "Policy {0.number}: {0.topic}",
+    Board: "The board",
+    Risks: "Register of risks, part {0.part}",
+    Glossary: "Glossary",
+}
+
+
 def chapter_of(subject: Subject, organisation: Organisation) -> str:
     """Returns the chapter that a page belongs to; empty in the front matter."""
-    match subject:
-        case Front() | Letter():
-            return ""
-        case RegionYear():
-            return organisation.trade.chapter
-        case Department():
-            return "Departments"
-        case BudgetYear():
-            return "Budget"
-        case SiteYear():
-            return "Buildings"
-        case ProjectList():
-            return "Projects"
-        case Policy():
-            return "Policies"
-        case Board():
-            return "Governance"
-        case Risks() | Glossary():
-            return "Appendix"
+    return organisation.trade.chapter if isinstance(subject, RegionYear) else _CHAPTERS.get(type(subject), "")
 
 
-def title_of(subject: Subject, organisation: Organisation) -> str:
+def title_of(subject: Subject) -> str:
     """Returns the title of a page."""
-    match subject:
-        case Front(kind, _):
-            return "" if kind == "cover" else "Contents"
-        case Letter():
-            return "To our readers"
-        case RegionYear():
-            return f"{subject.region} region, {subject.year}"
-        case Department():
-            return f"{subject.name} department"
-        case BudgetYear():
-            return f"Division of the budget, {subject.year}"
-        case SiteYear():
-            return f"{subject.site}, {subject.year}"
-        case ProjectList():
-            return f"Projects begun in {subject.year}"
-        case Policy():
-            return f"Policy {subject.number}: {subject.topic}"
-        case Board():
-            return "The board"
-        case Risks():
-            return f"Register of risks, part {subject.part}"
-        case Glossary():
-            return "Glossary"
+    return "" if subject == Front("cover") else _TITLES[type(subject)].format(subject)
 
 
 def notes_of(subject: Subject, organisation: Organisation) -> tuple[str, ...]:
@@ -90,42 +77,22 @@ def notes_of(subject: Subject, organisation: Organisation) -> tuple[str, ...]:
             return ()
 
 
+@singledispatch
 def blocks_of(subject: Subject, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     """Returns what a page holds below its title.
 
     Args:
-        subject: Anything but a `Front`.
+        subject: What the page is about; a `Front` holds nothing.
         organisation: Who reports.
         rng: Chooses the text between the facts.
 
     Returns:
         Blocks from top to bottom.
     """
-    match subject:
-        case Letter():
-            return _letter(subject, organisation, rng)
-        case RegionYear():
-            return _region_year(subject, organisation, rng)
-        case Department():
-            return _department(subject, organisation, rng)
-        case BudgetYear():
-            return _budget_year(subject, rng)
-        case SiteYear():
-            return _site_year(subject, rng)
-        case ProjectList():
-            return _project_list(subject, rng)
-        case Policy():
-            return _policy(subject, rng)
-        case Board():
-            return _board(subject, organisation, rng)
-        case Risks():
-            return _risks(subject, rng)
-        case Glossary():
-            return _glossary(subject)
-        case Front():
-            return ()
+    return ()
 
 
+@blocks_of.register
 def _letter(letter: Letter, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     opening, middle, closing = paragraphs(rng, prose.LETTER, 2, 4, 3)
     return (
@@ -142,6 +109,7 @@ def _letter(letter: Letter, organisation: Organisation, rng: np.random.Generator
     )
 
 
+@blocks_of.register
 def _region_year(subject: RegionYear, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     trade = organisation.trade
     before, after, last = paragraphs(rng, prose.REGION, 4, 4, 3)
@@ -173,6 +141,7 @@ def _region_year(subject: RegionYear, organisation: Organisation, rng: np.random
     )
 
 
+@blocks_of.register
 def _department(subject: Department, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     year = organisation.years[-1]
     opening, below, outlook = paragraphs(rng, prose.DEPARTMENT, 2, 4, 3)
@@ -201,7 +170,8 @@ def _span(months: tuple[str, ...]) -> str:
     return f"{months[0]} to {months[-1]}"
 
 
-def _budget_year(subject: BudgetYear, rng: np.random.Generator) -> tuple[Block, ...]:
+@blocks_of.register
+def _budget_year(subject: BudgetYear, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     above, below = paragraphs(rng, prose.BUDGET, 3, 3)
     chart = Chart(
         kind="pie",
@@ -223,7 +193,8 @@ def _budget_year(subject: BudgetYear, rng: np.random.Generator) -> tuple[Block, 
     )
 
 
-def _site_year(subject: SiteYear, rng: np.random.Generator) -> tuple[Block, ...]:
+@blocks_of.register
+def _site_year(subject: SiteYear, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     above, below = paragraphs(rng, prose.SITE, 3, 4)
     chart = Chart(
         kind="line",
@@ -246,7 +217,8 @@ def _site_year(subject: SiteYear, rng: np.random.Generator) -> tuple[Block, ...]
     )
 
 
-def _project_list(subject: ProjectList, rng: np.random.Generator) -> tuple[Block, ...]:
+@blocks_of.register
+def _project_list(subject: ProjectList, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     above, below = paragraphs(rng, prose.PROJECT, 3, 3)
     table = Table(
         caption=f"Projects that began in {subject.year}",
@@ -256,7 +228,8 @@ def _project_list(subject: ProjectList, rng: np.random.Generator) -> tuple[Block
     return (Paragraph(above), table, Paragraph(below))
 
 
-def _policy(subject: Policy, rng: np.random.Generator) -> tuple[Block, ...]:
+@blocks_of.register
+def _policy(subject: Policy, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     above, below = paragraphs(rng, prose.POLICY, 2, 2)
     return (
         Paragraph(above, "lead"),
@@ -267,6 +240,7 @@ def _policy(subject: Policy, rng: np.random.Generator) -> tuple[Block, ...]:
     )
 
 
+@blocks_of.register
 def _board(subject: Board, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     above, below = paragraphs(rng, prose.GOVERNANCE, 2, 2)
     table = Table(
@@ -277,14 +251,16 @@ def _board(subject: Board, organisation: Organisation, rng: np.random.Generator)
     return (Paragraph(above), table, Paragraph(below))
 
 
-def _risks(subject: Risks, rng: np.random.Generator) -> tuple[Block, ...]:
+@blocks_of.register
+def _risks(subject: Risks, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     table = Table(
         caption="Risks under watch", columns=("Code", "Risk", "Watched by", "Likelihood"), rows=subject.entries
     )
     return (*map(Paragraph, paragraphs(rng, prose.RISK, 3)), table)
 
 
-def _glossary(subject: Glossary) -> tuple[Block, ...]:
+@blocks_of.register
+def _glossary(subject: Glossary, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
     blocks: list[Block] = [Paragraph("Words that this report uses in a sense of its own.", "lead")]
     for term, meaning in subject.terms:
         blocks += [Heading(term), Paragraph(f"{meaning[0].upper()}{meaning[1:]}.")]

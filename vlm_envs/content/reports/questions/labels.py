@@ -74,19 +74,17 @@ def says(page: Page, what: str) -> bool:
 def mentions(subject: Subject) -> Iterator[tuple[str, str]]:
     """Yields the people, projects and risks that a page names, each with its template."""
     match subject:
-        case Letter():
-            yield "person", subject.chair
-        case RegionYear():
-            yield "person", subject.manager
+        case (
+            Letter(chair=name)
+            | RegionYear(manager=name)
+            | SiteYear(warden=name)
+            | BudgetYear(approved_by=name)
+            | Policy(owner=name)
+        ):
+            yield "person", name
         case Department():
             yield "person", subject.head
             yield "person", subject.deputy
-        case SiteYear():
-            yield "person", subject.warden
-        case BudgetYear():
-            yield "person", subject.approved_by
-        case Policy():
-            yield "person", subject.owner
         case ProjectList():
             for project in subject.projects:
                 yield "project", project.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import singledispatch
 
 from vlm_envs.content.reports.contents import Organisation
 from vlm_envs.content.reports.questions.asked import count_key, exact_key, name_key, reading_key
@@ -11,7 +12,6 @@ from vlm_envs.content.reports.subjects import (
     Board,
     BudgetYear,
     Department,
-    Front,
     Glossary,
     Letter,
     Policy,
@@ -26,6 +26,8 @@ from vlm_envs.responses.answers import AnswerKey
 
 TABLE, CHART, TEXT = "table_lookup", "chart_reading", "text_fact"
 
+_Row = tuple[str, str, AnswerKey, str]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageFact:
@@ -39,6 +41,7 @@ class PageFact:
     terms: tuple[str, ...]
 
 
+@singledispatch
 def facts_of(subject: Subject, organisation: Organisation) -> Iterator[PageFact]:
     """Yields what can be asked about a subject from its own page alone.
 
@@ -47,54 +50,28 @@ def facts_of(subject: Subject, organisation: Organisation) -> Iterator[PageFact]
         organisation: Who reports.
 
     Yields:
-        Facts that no other page of a report tells.
+        Facts that no other page of a report tells; none of a `Front`.
     """
-    match subject:
-        case Letter():
-            yield from _letter(subject, organisation)
-        case RegionYear():
-            yield from _region_year(subject, organisation)
-        case Department():
-            yield from _department(subject, organisation.years[-1])
-        case BudgetYear():
-            yield from _budget_year(subject)
-        case SiteYear():
-            yield from _site_year(subject)
-        case ProjectList():
-            yield from _projects(subject)
-        case Policy():
-            yield from _policy(subject)
-        case Board():
-            yield from _board(subject)
-        case Risks():
-            yield from _risks(subject)
-        case Glossary():
-            yield from _glossary(subject)
-        case Front():
-            return
+    yield from ()
 
 
+def _facts(category: str, terms: tuple[str, ...], *rows: _Row) -> Iterator[PageFact]:
+    """Yields facts of one category about the same terms, each a row of template, question, key and sentence."""
+    for template, question, key, sentence in rows:
+        yield PageFact(category=category, template=template, question=question, key=key, sentence=sentence, terms=terms)
+
+
+@facts_of.register
 def _letter(letter: Letter, organisation: Organisation) -> Iterator[PageFact]:
     name = organisation.name
-    facts = (
-        ("founded", f"In which year was {name} founded?", count_year(letter.founded), f"founded in {letter.founded}"),
-        (
-            "headquarters",
-            f"In which town does {name} have its headquarters?",
-            name_key(letter.town),
-            f"based in {letter.town}",
-        ),
-        ("chair", f"Who chairs the board of {name}?", name_key(letter.chair), f"chaired by {letter.chair}"),
-    )
-    for template, question, key, said in facts:
-        yield PageFact(
-            category=TEXT,
-            template=template,
-            question=question,
-            key=key,
-            sentence=f"{name} is {said}." if template != "founded" else f"{name} was {said}.",
-            terms=(name,),
-        )
+    return _facts(
+        TEXT, (name,),
+        ("founded", f"In which year was {name} founded?", count_year(letter.founded),
+         f"{name} was founded in {letter.founded}."),
+        ("headquarters", f"In which town does {name} have its headquarters?", name_key(letter.town),
+         f"{name} is based in {letter.town}."),
+        ("chair", f"Who chairs the board of {name}?", name_key(letter.chair), f"{name} is chaired by {letter.chair}."),
+    )  # fmt: skip
 
 
 def count_year(year: int) -> AnswerKey:
@@ -102,47 +79,37 @@ def count_year(year: int) -> AnswerKey:
     return exact_key(str(year), f"in {year}")
 
 
+@facts_of.register
 def _region_year(subject: RegionYear, organisation: Organisation) -> Iterator[PageFact]:
     trade, region, year = organisation.trade, subject.region, str(subject.year)
     where = f"the {region} region"
     for line, counts in zip(subject.lines, subject.counts, strict=True):
         counted = trade.counted(line)
         for quarter, count in zip(QUARTERS, counts, strict=True):
-            yield PageFact(
-                category=TABLE,
-                template="count",
-                question=f"How many {counted} did {where} {trade.verb} in {quarter} {year}?",
-                key=count_key(count, unit_words(organisation, line)),
-                sentence=f"In {quarter} {year} {where} {trade.past} {grouped(count)} {counted}.",
-                terms=(region, year, line.lower(), quarter),
-            )
+            yield from _facts(
+                TABLE, (region, year, line.lower(), quarter),
+                ("count", f"How many {counted} did {where} {trade.verb} in {quarter} {year}?",
+                 count_key(count, unit_words(organisation, line)),
+                 f"In {quarter} {year} {where} {trade.past} {grouped(count)} {counted}."),
+            )  # fmt: skip
     noted, quarter = subject.lines[subject.noted], QUARTERS[subject.noted_quarter]
     counted = trade.counted(noted)
-    yield PageFact(
-        category=TEXT,
-        template="footnote",
-        question=f"How many {counted} of the quarter before are included in the {quarter} {year} figure of {where}?",
-        key=count_key(subject.corrected, unit_words(organisation, noted)),
-        sentence=f"A footnote says that the {quarter} {year} figure of {where} includes {subject.corrected} {counted} "
-        "of the quarter before.",
-        terms=(region, year, noted.lower(), quarter),
-    )
-    yield PageFact(
-        category=TEXT,
-        template="manager",
-        question=f"Who led {where} in {year}?",
-        key=name_key(subject.manager),
-        sentence=f"In {year} {where} was led by {subject.manager}.",
-        terms=(region, year),
-    )
-    yield PageFact(
-        category=TEXT,
-        template="outlets",
-        question=f"How many new {trade.outlets} did {where} open in {year}?",
-        key=count_key(subject.new_outlets, (trade.outlets, f"new {trade.outlets}")),
-        sentence=f"In {year} {where} opened {subject.new_outlets} new {trade.outlets}.",
-        terms=(region, year),
-    )
+    yield from _facts(
+        TEXT, (region, year, noted.lower(), quarter),
+        ("footnote",
+         f"How many {counted} of the quarter before are included in the {quarter} {year} figure of {where}?",
+         count_key(subject.corrected, unit_words(organisation, noted)),
+         f"A footnote says that the {quarter} {year} figure of {where} includes {subject.corrected} {counted} "
+         "of the quarter before."),
+    )  # fmt: skip
+    yield from _facts(
+        TEXT, (region, year),
+        ("manager", f"Who led {where} in {year}?", name_key(subject.manager),
+         f"In {year} {where} was led by {subject.manager}."),
+        ("outlets", f"How many new {trade.outlets} did {where} open in {year}?",
+         count_key(subject.new_outlets, (trade.outlets, f"new {trade.outlets}")),
+         f"In {year} {where} opened {subject.new_outlets} new {trade.outlets}."),
+    )  # fmt: skip
 
 
 def unit_words(organisation: Organisation, line: str) -> tuple[str, ...]:
@@ -151,49 +118,39 @@ def unit_words(organisation: Organisation, line: str) -> tuple[str, ...]:
     return (counted, "tonnes") if organisation.trade.of else (counted,)
 
 
-def _department(subject: Department, year: int) -> Iterator[PageFact]:
-    name, counted = subject.name, subject.counted
+@facts_of.register
+def _department(subject: Department, organisation: Organisation) -> Iterator[PageFact]:
+    name, counted, year = subject.name, subject.counted, organisation.years[-1]
     for month, value in zip(subject.months, subject.values, strict=True):
-        yield PageFact(
-            category=CHART,
-            template="bar_value",
-            question=f"How many {counted} did the {name} department receive in {month} {year}?",
-            key=reading_key(value),
-            sentence=f"In {month} {year} the {name} department received {grouped(value)} {counted}.",
-            terms=(name, str(year), month),
-        )
+        yield from _facts(
+            CHART, (name, str(year), month),
+            ("bar_value", f"How many {counted} did the {name} department receive in {month} {year}?",
+             reading_key(value), f"In {month} {year} the {name} department received {grouped(value)} {counted}."),
+        )  # fmt: skip
     for word, extreme in (("most", max), ("fewest", min)):
         month = subject.months[subject.values.index(extreme(subject.values))]
-        yield PageFact(
-            category=CHART,
-            template=f"bar_{word}",
-            question=f"Of the months that the report shows for {year}, in which did the {name} department receive the "
-            f"{word} {counted}?",
-            key=month_key(month, year),
-            sentence=f"Of the months shown for {year}, the {name} department received the {word} {counted} in {month}.",
-            terms=(name, str(year)),
-        )
-    texts = (
-        ("head", f"Who heads the {name} department?", name_key(subject.head), f"is headed by {subject.head}"),
+        yield from _facts(
+            CHART, (name, str(year)),
+            (f"bar_{word}",
+             f"Of the months that the report shows for {year}, in which did the {name} department receive the "
+             f"{word} {counted}?",
+             month_key(month, year),
+             f"Of the months shown for {year}, the {name} department received the {word} {counted} in {month}."),
+        )  # fmt: skip
+    yield from _facts(
+        TEXT, (name,),
+        ("head", f"Who heads the {name} department?", name_key(subject.head),
+         f"The {name} department is headed by {subject.head}."),
         ("deputy", f"Who is the deputy head of the {name} department?", name_key(subject.deputy),
-         f"has {subject.deputy} as deputy head"),
+         f"The {name} department has {subject.deputy} as deputy head."),
         ("seat", f"In which town does the {name} department have its seat?", name_key(subject.town),
-         f"has its seat in {subject.town}"),
+         f"The {name} department has its seat in {subject.town}."),
         ("since", f"In which year was the {name} department set up?", count_year(subject.since),
-         f"was set up in {subject.since}"),
+         f"The {name} department was set up in {subject.since}."),
         ("staff", f"How many staff did the {name} department have at the end of {year}?",
          count_key(subject.num_people, ("staff", "people", "employees")),
-         f"had {subject.num_people} staff at the end of {year}"),
+         f"The {name} department had {subject.num_people} staff at the end of {year}."),
     )  # fmt: skip
-    for template, question, key, said in texts:
-        yield PageFact(
-            category=TEXT,
-            template=template,
-            question=question,
-            key=key,
-            sentence=f"The {name} department {said}.",
-            terms=(name,),
-        )
 
 
 def month_key(month: str, year: int) -> AnswerKey:
@@ -201,168 +158,114 @@ def month_key(month: str, year: int) -> AnswerKey:
     return exact_key(month, month[:3], f"{month} {year}", f"{month[:3]} {year}", f"in {month}")
 
 
-def _budget_year(subject: BudgetYear) -> Iterator[PageFact]:
+@facts_of.register
+def _budget_year(subject: BudgetYear, organisation: Organisation) -> Iterator[PageFact]:
     year = str(subject.year)
     for name, share in zip(subject.names, subject.shares, strict=True):
-        yield PageFact(
-            category=CHART,
-            template="share",
-            question=f"What percentage of the budget of {year} went to the {name} department?",
-            key=reading_key(share),
-            sentence=f"{share} % of the budget of {year} went to the {name} department.",
-            terms=(year, name),
-        )
+        yield from _facts(
+            CHART, (year, name),
+            ("share", f"What percentage of the budget of {year} went to the {name} department?", reading_key(share),
+             f"{share} % of the budget of {year} went to the {name} department."),
+        )  # fmt: skip
     largest = max(subject.shares)
     if subject.shares.count(largest) == 1:
         name = subject.names[subject.shares.index(largest)]
-        yield PageFact(
-            category=CHART,
-            template="largest_share",
-            question=f"Which department had the largest share of the budget of {year}?",
-            key=exact_key(name, f"{name} department", f"the {name} department"),
-            sentence=f"The {name} department had the largest share of the budget of {year}.",
-            terms=(year,),
-        )
-    yield PageFact(
-        category=TEXT,
-        template="approved_by",
-        question=f"Who approved the budget of {year}?",
-        key=name_key(subject.approved_by),
-        sentence=f"The budget of {year} was approved by {subject.approved_by}.",
-        terms=(year,),
-    )
-    yield PageFact(
-        category=TEXT,
-        template="approved_in",
-        question=f"In which month was the budget of {year} approved?",
-        key=month_key(subject.month, subject.year),
-        sentence=f"The budget of {year} was approved in {subject.month}.",
-        terms=(year,),
-    )
+        yield from _facts(
+            CHART, (year,),
+            ("largest_share", f"Which department had the largest share of the budget of {year}?",
+             exact_key(name, f"{name} department", f"the {name} department"),
+             f"The {name} department had the largest share of the budget of {year}."),
+        )  # fmt: skip
+    yield from _facts(
+        TEXT, (year,),
+        ("approved_by", f"Who approved the budget of {year}?", name_key(subject.approved_by),
+         f"The budget of {year} was approved by {subject.approved_by}."),
+        ("approved_in", f"In which month was the budget of {year} approved?", month_key(subject.month, subject.year),
+         f"The budget of {year} was approved in {subject.month}."),
+    )  # fmt: skip
 
 
-def _site_year(subject: SiteYear) -> Iterator[PageFact]:
+@facts_of.register
+def _site_year(subject: SiteYear, organisation: Organisation) -> Iterator[PageFact]:
     site, year = subject.site, str(subject.year)
     for word, extreme in (("most", max), ("least", min)):
         month = MONTHS[subject.usage_mwh.index(extreme(subject.usage_mwh))]
-        yield PageFact(
-            category=CHART,
-            template=f"line_{word}",
-            question=f"In which month of {year} was the {word} electricity used at {site}?",
-            key=month_key(month, subject.year),
-            sentence=f"In {year} the {word} electricity was used at {site} in {month}.",
-            terms=(site, year),
-        )
-    yield PageFact(
-        category=TEXT,
-        template="warden",
-        question=f"Who was the warden of {site} in {year}?",
-        key=name_key(subject.warden),
-        sentence=f"In {year} the warden of {site} was {subject.warden}.",
-        terms=(site, year),
-    )
-    yield PageFact(
-        category=TEXT,
-        template="area",
-        question=f"What floor area, in square metres, did {site} have in {year}?",
-        key=count_key(subject.floor_area_m2, ("square metres", "m²", "m2", "sqm")),
-        sentence=f"In {year} {site} had a floor area of {grouped(subject.floor_area_m2)} square metres.",
-        terms=(site, year),
-    )
-
-
-def _projects(subject: ProjectList) -> Iterator[PageFact]:
-    for project in subject.projects:
-        name = f"project {project.name}"
-        month, _, _ = project.start.partition(" ")
-        facts = (
-            ("budget", f"What is the budget of {name}, in thousand crowns?",
-             count_key(project.budget, ("thousand crowns", "thousand")),
-             f"has a budget of {grouped(project.budget)} thousand crowns"),
-            ("lead", f"Who leads {name}?", name_key(project.lead), f"is led by {project.lead}"),
-            ("status", f"What is the status of {name}?", exact_key(project.status), f"is {project.status}"),
-            ("start", f"In which month did {name} begin?", month_key(month, subject.year), f"began in {project.start}"),
+        yield from _facts(
+            CHART, (site, year),
+            (f"line_{word}", f"In which month of {year} was the {word} electricity used at {site}?",
+             month_key(month, subject.year), f"In {year} the {word} electricity was used at {site} in {month}."),
         )  # fmt: skip
-        for template, question, key, said in facts:
-            yield PageFact(
-                category=TABLE,
-                template=f"project_{template}",
-                question=question,
-                key=key,
-                sentence=f"{name[0].upper()}{name[1:]} {said}.",
-                terms=(project.name,),
-            )
+    yield from _facts(
+        TEXT, (site, year),
+        ("warden", f"Who was the warden of {site} in {year}?", name_key(subject.warden),
+         f"In {year} the warden of {site} was {subject.warden}."),
+        ("area", f"What floor area, in square metres, did {site} have in {year}?",
+         count_key(subject.floor_area_m2, ("square metres", "m²", "m2", "sqm")),
+         f"In {year} {site} had a floor area of {grouped(subject.floor_area_m2)} square metres."),
+    )  # fmt: skip
 
 
-def _policy(subject: Policy) -> Iterator[PageFact]:
+@facts_of.register
+def _projects(subject: ProjectList, organisation: Organisation) -> Iterator[PageFact]:
+    for project in subject.projects:
+        name = project.name
+        month, _, _ = project.start.partition(" ")
+        yield from _facts(
+            TABLE, (name,),
+            ("project_budget", f"What is the budget of project {name}, in thousand crowns?",
+             count_key(project.budget, ("thousand crowns", "thousand")),
+             f"Project {name} has a budget of {grouped(project.budget)} thousand crowns."),
+            ("project_lead", f"Who leads project {name}?", name_key(project.lead),
+             f"Project {name} is led by {project.lead}."),
+            ("project_status", f"What is the status of project {name}?", exact_key(project.status),
+             f"Project {name} is {project.status}."),
+            ("project_start", f"In which month did project {name} begin?", month_key(month, subject.year),
+             f"Project {name} began in {project.start}."),
+        )  # fmt: skip
+
+
+@facts_of.register
+def _policy(subject: Policy, organisation: Organisation) -> Iterator[PageFact]:
     topic = subject.topic.lower()
     for rule, question, answer in zip(subject.rules, subject.questions, subject.answers, strict=True):
         if question:
-            yield PageFact(
-                category=TEXT,
-                template="rule",
-                question=f"According to the policy on {topic}: {question[0].lower()}{question[1:]}",
-                key=count_key(int(answer)),
-                sentence=f"The policy on {topic} says: {rule}",
-                terms=(topic, question[1:]),
-            )
-    yield PageFact(
-        category=TEXT,
-        template="owner",
-        question=f"Who keeps the policy on {topic} up to date?",
-        key=name_key(subject.owner),
-        sentence=f"The policy on {topic} is kept up to date by {subject.owner}.",
-        terms=(topic,),
-    )
+            asked = f"According to the policy on {topic}: {question[0].lower()}{question[1:]}"
+            said = f"The policy on {topic} says: {rule}"
+            yield from _facts(TEXT, (topic, question[1:]), ("rule", asked, count_key(int(answer)), said))
+    yield from _facts(
+        TEXT, (topic,),
+        ("owner", f"Who keeps the policy on {topic} up to date?", name_key(subject.owner),
+         f"The policy on {topic} is kept up to date by {subject.owner}."),
+    )  # fmt: skip
 
 
-def _board(subject: Board) -> Iterator[PageFact]:
+@facts_of.register
+def _board(subject: Board, organisation: Organisation) -> Iterator[PageFact]:
     for name, committee, since in subject.members:
-        yield PageFact(
-            category=TABLE,
-            template="spokesperson",
-            question=f"Who is the spokesperson of the {committee} committee?",
-            key=name_key(name),
-            sentence=f"The spokesperson of the {committee} committee is {name}.",
-            terms=(committee,),
-        )
-        yield PageFact(
-            category=TABLE,
-            template="elected",
-            question=f"In which year was the spokesperson of the {committee} committee first elected?",
-            key=count_year(since),
-            sentence=f"The spokesperson of the {committee} committee was first elected in {since}.",
-            terms=(committee,),
-        )
+        yield from _facts(
+            TABLE, (committee,),
+            ("spokesperson", f"Who is the spokesperson of the {committee} committee?", name_key(name),
+             f"The spokesperson of the {committee} committee is {name}."),
+            ("elected", f"In which year was the spokesperson of the {committee} committee first elected?",
+             count_year(since), f"The spokesperson of the {committee} committee was first elected in {since}."),
+        )  # fmt: skip
 
 
-def _risks(subject: Risks) -> Iterator[PageFact]:
+@facts_of.register
+def _risks(subject: Risks, organisation: Organisation) -> Iterator[PageFact]:
     for code, text, owner, _ in subject.entries:
-        yield PageFact(
-            category=TABLE,
-            template="watcher",
-            question=f"Who watches risk {code}?",
-            key=name_key(owner),
-            sentence=f"Risk {code} is watched by {owner}.",
-            terms=(code,),
-        )
-        yield PageFact(
-            category=TABLE,
-            template="risk",
-            question=f"Which risk has the code {code}?",
-            key=name_key(text),
-            sentence=f"Risk {code} is this: {text}.",
-            terms=(code,),
-        )
+        yield from _facts(
+            TABLE, (code,),
+            ("watcher", f"Who watches risk {code}?", name_key(owner), f"Risk {code} is watched by {owner}."),
+            ("risk", f"Which risk has the code {code}?", name_key(text), f"Risk {code} is this: {text}."),
+        )  # fmt: skip
 
 
-def _glossary(subject: Glossary) -> Iterator[PageFact]:
+@facts_of.register
+def _glossary(subject: Glossary, organisation: Organisation) -> Iterator[PageFact]:
     for term, meaning in subject.terms:
-        yield PageFact(
-            category=TEXT,
-            template="term",
-            question=f'Which term does the glossary explain as "{meaning}"?',
-            key=name_key(term),
-            sentence=f"The glossary explains {term.lower()} as {meaning}.",
-            terms=(meaning,),
-        )
+        yield from _facts(
+            TEXT, (meaning,),
+            ("term", f'Which term does the glossary explain as "{meaning}"?', name_key(term),
+             f"The glossary explains {term.lower()} as {meaning}."),
+        )  # fmt: skip
