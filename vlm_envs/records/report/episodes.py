@@ -168,22 +168,9 @@ def _turn(turn: Record) -> dict[str, Any]:
         "prediction": (turn.get("state_text_after"), None),
     }
     copied = (
-        "images",
-        "stop_reason",
-        "actions",
-        "reward",
-        "reward_terms",
-        "shaping",
-        "scores",
-        "credit",
-        "parse_error",
-        "worker_error",
-        "terminated",
-        "truncated",
-        "action_effective",
-        "optimal_actions_before",
-        "optimal_actions_left",
-    )
+        "images", "stop_reason", "actions", "reward", "reward_terms", "shaping", "scores", "credit", "parse_error",
+        "worker_error", "terminated", "truncated", "action_effective", "optimal_actions_before", "optimal_actions_left",
+    )  # fmt: skip
     return {
         "text": _cut(turn["text"]),
         "response": _cut(turn["response"]),

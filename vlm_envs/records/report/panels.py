@@ -88,7 +88,7 @@ class PanelGroup:
     panels: tuple[Panel, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Known:
     group: str
     title: str
@@ -97,57 +97,46 @@ class _Known:
 
 
 _KNOWN: dict[str, _Known] = {
-    "reward": _Known(group="Reward", title="Reward", hint="raw, per episode"),
-    "return": _Known(group="Reward", title="Shaped reward", hint="judges included, per episode"),
-    "format_rate": _Known(group="Responses", title="Correct format", hint="share of turns", scale="rate"),
-    "response_tokens": _Known(group="Responses", title="Response length", hint="tokens per turn"),
-    "cut_rate": _Known(group="Responses", title="Cut at the token limit", hint="share of turns", scale="rate"),
-    "num_turns": _Known(group="Responses", title="Turns", hint="per episode"),
-    "entropy": _Known(group="Policy", title="Entropy", hint="nats per token"),
-    "kl": _Known(group="Policy", title="KL from the start", hint="nats per token"),
-    "approx_kl": _Known(group="Policy", title="KL of the update", hint="nats per token"),
-    "clip_fraction": _Known(group="Policy", title="Clipped ratios", hint="share of tokens"),
-    "ratio_mean": _Known(group="Policy", title="Mean ratio"),
-    "sampler_gap": _Known(group="Policy", title="Sampler–trainer gap", hint="log-probability"),
-    "policy_loss": _Known(group="Optimisation", title="Policy loss"),
-    "value_loss": _Known(group="Optimisation", title="Value loss"),
-    "explained_variance": _Known(group="Optimisation", title="Explained variance", hint="1 is best"),
-    "turn_end_explained_variance": _Known(
-        group="Optimisation", title="Explained variance at turn ends", hint="1 is best"
-    ),
-    "grad_norm": _Known(group="Optimisation", title="Gradient norm", hint="before clipping"),
-    "critic_grad_norm": _Known(group="Optimisation", title="Critic's gradient norm", hint="before clipping"),
-    "value_clip_fraction": _Known(group="Optimisation", title="Clipped values", hint="share of tokens"),
-    "zero_variance_groups": _Known(
-        group="Optimisation", title="Groups without signal", hint="siblings equal", scale="rate"
-    ),
-    "unavailable_turns": _Known(group="Optimisation", title="Turns no judge scored", hint="share", scale="rate"),
-    "untrainable_rows": _Known(group="Optimisation", title="Episodes not trained on", hint="share", scale="rate"),
-    "unavailable_episodes": _Known(
-        group="Optimisation", title="Episodes with an unscored turn", hint="share", scale="rate"
-    ),
-    "lost_episodes": _Known(group="Optimisation", title="Episodes of lost workers", hint="number"),
-    "dropped_groups": _Known(group="Optimisation", title="Groups dropped", hint="number"),
-    "skipped_steps": _Known(group="Optimisation", title="Steps skipped", hint="gradient not finite"),
-    "nonfinite_rewards": _Known(group="Optimisation", title="Episodes with infinite rewards", hint="number"),
-    "nonfinite_metrics": _Known(group="Optimisation", title="Episodes with infinite measures", hint="number"),
-    "tokens_per_s": _Known(group="Speed", title="Tokens per second"),
-    "turns_per_s": _Known(group="Speed", title="Turns per second"),
-    "rollout_s": _Known(group="Speed", title="Rollout", hint="seconds"),
-    "iteration_s": _Known(group="Speed", title="Iteration", hint="seconds"),
+    "reward": _Known("Reward", "Reward", "raw, per episode"),
+    "return": _Known("Reward", "Shaped reward", "judges included, per episode"),
+    "format_rate": _Known("Responses", "Correct format", "share of turns", scale="rate"),
+    "response_tokens": _Known("Responses", "Response length", "tokens per turn"),
+    "cut_rate": _Known("Responses", "Cut at the token limit", "share of turns", scale="rate"),
+    "num_turns": _Known("Responses", "Turns", "per episode"),
+    "entropy": _Known("Policy", "Entropy", "nats per token"),
+    "kl": _Known("Policy", "KL from the start", "nats per token"),
+    "approx_kl": _Known("Policy", "KL of the update", "nats per token"),
+    "clip_fraction": _Known("Policy", "Clipped ratios", "share of tokens"),
+    "ratio_mean": _Known("Policy", "Mean ratio"),
+    "sampler_gap": _Known("Policy", "Sampler–trainer gap", "log-probability"),
+    "policy_loss": _Known("Optimisation", "Policy loss"),
+    "value_loss": _Known("Optimisation", "Value loss"),
+    "explained_variance": _Known("Optimisation", "Explained variance", "1 is best"),
+    "turn_end_explained_variance": _Known("Optimisation", "Explained variance at turn ends", "1 is best"),
+    "grad_norm": _Known("Optimisation", "Gradient norm", "before clipping"),
+    "critic_grad_norm": _Known("Optimisation", "Critic's gradient norm", "before clipping"),
+    "value_clip_fraction": _Known("Optimisation", "Clipped values", "share of tokens"),
+    "zero_variance_groups": _Known("Optimisation", "Groups without signal", "siblings equal", scale="rate"),
+    "unavailable_turns": _Known("Optimisation", "Turns no judge scored", "share", scale="rate"),
+    "untrainable_rows": _Known("Optimisation", "Episodes not trained on", "share", scale="rate"),
+    "unavailable_episodes": _Known("Optimisation", "Episodes with an unscored turn", "share", scale="rate"),
+    "lost_episodes": _Known("Optimisation", "Episodes of lost workers", "number"),
+    "dropped_groups": _Known("Optimisation", "Groups dropped", "number"),
+    "skipped_steps": _Known("Optimisation", "Steps skipped", "gradient not finite"),
+    "nonfinite_rewards": _Known("Optimisation", "Episodes with infinite rewards", "number"),
+    "nonfinite_metrics": _Known("Optimisation", "Episodes with infinite measures", "number"),
+    "tokens_per_s": _Known("Speed", "Tokens per second"),
+    "turns_per_s": _Known("Speed", "Turns per second"),
+    "rollout_s": _Known("Speed", "Rollout", "seconds"),
+    "iteration_s": _Known("Speed", "Iteration", "seconds"),
 }
 _PREFIXES = {
-    "score/": "Judges' scores",
-    "reward/": "Reward",
-    "judge/": "Judges' rewards",
-    "metric/": "Final states",
+    "score/": ("Judges' scores", "mean over turns"),
+    "reward/": ("Reward", "sum over an episode"),
+    "judge/": ("Judges' rewards", "weighted, sum over an episode"),
+    "metric/": ("Final states", "mean over episodes"),
 }
-_HINTS = {
-    "score/": "mean over turns",
-    "reward/": "sum over an episode",
-    "judge/": "weighted, sum over an episode",
-    "metric/": "mean over episodes",
-}
+"""Group and hint of what is logged under a prefix."""
 _ORDER = (
     "Success",
     "Final states",
@@ -274,14 +263,15 @@ def _describe(key: str) -> _Known:
         return _KNOWN[key]
     if key.startswith("success/"):  # of a world of a mix, whose id has slashes of its own
         title = key.removeprefix("success/")
-        return _Known(group="Success", title=title, hint="share of training episodes", scale="rate")
+        return _Known("Success", title, "share of training episodes", "rate")
     prefix, slash, rest = key.rpartition("/")
     kind = f"{prefix}/"
-    group = _PREFIXES.get(kind, prefix.replace("_", " ").capitalize()) if slash else "Other"
+    own_group = prefix.replace("_", " ").capitalize() if slash else "Other"
+    group, meaning = _PREFIXES.get(kind, (own_group, ""))
     is_time = rest.endswith("_s") and not rest.endswith("_per_s")
     words = (rest.removesuffix("_s") if is_time else rest).replace("_", " ")
-    hint = "seconds" if is_time else _HINTS.get(kind, "")
-    return _Known(group=group, title=words.capitalize(), hint=hint, scale="rate" if kind == "score/" else "number")
+    hint = "seconds" if is_time else meaning
+    return _Known(group, words.capitalize(), hint, "rate" if kind == "score/" else "number")
 
 
 def _panel(key: str, known: _Known, lines: Sequence[Record]) -> Panel:
