@@ -7,28 +7,9 @@ from functools import lru_cache
 from PIL import ImageColor
 
 _LANDMARKS = (
-    "red",
-    "orange",
-    "gold",
-    "yellow",
-    "lime",
-    "green",
-    "teal",
-    "cyan",
-    "skyblue",
-    "blue",
-    "navy",
-    "purple",
-    "magenta",
-    "pink",
-    "brown",
-    "maroon",
-    "tan",
-    "white",
-    "lightgray",
-    "gray",
-    "black",
-)
+    "red", "orange", "gold", "yellow", "lime", "green", "teal", "cyan", "skyblue", "blue", "navy",
+    "purple", "magenta", "pink", "brown", "maroon", "tan", "white", "lightgray", "gray", "black",
+)  # fmt: skip
 _NOT_A_COLOR = "patterned"
 _LONGEST = 40
 

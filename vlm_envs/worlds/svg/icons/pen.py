@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -14,8 +15,6 @@ COLORS = ("red", "orange", "gold", "green", "teal", "skyblue", "blue", "purple",
 """Names of CSS colours that are easy to tell apart."""
 
 Point: TypeAlias = tuple[float, float]
-Steps: TypeAlias = list[str | Point]
-"""Path data: letters of absolute commands, each followed by its points."""
 
 
 class Pen:
@@ -78,9 +77,10 @@ class Pen:
         ends = f'x1="{self.x(start[0])}" y1="{self.y(start[1])}" x2="{self.x(end[0])}" y2="{self.y(end[1])}"'
         self._add("line", ends, f'stroke="{color}" stroke-width="{self.length(width)}"')
 
-    def path(self, steps: Steps, paint: str) -> None:
-        """Draws a path."""
-        written = " ".join(s if isinstance(s, str) else f"{self.x(s[0])} {self.y(s[1])}" for s in steps)
+    def path(self, data: str, paint: str) -> None:
+        """Draws a path; its data are letters of absolute commands, each followed by x and y of its points."""
+        places = itertools.cycle((self.x, self.y))
+        written = " ".join(step if step.isalpha() else next(places)(float(step)) for step in data.split())
         self._add("path", f'd="{written}"', paint)
 
     def outline(self, color: str, width: float, *, fill: str = "none") -> str:

@@ -142,19 +142,5 @@ def screen(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(32, 26, 9, mark)
 
 
-THINGS = (
-    house,
-    snowman,
-    traffic_light,
-    target,
-    face,
-    fir_tree,
-    car,
-    flag,
-    envelope,
-    lamp,
-    robot,
-    chart,
-    screen,
-)
+THINGS = (house, snowman, traffic_light, target, face, fir_tree, car, flag, envelope, lamp, robot, chart, screen)
 """Every thing of band 3."""
