@@ -3,21 +3,18 @@
 It runs as a script of its own, so that a drawing that never ends, or that brings the native library down, costs this
 process and not the world's. It imports nothing of this package and starts in a fraction of a second.
 
-Request: `REQUEST` (side in pixels, seconds to live, number of bytes), then markup in UTF-8. Reply: `REPLY` (whether
-it was drawn, number of bytes), then BGRA pixels or a reason in UTF-8. The first reply, unasked, says that it is ready.
+It talks over the socket whose number is its argument. Request: side in pixels, seconds to live and markup in UTF-8.
+Reply: `DRAWN` and BGRA pixels, or `FAILED` and a reason in UTF-8. The first reply, unasked, says that it is ready.
 """
 
 from __future__ import annotations
 
-import os
 import signal
-import struct
 import sys
 from importlib import import_module
-from typing import BinaryIO
+from multiprocessing.connection import Connection
 
-REQUEST = struct.Struct(">IdI")
-REPLY = struct.Struct(">?I")
+DRAWN, FAILED = b"+", b"-"
 MAX_MEMORY_BYTES = 1 << 30
 
 
@@ -30,12 +27,6 @@ def paint(markup: bytes, size_px: int) -> bytes:
     return bytes(surface.cairo.get_data())
 
 
-def reply(channel: BinaryIO, drawn: bool, content: bytes) -> None:
-    """Sends one reply."""
-    channel.write(REPLY.pack(drawn, len(content)) + content)
-    channel.flush()
-
-
 def limit_memory() -> None:
     """Makes a drawing that asks for too much memory fail, where the system can do that."""
     try:
@@ -46,37 +37,35 @@ def limit_memory() -> None:
         pass
 
 
-def serve(requests: BinaryIO, replies: BinaryIO) -> None:
-    """Answers requests until the other side closes the pipe."""
-    while len(header := requests.read(REQUEST.size)) == REQUEST.size:
-        size_px, timeout_s, num_bytes = REQUEST.unpack(header)
-        markup = requests.read(num_bytes)
-        # The world ends a late drawing; this ends it when the world itself is gone
-        signal.setitimer(signal.ITIMER_REAL, 2 * timeout_s)
-        try:
-            pixels = paint(markup, size_px)
-        except MemoryError:
-            reply(replies, False, b"it needs too much memory")
-        except Exception as error:
-            reply(replies, False, f"{type(error).__name__}: {error}"[:200].encode(errors="replace"))
-        else:
-            reply(replies, True, pixels)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+def answer(markup: bytes, size_px: int) -> bytes:
+    """Returns the reply to one request."""
+    try:
+        return DRAWN + paint(markup, size_px)
+    except MemoryError:
+        return FAILED + b"it needs too much memory"
+    except Exception as error:
+        return FAILED + f"{type(error).__name__}: {error}"[:200].encode(errors="replace")
 
 
-def main() -> None:
-    """Keeps the pipe to itself, gets ready and serves."""
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever a library prints must not mix with the pixels
+def serve(pipe: Connection) -> None:
+    """Gets ready, then answers requests until the other side closes the pipe."""
     try:
         import_module("cairosvg.surface")
     except (ImportError, OSError) as error:
-        reply(replies, False, str(error).encode(errors="replace"))
+        pipe.send_bytes(FAILED + str(error).encode(errors="replace"))
         return
     limit_memory()
-    reply(replies, True, b"")
-    serve(sys.stdin.buffer, replies)
+    pipe.send_bytes(DRAWN)
+    while True:
+        try:
+            size_px, timeout_s, markup = pipe.recv()
+        except EOFError:
+            return
+        # The world ends a late drawing; this ends it when the world itself is gone
+        signal.setitimer(signal.ITIMER_REAL, 2 * timeout_s)
+        pipe.send_bytes(answer(markup, size_px))
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 if __name__ == "__main__":
-    main()
+    serve(Connection(int(sys.argv[1])))
