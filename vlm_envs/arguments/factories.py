@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, did_you_mean
 
 
-def made_by(what: str, name: str) -> object:
-    """Returns what a factory makes.
+def resolved(what: str, value: object, *attributes: str, known: Mapping[str, object] = MappingProxyType({})) -> Any:
+    """Returns the object that an argument is or names, or that the factory makes which it names.
 
     Args:
         what: The argument's name, for messages.
-        name: `"module:factory"`, a callable without arguments.
+        value: The object; a name of `known`; or `"module:factory"`, a callable without arguments.
+        *attributes: What the object must have.
+        known: Objects that have a name.
 
     Raises:
-        ConfigError: If there is no such module or callable. What the factory raises is raised as it is.
+        ConfigError: If it has not, or there is no such name, module or callable. What a factory raises is raised as it
+            is.
     """
+    if isinstance(value, str) and value in known:
+        return known[value]
+    if isinstance(value, str) and known and ":" not in value:
+        raise ConfigError(
+            f"{what} must be {', '.join(map(repr, known))}, 'module:factory' or an object; got {value!r}."
+            f"{did_you_mean(value, known)}"
+        )
+    made = _made_by(what, value) if isinstance(value, str) else value
+    if not all(hasattr(made, name) for name in attributes):
+        raise ConfigError(
+            f"{what} must be 'module:factory' or an object with {' and '.join(attributes)}; got {made!r}."
+        )
+    return made
+
+
+def _made_by(what: str, name: str) -> object:
+    """Returns what the factory `"module:factory"` makes."""
     module_name, _, factory_name = name.partition(":")
     if not (module_name and factory_name):
         raise ConfigError(f"{what} must be 'module:factory'; got {name!r}.")
@@ -28,23 +50,4 @@ def made_by(what: str, name: str) -> object:
     if not callable(factory):
         raise ConfigError(f"{what}={name!r} is {factory!r}, which cannot be called; name a function that returns one.")
     made: object = factory()
-    return made
-
-
-def resolved(what: str, value: object, *attributes: str) -> Any:
-    """Returns the object that an argument is, or that the factory makes which it names.
-
-    Args:
-        what: The argument's name, for messages.
-        value: The object, or `"module:factory"`.
-        *attributes: What the object must have.
-
-    Raises:
-        ConfigError: If it has not, or there is no such factory.
-    """
-    made = made_by(what, value) if isinstance(value, str) else value
-    if not all(hasattr(made, name) for name in attributes):
-        raise ConfigError(
-            f"{what} must be 'module:factory' or an object with {' and '.join(attributes)}; got {made!r}."
-        )
     return made

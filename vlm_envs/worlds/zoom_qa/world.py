@@ -9,7 +9,7 @@ from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.scenes.questions import CATEGORIES
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
-from vlm_envs.errors import ConfigError, did_you_mean, require_choice, require_flag
+from vlm_envs.errors import ConfigError, require_choice, require_flag
 from vlm_envs.qa.context import PictureContext
 from vlm_envs.qa.datasets import dataset_source
 from vlm_envs.qa.strategies import STRATEGIES
@@ -125,23 +125,8 @@ class ZoomQAWorld(QAWorld):
                 "mags": ZoomStrategy(stage=cast("MagsStage", mags_stage or 2)),
             },
             prompt_format=prompt_format,
-            crops=ZoomSettings(upscaler=resolve_upscaler(upscaler), blank=blank_crops),
+            crops=ZoomSettings(
+                upscaler=resolved("upscaler", upscaler, "factor", "upscale", known=UPSCALERS), blank=blank_crops
+            ),
             **world_kwargs,
         )
-
-
-def resolve_upscaler(upscaler: str | Upscaler) -> Upscaler:
-    """Returns the upscaler that an argument names.
-
-    Raises:
-        ConfigError: If it is neither an upscaler, nor a known name, nor `"module:factory"` of one.
-    """
-    if isinstance(upscaler, str) and upscaler in UPSCALERS:
-        return UPSCALERS[upscaler]
-    if isinstance(upscaler, str) and ":" not in upscaler:
-        raise ConfigError(
-            f"upscaler must be {', '.join(map(repr, UPSCALERS))}, 'module:factory' or an object; got {upscaler!r}."
-            f"{did_you_mean(upscaler, UPSCALERS)}"
-        )
-    found: Upscaler = resolved("upscaler", upscaler, "factor", "upscale")
-    return found

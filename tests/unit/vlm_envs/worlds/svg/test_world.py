@@ -141,7 +141,7 @@ def test_scorers_are_found_by_path():
         ("structurel", "Did you mean 'structural'"),
         ("no_such_module:factory", "cannot be imported"),
         ("math:no_such_name", "cannot be imported"),
-        ("builtins:dict", "has no name"),
+        ("builtins:dict", "an object with name and similarity"),
         ("math:pi", "cannot be called"),
         (5, "or an object"),
     ],
