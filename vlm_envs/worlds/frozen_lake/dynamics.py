@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from vlm_envs.errors import ConfigError, LevelError, require_flag, require_positive
 from vlm_envs.spaces import MAX_GRID
-from vlm_envs.worlds.frozen_lake import generator, solver
+from vlm_envs.worlds.frozen_lake import solver
+from vlm_envs.worlds.frozen_lake.generator import lakes
 from vlm_envs.worlds.frozen_lake.slipping import slipped_action
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, parse_level
 from vlm_envs.worlds.grids.dynamics import GridDynamics
@@ -33,6 +34,8 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
 
     Source: VAGEN, Table 9 and Section 3, for the defaults; Gymnasium's FrozenLake-v1 for the rules.
     """
+
+    num_tries = 5_000
 
     def __init__(
         self,
@@ -58,29 +61,19 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
             (self.size, self.size), min_solution_length=min_solution_length, max_solution_length=max_solution_length
         )
 
+    def starts(self, rng: np.random.Generator) -> Iterator[FrozenLakeState]:
+        """Returns the start on one random lake, if one fits; see `GridDynamics.starts`."""
+        return lakes(rng, self.size, self.frozen_probability, self.min_solution_length, self.max_solution_length)
+
+    @property
+    def wanted(self) -> tuple[str, str]:
+        """What is generated and what to change, for messages."""
+        lake = f"{self.size}x{self.size} lake with frozen_probability={self.frozen_probability}"
+        return lake, "enlarge size or raise frozen_probability"
+
     def generate(self, rng: np.random.Generator, split: str) -> FrozenLakeState:
-        """Returns a random lake of a split, or the fixed one.
-
-        Args:
-            rng: The only source of randomness; equal generators give equal lakes.
-            split: `"train"`, `"val"` or `"test"`; a random lake's content belongs to it.
-
-        Returns:
-            A lake whose shortest way lies within the configured band, or the lake of `desc`.
-
-        Raises:
-            GenerationError: If no such lake was found.
-        """
-        if self._fixed is not None:
-            return self._fixed
-        return generator.generate(
-            rng,
-            split,
-            size=self.size,
-            frozen_probability=self.frozen_probability,
-            min_solution_length=self.min_solution_length,
-            max_solution_length=self.max_solution_length,
-        )
+        """Returns the lake of `desc`, or a random one; see `GridDynamics.generate`."""
+        return super().generate(rng, split) if self._fixed is None else self._fixed
 
     def load(self, level: str) -> FrozenLakeState:
         """Returns the start state of a drawn lake; the length of its shortest way is free.

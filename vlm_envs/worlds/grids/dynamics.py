@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import ClassVar
+
 import numpy as np
 
-from vlm_envs.errors import require_positive
+from vlm_envs.errors import GenerationError, require_positive
 from vlm_envs.parts import Dynamics
+from vlm_envs.splits import split_of
 from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.grids.state import GridStateT
 
@@ -27,6 +32,9 @@ class GridDynamics(Dynamics[GridStateT, int]):
     is_slippery: bool = False
     """Whether each move takes one uniform draw, for it may go astray."""
 
+    num_tries: ClassVar[int]
+    """Maps drawn before a level of the band is given up."""
+
     def __init__(self, shape: tuple[int, int], *, min_solution_length: int, max_solution_length: int) -> None:
         self.shape = shape
         self.min_solution_length = require_positive("min_solution_length", min_solution_length)
@@ -34,13 +42,46 @@ class GridDynamics(Dynamics[GridStateT, int]):
             "max_solution_length", max_solution_length, minimum=self.min_solution_length
         )
 
+    @abstractmethod
+    def starts(self, rng: np.random.Generator) -> Iterable[GridStateT]:
+        """Returns start states of one random map, perhaps none; those that `fits` accepts can be solved in the band."""
+
+    def fits(self, state: GridStateT) -> bool:
+        """Tells whether a start's shortest solution is in the band; by default, `starts` gives no other."""
+        return True
+
+    @property
+    @abstractmethod
+    def wanted(self) -> tuple[str, str]:
+        """What is generated, and what to change besides the band where there is none, for messages."""
+
+    def generate(self, rng: np.random.Generator, split: str) -> GridStateT:
+        """Returns a random level of a split.
+
+        Args:
+            rng: The only source of randomness; equal generators give equal levels.
+            split: `"train"`, `"val"` or `"test"`; the level's content belongs to it.
+
+        Returns:
+            A level whose shortest solution lies within the configured band.
+
+        Raises:
+            GenerationError: If no such level was found.
+        """
+        for _ in range(self.num_tries):
+            for state in self.starts(rng):
+                if split_of(self.level_key(state)) == split and self.fits(state):
+                    return state
+        what, remedy = self.wanted
+        raise GenerationError(
+            f"No {what} and a shortest solution of {self.min_solution_length} to {self.max_solution_length} moves was "
+            f"found for split {split!r} in {self.num_tries} tries. Widen the band (min_solution_length, "
+            f"max_solution_length), {remedy}."
+        )
+
     def dump(self, state: GridStateT) -> str:
         """Returns the level as rows of symbols; `load` reads it back."""
         return state.level_text()
-
-    def level_key(self, state: GridStateT) -> bytes:
-        """Returns canonical bytes of the level's content, equal for equal states only."""
-        return state.level_text().encode()
 
     def step(self, state: GridStateT, action: int, rng: np.random.Generator) -> tuple[GridStateT, bool]:
         """Moves the player.

@@ -15,15 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vlm_envs.errors import GenerationError, SolverLimitError
-from vlm_envs.splits import split_of
+from vlm_envs.errors import SolverLimitError
 from vlm_envs.worlds.grids.directions import Cell, Direction
 from vlm_envs.worlds.sokoban import solver
 from vlm_envs.worlds.sokoban.one_box import OneBoxCosts
 from vlm_envs.worlds.sokoban.push_search import walk_distances
 from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState
 
-NUM_TRIES = 3_000
 _STARTS_PER_ROOM = 16
 _NODES_PER_TRY = 2_000
 _MIN_FLOOR_SHARE, _MAX_FLOOR_SHARE = 0.5, 0.95
@@ -38,48 +36,20 @@ _BRUSHES: tuple[tuple[Cell, ...], ...] = (
 )
 
 
-def generate(
-    rng: np.random.Generator,
-    split: str,
-    *,
-    dim_room: tuple[int, int],
-    num_boxes: int,
-    min_solution_length: int,
-    max_solution_length: int,
-) -> SokobanState:
-    """Returns a random room of a split whose shortest solution lies in a band.
+def rooms(
+    rng: np.random.Generator, dim_room: tuple[int, int], num_boxes: int, min_length: int, max_length: int
+) -> Iterator[SokobanState]:
+    """Yields random starts in one carved room, none with a box on a target; `is_within` accepts those of the band.
 
     Args:
         rng: The only source of randomness.
-        split: The split the room's content must belong to.
         dim_room: (rows, columns) of the room, walls included.
-        num_boxes: Number of boxes and of targets; none starts on a target.
-        min_solution_length: Fewest moves of the shortest solution.
-        max_solution_length: Most moves of the shortest solution.
-
-    Returns:
-        A solvable room that meets all of the above.
-
-    Raises:
-        GenerationError: If no room was found within `NUM_TRIES` carved rooms.
+        num_boxes: Number of boxes and of targets.
+        min_length: Fewest moves of the shortest solution.
+        max_length: Most moves of the shortest solution.
     """
-    for _ in range(NUM_TRIES):
-        layout = _carve_layout(rng, dim_room, num_boxes)
-        if num_boxes == 1:
-            starts = _one_box_starts(rng, layout, min_solution_length, max_solution_length)
-        else:
-            starts = _pulled_starts(rng, layout, min_solution_length, max_solution_length)
-        for state in starts:
-            if split_of(state.level_text().encode()) != split:
-                continue
-            if num_boxes == 1 or _is_within(state, min_solution_length, max_solution_length):
-                return state
-    raise GenerationError(
-        f"No {dim_room[0]}x{dim_room[1]} Sokoban room with {num_boxes} box(es) and a shortest solution of "
-        f"{min_solution_length} to {max_solution_length} moves was found for split {split!r} in "
-        f"{NUM_TRIES} tries. Widen the band (min_solution_length, max_solution_length), "
-        "enlarge dim_room or change num_boxes."
-    )
+    layout = _carve_layout(rng, dim_room, num_boxes)
+    yield from (_one_box_starts if num_boxes == 1 else _pulled_starts)(rng, layout, min_length, max_length)
 
 
 def _carve_layout(rng: np.random.Generator, dim_room: tuple[int, int], num_boxes: int) -> SokobanLayout:
@@ -181,7 +151,10 @@ def _reachable_pulls(layout: SokobanLayout, player: int, boxes: set[int]) -> lis
     return pulls
 
 
-def _is_within(state: SokobanState, min_length: int, max_length: int) -> bool:
+def is_within(state: SokobanState, min_length: int, max_length: int) -> bool:
+    """Tells whether a start's shortest solution lies in a band; starts with one box do without a check."""
+    if len(state.boxes) == 1:
+        return True
     try:
         cost = solver.cost_to_go(state, max_num_nodes=_NODES_PER_TRY)
     except SolverLimitError:
