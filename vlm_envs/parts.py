@@ -40,9 +40,9 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
     def dump(self, state: StateT) -> str:
         """Returns the level text of a state, the inverse of `load`."""
 
-    @abstractmethod
     def level_key(self, state: StateT) -> bytes:
-        """Returns canonical bytes of a level's content."""
+        """Returns canonical bytes of a level's content, equal for equal states only; by default those of its text."""
+        return self.dump(state).encode()
 
     @abstractmethod
     def step(self, state: StateT, action: ActionT, rng: np.random.Generator) -> tuple[StateT, bool]:
@@ -52,9 +52,9 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
     def is_success(self, state: StateT) -> bool:
         """Returns whether the task is solved."""
 
-    @abstractmethod
     def is_over(self, state: StateT) -> bool:
-        """Returns whether the world has ended, solved or not."""
+        """Returns whether the world has ended, solved or not; by default, once it is solved."""
+        return self.is_success(state)
 
     def plan(self, state: StateT) -> tuple[ActionT, ...] | None:
         """Returns an optimal plan, or None when there is none (or no exact solver)."""

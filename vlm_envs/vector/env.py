@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
-from types import NoneType, TracebackType
+from types import NoneType
 from typing import Any
 
 import gymnasium as gym
@@ -288,11 +288,6 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """Returns itself, to be closed at the end of a `with` block."""
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Closes the worlds."""
         self.close()

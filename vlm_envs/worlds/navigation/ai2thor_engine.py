@@ -160,10 +160,6 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         """Returns the search as JSON; `load` reads it back."""
         return scene_text(state)
 
-    def level_key(self, state: SceneState) -> bytes:
-        """Returns canonical bytes of the search's content."""
-        return scene_text(state).encode()
-
     def step(self, state: SceneState, action: Action, rng: np.random.Generator) -> tuple[SceneState, bool]:
         """Carries out an action in the simulator."""
         if action.is_move:
@@ -176,10 +172,6 @@ class SceneDynamics(Dynamics[SceneState, Action]):
     def is_success(self, state: SceneState) -> bool:
         """Tells whether the target is near enough and, where the rules ask for it, visible."""
         return self._is_near(state) and (not self.rules.require_visible or self._sees_target(state))
-
-    def is_over(self, state: SceneState) -> bool:
-        """Tells whether the target is found."""
-        return self.is_success(state)
 
     def plan(self, state: SceneState) -> tuple[Action, ...] | None:
         """Returns a plan of the fewest actions over the places the simulator calls reachable.

@@ -69,10 +69,6 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
         """Tells whether the target is near enough and, where the rules ask for it, seen."""
         return paths.is_success(state.home, state.target, state.pose, self.rules)
 
-    def is_over(self, state: NavigationState) -> bool:
-        """Tells whether the target is found."""
-        return self.is_success(state)
-
     def plan(self, state: NavigationState) -> tuple[Action, ...] | None:
         """Returns a plan of the fewest actions, or None if there is none."""
         return paths.plan(state, self.rules)

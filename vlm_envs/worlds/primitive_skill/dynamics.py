@@ -101,10 +101,6 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
         """Tells whether all goals are met."""
         return is_solved(state)
 
-    def is_over(self, state: PrimitiveSkillState) -> bool:
-        """Tells whether all goals are met; a spoilt table goes on until the turns run out."""
-        return is_solved(state)
-
     def plan(self, state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
         """Returns the planner's primitives, or None if something needed is out of reach."""
         return planner.plan(state)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from vlm_envs.errors import require_choice
+from vlm_envs.worlds.grids.descriptions import structured_text
 from vlm_envs.worlds.primitive_skill.geometry import Millimetres, point_mm
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
 
@@ -42,11 +41,6 @@ def structured(state: PrimitiveSkillState) -> StateDict:
     if state.drawer is not None:
         fields["drawer_open_mm"] = round(1000 * state.drawer.open_m)
     return fields
-
-
-def structured_text(fields: Mapping[str, object]) -> str:
-    """Returns plain data as text, keys unquoted: `{red_cube_position: (83, -102, 20), held_cube: none}`."""
-    return "{" + ", ".join(f"{key}: {value}" for key, value in fields.items()) + "}"
 
 
 def sentences(state: PrimitiveSkillState) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, require_positive
 from vlm_envs.spaces import MAX_GRID
 from vlm_envs.worlds.grids.dynamics import GridDynamics
-from vlm_envs.worlds.sokoban import generator, solver
+from vlm_envs.worlds.sokoban import solver
+from vlm_envs.worlds.sokoban.generator import is_within, rooms
 from vlm_envs.worlds.sokoban.state import SokobanState, parse_level
 
 
@@ -27,6 +29,8 @@ class SokobanDynamics(GridDynamics[SokobanState]):
 
     Source: VAGEN, Table 7, for the defaults; gym-sokoban 0.0.6 for the rules.
     """
+
+    num_tries = 3_000
 
     def __init__(
         self,
@@ -55,27 +59,19 @@ class SokobanDynamics(GridDynamics[SokobanState]):
                 "Enlarge dim_room or use fewer boxes."
             )
 
-    def generate(self, rng: np.random.Generator, split: str) -> SokobanState:
-        """Returns a random room of a split.
+    def starts(self, rng: np.random.Generator) -> Iterator[SokobanState]:
+        """Returns starts in one random room, no box on a target; see `GridDynamics.starts`."""
+        return rooms(rng, self.dim_room, self.num_boxes, self.min_solution_length, self.max_solution_length)
 
-        Args:
-            rng: The only source of randomness; equal generators give equal rooms.
-            split: `"train"`, `"val"` or `"test"`; the room's content belongs to it.
+    def fits(self, state: SokobanState) -> bool:
+        """Tells whether a start is proved to be in the band; see `GridDynamics.fits`."""
+        return is_within(state, self.min_solution_length, self.max_solution_length)
 
-        Returns:
-            A room with no box on a target, whose shortest solution lies within the configured band.
-
-        Raises:
-            GenerationError: If no such room was found.
-        """
-        return generator.generate(
-            rng,
-            split,
-            dim_room=self.dim_room,
-            num_boxes=self.num_boxes,
-            min_solution_length=self.min_solution_length,
-            max_solution_length=self.max_solution_length,
-        )
+    @property
+    def wanted(self) -> tuple[str, str]:
+        """What is generated and what to change, for messages."""
+        room = f"{self.dim_room[0]}x{self.dim_room[1]} Sokoban room with {self.num_boxes} box(es)"
+        return room, "enlarge dim_room or change num_boxes"
 
     def load(self, level: str) -> SokobanState:
         """Returns the start state of a drawn room; its number of boxes and its length are free.
@@ -106,10 +102,6 @@ class SokobanDynamics(GridDynamics[SokobanState]):
 
     def is_success(self, state: SokobanState) -> bool:
         """Tells whether every box stands on a target."""
-        return state.is_solved
-
-    def is_over(self, state: SokobanState) -> bool:
-        """Tells whether the world has ended; a stuck room goes on, as in gym-sokoban."""
         return state.is_solved
 
     def plan(self, state: SokobanState) -> tuple[int, ...] | None:
