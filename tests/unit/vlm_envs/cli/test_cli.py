@@ -1,25 +1,18 @@
 """The command line, driven as a person or a script drives it."""
 
 import json
-import os
-import pty
-import select
 import subprocess
 import sys
-import termios
-import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import vlm_envs
 from vlm_envs.cli.commands import main
-from vlm_envs.cli.keys import Ask, Command, from_keys, from_lines
+from vlm_envs.cli.keys import Ask, Command, from_lines
 from vlm_envs.cli.lookup import make_world
-from vlm_envs.cli.session import KEYMAPS, Session
+from vlm_envs.cli.session import Session
 from vlm_envs.cli.settings import parse_settings
-from vlm_envs.cli.terminal import colors_of, half_blocks
 from vlm_envs.errors import ConfigError, LevelError
 
 CHECKOUT = Path(__file__).parents[4]
@@ -34,18 +27,6 @@ SOKOBAN_LEVEL = """\
 """
 """The player must get left of the box, to (1, 1), and push once: five moves to walk there, and the push."""
 SOKOBAN_SOLUTION = ["Up", "Left", "Left", "Left", "Up", "Right"]
-
-ARROWS = {"Up": b"\x1b[A", "Down": b"\x1b[B", "Right": b"\x1b[C", "Left": b"\x1b[D"}
-
-
-class FakeTerminal:
-    """A stream that says whether it is a terminal."""
-
-    def __init__(self, *, is_a_tty: bool) -> None:
-        self.is_a_tty = is_a_tty
-
-    def isatty(self) -> bool:
-        return self.is_a_tty
 
 
 def run_cli(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -261,89 +242,3 @@ def test_an_unsolvable_position_is_said():
 def test_a_bad_level_is_refused():
     with pytest.raises(LevelError):
         Session("VLM/Sokoban-v0", level="###")
-
-
-# --- play: keys -----------------------------------------------------------------------------------
-
-
-def test_keys_of_both_arrow_forms_and_letters():
-    reader, writer = os.pipe()
-    os.write(writer, b"\x1b[A\x1bOBaDx\x1b[Crnq")
-    os.close(writer)
-    asked = list(from_keys(reader, KEYMAPS[0]))
-    os.close(reader)
-    assert [command.answer for command in asked[:5]] == ["Up", "Down", "Left", "Right", "Right"]
-    assert [command.ask for command in asked[5:]] == [Ask.RESET, Ask.NEXT, Ask.QUIT]
-
-
-def read_until(descriptor: int, wanted: str, timeout_s: float = 30.0) -> str:
-    """Returns what a terminal shows up to and including `wanted`."""
-    shown, end = "", time.monotonic() + timeout_s
-    while wanted not in shown:
-        assert select.select([descriptor], [], [], end - time.monotonic())[0], f"{wanted!r} is not in {shown!r}"
-        shown += os.read(descriptor, 65536).decode(errors="replace")
-    return shown
-
-
-def test_play_in_a_terminal_with_arrow_keys(tmp_path):
-    level = tmp_path / "level.txt"
-    level.write_text(SOKOBAN_LEVEL)
-    ours, theirs = pty.openpty()
-    before = termios.tcgetattr(theirs)
-    command = [sys.executable, "-m", "vlm_envs", "play", "VLM/Sokoban-v0", "--level", str(level)]
-    environ = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    environ.pop("NO_COLOR", None)
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT, env=environ) as child:
-        first = read_until(ours, "At least 6 actions to go.")
-        assert "▀" in first
-        assert "\x1b[38;2;" in first, "the picture is drawn in 24-bit colours"
-        for number, action in enumerate(SOKOBAN_SOLUTION[:-1], start=1):
-            os.write(ours, ARROWS[action])
-            read_until(ours, f"At least {6 - number} actions to go.")
-        os.write(ours, ARROWS[SOKOBAN_SOLUTION[-1]])
-        read_until(ours, "Solved with 6 actions")
-        os.write(ours, b"q")
-        after = read_until(ours, "\x1b[?1049l").partition("\x1b[?1049l")[2]
-        # What follows may have come in the same piece.
-        assert "Solved with 6 actions" in after or read_until(ours, "Solved with 6 actions")
-        assert child.wait(timeout=30) == 0
-    assert termios.tcgetattr(theirs) == before, "the terminal is put back as it was"
-    os.close(ours)
-    os.close(theirs)
-
-
-# --- Terminal pictures ----------------------------------------------------------------------------
-
-
-def test_half_blocks_hold_two_pixels_a_character():
-    red, green, blue = (255, 0, 0), (0, 255, 0), (0, 0, 255)
-    image = np.array([[red, red], [green, blue]], np.uint8)
-    assert half_blocks(image, "24bit", max_columns=80, max_rows=24) == [
-        "\x1b[38;2;255;0;0;48;2;0;255;0m▀\x1b[38;2;255;0;0;48;2;0;0;255m▀\x1b[0m"
-    ]
-    # xterm's cube: 16 + 36 r + 6 g + b with r, g, b from 0 to 5.
-    assert half_blocks(image, "256", max_columns=80, max_rows=24) == [
-        "\x1b[38;5;196;48;5;46m▀\x1b[38;5;196;48;5;21m▀\x1b[0m"
-    ]
-
-
-@pytest.mark.parametrize(("max_columns", "max_rows"), [(80, 19), (20, 40), (200, 200), (1, 1)])
-def test_half_blocks_fit_and_are_never_enlarged(max_columns, max_rows):
-    lines = half_blocks(np.zeros((168, 168, 3), np.uint8), "24bit", max_columns=max_columns, max_rows=max_rows)
-    assert 1 <= len(lines) <= min(max_rows, 84)
-    assert all(1 <= line.count("▀") <= min(max_columns, 168) for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("is_a_tty", "environ", "expected"),
-    [
-        (True, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "24bit"),
-        (True, {"TERM": "xterm-256color"}, "256"),
-        (True, {"TERM": "vt100"}, "none"),
-        (True, {"TERM": "dumb", "COLORTERM": "truecolor"}, "none"),
-        (True, {"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": ""}, "none"),
-        (False, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "none"),
-    ],
-)
-def test_colors_are_used_only_where_they_show(is_a_tty, environ, expected):
-    assert colors_of(FakeTerminal(is_a_tty=is_a_tty), environ) == expected

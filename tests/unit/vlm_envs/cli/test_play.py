@@ -1,12 +1,6 @@
 """A person in the worlds that ask: what is typed, pressed or pulled up becomes the response of the strategy."""
 
 import json
-import os
-import pty
-import select
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +8,8 @@ import pytest
 
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
-from vlm_envs.cli.keys import Ask, Command, from_editor
 from vlm_envs.cli.play import session_of
 from vlm_envs.cli.session import Session
-from vlm_envs.cli.terminal import RULER_COLUMNS, half_blocks, ruled, wrapped
 from vlm_envs.cli.window import Window, fitted
 
 CHECKOUT = Path(__file__).parents[4]
@@ -299,87 +291,6 @@ def test_who_falls_into_a_hole_is_shown_a_way():
     session.restart()
     session.act(way)
     assert session.info["success"]
-
-
-# --- The terminal ---------------------------------------------------------------------------------
-
-
-def read_editor(sent: bytes, keymap: dict[str, str]) -> tuple[list[Command], list[str]]:
-    reader, writer = os.pipe()
-    os.write(writer, sent)
-    os.close(writer)
-    echoed: list[str] = []
-    commands = list(from_editor(reader, lambda: keymap, echoed.append))
-    os.close(reader)
-    return commands, echoed
-
-
-def test_lines_are_typed_and_arrows_count_while_the_line_is_empty():
-    sent = b"\x1b[Cpage 33\x7f\x1b[C\r" + "größe\r".encode() + b"xx\x15\r" + b"q\r"
-    commands, echoed = read_editor(sent, {"Right": "page 1"})
-    assert commands == [
-        Command(Ask.ACT, "page 1"),
-        Command(Ask.ACT, "page 3"),
-        Command(Ask.ACT, "größe"),
-        Command(Ask.QUIT),
-    ]
-    assert "page 33" in echoed
-
-
-def test_the_last_line_comes_back_and_page_up_is_one_key():
-    commands, _ = read_editor(b"zoom 1 1 2 2\r\x1b[A\r\x1b[5~\x04", {"Prior": "lookup"})
-    assert commands == [
-        Command(Ask.ACT, "zoom 1 1 2 2"),
-        Command(Ask.ACT, "zoom 1 1 2 2"),
-        Command(Ask.ACT, "lookup"),
-        Command(Ask.QUIT),
-    ]
-
-
-def test_a_ruler_says_percents():
-    lines = ruled(half_blocks(np.zeros((40, 80, 3), np.uint8), "24bit", max_columns=80, max_rows=20))
-    assert lines[0].split() == ["0", "10", "20", "30", "40", "50", "60", "70", "80", "90", "100"]
-    assert lines[0].index("50") == RULER_COLUMNS + 40
-    assert len(lines[0]) == RULER_COLUMNS + 80, "no wider than the picture"
-    assert [line[:3] for line in lines[1:3]] == ["  0", "   "]
-    assert lines[-1].startswith("100")
-    assert ruled([]) == []
-
-
-def test_words_are_not_broken_and_maps_stay_as_they_are():
-    rows = wrapped(["a  b", "Stored as observation_1; tools can be called.", ""], 20)
-    assert rows == ["a  b", "Stored as", "observation_1; tools", "can be called.", ""]
-
-
-def read_until(descriptor: int, wanted: str, timeout_s: float = 60.0) -> str:
-    """Returns what a terminal shows up to and including `wanted`."""
-    shown, end = "", time.monotonic() + timeout_s
-    while wanted not in shown:
-        assert select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0], f"{wanted!r} not in {shown!r}"
-        shown += os.read(descriptor, 65536).decode(errors="replace")
-    return shown
-
-
-def test_a_question_is_answered_in_a_terminal():
-    ours, theirs = pty.openpty()
-    settings = [f"--set={name}={value}" for name, value in {**SMALL, "categories": "attribute"}.items()]
-    command = [sys.executable, "-m", "vlm_envs", "play", "VLM/ZoomQA-v0", *settings]
-    environ = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    environ.pop("NO_COLOR", None)
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT, env=environ) as child:
-        assert "\x1b[38;2;" in read_until(ours, "q quit")
-        os.write(ours, b"zoom 40 40 60 60\r")
-        read_until(ours, "turn 1")
-        os.write(ours, b"\x1b[C")
-        read_until(ours, "turn 2")
-        os.write(ours, b"zom 1 1 2 2\r")
-        read_until(ours, "Did you mean 'zoom'?")
-        os.write(ours, b"answer a\r")
-        read_until(ours, "r again, n next question, q quit\r\n")
-        os.write(ours, b"q\r")
-        assert child.wait(timeout=30) == 0
-    os.close(ours)
-    os.close(theirs)
 
 
 # --- The window -----------------------------------------------------------------------------------

@@ -1,0 +1,191 @@
+"""A person at a terminal: keys, lines that are edited, pictures of half blocks, and whole sessions."""
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.vlm_envs.cli.test_cli import SOKOBAN_LEVEL, SOKOBAN_SOLUTION
+from vlm_envs.cli.keys import Ask, Command, from_editor, from_keys
+from vlm_envs.cli.session import KEYMAPS
+from vlm_envs.cli.terminal import RULER_COLUMNS, colors_of, half_blocks, ruled, wrapped
+
+CHECKOUT = Path(__file__).parents[4]
+
+ARROWS = {"Up": b"\x1b[A", "Down": b"\x1b[B", "Right": b"\x1b[C", "Left": b"\x1b[D"}
+
+
+class FakeTerminal:
+    """A stream that says whether it is a terminal."""
+
+    def __init__(self, *, is_a_tty: bool) -> None:
+        self.is_a_tty = is_a_tty
+
+    def isatty(self) -> bool:
+        return self.is_a_tty
+
+
+def read_until(descriptor: int, wanted: str, timeout_s: float = 60.0) -> str:
+    """Returns what a terminal shows up to and including `wanted`."""
+    shown, end = "", time.monotonic() + timeout_s
+    while wanted not in shown:
+        assert select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0], f"{wanted!r} not in {shown!r}"
+        shown += os.read(descriptor, 65536).decode(errors="replace")
+    return shown
+
+
+# --- Keys and lines -------------------------------------------------------------------------------
+
+
+def test_keys_of_both_arrow_forms_and_letters():
+    reader, writer = os.pipe()
+    os.write(writer, b"\x1b[A\x1bOBaDx\x1b[Crnq")
+    os.close(writer)
+    asked = list(from_keys(reader, KEYMAPS[0]))
+    os.close(reader)
+    assert [command.answer for command in asked[:5]] == ["Up", "Down", "Left", "Right", "Right"]
+    assert [command.ask for command in asked[5:]] == [Ask.RESET, Ask.NEXT, Ask.QUIT]
+
+
+def read_editor(sent: bytes, keymap: dict[str, str]) -> tuple[list[Command], list[str]]:
+    reader, writer = os.pipe()
+    os.write(writer, sent)
+    os.close(writer)
+    echoed: list[str] = []
+    commands = list(from_editor(reader, lambda: keymap, echoed.append))
+    os.close(reader)
+    return commands, echoed
+
+
+def test_lines_are_typed_and_arrows_count_while_the_line_is_empty():
+    sent = b"\x1b[Cpage 33\x7f\x1b[C\r" + "größe\r".encode() + b"xx\x15\r" + b"q\r"
+    commands, echoed = read_editor(sent, {"Right": "page 1"})
+    assert commands == [
+        Command(Ask.ACT, "page 1"),
+        Command(Ask.ACT, "page 3"),
+        Command(Ask.ACT, "größe"),
+        Command(Ask.QUIT),
+    ]
+    assert "page 33" in echoed
+
+
+def test_the_last_line_comes_back_and_page_up_is_one_key():
+    commands, _ = read_editor(b"zoom 1 1 2 2\r\x1b[A\r\x1b[5~\x04", {"Prior": "lookup"})
+    assert commands == [
+        Command(Ask.ACT, "zoom 1 1 2 2"),
+        Command(Ask.ACT, "zoom 1 1 2 2"),
+        Command(Ask.ACT, "lookup"),
+        Command(Ask.QUIT),
+    ]
+
+
+# --- Pictures and words ---------------------------------------------------------------------------
+
+
+def test_half_blocks_hold_two_pixels_a_character():
+    red, green, blue = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+    image = np.array([[red, red], [green, blue]], np.uint8)
+    assert half_blocks(image, "24bit", max_columns=80, max_rows=24) == [
+        "\x1b[38;2;255;0;0;48;2;0;255;0m▀\x1b[38;2;255;0;0;48;2;0;0;255m▀\x1b[0m"
+    ]
+    # xterm's cube: 16 + 36 r + 6 g + b with r, g, b from 0 to 5.
+    assert half_blocks(image, "256", max_columns=80, max_rows=24) == [
+        "\x1b[38;5;196;48;5;46m▀\x1b[38;5;196;48;5;21m▀\x1b[0m"
+    ]
+
+
+@pytest.mark.parametrize(("max_columns", "max_rows"), [(80, 19), (20, 40), (200, 200), (1, 1)])
+def test_half_blocks_fit_and_are_never_enlarged(max_columns, max_rows):
+    lines = half_blocks(np.zeros((168, 168, 3), np.uint8), "24bit", max_columns=max_columns, max_rows=max_rows)
+    assert 1 <= len(lines) <= min(max_rows, 84)
+    assert all(1 <= line.count("▀") <= min(max_columns, 168) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("is_a_tty", "environ", "expected"),
+    [
+        (True, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "24bit"),
+        (True, {"TERM": "xterm-256color"}, "256"),
+        (True, {"TERM": "vt100"}, "none"),
+        (True, {"TERM": "dumb", "COLORTERM": "truecolor"}, "none"),
+        (True, {"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": ""}, "none"),
+        (False, {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "none"),
+    ],
+)
+def test_colors_are_used_only_where_they_show(is_a_tty, environ, expected):
+    assert colors_of(FakeTerminal(is_a_tty=is_a_tty), environ) == expected
+
+
+def test_a_ruler_says_percents():
+    lines = ruled(half_blocks(np.zeros((40, 80, 3), np.uint8), "24bit", max_columns=80, max_rows=20))
+    assert lines[0].split() == ["0", "10", "20", "30", "40", "50", "60", "70", "80", "90", "100"]
+    assert lines[0].index("50") == RULER_COLUMNS + 40
+    assert len(lines[0]) == RULER_COLUMNS + 80, "no wider than the picture"
+    assert [line[:3] for line in lines[1:3]] == ["  0", "   "]
+    assert lines[-1].startswith("100")
+    assert ruled([]) == []
+
+
+def test_words_are_not_broken_and_maps_stay_as_they_are():
+    rows = wrapped(["a  b", "Stored as observation_1; tools can be called.", ""], 20)
+    assert rows == ["a  b", "Stored as", "observation_1; tools", "can be called.", ""]
+
+
+# --- Sessions -------------------------------------------------------------------------------------
+
+
+def test_play_in_a_terminal_with_arrow_keys(tmp_path):
+    level = tmp_path / "level.txt"
+    level.write_text(SOKOBAN_LEVEL)
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    command = [sys.executable, "-m", "vlm_envs", "play", "VLM/Sokoban-v0", "--level", str(level)]
+    environ = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    environ.pop("NO_COLOR", None)
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT, env=environ) as child:
+        first = read_until(ours, "At least 6 actions to go.")
+        assert "▀" in first
+        assert "\x1b[38;2;" in first, "the picture is drawn in 24-bit colours"
+        for number, action in enumerate(SOKOBAN_SOLUTION[:-1], start=1):
+            os.write(ours, ARROWS[action])
+            read_until(ours, f"At least {6 - number} actions to go.")
+        os.write(ours, ARROWS[SOKOBAN_SOLUTION[-1]])
+        read_until(ours, "Solved with 6 actions")
+        os.write(ours, b"q")
+        after = read_until(ours, "\x1b[?1049l").partition("\x1b[?1049l")[2]
+        # What follows may have come in the same piece.
+        assert "Solved with 6 actions" in after or read_until(ours, "Solved with 6 actions")
+        assert child.wait(timeout=30) == 0
+    assert termios.tcgetattr(theirs) == before, "the terminal is put back as it was"
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_question_is_answered_in_a_terminal():
+    pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
+    ours, theirs = pty.openpty()
+    settings = ("side_px=600", "target_px=(20, 40)", "settings=street", "categories=attribute")
+    command = [sys.executable, "-m", "vlm_envs", "play", "VLM/ZoomQA-v0", *(f"--set={each}" for each in settings)]
+    environ = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    environ.pop("NO_COLOR", None)
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT, env=environ) as child:
+        assert "\x1b[38;2;" in read_until(ours, "q quit")
+        os.write(ours, b"zoom 40 40 60 60\r")
+        read_until(ours, "turn 1")
+        os.write(ours, b"\x1b[C")
+        read_until(ours, "turn 2")
+        os.write(ours, b"zom 1 1 2 2\r")
+        read_until(ours, "Did you mean 'zoom'?")
+        os.write(ours, b"answer a\r")
+        read_until(ours, "r again, n next question, q quit\r\n")
+        os.write(ours, b"q\r")
+        assert child.wait(timeout=30) == 0
+    os.close(ours)
+    os.close(theirs)
