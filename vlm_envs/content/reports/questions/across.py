@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,7 @@ COMPARISON, CROSS_PAGE = "comparison", "cross_page"
 _MAX_COMPARED = 4
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """A number on a page, and what it belongs to.
 
     Attributes:
@@ -186,15 +186,9 @@ def _cells(
             entries = []
             for number, subject in having:
                 count = subject.counts[subject.lines.index(line)][quarter]
-                entries.append(
-                    _Entry(
-                        page=number,
-                        name=str(subject.year) if by_year else subject.region,
-                        value=count,
-                        sentence=f"In {QUARTERS[quarter]} {subject.year} the {subject.region} region {trade.past} "
-                        f"{grouped(count)} {trade.counted(line)}.",
-                    )
-                )
+                name = str(subject.year) if by_year else subject.region
+                said = f"In {QUARTERS[quarter]} {subject.year} the {subject.region} region {trade.past}"
+                entries.append(_Entry(number, name, count, f"{said} {grouped(count)} {trade.counted(line)}."))
             yield line, quarter, tuple(entries)
 
 
@@ -206,12 +200,12 @@ def _departments(report: Report, pages: Sequence[tuple[int, Department]]) -> Ite
         template="staff",
         entries=tuple(
             _Entry(
-                page=number,
-                name=subject.name,
-                value=subject.num_people,
-                sentence=f"The {subject.name} department had {subject.num_people} staff at the end of {year}.",
+                number,
+                each.name,
+                each.num_people,
+                f"The {each.name} department had {each.num_people} staff at the end of {year}.",
             )
-            for number, subject in pages
+            for number, each in pages
         ),
         which=f"Which department had the {{word}} staff at the end of {year}: {{names}}?",
         words=("most", "fewest"),
@@ -229,14 +223,13 @@ def _sites(pages: Sequence[tuple[int, SiteYear]]) -> Iterator[_Family]:
     for year in sorted({subject.year for _, subject in pages}):
         entries = tuple(
             _Entry(
-                page=number,
-                name=subject.site,
-                value=subject.floor_area_m2,
-                sentence=f"In {year} {subject.site} had a floor area of "
-                f"{grouped(subject.floor_area_m2)} square metres.",
+                number,
+                each.site,
+                each.floor_area_m2,
+                f"In {year} {each.site} had a floor area of {grouped(each.floor_area_m2)} square metres.",
             )
-            for number, subject in pages
-            if subject.year == year
+            for number, each in pages
+            if each.year == year
         )
         if len(entries) >= 2:
             yield _Family(
@@ -259,12 +252,12 @@ def _projects(pages: Sequence[tuple[int, ProjectList]]) -> Iterator[_Family]:
         for first, second in zip(one.projects, other.projects, strict=False):
             entries = tuple(
                 _Entry(
-                    page=page,
-                    name=project.name,
-                    value=project.budget,
-                    sentence=f"Project {project.name} has a budget of {grouped(project.budget)} thousand crowns.",
+                    page,
+                    each.name,
+                    each.budget,
+                    f"Project {each.name} has a budget of {grouped(each.budget)} thousand crowns.",
                 )
-                for page, project in ((number, first), (other_number, second))
+                for page, each in ((number, first), (other_number, second))
             )
             yield _Family(
                 template="projects",
