@@ -18,8 +18,9 @@ from vlm_envs.content.judging.cases import Case, shown_candidates
 from vlm_envs.content.judging.claims import Claim, Dispute, draw_dispute, topics, write_candidates
 from vlm_envs.content.reports.composition import Report
 from vlm_envs.content.reports.document import ReportDocument
+from vlm_envs.content.reports.questions.asked import Asked
 from vlm_envs.content.reports.questions.missing import absent_fact
-from vlm_envs.content.reports.questions.page_facts import CHART, PageFact, facts_of
+from vlm_envs.content.reports.questions.page_facts import CHART, facts_of
 from vlm_envs.content.reports.words import grouped
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Sample
@@ -102,7 +103,7 @@ def document_claims(rng: np.random.Generator, report: Report) -> dict[str, Seque
         report: What they are about.
     """
     groups: dict[str, list[Claim]] = {}
-    found: dict[str, list[tuple[PageFact, str, int]]] = {}
+    found: dict[str, list[tuple[Asked, str, int]]] = {}
     for number, page in enumerate(report.pages, start=1):
         for fact in facts_of(page.subject, report.organisation):
             value = _value_in(fact)
@@ -121,7 +122,7 @@ def document_claims(rng: np.random.Generator, report: Report) -> dict[str, Seque
     return dict(groups)
 
 
-def _group(fact: PageFact) -> str:
+def _group(fact: Asked) -> str:
     """Returns the group of a fact; its family is its kind of flaw, values of charts apart from printed ones.
 
     Counts are given those of the same line in other quarters, years and regions. The number of a rule is given to no
@@ -133,8 +134,8 @@ def _group(fact: PageFact) -> str:
     return ":".join((family, fact.template, *detail))
 
 
-def _claim(fact: PageFact, value: str, number: int) -> Claim:
-    head, tail = _split(fact.sentence, value)
+def _claim(fact: Asked, value: str, number: int) -> Claim:
+    head, tail = _split(fact.facts, value)
     return Claim(
         topic=fact.question,
         wordings=_wordings(f"{head}{{value}}{tail}"),
@@ -153,10 +154,10 @@ def _wordings(sentence: str) -> tuple[str, ...]:
     return (sentence, f"According to the report, {lowered}", f"The report has it that {lowered}")
 
 
-def _value_in(fact: PageFact) -> str:
+def _value_in(fact: Asked) -> str:
     """Returns the answer as it stands in a fact's sentence; empty unless it stands there exactly once."""
     answers = [grouped(int(answer)) for answer in fact.key.answers if answer.isdigit()]
-    return next((answer for answer in (*answers, *fact.key.answers) if len(_places(fact.sentence, answer)) == 1), "")
+    return next((answer for answer in (*answers, *fact.key.answers) if len(_places(fact.facts, answer)) == 1), "")
 
 
 def _places(sentence: str, value: str) -> list[int]:
@@ -189,17 +190,17 @@ def _labels(report: Report) -> Iterator[Claim]:
             )
 
 
-def _absent(rng: np.random.Generator, report: Report) -> dict[str, list[tuple[PageFact, str]]]:
+def _absent(rng: np.random.Generator, report: Report) -> dict[str, list[tuple[Asked, str]]]:
     """Returns facts that a report does not hold, with the reason, by template."""
     drawn = [absent_fact(report, rng) for _ in range(_NUM_ABSENT)]
-    found: dict[str, list[tuple[PageFact, str]]] = {}
+    found: dict[str, list[tuple[Asked, str]]] = {}
     for pair in drawn:
         if pair is not None and pair[0].template != "rule" and _value_in(pair[0]):
             found.setdefault(pair[0].template, []).append(pair)
     return found
 
 
-def _answered(fact: PageFact, value: str, number: int) -> Claim:
+def _answered(fact: Asked, value: str, number: int) -> Claim:
     """Returns a fact that the report states; to say that it does not is wrong."""
     claim = _claim(fact, value, number)
     return Claim(
@@ -209,18 +210,18 @@ def _answered(fact: PageFact, value: str, number: int) -> Claim:
         subjects=claim.subjects,
         flaw="answerable_refused",
         forms=((_STATED, claim.sentences(value)), (_REFUSED, _refusals(fact.question))),
-        truth=fact.sentence,
+        truth=fact.facts,
         pages=claim.pages,
     )
 
 
-def _unanswered(rng: np.random.Generator, fact: PageFact, reason: str, values: Sequence[str]) -> Claim:
+def _unanswered(rng: np.random.Generator, fact: Asked, reason: str, values: Sequence[str]) -> Claim:
     """Returns a fact that the report does not state; to state it is wrong.
 
     What it is wrongly said to be is printed elsewhere in the report.
     """
     value = values[int(rng.integers(len(values)))]
-    head, tail = _split(fact.sentence, _value_in(fact))
+    head, tail = _split(fact.facts, _value_in(fact))
     stated = tuple(text.replace("{value}", value) for text in _wordings(f"{head}{{value}}{tail}"))
     return Claim(
         topic=fact.question,

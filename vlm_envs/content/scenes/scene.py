@@ -14,29 +14,17 @@ from vlm_envs.tools.coordinates import Box, OriginalPixels, PixelRectangle, Poin
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Thing:
+class Thing(Appearance):
     """One thing in its place.
 
     Attributes:
-        kind: A key of `KINDS`.
-        colour: A key of `COLOURS`.
         x: Left column of its frame.
         y: Top row of its frame.
-        size_px: Longer side of its frame.
-        text: Written on it; signs only.
-        minutes: Shown by it, past twelve o'clock; clocks only.
-        mirrored: Whether it is drawn mirrored.
         inside: Index of the thing it lies in; -1 for none.
     """
 
-    kind: str
-    colour: str
     x: int = 0
     y: int = 0
-    size_px: int
-    text: str = ""
-    minutes: int = 0
-    mirrored: bool = False
     inside: int = -1
 
     @property
@@ -47,14 +35,7 @@ class Thing:
     @property
     def appearance(self) -> Appearance:
         """What decides its pixels."""
-        return Appearance(
-            kind=self.kind,
-            colour=self.colour,
-            size_px=self.size_px,
-            text=self.text,
-            minutes=self.minutes,
-            mirrored=self.mirrored,
-        )
+        return Appearance(**{field.name: getattr(self, field.name) for field in fields(Appearance)})
 
     @property
     def frame(self) -> PixelRectangle:

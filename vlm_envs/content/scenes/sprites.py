@@ -30,8 +30,8 @@ class Appearance:
         kind: A key of `KINDS`.
         colour: A key of `COLOURS`.
         size_px: Longer side of its frame.
-        text: Written on it.
-        minutes: Shown by it, past twelve o'clock.
+        text: Written on it; signs only.
+        minutes: Shown by it, past twelve o'clock; clocks only.
         mirrored: Whether left and right are exchanged.
     """
 

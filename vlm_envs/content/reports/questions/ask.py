@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from vlm_envs.content.reports.composition import Report
@@ -70,12 +72,4 @@ def _ask_page(report: Report, category: str, rng: np.random.Generator) -> Asked 
         return None
     template = pick(rng, sorted({fact.template for _, fact in found}))
     number, fact = pick(rng, [entry for entry in found if entry[1].template == template])
-    return Asked(
-        category=category,
-        template=template,
-        question=fact.question,
-        key=fact.key,
-        pages=(number,),
-        facts=fact.sentence,
-        terms=fact.terms,
-    )
+    return replace(fact, pages=(number,))

@@ -26,7 +26,7 @@ class Asked:
         template: Which of the kinds of question within the category.
         question: What is asked.
         key: The answer and how to compare with it.
-        pages: Pages that hold the answer, counted from 1; none where nothing does.
+        pages: Pages that hold the answer, counted from 1; none where nothing does, or no report is given.
         facts: Sentences that a careful look at these pages tells.
         terms: What the question is about, in the order of the template; each is a part of the question.
     """
@@ -35,7 +35,7 @@ class Asked:
     template: str
     question: str
     key: AnswerKey
-    pages: tuple[int, ...]
+    pages: tuple[int, ...] = ()
     facts: str
     terms: tuple[str, ...]
 

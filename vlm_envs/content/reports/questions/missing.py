@@ -17,7 +17,7 @@ from vlm_envs.content.reports.contents import COMMITTEES
 from vlm_envs.content.reports.policies import TOPICS, draw_policy
 from vlm_envs.content.reports.questions.asked import Asked, refusal_key
 from vlm_envs.content.reports.questions.labels import label_question
-from vlm_envs.content.reports.questions.page_facts import PageFact, facts_of
+from vlm_envs.content.reports.questions.page_facts import facts_of
 from vlm_envs.content.reports.subjects import (
     Board,
     BudgetYear,
@@ -70,10 +70,10 @@ def ask_missing(report: Report, rng: np.random.Generator) -> Asked | None:
     return _about(absent, report, rng) if absent is not None else None
 
 
-def absent_fact(report: Report, rng: np.random.Generator) -> tuple[PageFact, str] | None:
+def absent_fact(report: Report, rng: np.random.Generator) -> tuple[Asked, str] | None:
     """Returns a fact of a page that the report does not have, and why nothing about it can be found, as a sentence.
 
-    What the fact's own sentence says is made up. None where what was drawn cannot be absent.
+    What the fact itself says is made up. None where what was drawn cannot be absent.
     """
     absent = pick(rng, _makers(report))(report, rng)
     return None if absent is None else (_draw_fact(absent, report, rng), absent.reason)
@@ -97,7 +97,7 @@ def _makers(report: Report) -> list[Callable[[Report, np.random.Generator], _Abs
     return makers + [maker for kind, maker in optional if _pages(report, kind)]
 
 
-def _draw_fact(absent: _Absent, report: Report, rng: np.random.Generator) -> PageFact:
+def _draw_fact(absent: _Absent, report: Report, rng: np.random.Generator) -> Asked:
     """Returns a fact of an absent page, each template as likely."""
     facts = [
         fact
@@ -111,15 +111,7 @@ def _draw_fact(absent: _Absent, report: Report, rng: np.random.Generator) -> Pag
 def _about(absent: _Absent, report: Report, rng: np.random.Generator) -> Asked:
     """Returns a question about an absent page."""
     fact = _draw_fact(absent, report, rng)
-    return Asked(
-        category=UNANSWERABLE,
-        template=fact.template,
-        question=fact.question,
-        key=refusal_key(fact.key.kind),
-        pages=(),
-        facts=absent.reason,
-        terms=fact.terms,
-    )
+    return replace(fact, category=UNANSWERABLE, key=refusal_key(fact.key.kind), facts=absent.reason)
 
 
 def _nobody(report: Report, rng: np.random.Generator) -> Asked | None:
@@ -132,7 +124,6 @@ def _nobody(report: Report, rng: np.random.Generator) -> Asked | None:
         template="person",
         question=label_question("person", name),
         key=refusal_key("exact"),
-        pages=(),
         facts=f"No page of the report names {name}.",
         terms=(name,),
     )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import singledispatch
 
 from vlm_envs.content.reports.contents import Organisation
-from vlm_envs.content.reports.questions.asked import count_key, exact_key, name_key, reading_key
+from vlm_envs.content.reports.questions.asked import Asked, count_key, exact_key, name_key, reading_key
 from vlm_envs.content.reports.subjects import (
     Board,
     BudgetYear,
@@ -29,20 +28,8 @@ TABLE, CHART, TEXT = "table_lookup", "chart_reading", "text_fact"
 _Row = tuple[str, str, AnswerKey, str]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PageFact:
-    """A fact of one page; the attributes are those of `Asked`."""
-
-    category: str
-    template: str
-    question: str
-    key: AnswerKey
-    sentence: str
-    terms: tuple[str, ...]
-
-
 @singledispatch
-def facts_of(subject: Subject, organisation: Organisation) -> Iterator[PageFact]:
+def facts_of(subject: Subject, organisation: Organisation) -> Iterator[Asked]:
     """Yields what can be asked about a subject from its own page alone.
 
     Args:
@@ -50,19 +37,19 @@ def facts_of(subject: Subject, organisation: Organisation) -> Iterator[PageFact]
         organisation: Who reports.
 
     Yields:
-        Facts that no other page of a report tells; none of a `Front`.
+        Questions whose answers no other page of a report tells, without `pages`; none about a `Front`.
     """
     yield from ()
 
 
-def _facts(category: str, terms: tuple[str, ...], *rows: _Row) -> Iterator[PageFact]:
+def _facts(category: str, terms: tuple[str, ...], *rows: _Row) -> Iterator[Asked]:
     """Yields facts of one category about the same terms, each a row of template, question, key and sentence."""
     for template, question, key, sentence in rows:
-        yield PageFact(category=category, template=template, question=question, key=key, sentence=sentence, terms=terms)
+        yield Asked(category=category, template=template, question=question, key=key, facts=sentence, terms=terms)
 
 
 @facts_of.register
-def _letter(letter: Letter, organisation: Organisation) -> Iterator[PageFact]:
+def _letter(letter: Letter, organisation: Organisation) -> Iterator[Asked]:
     name = organisation.name
     return _facts(
         TEXT, (name,),
@@ -80,7 +67,7 @@ def count_year(year: int) -> AnswerKey:
 
 
 @facts_of.register
-def _region_year(subject: RegionYear, organisation: Organisation) -> Iterator[PageFact]:
+def _region_year(subject: RegionYear, organisation: Organisation) -> Iterator[Asked]:
     trade, region, year = organisation.trade, subject.region, str(subject.year)
     where = f"the {region} region"
     for line, counts in zip(subject.lines, subject.counts, strict=True):
@@ -119,7 +106,7 @@ def unit_words(organisation: Organisation, line: str) -> tuple[str, ...]:
 
 
 @facts_of.register
-def _department(subject: Department, organisation: Organisation) -> Iterator[PageFact]:
+def _department(subject: Department, organisation: Organisation) -> Iterator[Asked]:
     name, counted, year = subject.name, subject.counted, organisation.years[-1]
     for month, value in zip(subject.months, subject.values, strict=True):
         yield from _facts(
@@ -159,7 +146,7 @@ def month_key(month: str, year: int) -> AnswerKey:
 
 
 @facts_of.register
-def _budget_year(subject: BudgetYear, organisation: Organisation) -> Iterator[PageFact]:
+def _budget_year(subject: BudgetYear, organisation: Organisation) -> Iterator[Asked]:
     year = str(subject.year)
     for name, share in zip(subject.names, subject.shares, strict=True):
         yield from _facts(
@@ -186,7 +173,7 @@ def _budget_year(subject: BudgetYear, organisation: Organisation) -> Iterator[Pa
 
 
 @facts_of.register
-def _site_year(subject: SiteYear, organisation: Organisation) -> Iterator[PageFact]:
+def _site_year(subject: SiteYear, organisation: Organisation) -> Iterator[Asked]:
     site, year = subject.site, str(subject.year)
     for word, extreme in (("most", max), ("least", min)):
         month = MONTHS[subject.usage_mwh.index(extreme(subject.usage_mwh))]
@@ -206,7 +193,7 @@ def _site_year(subject: SiteYear, organisation: Organisation) -> Iterator[PageFa
 
 
 @facts_of.register
-def _projects(subject: ProjectList, organisation: Organisation) -> Iterator[PageFact]:
+def _projects(subject: ProjectList, organisation: Organisation) -> Iterator[Asked]:
     for project in subject.projects:
         name = project.name
         month, _, _ = project.start.partition(" ")
@@ -225,7 +212,7 @@ def _projects(subject: ProjectList, organisation: Organisation) -> Iterator[Page
 
 
 @facts_of.register
-def _policy(subject: Policy, organisation: Organisation) -> Iterator[PageFact]:
+def _policy(subject: Policy, organisation: Organisation) -> Iterator[Asked]:
     topic = subject.topic.lower()
     for rule, question, answer in zip(subject.rules, subject.questions, subject.answers, strict=True):
         if question:
@@ -240,7 +227,7 @@ def _policy(subject: Policy, organisation: Organisation) -> Iterator[PageFact]:
 
 
 @facts_of.register
-def _board(subject: Board, organisation: Organisation) -> Iterator[PageFact]:
+def _board(subject: Board, organisation: Organisation) -> Iterator[Asked]:
     for name, committee, since in subject.members:
         yield from _facts(
             TABLE, (committee,),
@@ -252,7 +239,7 @@ def _board(subject: Board, organisation: Organisation) -> Iterator[PageFact]:
 
 
 @facts_of.register
-def _risks(subject: Risks, organisation: Organisation) -> Iterator[PageFact]:
+def _risks(subject: Risks, organisation: Organisation) -> Iterator[Asked]:
     for code, text, owner, _ in subject.entries:
         yield from _facts(
             TABLE, (code,),
@@ -262,7 +249,7 @@ def _risks(subject: Risks, organisation: Organisation) -> Iterator[PageFact]:
 
 
 @facts_of.register
-def _glossary(subject: Glossary, organisation: Organisation) -> Iterator[PageFact]:
+def _glossary(subject: Glossary, organisation: Organisation) -> Iterator[Asked]:
     for term, meaning in subject.terms:
         yield from _facts(
             TEXT, (meaning,),
