@@ -44,6 +44,11 @@ class FileRoot:
         if not self._folder.is_dir():
             raise ConfigError(f"{folder} is no folder. Give the folder that holds the files.")
 
+    @property
+    def folder(self) -> str:
+        """Its absolute path."""
+        return str(self._folder)
+
     def names(self, suffix: str = "") -> list[str]:
         """Returns the names of the files directly in the folder, in order, those that end in `suffix`."""
         return sorted(path.name for path in self._folder.iterdir() if path.is_file() and path.name.endswith(suffix))

@@ -18,82 +18,54 @@ Not run on the original data here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
-from pathlib import Path
 from typing import Any
 
-from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.images import StoredImage
-from vlm_envs.qa.datasets.rows import (
-    Fields,
-    LabelledBox,
-    Row,
-    box,
-    category,
-    objects,
-    read_json_file,
-    text,
-)
-from vlm_envs.qa.datasets.table import DatasetSource, Entry, folder_root
-from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.qa.datasets.picture_rows import PictureRow
+from vlm_envs.qa.datasets.rows import Fields, LabelledBox, answer_key, box, category, objects, read_json_file, text
+from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.tools.files import FileRoot
 
-NAME = "gqa"
 _SPLITS = {"train_": "train", "val_": "val", "testdev_": "test"}
 _QUESTIONS = "_questions.json"
 _GRAPHS = ("train_sceneGraphs.json", "val_sceneGraphs.json")
-_EXPECTED = "a folder with files such as train_balanced_questions.json and a folder images"
 
 Graphs = Mapping[str, Any]
 
 
-def gqa(folder: str | Path) -> DatasetSource:
-    """Returns a user's copy of GQA.
+def _files(root: FileRoot) -> list[str]:
+    """Returns the files of questions: of each split the balanced one, or all there are."""
+    files: list[str] = []
+    for start in _SPLITS:
+        names = [name for name in root.names(_QUESTIONS) if name.startswith(start)]
+        balanced = f"{start}balanced{_QUESTIONS}"
+        files += [balanced] if balanced in names else names
+    return files
 
-    Args:
-        folder: The one with the files of questions.
 
-    Raises:
-        ConfigError: If it is none, or a question is broken.
-    """
-    root = folder_root(folder, _EXPECTED)
-    found = root.names(".json")
-    names = [name for start in _SPLITS for name in _of_split(found, start)]
-    if not names:
-        raise ConfigError(f"{folder} holds no questions. Expected {_EXPECTED}.")
+def _rows(copy: Copy) -> Iterator[PictureRow]:
     graphs: dict[str, Any] = {}
-    for name in _GRAPHS:
-        if name in found:
-            graphs.update(objects(read_json_file(root, name), name))
-    return DatasetSource(NAME, (entry for name in names for entry in _entries(root, str(folder), name, graphs)))
+    for name in copy.root.names(".json"):
+        if name in _GRAPHS:
+            graphs.update(objects(read_json_file(copy.root, name), name))
+    for name in copy.files:
+        (split,) = (split for start, split in _SPLITS.items() if name.startswith(start))
+        for number, value in objects(read_json_file(copy.root, name), name).items():
+            where, key = f"{name}, question {number}", f"{name.removesuffix(_QUESTIONS)}/{number}"
+            yield _row(copy, objects(value, where), where, graphs, key=key, split=split)
 
 
-def _of_split(found: list[str], start: str) -> list[str]:
-    """Returns the files of questions of a split: the balanced one, or all there are."""
-    names = [name for name in found if name.startswith(start) and name.endswith(_QUESTIONS)]
-    balanced = f"{start}balanced{_QUESTIONS}"
-    return [balanced] if balanced in names else names
-
-
-def _entries(root: FileRoot, folder: str, name: str, graphs: Graphs) -> Iterator[Entry]:
-    (split,) = (split for start, split in _SPLITS.items() if name.startswith(start))
-    for number, value in objects(read_json_file(root, name), name).items():
-        where, key = f"{name}, question {number}", f"{name.removesuffix(_QUESTIONS)}/{number}"
-        yield Entry(key=key, split=split, build=partial(_row, folder, objects(value, where), key, where, graphs))
-
-
-def _row(folder: str, fields: Fields, key: str, where: str, graphs: Graphs) -> Row:
+def _row(copy: Copy, fields: Fields, where: str, graphs: Graphs, *, key: str, split: str) -> PictureRow:
     question, image = text(fields, "question", where), text(fields, "imageId", where)
     types = fields.get("types")
     structural = types.get("structural") if isinstance(types, dict) else None
     full = fields.get("fullAnswer")
-    return Row(
+    return PictureRow(
         key=key,
         where=where,
-        question=question,
-        answer=AnswerKey(kind="exact", answers=(text(fields, "answer", where),), question=question),
+        split=split,
+        answer=answer_key(where, "exact", text(fields, "answer", where), question=question),
         category=category(structural) if isinstance(structural, str) else "other",
-        images=(StoredImage(folder=folder, name=f"images/{image}.jpg"),),
+        images=(copy.image(f"images/{image}.jpg"),),
         boxes=_boxes(fields, graphs.get(image), where),
         facts=full.strip() if isinstance(full, str) else "",
     )
@@ -116,3 +88,8 @@ def _boxes(fields: Fields, graph: object, where: str) -> tuple[LabelledBox, ...]
 def _thing(value: object, where: str) -> LabelledBox:
     thing = objects(value, where)
     return text(thing, "name", where), box([thing.get(side) for side in "xywh"], where, corners=False)
+
+
+GQA = Dataset(
+    expected="a folder with files such as train_balanced_questions.json and a folder images", files=_files, rows=_rows
+)

@@ -15,58 +15,27 @@ import codecs
 import csv
 import hashlib
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.images import StoredImage
-from vlm_envs.qa.datasets.rows import Row, broken, category
-from vlm_envs.qa.datasets.table import DatasetSource, Entry, benchmark_split, folder_root
-from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.qa.datasets.picture_rows import PictureRow
+from vlm_envs.qa.datasets.rows import answer_key, broken, category
+from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.tools.files import MAX_FILE_BYTES, FileRoot
 
-NAME = "hrbench"
 LETTERS = "ABCD"
 _NEEDED = ("index", "question", "answer", "category", *LETTERS, "image")
-_EXPECTED = "a folder with hr_bench_4k.tsv or hr_bench_8k.tsv"
 
 
-def hrbench(folder: str | Path, *, is_benchmark: bool = True) -> DatasetSource:
-    """Returns a user's copy of HR-Bench, all tables of a folder together.
-
-    Args:
-        folder: The one with the `.tsv` files.
-        is_benchmark: Whether all of it is `test`.
-
-    Raises:
-        ConfigError: If it is none, or a row of a table is broken.
-    """
-    root = folder_root(folder, _EXPECTED)
-    names = root.names(".tsv")
-    if not names:
-        raise ConfigError(f"{folder} holds no table. Expected {_EXPECTED}.")
-    return DatasetSource(NAME, (entry for name in names for entry in _entries(root, str(folder), name, is_benchmark)))
-
-
-def _entries(root: FileRoot, folder: str, name: str, is_benchmark: bool) -> Iterator[Entry]:
-    """Yields the rows of a table. A row's image is its last column, and found by its place in the file."""
-    columns: list[str] = []
-    for number, start, record in _records(root, name):
-        where = f"{name}, row {number}"
-        if not columns:
-            columns = _columns(record.removeprefix(codecs.BOM_UTF8), name)
-            continue
-        head, _, image = record.rpartition(b"\t")
-        fields = dict(zip(columns, _fields(head + b"\t", where), strict=False))
-        if len(fields) < len(columns) or not image:
-            raise broken(where, f"{len(columns)} columns", f"{len(fields)} columns")
-        quotes = 1 if image.startswith(b'"') else 0
-        stored = StoredImage(
-            folder=folder, name=name, start=start + len(head) + 1 + quotes, length=len(image) - 2 * quotes
-        )
-        key = f"{name.removesuffix('.tsv')}/{fields['index']}"
-        split = benchmark_split(is_benchmark, hashlib.blake2b(image.strip(b'"'), digest_size=16).hexdigest())
-        yield Entry(key=key, split=split, build=partial(_row, fields, key, where, stored))
+def _rows(copy: Copy) -> Iterator[PictureRow]:
+    """Yields the rows of all tables together."""
+    for name in copy.files:
+        columns: list[str] = []
+        for number, start, record in _records(copy.root, name):
+            if columns:
+                yield _row(copy, name, columns, start, record, f"{name}, row {number}")
+            else:
+                columns = _columns(record.removeprefix(codecs.BOM_UTF8), name)
 
 
 def _records(root: FileRoot, name: str) -> Iterator[tuple[int, int, bytes]]:
@@ -101,24 +70,39 @@ def _fields(record: bytes, where: str) -> list[str]:
         raise broken(where, "tab-separated UTF-8", str(error)) from error
 
 
-def _row(fields: dict[str, str], key: str, where: str, stored: StoredImage) -> Row:
-    if missing := [name for name in ("question", *LETTERS) if not fields[name].strip()]:
+def _row(copy: Copy, name: str, columns: list[str], start: int, record: bytes, where: str) -> PictureRow:
+    """Returns a row of a table; its image is its last column, and found by its place in the file."""
+    head, _, image = record.rpartition(b"\t")
+    fields = dict(zip(columns, _fields(head + b"\t", where), strict=False))
+    if len(fields) < len(columns) or not image:
+        raise broken(where, f"{len(columns)} columns", f"{len(fields)} columns")
+    if missing := [column for column in ("question", *LETTERS) if not fields[column].strip()]:
         raise broken(where, f"something in column {missing[0]}", fields[missing[0]])
     if not fields["index"].isdecimal():
         raise broken(where, "a whole number as index", fields["index"])
     if fields["answer"].strip() not in tuple(LETTERS):
         raise broken(where, "A, B, C or D as answer", fields["answer"])
-    question = fields["question"].strip()
-    return Row(
-        key=key,
+    quotes = 1 if image.startswith(b'"') else 0
+    place = start + len(head) + 1 + quotes
+    return PictureRow(
+        key=f"{name.removesuffix('.tsv')}/{fields['index']}",
         where=where,
-        question=question,
-        answer=AnswerKey(
-            kind="choice",
-            answers=(fields["answer"].strip(),),
-            options=tuple(fields[letter].strip() for letter in LETTERS),
-            question=question,
+        split=copy.split_by(hashlib.blake2b(image.strip(b'"'), digest_size=16).hexdigest()),
+        answer=answer_key(
+            where,
+            "choice",
+            fields["answer"].strip(),
+            options=[fields[letter].strip() for letter in LETTERS],
+            question=fields["question"].strip(),
         ),
         category=category(fields["category"]),
-        images=(stored,),
+        images=(StoredImage(folder=copy.root.folder, name=name, start=place, length=len(image) - 2 * quotes),),
     )
+
+
+HRBENCH = Dataset(
+    expected="a folder with hr_bench_4k.tsv or hr_bench_8k.tsv",
+    files=lambda root: root.names(".tsv"),
+    rows=_rows,
+    is_benchmark=True,
+)

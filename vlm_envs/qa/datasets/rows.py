@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.images import StoredImage
-from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.qa.datasets.parquet import table_rows
+from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.tools.errors import ToolError, quoted
 from vlm_envs.tools.files import FileRoot
 
@@ -21,31 +20,6 @@ LabelledBox = tuple[str, tuple[float, float, float, float]]
 """What is in a box, and its x1, y1, x2, y2 in pixels of the original."""
 
 Fields = Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
-    """One question of a data set, before its image is read.
-
-    Attributes:
-        key: What tells it from the others of its data set; one line without colons.
-        where: Its file and place, for messages.
-        question: What is asked.
-        answer: The key.
-        category: Kind of question, lower case with underscores.
-        images: Where its image may be; the first that exists is it.
-        boxes: What it is about in the image.
-        facts: True sentences, where the data set has some.
-    """
-
-    key: str
-    where: str
-    question: str
-    answer: AnswerKey
-    category: str
-    images: tuple[StoredImage, ...]
-    boxes: tuple[LabelledBox, ...] = ()
-    facts: str = ""
 
 
 class BrokenRowError(ConfigError):
@@ -98,6 +72,14 @@ def box(value: object, where: str, *, corners: bool) -> tuple[float, float, floa
     return (x, y, across, down) if corners else (x, y, x + across, y + down)
 
 
+def answer_key(where: str, kind: AnswerKind, *answers: str, question: str, options: Sequence[str] = ()) -> AnswerKey:
+    """Returns a key; an answer that nothing could equal is the row's fault."""
+    try:
+        return AnswerKey(kind=kind, answers=answers, options=tuple(options), question=question)
+    except ConfigError as error:
+        raise BrokenRowError(f"{where}: {error}") from error
+
+
 def category(words: str) -> str:
     """Returns words as a category: lower case with underscores."""
     return re.sub(r"[^a-z0-9]+", "_", words.casefold()).strip("_") or "other"
@@ -115,8 +97,40 @@ def read_json_file(root: FileRoot, name: str) -> Any:
         raise ConfigError(f"{name} cannot be read as JSON: {error}. Copy the data set again.") from error
 
 
-def read_json_lines(root: FileRoot, name: str) -> Iterator[tuple[str, Fields]]:
-    """Yields where each object of a file of JSON lines stands, and the object. Empty lines are left out."""
+def read_rows(root: FileRoot, file: str, *, under: str | None = None) -> Iterator[tuple[str, Fields]]:
+    """Yields file and place of each row, and the row, of a table or a list of objects.
+
+    Args:
+        root: The folder.
+        file: Name of the file: `.jsonl` (an object a line, empty lines are left out), `.parquet`, or `.json`.
+        under: Key of the list, where a `.json` file holds an object around it.
+
+    Raises:
+        ConfigError: If the file cannot be read, or holds something else.
+        EngineUnavailableError: If it is parquet and pyarrow is not installed.
+    """
+    if file.endswith(".jsonl"):
+        yield from _json_lines(root, file)
+        return
+    values: Any = (fields for _, _, fields in table_rows(root, file))
+    if not file.endswith(".parquet"):
+        values = _json_list(root, file, under)
+    for number, value in enumerate(values, start=1):
+        where = f"{file}, row {number}"
+        yield where, objects(value, where)
+
+
+def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:
+    values = read_json_file(root, file)
+    if under is not None:
+        values = values.get(under) if isinstance(values, dict) else None
+    if not isinstance(values, list):
+        expected = "a list of rows" if under is None else f"an object whose {under!r} is a list of rows"
+        raise broken(file, expected, values)
+    return values
+
+
+def _json_lines(root: FileRoot, name: str) -> Iterator[tuple[str, Fields]]:
     for number, line in enumerate(_lines(root, name), start=1):
         if line.strip():
             where = f"{name}, line {number}"
@@ -127,48 +141,11 @@ def read_json_lines(root: FileRoot, name: str) -> Iterator[tuple[str, Fields]]:
             yield where, objects(value, where)
 
 
-def read_rows(root: FileRoot, file: str, *, under: str | None = None) -> Iterator[tuple[str, Fields]]:
-    """Yields file and place of each row, and the row, of a `.jsonl` file or of a `.json` file that holds a list.
-
-    Args:
-        root: The folder.
-        file: Name of the file.
-        under: Key of the list, where a `.json` file holds an object around it.
-
-    Raises:
-        ConfigError: If the file cannot be read, or holds something else.
-    """
-    if file.endswith(".jsonl"):
-        yield from read_json_lines(root, file)
-        return
-    values = read_json_file(root, file)
-    if under is not None:
-        values = values.get(under) if isinstance(values, dict) else None
-    if not isinstance(values, list):
-        raise broken(
-            file, "a list of rows" if under is None else f"an object whose {under!r} is a list of rows", values
-        )
-    for number, value in enumerate(values, start=1):
-        where = f"{file}, row {number}"
-        yield where, objects(value, where)
-
-
 def objects(value: object, where: str) -> Fields:
     """Returns a value that is a JSON object."""
     if not isinstance(value, dict):
         raise broken(where, "a JSON object", value)
     return value
-
-
-def first_file(root: FileRoot, names: Sequence[str]) -> str | None:
-    """Returns the first of several names that is a file of the folder."""
-    for name in names:
-        try:
-            with root.opened(name):
-                return name
-        except ToolError:
-            continue
-    return None
 
 
 def _lines(root: FileRoot, name: str) -> Iterator[bytes]:

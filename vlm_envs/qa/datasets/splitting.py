@@ -1,14 +1,21 @@
-"""What to do where a data set has nothing of a split."""
+"""Which split content belongs to, and what to do where a data set has nothing of one."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from vlm_envs.splits import split_of
 
 BY_FILES = ("vsr", "tallyqa", "gqa", "mp_docvqa")
 """Data sets with splits of their own, by their files; they refuse `is_benchmark`."""
 
 BY_HASH = ("treevgr", "pdf_folder", "llava_critic", "pairs")
 """Data sets to train on, which are divided unless `is_benchmark=True` is given."""
+
+
+def content_split(content: str) -> str:
+    """Returns the split of something named by its content, such as an image: 80 % train, 10 % val, 10 % test."""
+    return split_of(content.encode("utf-8", "surrogatepass"))
 
 
 def remedy_of(dataset: Any, is_benchmark: bool | None = None) -> str:

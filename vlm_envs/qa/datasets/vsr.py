@@ -9,55 +9,39 @@ All published statements of both its divisions, random and zero-shot, were read 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 
-from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.images import StoredImage
-from vlm_envs.qa.datasets.rows import Fields, Row, broken, category, read_json_lines, text
-from vlm_envs.qa.datasets.table import DatasetSource, Entry, folder_root
-from vlm_envs.responses.answers import AnswerKey
-from vlm_envs.tools.files import FileRoot
+from vlm_envs.qa.datasets.picture_rows import PictureRow
+from vlm_envs.qa.datasets.rows import Fields, answer_key, broken, category, read_rows, text
+from vlm_envs.qa.datasets.source import Copy, Dataset
 
-NAME = "vsr"
 _FILES = {"train.jsonl": "train", "dev.jsonl": "val", "test.jsonl": "test"}
 _FOLDERS = ("images/", "", "images/train2017/", "images/val2017/", "train2017/", "val2017/", "trainval2017/")
-_EXPECTED = f"a folder with {', '.join(_FILES)} and a folder images"
 
 
-def vsr(folder: str | Path) -> DatasetSource:
-    """Returns a user's copy of VSR.
-
-    Args:
-        folder: The one with the `.jsonl` files.
-
-    Raises:
-        ConfigError: If it is none, or a line of a file is broken.
-    """
-    root = folder_root(folder, _EXPECTED)
-    names = [name for name in root.names(".jsonl") if name in _FILES]
-    if not names:
-        raise ConfigError(f"{folder} holds no statements. Expected {_EXPECTED}.")
-    return DatasetSource(NAME, (entry for name in names for entry in _entries(root, str(folder), name)))
+def _rows(copy: Copy) -> Iterator[PictureRow]:
+    for name in copy.files:
+        for number, (where, fields) in enumerate(read_rows(copy.root, name)):
+            yield _row(copy, fields, where, key=f"{name.removesuffix('.jsonl')}/{number}", split=_FILES[name])
 
 
-def _entries(root: FileRoot, folder: str, name: str) -> Iterator[Entry]:
-    for number, (where, fields) in enumerate(read_json_lines(root, name)):
-        key = f"{name.removesuffix('.jsonl')}/{number}"
-        yield Entry(key=key, split=_FILES[name], build=partial(_row, folder, fields, key, where))
-
-
-def _row(folder: str, fields: Fields, key: str, where: str) -> Row:
+def _row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) -> PictureRow:
     caption, label, image = text(fields, "caption", where), fields.get("label"), text(fields, "image", where)
     if label not in (0, 1):
         raise broken(where, "0 or 1 as 'label'", label)
     question = f'Is this statement about the picture true? "{caption}"'
-    return Row(
+    return PictureRow(
         key=key,
         where=where,
-        question=question,
-        answer=AnswerKey(kind="exact", answers=("yes", "true") if label else ("no", "false"), question=question),
+        split=split,
+        answer=answer_key(where, "exact", *(("yes", "true") if label else ("no", "false")), question=question),
         category=category(text(fields, "relation", where)),
-        images=tuple(StoredImage(folder=folder, name=start + image) for start in _FOLDERS),
+        images=tuple(copy.image(start + image) for start in _FOLDERS),
         facts=caption if label else f'It is not so that "{caption}"',
     )
+
+
+VSR = Dataset(
+    expected=f"a folder with {', '.join(_FILES)} and a folder images",
+    files=lambda root: [name for name in root.names(".jsonl") if name in _FILES],
+    rows=_rows,
+)

@@ -11,89 +11,64 @@ Not run on the original data here.
 
 from __future__ import annotations
 
+import hashlib
 import string
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.images import StoredImage
-from vlm_envs.qa.datasets.rows import (
-    Fields,
-    Row,
-    box,
-    broken,
-    first_file,
-    objects,
-    read_json_file,
-    text,
-    texts,
-)
-from vlm_envs.qa.datasets.table import DatasetSource, Entry, benchmark_split, folder_root, shuffled
-from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.qa.datasets.picture_rows import PictureRow
+from vlm_envs.qa.datasets.rows import Fields, answer_key, box, broken, objects, read_json_file, text, texts
+from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot
 
-NAME = "vstar"
 KINDS = ("direct_attributes", "relative_position")
 _ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".webp")
-_EXPECTED = f"a copy of V*Bench with the folders {' and '.join(KINDS)}"
 
 
-def vstar(folder: str | Path, *, is_benchmark: bool = True) -> DatasetSource:
-    """Returns a user's copy of V*Bench.
-
-    Args:
-        folder: The one with `direct_attributes` and `relative_position`.
-        is_benchmark: Whether all of it is `test`.
-
-    Raises:
-        ConfigError: If it is none, or a file of it is broken.
-    """
-    root = folder_root(folder, _EXPECTED)
-    kinds = [kind for kind in KINDS if (Path(folder) / kind).is_dir()]
-    if not kinds:
-        raise ConfigError(f"{folder} holds no questions of V*Bench. Expected {_EXPECTED}.")
-    return DatasetSource(NAME, (entry for kind in kinds for entry in _entries(root, Path(folder), kind, is_benchmark)))
+def _files(root: FileRoot) -> list[str]:
+    kinds = [kind for kind in KINDS if Path(root.folder, kind).is_dir()]
+    return [f"{kind}/{name}" for kind in kinds for name in FileRoot(Path(root.folder, kind)).names(".json")]
 
 
-def _entries(root: FileRoot, folder: Path, kind: str, is_benchmark: bool) -> Iterator[Entry]:
-    for name in FileRoot(folder / kind).names(".json"):
-        path = f"{kind}/{name}"
-        stem = path.removesuffix(".json")
-        image = first_file(root, [stem + ending for ending in _ENDINGS])
-        if image is None:
-            raise broken(path, f"an image {stem}.jpg beside it", "none")
-        stored = StoredImage(folder=str(folder), name=image)
-        yield Entry(
-            key=stem,
-            split=_split(stored, path, is_benchmark),
-            build=partial(_row, objects(read_json_file(root, path), path), stored),
-        )
+def _rows(copy: Copy) -> Iterator[PictureRow]:
+    for name in copy.files:
+        key = name.removesuffix(".json")
+        stored = _image(copy, key, name)
+        try:
+            split = "test" if copy.is_benchmark else copy.split_by(stored.read().hex())
+        except ToolError as error:
+            raise ConfigError(f"{name}: {error}") from error
+        yield _row(objects(read_json_file(copy.root, name), name), stored, name, key=key, split=split)
 
 
-def _split(stored: StoredImage, where: str, is_benchmark: bool) -> str:
-    try:
-        return benchmark_split(is_benchmark, "" if is_benchmark else stored.read().hex())
-    except ToolError as error:
-        raise ConfigError(f"{where}: {error}") from error
+def _image(copy: Copy, stem: str, where: str) -> StoredImage:
+    """Returns the image beside a file, whichever of the endings it has."""
+    for ending in _ENDINGS:
+        with suppress(ToolError), copy.root.opened(stem + ending):
+            return copy.image(stem + ending)
+    raise broken(where, f"an image {stem}.jpg beside it", "none")
 
 
-def _row(fields: Fields, stored: StoredImage) -> Row:
-    key = stored.name.rsplit(".", 1)[0]
-    where = f"{key}.json"
+def _row(fields: Fields, stored: StoredImage, where: str, *, key: str, split: str) -> PictureRow:
     options, names, places = texts(fields, "options", where), texts(fields, "target_object", where), fields.get("bbox")
     if not isinstance(places, list) or len(places) != len(names):
         raise broken(where, f"a box for each of {len(names)} target objects as 'bbox'", places)
-    order = shuffled(key, len(options))
-    return Row(
+    order = _shuffled(key, len(options))
+    return PictureRow(
         key=key,
         where=where,
-        question=text(fields, "question", where),
-        answer=AnswerKey(
-            kind="choice",
-            answers=(string.ascii_uppercase[order.index(0)],),
-            options=tuple(options[index] for index in order),
+        split=split,
+        answer=answer_key(
+            where,
+            "choice",
+            string.ascii_uppercase[order.index(0)],
+            options=[options[index] for index in order],
             question=text(fields, "question", where),
         ),
         category=key.split("/")[0],
@@ -101,3 +76,14 @@ def _row(fields: Fields, stored: StoredImage) -> Row:
         boxes=tuple((name, box(place, where, corners=False)) for name, place in zip(names, places, strict=True)),
         facts=options[0],
     )
+
+
+def _shuffled(key: str, count: int) -> Sequence[int]:
+    """Returns an order of things that depends on a key alone."""
+    seed = int.from_bytes(hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    return [int(index) for index in np.random.default_rng(seed).permutation(count)]
+
+
+VSTAR = Dataset(
+    expected=f"a copy of V*Bench with the folders {' and '.join(KINDS)}", files=_files, rows=_rows, is_benchmark=True
+)

@@ -9,7 +9,7 @@ from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES
 from vlm_envs.content.reports.questions.ask import CATEGORIES
 from vlm_envs.content.reports.source import ReportSource
-from vlm_envs.qa.datasets.documents import document_source
+from vlm_envs.qa.datasets.documents.registry import document_source
 from vlm_envs.qa.documents import DocumentContext
 from vlm_envs.qa.strategies import strategies
 from vlm_envs.qa.world import QAWorld

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from vlm_envs.content.judging.cases import TRACKS
-from vlm_envs.content.judging.datasets import judging_dataset
+from vlm_envs.content.judging.datasets.registry import judging_dataset
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.content.scenes.source import SceneSource

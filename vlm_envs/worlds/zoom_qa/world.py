@@ -11,7 +11,7 @@ from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
 from vlm_envs.errors import ConfigError, require_choice, require_flag
 from vlm_envs.qa.context import PictureContext
-from vlm_envs.qa.datasets import dataset_source
+from vlm_envs.qa.datasets.registry import dataset_source
 from vlm_envs.qa.strategies import STRATEGIES
 from vlm_envs.qa.world import QAWorld
 from vlm_envs.qa.zoom_strategies import VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy

@@ -33,7 +33,7 @@ from judges.scores import JudgeScore
 from tests.unit.judges.episodes import episode as episode_of
 from tests.unit.judges.episodes import with_response, with_state
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets import dataset_source
+from vlm_envs.qa.datasets.registry import dataset_source
 from vlm_envs.trajectory import Trajectory
 
 SMALL = {"side_px": (400, 600), "target_px": (16, 40)}
@@ -204,7 +204,7 @@ def test_argos_asks_the_likelihoods_of_each_episodes_reasoning():
         assert answer == final_state(episode)["answer"]
 
 
-def test_argos_takes_masks_from_a_teacher_that_looks_at_the_pictures():
+def test_argos_takes_masks_from_a_model_that_looks_at_the_pictures():
     episode = played("points", 1)
     seen: list[int] = []
 

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from vlm_envs.errors import ConfigError, EngineUnavailableError, GenerationError, LevelError
-from vlm_envs.qa.datasets import DATASETS, dataset_source
-from vlm_envs.qa.datasets.table import content_split
+from vlm_envs.qa.datasets.registry import DATASETS, dataset_source
+from vlm_envs.qa.datasets.splitting import content_split
 
 RED, BLUE, GREEN = (250, 0, 0), (0, 0, 250), (0, 250, 0)
 
@@ -285,10 +285,10 @@ def test_sources_find_what_they_draw_and_splits_share_no_image(kind, tmp_path):
         ("vstar", {"question": 3}, "expected a text as 'question'; got 3"),
         ("vsr", {"label": 2}, r"dev\.jsonl, line 1: expected 0 or 1 as 'label'; got 2"),
         ("vsr", {"caption": " "}, "expected a text as 'caption'"),
-        ("tallyqa", {"answer": "two"}, r"train\.json, row 0: expected a whole number from 0 as 'answer'"),
+        ("tallyqa", {"answer": "two"}, r"train\.json, row 1: expected a whole number from 0 as 'answer'"),
         ("tallyqa", {"answer": True}, "whole number"),
         ("gqa", {"imageId": None}, r"val_balanced_questions\.json, question 02930152: expected a text as 'imageId'"),
-        ("gqa", {"answer": "..."}, "val_balanced/02930152.*at least one answer"),
+        ("gqa", {"answer": "..."}, "question 02930152.*at least one answer"),
         ("treevgr", {"images": ["a.jpg", "b.jpg"]}, r"table\.jsonl, line 1: expected one image"),
         ("treevgr", {"problem": "<image>"}, "a question as 'problem'"),
         ("treevgr", {"target_instances": [{"bbox": [1, 2, float("nan"), 4]}]}, "box of four numbers"),

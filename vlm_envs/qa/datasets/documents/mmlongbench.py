@@ -1,4 +1,16 @@
-"""MMLongBench-Doc: questions about long PDF files, one in five without an answer."""
+"""MMLongBench-Doc: questions about long PDF files, one in five without an answer.
+
+The layout is that of the `data` folder of its repository: `samples.json`, a list of `doc_id` (a file name), `question`,
+`answer`, `answer_format` and `evidence_pages` (a Python literal in a text), `evidence_sources` (the same), and the PDF
+files in `documents/`; `doc_type` is ignored. It is a benchmark, so all of it is `test`; told that it is none, it is
+divided by a hash of the document's name. All 1,082 published rows were read here, their PDF files were not at hand.
+Among them are a list without items as the right answer, lists of one item without brackets, and evidence on page 0:
+pages that a document does not have are left out.
+
+The paper has a model shorten answers and compares by rules of its own. Deviations: whole numbers must be equal, written
+in either of the usual ways; other numbers may be 5 % off, texts and lists are compared by ANLS (a list as its items in
+order with commas), and where there is no answer, `Not answerable` is right.
+"""
 
 from __future__ import annotations
 
@@ -6,64 +18,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.qa.datasets.documents.files import PdfFile
-from vlm_envs.qa.datasets.documents.rows import answer_key, document_name, literal, pages
-from vlm_envs.qa.datasets.documents.source import DocumentQuestions, Question
-from vlm_envs.qa.datasets.rows import Fields, broken, category, read_rows, text
-from vlm_envs.qa.datasets.table import content_split
+from vlm_envs.qa.datasets.documents.rows import DocumentRow, document_name, literal, page_numbers
+from vlm_envs.qa.datasets.rows import Fields, answer_key, broken, category, read_rows, text
+from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.qa.documents import NOT_ANSWERABLE
 from vlm_envs.responses.answers import AnswerKey, read_number
-from vlm_envs.splits import SPLITS
-from vlm_envs.tools.files import FileRoot
 
-NAME = "mmlongbench_doc"
 FILE, DOCUMENTS = "samples.json", "documents"
 FORMATS = ("Int", "Float", "Str", "List", "None")
 _NO_ITEMS = ("[]", "empty list", "an empty list", "none")
 """What says that a list has no items."""
 
 
-def load_mmlongbench_doc(folder: str | Path, split: str | None = "test") -> DocumentQuestions:
-    """Returns the questions of a local copy of MMLongBench-Doc.
-
-    The layout is that of the `data` folder of its repository: `samples.json`, a list of `doc_id` (a file name),
-    `question`, `answer`, `answer_format` and `evidence_pages` (a Python literal in a text), `evidence_sources` (the
-    same), and the PDF files in `documents/`; `doc_type` is ignored. All 1,082 published rows were read here, their PDF
-    files were not at hand. Among them are a list without items as the right answer, lists of one item without
-    brackets, and evidence on page 0: pages that a document does not have are left out.
-
-    The paper has a model shorten answers and compares by rules of its own. Deviations: whole numbers must be equal,
-    written in either of the usual ways; other numbers may be 5 % off, texts and lists are compared by ANLS (a list as
-    its items in order with commas), and where there is no answer, `Not answerable` is right.
-
-    Args:
-        folder: Where `samples.json` is.
-        split: The split of all questions, `test` since it is a benchmark; None divides them by a hash of the
-            document's name.
-
-    Raises:
-        ConfigError: If a file is missing or a row is broken; it names file and row.
-    """
-    if split is not None:
-        require_choice("split", split, SPLITS)
-    documents = Path(folder).resolve() / DOCUMENTS
-    if not documents.is_dir():
-        raise ConfigError(f"{folder} has no folder {DOCUMENTS!r} with the PDF files of MMLongBench-Doc.")
-    return DocumentQuestions(NAME, _questions(FileRoot(folder), str(documents), split))
-
-
-def _questions(root: FileRoot, documents: str, split: str | None) -> Iterator[Question]:
-    for number, (where, fields) in enumerate(read_rows(root, FILE), start=1):
+def _rows(copy: Copy) -> Iterator[DocumentRow]:
+    for number, (where, fields) in enumerate(read_rows(copy.root, FILE), start=1):
         name = document_name(fields, "doc_id", where)
-        yield Question(
+        yield DocumentRow(
+            key=str(number),
             where=where,
-            number=str(number),
-            split=split or content_split(name),
-            question=text(fields, "question", where),
-            key=_key(fields, where),
+            split=copy.split_by(name),
+            answer=_key(fields, where),
             category=_category(fields, where),
-            document=PdfFile(documents, name),
+            document=PdfFile(f"{copy.root.folder}/{DOCUMENTS}", name),
             pages=_pages(fields, where),
             has_exact_pages=False,
         )
@@ -73,23 +50,25 @@ def _pages(fields: Fields, where: str) -> tuple[int, ...]:
     """Returns the pages with evidence, from 1; page 0, which three published rows name, is none."""
     value = literal(fields, "evidence_pages", where)
     named = [page for page in value if type(page) is not int or page != 0] if isinstance(value, list) else value
-    return pages(named, "evidence_pages", where)
+    return page_numbers(named, "evidence_pages", where)
 
 
 def _key(fields: Fields, where: str) -> AnswerKey:
     """Returns the key that the format of the answer asks for."""
-    answer_format = text(fields, "answer_format", where)
+    question, answer_format = text(fields, "question", where), text(fields, "answer_format", where)
     if answer_format not in FORMATS:
         raise broken(where, f"one of {', '.join(FORMATS)} as 'answer_format'", answer_format)
     if answer_format == "List" and _items(fields, where) == []:
-        return AnswerKey(kind="exact", answers=_NO_ITEMS)
+        return answer_key(where, "exact", *_NO_ITEMS, question=question)
     answer = _answer_text(fields, answer_format, where)
     if answer_format == "None":
-        return AnswerKey(kind="exact", answers=(NOT_ANSWERABLE, "Unanswerable", "Cannot be answered"))
+        return answer_key(where, "exact", NOT_ANSWERABLE, "Unanswerable", "Cannot be answered", question=question)
     number = read_number(answer)
     if answer_format == "Int" and number is not None and number.is_integer():
-        return answer_key("exact", tuple(dict.fromkeys((answer, f"{int(number)}", f"{int(number):,}"))), where)
-    return answer_key("number" if answer_format == "Float" and number is not None else "anls", (answer,), where)
+        written = dict.fromkeys((answer, f"{int(number)}", f"{int(number):,}"))
+        return answer_key(where, "exact", *written, question=question)
+    is_number = answer_format == "Float" and number is not None
+    return answer_key(where, "number" if is_number else "anls", answer, question=question)
 
 
 def _answer_text(fields: Fields, answer_format: str, where: str) -> str:
@@ -123,3 +102,11 @@ def _category(fields: Fields, where: str) -> str:
     if not sources:
         return "other"
     return category(sources[0]) if len(sources) == 1 else "several_sources"
+
+
+MMLONGBENCH_DOC = Dataset(
+    expected=f"a folder with {FILE} and the PDF files in a folder {DOCUMENTS}",
+    files=lambda root: [FILE] if Path(root.folder, DOCUMENTS).is_dir() else [],
+    rows=_rows,
+    is_benchmark=True,
+)

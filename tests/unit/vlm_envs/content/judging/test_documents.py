@@ -11,7 +11,7 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from vlm_envs.content.judging.cases import TRACKS
-from vlm_envs.content.judging.datasets import DATASETS
+from vlm_envs.content.judging.datasets.registry import DATASETS
 
 CHECKOUT = Path(__file__).parents[5]
 TEXT = (CHECKOUT / "docs" / "judging.md").read_text(encoding="utf-8")

@@ -21,9 +21,8 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 from PIL import Image
 
 from tests.unit.vlm_envs.tools.pdfs import pdf
-from vlm_envs.qa.datasets import DATASETS, dataset_source
-from vlm_envs.qa.datasets.documents import document_source
-from vlm_envs.qa.datasets.documents.registry import DOCUMENT_KINDS
+from vlm_envs.qa.datasets.documents.registry import DOCUMENT_DATASETS, document_source
+from vlm_envs.qa.datasets.registry import DATASETS, dataset_source
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import score_answer
 
@@ -213,4 +212,4 @@ def test_mmlongbench_doc(tmp_path):
 
 def test_every_published_data_set_is_here():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert set(DATASETS) | set(DOCUMENT_KINDS) - {"pdf_folder"} <= tested
+    assert set(DATASETS) | set(DOCUMENT_DATASETS) - {"pdf_folder"} <= tested

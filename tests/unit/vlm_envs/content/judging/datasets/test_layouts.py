@@ -23,8 +23,9 @@ from PIL import Image
 
 import vlm_envs
 from tests.unit.vlm_envs.tools.pdfs import pdf
-from vlm_envs.content.judging.datasets import DATASETS, JudgedRows, judging_dataset
+from vlm_envs.content.judging.datasets.registry import DATASETS, judging_dataset
 from vlm_envs.errors import ConfigError, GenerationError
+from vlm_envs.qa.datasets.source import DatasetSource
 from vlm_envs.qa.sample import Sample
 from vlm_envs.splits import SPLITS
 
@@ -52,7 +53,7 @@ def shade(sample: Sample) -> int:
     return int(sample.images[0].picture().pixels[0, 0, 0])
 
 
-def everything(source: JudgedRows, split: str = "test") -> list[Sample]:
+def everything(source: DatasetSource, split: str = "test") -> list[Sample]:
     return [source.sample_at(index, split) for index in range(source.num_samples(split))]
 
 
@@ -283,8 +284,8 @@ def test_a_split_without_rows_says_how_many_the_others_have_and_what_helps(tmp_p
         source.draw(np.random.default_rng(0), empty)
     counts = ", ".join(f"{split} {int(split == filled)}" for split in SPLITS)
     assert str(told.value) == (
-        f"The pairs data set has no row of split {empty!r} ({counts}). Its rows are divided by a hash, and a split of "
-        "few rows may be empty: add rows, or ask for a split that has some."
+        f"The pairs data set has no sample of split {empty!r} ({counts}). Its rows are divided by a hash, and a split "
+        "of few rows may be empty: add rows, or ask for a split that has some."
     )
     whole = judging_dataset("pairs", tmp_path, is_benchmark=True)
     with pytest.raises(GenerationError, match=r"\(train 0, val 0, test 1\)\. A benchmark is all 'test': evaluate on"):

@@ -1,0 +1,82 @@
+"""Judged responses from a user's local copy, by the name of the data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlm_envs.content.judging.datasets.armbench import RELEASED, armbench_rows
+from vlm_envs.content.judging.datasets.constraints import mm_ifeval_rows
+from vlm_envs.content.judging.datasets.preferences import llava_critic_rows, pair_rows, vl_rewardbench_rows
+from vlm_envs.content.judging.datasets.reading import DataFolder
+from vlm_envs.content.judging.datasets.rows import JudgedRow, shown_rows
+from vlm_envs.errors import require_choice
+from vlm_envs.qa.datasets.sharing import shared
+from vlm_envs.qa.datasets.source import DatasetSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Kind:
+    """How a data set is read.
+
+    Attributes:
+        read: Reads its rows.
+        is_benchmark: Whether it was published to measure with, not to train on.
+        published: Patterns of the files it was published in.
+    """
+
+    read: Callable[[DataFolder], tuple[JudgedRow, ...]]
+    is_benchmark: bool
+    published: tuple[str, ...] = ()
+
+
+_KINDS = {
+    "vl_rewardbench": _Kind(
+        read=vl_rewardbench_rows,
+        is_benchmark=True,
+        published=("data/test-*.parquet", "test-*.parquet", "data.jsonl"),
+    ),
+    "llava_critic": _Kind(
+        read=llava_critic_rows, is_benchmark=False, published=("pairwise/train-*.parquet", "train-*.parquet")
+    ),
+    "mm_ifeval": _Kind(read=mm_ifeval_rows, is_benchmark=True),
+    "armbench_vl": _Kind(read=armbench_rows, is_benchmark=True, published=(RELEASED,)),
+    "pairs": _Kind(read=pair_rows, is_benchmark=False),
+}
+
+DATASETS = tuple(_KINDS)
+
+
+def judging_dataset(
+    kind: str, folder: str | Path, *, reverse_order: bool = False, is_benchmark: bool | None = None
+) -> DatasetSource:
+    """Opens a local copy of a data set.
+
+    Args:
+        kind: One of `DATASETS`.
+        folder: Where the copy is.
+        reverse_order: Whether the candidates come in the opposite order.
+        is_benchmark: Whether all rows are in the split `test`; False divides them by a hash of their picture, or of
+            their text where they have none, so that one can train on them. None for what the data set is: all but
+            `llava_critic` and `pairs` are benchmarks.
+
+    Returns:
+        A source of its rows.
+
+    Raises:
+        ConfigError: If there is no such kind, folder or file, or a row is broken; it names file and row.
+    """
+    known = _KINDS[require_choice("kind", kind, DATASETS)]
+    is_whole = known.is_benchmark if is_benchmark is None else is_benchmark
+
+    def load() -> DatasetSource:
+        data = DataFolder(folder, kind, known.published)
+        rows = known.read(data)
+        listed, unlisted = (
+            shown_rows(data, rows, is_benchmark=is_whole, is_reversed=order)
+            for order in (reverse_order, not reverse_order)
+        )
+        return DatasetSource(kind, listed, unlisted=unlisted, is_benchmark=is_whole)
+
+    return shared(kind, folder, load, reverse_order, is_whole)

@@ -1,0 +1,222 @@
+"""What every data set has in common: how a copy of it is opened, and rows by split, drawn by chance and found by id."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
+from vlm_envs.qa.datasets.images import StoredImage
+from vlm_envs.qa.datasets.rows import broken
+from vlm_envs.qa.datasets.sharing import shared
+from vlm_envs.qa.datasets.splitting import content_split, remedy_of
+from vlm_envs.qa.sample import Sample
+from vlm_envs.responses.answers import AnswerKind
+from vlm_envs.splits import SPLITS
+from vlm_envs.tools.errors import quoted
+from vlm_envs.tools.files import FileRoot
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row(ABC):
+    """One question of a data set, before its picture or document is read.
+
+    Attributes:
+        key: What tells it from the others of its data set; one line of text, part of its sample's id.
+        where: Its file and place, for messages.
+        split: `"train"`, `"val"` or `"test"`.
+    """
+
+    key: str
+    where: str
+    split: str
+
+    @property
+    @abstractmethod
+    def answer_kind(self) -> AnswerKind:
+        """How answers are compared."""
+
+    @abstractmethod
+    def sample(self, sample_id: str) -> Sample:
+        """Returns the row as a sample.
+
+        Raises:
+            ConfigError: If its picture or document cannot be read; it names file and row.
+        """
+
+
+class DatasetSource:
+    """Samples of a user's copy of a data set.
+
+    Every row is read once when the source is made, so that a broken one is found then; pictures and documents are read
+    when samples are drawn.
+
+    Args:
+        name: What ids begin with.
+        rows: The rows, in the order of the files.
+        unlisted: Rows that are found by their ids but neither drawn nor listed.
+        is_benchmark: Whether all of it is `test`, for messages; None where its files say what is in which split.
+
+    Raises:
+        ConfigError: If a row is broken, two have one key, or there are none.
+    """
+
+    def __init__(
+        self, name: str, rows: Iterable[Row], *, unlisted: Iterable[Row] = (), is_benchmark: bool | None = None
+    ) -> None:
+        self._name, self._is_benchmark = name, is_benchmark
+        self._rows: dict[str, Row] = {}
+        self._by_split: dict[str, list[Row]] = {split: [] for split in SPLITS}
+        for row in rows:
+            if known := self._rows.get(row.key):
+                raise broken(row.where, f"an id other than that of {known.where}", row.key)
+            self._rows[row.key] = row
+            self._by_split[row.split].append(row)
+        if not self._rows:
+            raise ConfigError(f"The {name} data set holds no question. Give the folder of a whole copy.")
+        self.answer_kinds = frozenset(row.answer_kind for row in self._rows.values())
+        """How answers are compared; a semantic one needs a judge."""
+        self._rows.update((row.key, row) for row in unlisted)
+
+    @property
+    def name(self) -> str:
+        """What begins the ids of its samples."""
+        return self._name
+
+    def num_samples(self, split: str) -> int:
+        """Returns how many samples a split has."""
+        return len(self._of(split))
+
+    def ids(self, split: str) -> tuple[str, ...]:
+        """Returns the ids of a split, in the order of the files: for evaluations of all of it."""
+        return tuple(map(self._id, self._of(split)))
+
+    def sample_at(self, index: int, split: str) -> Sample:
+        """Returns a sample of a split by its place in the files, from 0; raises as `Row.sample`."""
+        return self._sample(self._of(split)[index])
+
+    def draw(self, rng: np.random.Generator, split: str) -> Sample:
+        """Returns a sample of a split, each as likely as another.
+
+        Args:
+            rng: The only source of chance.
+            split: `"train"`, `"val"` or `"test"`.
+
+        Raises:
+            GenerationError: If the split has none.
+            ConfigError: As `Row.sample`.
+        """
+        rows = self._of(split)
+        if not rows:
+            filled = ", ".join(f"{name} {len(found)}" for name, found in self._by_split.items())
+            is_divided = bool(self._by_split["train"] or self._by_split["val"])
+            raise GenerationError(
+                f"The {self._name} data set has no sample of split {split!r} ({filled}). "
+                + remedy_of(self._name, False if is_divided else self._is_benchmark)
+            )
+        return self._sample(rows[int(rng.integers(len(rows)))])
+
+    def find(self, sample_id: str) -> Sample:
+        """Returns the sample of an id.
+
+        Raises:
+            LevelError: If the data set has none of it.
+            ConfigError: As `Row.sample`.
+        """
+        name, _, key = sample_id.partition(":")
+        row = self._rows.get(key) if name == self._name else None
+        if row is None:
+            example = self._id(next(iter(self._rows.values())))
+            raise LevelError(f"Ids of this data set look like {example}; none of its samples has {quoted(sample_id)}.")
+        return self._sample(row)
+
+    def _of(self, split: str) -> Sequence[Row]:
+        return self._by_split[require_choice("split", split, SPLITS)]
+
+    def _id(self, row: Row) -> str:
+        return f"{self._name}:{row.key}"
+
+    def _sample(self, row: Row) -> Sample:
+        return row.sample(self._id(row))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Copy:
+    """A user's copy of a data set.
+
+    Attributes:
+        root: Its folder.
+        files: Names of its files of questions.
+        is_benchmark: Whether all of it is `test`.
+    """
+
+    root: FileRoot
+    files: Sequence[str]
+    is_benchmark: bool
+
+    def split_by(self, content: str) -> str:
+        """Returns the split of what has some content, such as an image: `test` for a benchmark, which is whole."""
+        return "test" if self.is_benchmark else content_split(content)
+
+    def image(self, name: str) -> StoredImage:
+        """Returns where an image file of the copy is."""
+        return StoredImage(folder=self.root.folder, name=name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Dataset:
+    """How a data set is read.
+
+    Attributes:
+        expected: What its folder holds, for messages.
+        files: Finds the files of questions in a folder.
+        rows: Reads the rows of a copy.
+        is_benchmark: Whether it was published to measure with, so that all of it is `test`, or is divided by a hash of
+            its content; None where its files are the splits.
+    """
+
+    expected: str
+    files: Callable[[FileRoot], Sequence[str]]
+    rows: Callable[[Copy], Iterable[Row]]
+    is_benchmark: bool | None = None
+
+
+def opened(
+    datasets: Mapping[str, Dataset], name: str, folder: str | Path, *, is_benchmark: bool | None = None
+) -> DatasetSource:
+    """Returns the samples of a user's copy of a data set, which worlds of one process share.
+
+    Args:
+        datasets: Those there are, by name.
+        name: One of them.
+        folder: Where the copy lies.
+        is_benchmark: Whether all of it is `test`; False divides it by a hash of its content, so that one can train on
+            it. None for what it was published as.
+
+    Raises:
+        ConfigError: If there is no such data set, the folder holds none, or a row of it is broken; if `is_benchmark`
+            is given for one with splits of its own.
+    """
+    dataset = datasets[require_choice("data set", name, datasets)]
+    if is_benchmark is not None and dataset.is_benchmark is None:
+        raise ConfigError(
+            f"{name!r} has splits of its own, by its files; got is_benchmark={is_benchmark}. Leave is_benchmark out."
+        )
+    is_whole = dataset.is_benchmark if is_benchmark is None else is_benchmark
+
+    def load() -> DatasetSource:
+        try:
+            root = FileRoot(folder)
+        except ConfigError as error:
+            raise ConfigError(f"{error} Expected {dataset.expected}.") from error
+        files = dataset.files(root)
+        if not files:
+            raise ConfigError(f"{folder} holds no questions of {name}. Expected {dataset.expected}.")
+        copy = Copy(root=root, files=files, is_benchmark=bool(is_whole))
+        return DatasetSource(name, dataset.rows(copy), is_benchmark=is_benchmark)
+
+    return shared(name, folder, load, is_whole)
