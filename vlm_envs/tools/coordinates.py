@@ -89,15 +89,6 @@ class Thousandths:
 
 
 @dataclass(frozen=True, slots=True)
-class Fractions:
-    """0 to 1 along each axis."""
-
-    width: ClassVar[float] = 1.0
-    height: ClassVar[float] = 1.0
-    unit: ClassVar[str] = "fractions of the picture's sides"
-
-
-@dataclass(frozen=True, slots=True)
 class Percents:
     """0 to 100 along each axis."""
 
@@ -195,14 +186,6 @@ def pixel_rectangle(box: Box[OriginalPixels]) -> PixelRectangle:
     left, top = (_within(_floor(start), 0, size - 1) for start, size in ((box.x1, width), (box.y1, height)))
     return PixelRectangle(
         left, top, _within(_ceiling(box.x2), left + 1, width), _within(_ceiling(box.y2), top + 1, height)
-    )
-
-
-def pixel_index(point: Point[OriginalPixels]) -> tuple[int, int]:
-    """Returns column and row of the pixel that contains a point; the far edges belong to the last pixels."""
-    return (
-        _within(_floor(point.x), 0, point.space.width - 1),
-        _within(_floor(point.y), 0, point.space.height - 1),
     )
 
 

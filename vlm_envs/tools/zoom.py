@@ -13,7 +13,7 @@ Where the paper is silent we choose, and say so:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from vlm_envs.errors import require_positive
@@ -191,8 +191,3 @@ def image_zoom_in_tool(settings: ZoomSettings | None = None) -> Tool[ZoomArgumen
         arguments=ZoomArguments,
         run=run,
     )
-
-
-def blank_control(settings: ZoomSettings) -> ZoomSettings:
-    """Returns the same settings with blank crops."""
-    return replace(settings, blank=True)

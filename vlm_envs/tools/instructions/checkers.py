@@ -7,10 +7,10 @@ ARM-Thinker's released tools, so its checkpoints call them; MM-IFEngine writes t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Generic
+from functools import cached_property, partial
+from typing import Any, Generic, Literal
 
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.tools.instructions.arguments import (
@@ -26,13 +26,19 @@ from vlm_envs.tools.instructions.arguments import (
     with_text_name,
 )
 from vlm_envs.tools.instructions.matching import count_keyword
-from vlm_envs.tools.instructions.numerals import Numeral
+from vlm_envs.tools.instructions.numerals import Numeral, numerals
 from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
 from vlm_envs.tools.instructions.results import CheckResult, listed, ordinals, range_text, shown
 from vlm_envs.tools.instructions.segmentation import cleaned, paragraphs_of, sentences_by_paragraph, sentences_of
 
 MAX_TEXT_CHARS = 1_000_000
 """Longer texts fail every check unread, which bounds the time spent on them."""
+
+
+Find = Callable[[str, ArgumentsT, Profile], CheckResult]
+"""The check itself: text, arguments, profile to result. It never raises for any text."""
+
+Edge = Literal["begin", "end"]
 
 
 @dataclass(frozen=True)
@@ -43,13 +49,13 @@ class Checker(Generic[ArgumentsT]):
         name: Its name as a tool.
         description: What it checks, for a model.
         arguments: Model of its arguments.
-        find: The check itself: text, arguments, profile to result. It never raises for any text.
+        find: The check itself.
     """
 
     name: str
     description: str
     arguments: type[ArgumentsT]
-    find: Callable[[str, ArgumentsT, Profile], CheckResult]
+    find: Find[ArgumentsT]
 
     def check(
         self, text: str, arguments: ArgumentsT | Mapping[str, Any], *, profile: str | Profile = ARM
@@ -106,32 +112,13 @@ def _all_so(what: str, units: Sequence[str], is_so: Callable[[str], bool], asked
     return CheckResult(not wrong, reason + (f"; not {ordinals(wrong)}." if wrong else "."))
 
 
-def _begins(profile: Profile, substring: str) -> Callable[[str], bool]:
-    def begins(unit: str) -> bool:
-        text, beginning = profile.edges(unit, substring)
-        return text.startswith(beginning)
+def _counted(what: str, units_of: Callable[[str, Profile], Sized]) -> Find[RangeArguments]:
+    """Returns the check of how many units of some kind a text has."""
 
-    return begins
+    def find(text: str, arguments: RangeArguments, profile: Profile) -> CheckResult:
+        return _count(what, len(units_of(text, profile)), arguments.lower_bound, arguments.upper_bound)
 
-
-def _ends(profile: Profile, substring: str) -> Callable[[str], bool]:
-    def ends(unit: str) -> bool:
-        text, ending = profile.edges(unit, substring)
-        return text.endswith(ending)
-
-    return ends
-
-
-def _paragraph_number(text: str, arguments: RangeArguments, profile: Profile) -> CheckResult:
-    return _count("paragraphs", len(paragraphs_of(text)), arguments.lower_bound, arguments.upper_bound)
-
-
-def _sentence_number(text: str, arguments: RangeArguments, profile: Profile) -> CheckResult:
-    return _count("sentences", len(sentences_of(text)), arguments.lower_bound, arguments.upper_bound)
-
-
-def _word_number(text: str, arguments: RangeArguments, profile: Profile) -> CheckResult:
-    return _count("words", len(profile.words(text)), arguments.lower_bound, arguments.upper_bound)
+    return find
 
 
 def _each_paragraph_sentence_number(text: str, arguments: RangeArguments, profile: Profile) -> CheckResult:
@@ -168,36 +155,30 @@ def _all_substrings_absent(text: str, arguments: ForbiddenListArguments, profile
     return _substrings_absent(text, arguments.substrings, profile)
 
 
-def _each_sentence_begins(text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
-    begins, asked = _begins(profile, arguments.substring), f"begin with {shown(arguments.substring)}"
-    return _all_so("sentences", sentences_of(text), begins, asked)
+def _has_edge(edge: Edge, unit: str, substring: str, profile: Profile) -> bool:
+    """Returns whether a unit begins or ends with a substring, as a profile compares them."""
+    text, wanted = profile.edges(unit, substring)
+    return text.startswith(wanted) if edge == "begin" else text.endswith(wanted)
 
 
-def _each_sentence_ends(text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
-    ends, asked = _ends(profile, arguments.substring), f"end with {shown(arguments.substring)}"
-    return _all_so("sentences", sentences_of(text), ends, asked)
+def _each_edge(what: str, units_of: Callable[[str], Sequence[str]], edge: Edge) -> Find[EdgeArguments]:
+    """Returns the check of what every unit of some kind begins or ends with."""
+
+    def find(text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
+        units = units_of(text)
+        wrong = [place for place, unit in enumerate(units) if not _has_edge(edge, unit, arguments.substring, profile)]
+        reason = f"{len(units) - len(wrong)} of {len(units)} {what} {edge} with {shown(arguments.substring)}"
+        return CheckResult(not wrong, reason + (f"; not {ordinals(wrong)}." if wrong else "."))
+
+    return find
 
 
-def _each_paragraph_begins(text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
-    begins, asked = _begins(profile, arguments.substring), f"begin with {shown(arguments.substring)}"
-    return _all_so("paragraphs", paragraphs_of(text), begins, asked)
-
-
-def _each_paragraph_ends(text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
-    ends, asked = _ends(profile, arguments.substring), f"end with {shown(arguments.substring)}"
-    return _all_so("paragraphs", paragraphs_of(text), ends, asked)
-
-
-def _response_begins(text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
-    passed = _begins(profile, arguments.substring)(text)
-    wanted = shown(arguments.substring)
-    return CheckResult(passed, f"The response begins with {shown(text.lstrip()[:80])}; asked for {wanted}.")
-
-
-def _response_ends(text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
-    passed = _ends(profile, arguments.substring)(text)
-    wanted = shown(arguments.substring)
-    return CheckResult(passed, f"The response ends with {shown(text.rstrip()[-40:])}; asked for {wanted}.")
+def _response_edge(edge: Edge, text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
+    found = text.lstrip()[:80] if edge == "begin" else text.rstrip()[-40:]
+    return CheckResult(
+        _has_edge(edge, text, arguments.substring, profile),
+        f"The response {edge}s with {shown(found)}; asked for {shown(arguments.substring)}.",
+    )
 
 
 def _mentions(text: str, arguments: KeywordArguments, profile: Profile) -> dict[str, int]:
@@ -230,15 +211,15 @@ def _precision(what: str, found: Sequence[Numeral], precision: int) -> CheckResu
 
 
 def _percentage_precision(text: str, arguments: PrecisionArguments, profile: Profile) -> CheckResult:
-    return _precision("percentages", profile.percentages(text), arguments.precision)
+    return _precision("percentages", numerals(profile.percentages, text), arguments.precision)
 
 
 def _number_precision(text: str, arguments: PrecisionArguments, profile: Profile) -> CheckResult:
-    return _precision("numbers", profile.numbers(text), arguments.precision)
+    return _precision("numbers", numerals(profile.numbers, text), arguments.precision)
 
 
 def _no_arabic_number(text: str, arguments: NoArguments, profile: Profile) -> CheckResult:
-    found = [shown(numeral.text) for numeral in profile.arabic_numbers(text)]
+    found = [shown(numeral.text) for numeral in numerals(profile.arabic_numbers, text)]
     return CheckResult(not found, f"{len(found)} arabic numbers" + (f": {listed(found)}." if found else "."))
 
 
@@ -247,13 +228,13 @@ _CHECKERS: tuple[Checker[Any], ...] = (
         "check_whether_response_paragraph_number_in_range",
         "Checks that the number of paragraphs is in a range, both bounds included. Blank lines divide paragraphs.",
         RangeArguments,
-        _paragraph_number,
+        _counted("paragraphs", lambda text, profile: paragraphs_of(text)),
     ),
     Checker(
         "check_whether_response_sentence_number_in_range",
         "Checks that the number of sentences of the whole text is in a range, both bounds included.",
         RangeArguments,
-        _sentence_number,
+        _counted("sentences", lambda text, profile: sentences_of(text)),
     ),
     Checker(
         "check_whether_each_paragraph_sentence_number_in_range",
@@ -271,7 +252,7 @@ _CHECKERS: tuple[Checker[Any], ...] = (
         "check_whether_response_word_count_in_range",
         "Checks that the number of words of the whole text is in a range, both bounds included.",
         RangeArguments,
-        _word_number,
+        _counted("words", lambda text, profile: profile.words(text)),
     ),
     Checker(
         "check_whether_each_paragraph_word_count_in_range",
@@ -295,37 +276,37 @@ _CHECKERS: tuple[Checker[Any], ...] = (
         "check_whether_each_sentence_begin_with_certain_substring",
         "Checks that every sentence begins with a substring.",
         EdgeArguments,
-        _each_sentence_begins,
+        _each_edge("sentences", sentences_of, "begin"),
     ),
     Checker(
         "check_whether_each_paragraph_begin_with_certain_substring",
         "Checks that every paragraph begins with a substring.",
         EdgeArguments,
-        _each_paragraph_begins,
+        _each_edge("paragraphs", paragraphs_of, "begin"),
     ),
     Checker(
         "check_whether_each_paragraph_end_with_certain_substring",
         "Checks that every paragraph ends with a substring.",
         EdgeArguments,
-        _each_paragraph_ends,
+        _each_edge("paragraphs", paragraphs_of, "end"),
     ),
     Checker(
         "check_whether_each_sentence_end_with_certain_substring",
         "Checks that every sentence ends with a substring.",
         EdgeArguments,
-        _each_sentence_ends,
+        _each_edge("sentences", sentences_of, "end"),
     ),
     Checker(
         "check_whether_whole_response_begin_with_certain_substring",
         "Checks that the whole text begins with a substring.",
         EdgeArguments,
-        _response_begins,
+        partial(_response_edge, "begin"),
     ),
     Checker(
         "check_whether_whole_response_end_with_certain_substring",
         "Checks that the whole text ends with a substring.",
         EdgeArguments,
-        _response_ends,
+        partial(_response_edge, "end"),
     ),
     Checker(
         "check_whether_each_keyword_in_list_mentioned_in_range",

@@ -26,10 +26,16 @@ class Numeral:
     num_decimals: int
 
 
-_DECIMAL_PERCENTAGE = re.compile(r"(?<!\d)\d++\.(?P<decimals>\d++)%")
-_PERCENTAGE = re.compile(r"(?<!\d)\d++(?:\.(?P<decimals>\d++))?+\s*+%")
-_DECIMAL = re.compile(r"(?<!\d)\d++\.(?P<decimals>\d++)")
-_NUMBER = re.compile(
+DECIMAL_PERCENTAGES = re.compile(r"(?<!\d)\d++\.(?P<decimals>\d++)%")
+"""Percentages with a decimal mark and directly followed by `%`: `3.5%`, not `5%` nor `3.5 %`."""
+
+PERCENTAGES = re.compile(r"(?<!\d)\d++(?:\.(?P<decimals>\d++))?+\s*+%")
+"""All percentages, whole ones and those with white space before `%` too."""
+
+DECIMALS = re.compile(r"(?<!\d)\d++\.(?P<decimals>\d++)")
+"""Numbers with a decimal mark, wherever they stand: in `v1.25` and `3.5kg` too. Whole ones are left out."""
+
+NUMBERS = re.compile(
     r"""(?<!\w)[+-]?
     (?:
         (?:\d{1,3}(?:,\d{3})+|\d++)?\.(?P<decimals>\d++)(?:[eE][+-]?\d++)?+      # 1,234.50, 0.5, .5, 1.5e-3, 3.5kg
@@ -37,43 +43,18 @@ _NUMBER = re.compile(
     )""",
     re.VERBOSE,
 )
-_STANDALONE_DIGITS = re.compile(r"(?<!\w)\d++(?!\w)")
-_STANDALONE_NUMBER = re.compile(r"(?<![.\w])\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+(?![.\w])")
+"""All numbers that do not continue a word: signed, grouped by commas, `.5`, `1e-3`, whole ones too."""
+
+STANDALONE_DIGITS = re.compile(r"(?<!\w)\d++(?!\w)")
+"""Runs of digits that are no part of a word: of `COVID-19` and `2024.`, not of `3D` or `2nd`."""
+
+STANDALONE_NUMBERS = re.compile(r"(?<![.\w])\d++(?:\.\d++)?+(?:[eE][+-]?\d++)?+(?![.\w])")
+"""Numbers between characters that are neither of a word nor a full stop, so not the last of a sentence."""
 
 
-def _found(pattern: re.Pattern[str], text: str) -> tuple[Numeral, ...]:
+def numerals(pattern: re.Pattern[str], text: str) -> tuple[Numeral, ...]:
     """Returns the matches of a pattern; its group `decimals`, if it has one, counts the decimals."""
     has_decimals = "decimals" in pattern.groupindex
     return tuple(
         Numeral(match.group(), len(match["decimals"] or "") if has_decimals else 0) for match in pattern.finditer(text)
     )
-
-
-def decimal_percentages(text: str) -> tuple[Numeral, ...]:
-    """Returns percentages with a decimal mark and directly followed by `%`: `3.5%`, not `5%` nor `3.5 %`."""
-    return _found(_DECIMAL_PERCENTAGE, text)
-
-
-def percentages(text: str) -> tuple[Numeral, ...]:
-    """Returns all percentages, whole ones and those with white space before `%` too."""
-    return _found(_PERCENTAGE, text)
-
-
-def decimals(text: str) -> tuple[Numeral, ...]:
-    """Returns numbers with a decimal mark, wherever they stand: in `v1.25` and `3.5kg` too. Whole ones are left out."""
-    return _found(_DECIMAL, text)
-
-
-def numbers(text: str) -> tuple[Numeral, ...]:
-    """Returns all numbers that do not continue a word: signed, grouped by commas, `.5`, `1e-3`, whole ones too."""
-    return _found(_NUMBER, text)
-
-
-def standalone_digits(text: str) -> tuple[Numeral, ...]:
-    """Returns runs of digits that are no part of a word: of `COVID-19` and `2024.`, not of `3D` or `2nd`."""
-    return _found(_STANDALONE_DIGITS, text)
-
-
-def standalone_numbers(text: str) -> tuple[Numeral, ...]:
-    """Returns numbers between characters that are neither of a word nor a full stop, so not the last of a sentence."""
-    return _found(_STANDALONE_NUMBER, text)

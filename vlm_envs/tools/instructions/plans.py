@@ -27,6 +27,7 @@ from vlm_envs.tools.instructions.drafts import (
     with_numbers,
 )
 from vlm_envs.tools.instructions.matching import count_keyword
+from vlm_envs.tools.instructions.numerals import numerals
 from vlm_envs.tools.instructions.profiles import Profile
 from vlm_envs.tools.instructions.segmentation import paragraphs_of
 
@@ -166,34 +167,23 @@ def _mention_forbidden(rng: Rng, draft: Draft, constraint: Constraint, grows: bo
     return _mention(rng, draft, draw_text(rng, substrings))
 
 
-def _open(level: Level, rng: Rng, draft: Draft) -> Draft:
-    return replace(draft, opening=draw_text(rng, _OPENINGS), opening_level=level)
-
-
-def _close(level: Level, rng: Rng, draft: Draft) -> Draft:
+def _with_edge(begins: bool, level: Level, rng: Rng, draft: Draft) -> Draft:
+    if begins:
+        return replace(draft, opening=draw_text(rng, _OPENINGS), opening_level=level)
     return replace(draft, closing=draw_text(rng, _CLOSINGS), closing_level=level)
 
 
-def _opening(checker: str, rng: Rng, draft: Draft, profile: Profile) -> Constraint:
-    return Constraint.of(checker, substring=draft.opening)
+def _edge(begins: bool, checker: str, rng: Rng, draft: Draft, profile: Profile) -> Constraint:
+    return Constraint.of(checker, substring=draft.opening if begins else draft.closing.strip())
 
 
-def _closing(checker: str, rng: Rng, draft: Draft, profile: Profile) -> Constraint:
-    return Constraint.of(checker, substring=draft.closing.strip())
-
-
-def _drop_opening(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Leaves the opening out once more."""
-    places = [place for place in draft.places if draft.opens(*place)]
+def _drop_edge(begins: bool, rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+    """Leaves the opening or the closing out once more."""
+    places = [place for place in draft.places if (draft.opens if begins else draft.closes)(*place)]
     row, column = places[int(rng.integers(len(places)))]
-    return draft.with_sentence(row, column, replace(draft.paragraphs[row][column], has_opening=False))
-
-
-def _drop_closing(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
-    """Leaves the closing out once more."""
-    places = [place for place in draft.places if draft.closes(*place)]
-    row, column = places[int(rng.integers(len(places)))]
-    return draft.with_sentence(row, column, replace(draft.paragraphs[row][column], has_closing=False))
+    sentence = draft.paragraphs[row][column]
+    dropped = replace(sentence, has_opening=False) if begins else replace(sentence, has_closing=False)
+    return draft.with_sentence(row, column, dropped)
 
 
 def _keywords(checker: str, together: bool, rng: Rng, draft: Draft, profile: Profile) -> Constraint:
@@ -228,7 +218,7 @@ def _number(style: NumberStyle, rng: Rng, draft: Draft) -> Draft:
 def _decimals(checker: str, rng: Rng, draft: Draft, profile: Profile) -> Constraint:
     """Asks for the decimals that the draft's numbers have."""
     read = profile.percentages if checker == "check_percentage_number_precision_in_response" else profile.numbers
-    return Constraint.of(checker, precision=read(draft.text())[0].num_decimals)
+    return Constraint.of(checker, precision=numerals(read, draft.text())[0].num_decimals)
 
 
 def _no_digits(rng: Rng, draft: Draft, profile: Profile) -> Constraint:
@@ -260,9 +250,9 @@ def _edge_plan(checker: str, level: Level) -> Plan:
     begins = "_begin_with_" in checker
     return Plan(
         groups=frozenset({"beginnings" if begins else "endings"}),
-        prepare=partial(_open if begins else _close, level),
-        constraint=partial(_opening if begins else _closing, checker),
-        disturb=_drop_opening if begins else _drop_closing,
+        prepare=partial(_with_edge, begins, level),
+        constraint=partial(_edge, begins, checker),
+        disturb=partial(_drop_edge, begins),
     )
 
 

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 from vlm_envs.errors import require_choice
 from vlm_envs.tools.instructions import numerals
-from vlm_envs.tools.instructions.numerals import Numeral
 from vlm_envs.tools.instructions.segmentation import cleaned
 
 POEM_MAX_LINE_CHARS = 60
@@ -50,9 +49,9 @@ class Profile:
         units: What is counted where each paragraph's sentences are, from the paragraph and its sentences; and what
             that is called.
         open_hashtags: Whether a keyword that starts with `#` counts where the word goes on after it.
-        percentages: Percentages of a text.
-        numbers: Numbers of a text whose decimals are counted.
-        arabic_numbers: Numbers of a text that must not be there when no arabic number may be.
+        percentages: Pattern of percentages.
+        numbers: Pattern of numbers whose decimals are counted.
+        arabic_numbers: Pattern of numbers that must not be there when no arabic number may be.
     """
 
     name: str
@@ -62,9 +61,9 @@ class Profile:
     edges: Callable[[str, str], tuple[str, str]]
     units: Callable[[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]
     open_hashtags: bool
-    percentages: Callable[[str], tuple[Numeral, ...]]
-    numbers: Callable[[str], tuple[Numeral, ...]]
-    arabic_numbers: Callable[[str], tuple[Numeral, ...]]
+    percentages: re.Pattern[str]
+    numbers: re.Pattern[str]
+    arabic_numbers: re.Pattern[str]
 
 
 def words_between_spaces(text: str) -> list[str]:
@@ -131,9 +130,9 @@ ARM = Profile(
     edges=outer_dots_dropped,
     units=lines_or_sentences,
     open_hashtags=True,
-    percentages=numerals.decimal_percentages,
-    numbers=numerals.decimals,
-    arabic_numbers=numerals.standalone_digits,
+    percentages=numerals.DECIMAL_PERCENTAGES,
+    numbers=numerals.DECIMALS,
+    arabic_numbers=numerals.STANDALONE_DIGITS,
 )
 
 MM_IFENGINE = Profile(
@@ -144,9 +143,9 @@ MM_IFENGINE = Profile(
     edges=exact_edges,
     units=sentences,
     open_hashtags=False,
-    percentages=numerals.percentages,
-    numbers=numerals.numbers,
-    arabic_numbers=numerals.standalone_numbers,
+    percentages=numerals.PERCENTAGES,
+    numbers=numerals.NUMBERS,
+    arabic_numbers=numerals.STANDALONE_NUMBERS,
 )
 
 PROFILES: dict[str, Profile] = {profile.name: profile for profile in (ARM, MM_IFENGINE)}

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.coordinates import (
     Box,
-    Fractions,
     OriginalPixels,
     Percents,
     PixelRectangle,
@@ -17,7 +16,6 @@ from vlm_envs.tools.coordinates import (
     check_box,
     convert,
     convert_point,
-    pixel_index,
     pixel_rectangle,
     shown_space,
     size_within,
@@ -26,7 +24,7 @@ from vlm_envs.tools.errors import ToolError, ToolErrorKind
 
 ORIGINAL = OriginalPixels(4000, 3000)
 SHOWN = ShownPixels(1000, 750)
-SPACES = [ORIGINAL, SHOWN, Thousandths(), Fractions(), Percents()]
+SPACES = [ORIGINAL, SHOWN, Thousandths(), Percents()]
 
 sizes = st.integers(1, 20_000)
 fractions = st.floats(0, 1, allow_nan=False)
@@ -41,7 +39,6 @@ SAME_BOX = {
     ORIGINAL: (1000, 1000, 2000, 2000),  # 4000 / 4, 3000 / 3, 4000 / 2, 3000 * 2 / 3
     SHOWN: (250, 250, 500, 500),
     Thousandths(): (250, 1000 / 3, 500, 2000 / 3),
-    Fractions(): (0.25, 1 / 3, 0.5, 2 / 3),
     Percents(): (25, 100 / 3, 50, 200 / 3),
 }
 
@@ -69,9 +66,9 @@ def test_the_whole_picture_is_the_whole_picture_everywhere():
 
 @given(width=sizes, height=sizes, xs=st.tuples(fractions, fractions), ys=st.tuples(fractions, fractions))
 def test_there_and_back_is_where_it_was(width, height, xs, ys):
-    box = Box(xs[0], ys[0], xs[1], ys[1], Fractions())
-    for space in (OriginalPixels(width, height), ShownPixels(height, width), Thousandths(), Percents()):
-        assert corners(convert(convert(box, space), Fractions())) == pytest.approx(corners(box), abs=1e-12)
+    box = Box(xs[0], ys[0], xs[1], ys[1], Percents())
+    for space in (OriginalPixels(width, height), ShownPixels(height, width), Thousandths()):
+        assert corners(convert(convert(box, space), Percents())) == pytest.approx(corners(box), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -114,14 +111,6 @@ def test_pixels_written_as_thousandths_are_inside_what_is_read_back(width, heigh
     assert read.left <= left and read.top <= top and read.right >= right and read.bottom >= bottom
     # Each edge moves by less than a thousandth of the side, and by less than a pixel more for rounding outwards.
     assert max(left - read.left, read.right - right) <= width / 1000 + 1
-
-
-@pytest.mark.parametrize(
-    ("point", "expected"),
-    [((0, 0), (0, 0)), ((9.99, 4.99), (9, 4)), ((10, 5), (10, 5)), ((100, 50), (99, 49)), ((-3, 70), (0, 49))],
-)
-def test_a_point_is_in_the_pixel_that_contains_it(point, expected):
-    assert pixel_index(Point(*point, OriginalPixels(100, 50))) == expected
 
 
 def test_points_are_converted_as_corners_are():

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.stores import ImageStore, Memory
 from vlm_envs.tools.upscale import LanczosUpscaler
-from vlm_envs.tools.zoom import ZoomSettings, blank_control, grown, image_zoom_in_tool, zoom_rectangle
+from vlm_envs.tools.zoom import ZoomSettings, grown, image_zoom_in_tool, zoom_rectangle
 
 SETTINGS = ZoomSettings()
 
@@ -117,14 +118,14 @@ def test_a_crop_can_be_zoomed_into():
 def test_the_blank_control_has_the_same_sizes_and_texts_and_no_content():
     picture = noise(1000, 1000)
     for box in ([0, 0, 100, 150], [0, 0, 400, 500]):
-        seen, control = zoom_in(picture, box), zoom_in(picture, box, blank_control(SETTINGS))
+        seen, control = zoom_in(picture, box), zoom_in(picture, box, replace(SETTINGS, blank=True))
         assert control.text == seen.text
         assert control.images[0].pixels.shape == seen.images[0].pixels.shape
         assert len(np.unique(control.images[0].pixels.reshape(-1, 3), axis=0)) == 1
     # The colour says nothing of the region: it is the same wherever the box is.
     assert np.array_equal(
         control.images[0].pixels[0, 0],
-        zoom_in(picture, [900, 900, 999, 999], blank_control(SETTINGS)).images[0].pixels[0, 0],
+        zoom_in(picture, [900, 900, 999, 999], replace(SETTINGS, blank=True)).images[0].pixels[0, 0],
     )
 
 

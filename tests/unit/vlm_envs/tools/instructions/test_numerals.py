@@ -6,15 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlm_envs.tools.instructions import numerals
+from vlm_envs.tools.instructions.numerals import (
+    DECIMAL_PERCENTAGES,
+    DECIMALS,
+    NUMBERS,
+    PERCENTAGES,
+    STANDALONE_DIGITS,
+    STANDALONE_NUMBERS,
+    numerals,
+)
 
-READERS = (
-    numerals.decimal_percentages,
-    numerals.percentages,
-    numerals.decimals,
-    numerals.numbers,
-    numerals.standalone_digits,
-    numerals.standalone_numbers,
+PATTERNS = (
+    DECIMAL_PERCENTAGES,
+    PERCENTAGES,
+    DECIMALS,
+    NUMBERS,
+    STANDALONE_DIGITS,
+    STANDALONE_NUMBERS,
 )
 
 
@@ -39,8 +47,8 @@ def decimals_of(found):
     ],
 )
 def test_percentages(text, arm, mm_ifengine):
-    assert decimals_of(numerals.decimal_percentages(text)) == arm
-    assert decimals_of(numerals.percentages(text)) == mm_ifengine
+    assert decimals_of(numerals(DECIMAL_PERCENTAGES, text)) == arm
+    assert decimals_of(numerals(PERCENTAGES, text)) == mm_ifengine
 
 
 @pytest.mark.parametrize(
@@ -64,8 +72,8 @@ def test_percentages(text, arm, mm_ifengine):
     ],
 )
 def test_numbers(text, arm, mm_ifengine):
-    assert decimals_of(numerals.decimals(text)) == arm
-    assert decimals_of(numerals.numbers(text)) == mm_ifengine
+    assert decimals_of(numerals(DECIMALS, text)) == arm
+    assert decimals_of(numerals(NUMBERS, text)) == mm_ifengine
 
 
 @pytest.mark.parametrize(
@@ -86,14 +94,14 @@ def test_numbers(text, arm, mm_ifengine):
     ],
 )
 def test_arabic_numbers(text, arm, mm_ifengine):
-    assert len(numerals.standalone_digits(text)) == arm
-    assert len(numerals.standalone_numbers(text)) == mm_ifengine
+    assert len(numerals(STANDALONE_DIGITS, text)) == arm
+    assert len(numerals(STANDALONE_NUMBERS, text)) == mm_ifengine
 
 
 @given(st.text() | st.text(alphabet="0123456789.,%eE+- x_٣", max_size=60))
 def test_every_text_can_be_read(text):
-    for read in READERS:
-        assert all(numeral.text in text for numeral in read(text))
+    for pattern in PATTERNS:
+        assert all(numeral.text in text for numeral in numerals(pattern, text))
 
 
 @pytest.mark.parametrize("piece", ["1", "111,", "1.", "1 ", "1e1", "%", "1.1e", "-1", "1" * 999 + "x", "1" + " " * 999])
@@ -101,7 +109,7 @@ def test_every_text_can_be_read(text):
 def test_no_text_takes_long(piece, ending):
     text = (piece * (100_000 // len(piece) + 1))[:100_000] + ending
     started = time.process_time()
-    for read in READERS:
-        read(text)
+    for pattern in PATTERNS:
+        numerals(pattern, text)
     # Below 0.5 s; a pattern of quadratic time takes minutes.
     assert time.process_time() - started < 20
