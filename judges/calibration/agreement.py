@@ -21,8 +21,6 @@ TextKind = Literal["own", "other", "perturbed"]
 
 KINDS: tuple[TextKind, ...] = ("own", "other", "perturbed")
 
-"""Standard normal quantile of a two-sided 95 % interval."""
-
 _OPPOSITES = {
     "above": "below",
     "below": "above",

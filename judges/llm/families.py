@@ -21,16 +21,16 @@ class Family:
     Attributes:
         prompts: folder of `judges/llm/prompts` with the family's prompts.
         representations: those that a language model is asked about; texts in others are read by rule as they are.
+        extraction: what is extracted from a text.
         truth: what a judge model is told of the true state, of JSON's types.
         context: what a reader of a text has to know of the task; nothing of the state.
-        extraction: what is extracted from a text.
     """
 
     prompts: str
     representations: tuple[Representation, ...]
-    truth: Callable[[State], Any]
-    context: Callable[[State], Mapping[str, str]]
     extraction: type[Extraction]
+    truth: Callable[[State], Any] = dict
+    context: Callable[[State], Mapping[str, str]] = lambda state: {}
 
 
 def family_of(world: str, representation: Representation) -> Family:
@@ -77,14 +77,6 @@ def _frozen_lake_truth(state: State) -> list[str]:
     return [relation_text(relation) for relation in relations_of(things, player)]
 
 
-def _whole(state: State) -> dict[str, Any]:
-    return dict(state)
-
-
-def _no_context(state: State) -> dict[str, str]:
-    return {}
-
-
 def _navigation_context(state: State) -> dict[str, str]:
     if "target_obj_type" not in state:
         raise ConfigError(
@@ -98,28 +90,23 @@ FAMILIES: dict[str, Family] = {
         prompts="sokoban",
         representations=("natural_language",),
         truth=_sokoban_truth,
-        context=_no_context,
         extraction=GridExtraction,
     ),
     "FrozenLake": Family(
         prompts="frozen_lake",
         representations=("natural_language",),
         truth=_frozen_lake_truth,
-        context=_no_context,
         extraction=GridExtraction,
     ),
     "Navigation": Family(
         prompts="navigation",
         representations=("natural_language", "structured"),
-        truth=_whole,
         context=_navigation_context,
         extraction=EgocentricExtraction,
     ),
     "PrimitiveSkill": Family(
         prompts="primitive_skill",
         representations=("natural_language", "structured"),
-        truth=_whole,
-        context=_no_context,
         extraction=MetricExtraction,
     ),
 }

@@ -11,8 +11,9 @@ meaning.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from agents.api.client import ChatClient
 from agents.api.failures import Unavailable
@@ -35,15 +36,30 @@ _Verdict = TypeVar("_Verdict")
 class ReplyJudge(ABC, Generic[_Verdict]):
     """A judge that asks one question for each text; a subclass says which, and what the reply is worth."""
 
-    def __init__(self, client: ChatClient, read: Callable[[str], _Verdict]) -> None:
-        """Choose the model and the reader of its replies.
+    prompts: ClassVar[str]
+    """How the names of its prompts begin."""
+
+    def __init__(
+        self,
+        client: ChatClient,
+        world: str,
+        skill: Skill = "grounding",
+        representation: Representation = "natural_language",
+    ) -> None:
+        """Choose the world and what is judged.
 
         Args:
             client: the judge model.
-            read: reads a reply or raises `UnreadableReplyError`.
+            world: a world's name or an env id.
+            skill: whether texts describe the state they come with or foretell it.
+            representation: of the texts.
+
+        Raises:
+            ConfigError: no language model judges this world, or not in this representation.
         """
         self.client = client
-        self._read = read
+        self._world, self._family = world, family_of(world, representation)
+        self._template = template(f"{self._family.prompts}/{self.prompts}_{skill}")
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
         """Score a text against a state.
@@ -96,6 +112,10 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         return JudgeScore.unavailable(answer.reason) if isinstance(answer, Unavailable) else self._worth(answer, state)
 
     @abstractmethod
+    def _read(self, reply: str) -> _Verdict:
+        """Read a reply; raises `UnreadableReplyError` where it is not in the asked form."""
+
+    @abstractmethod
     def _messages(self, text: str, state: Mapping[str, Any]) -> list[Message]:
         """The question about a text."""
 
@@ -107,27 +127,10 @@ class ReplyJudge(ABC, Generic[_Verdict]):
 class DirectJudge(ReplyJudge[bool]):
     """Asks whether a text agrees with the true state: YES is 1, NO is 0."""
 
-    def __init__(
-        self,
-        client: ChatClient,
-        world: str,
-        skill: Skill = "grounding",
-        representation: Representation = "natural_language",
-    ) -> None:
-        """Choose the world and what is judged.
+    prompts = "direct"
 
-        Args:
-            client: the judge model.
-            world: a world's name or an env id.
-            skill: whether texts describe the state they come with or foretell it.
-            representation: of the texts.
-
-        Raises:
-            ConfigError: no language model judges this world, or not in this representation.
-        """
-        super().__init__(client, read_yes_no)
-        self._family = family_of(world, representation)
-        self._template = template(f"{self._family.prompts}/direct_{skill}")
+    def _read(self, reply: str) -> bool:
+        return read_yes_no(reply)
 
     def _messages(self, text: str, state: Mapping[str, Any]) -> list[Message]:
         return self._template.fill(truth=self._family.truth(state), text=text)
@@ -139,31 +142,17 @@ class DirectJudge(ReplyJudge[bool]):
 class ExtractionJudge(ReplyJudge[Extraction]):
     """Has a text's claims taken down by a model that does not know the truth, and lets the exact judge count them."""
 
-    def __init__(
-        self,
-        client: ChatClient,
-        world: str,
-        skill: Skill = "grounding",
-        representation: Representation = "natural_language",
-    ) -> None:
-        """Choose the world and what is judged.
+    prompts = "extract"
 
-        Args:
-            client: the model that reads.
-            world: a world's name or an env id.
-            skill: whether texts describe the state they come with or foretell it.
-            representation: of the texts.
-
-        Raises:
-            ConfigError: no language model reads this world, or not in this representation.
-        """
-        self._family = family_of(world, representation)
-        super().__init__(client, self._family.extraction.read)
-        self._template = template(f"{self._family.prompts}/extract_{skill}")
-        self._exact = ExactJudge(world, self._family.extraction.representation)
+    def _read(self, reply: str) -> Extraction:
+        return self._family.extraction.read(reply)
 
     def _messages(self, text: str, state: Mapping[str, Any]) -> list[Message]:
         return self._template.fill(text=text, **self._family.context(state))
 
     def _worth(self, verdict: Extraction, state: Mapping[str, Any]) -> JudgeScore:
         return self._exact.score(verdict.exact_text(), state)
+
+    @cached_property
+    def _exact(self) -> ExactJudge:
+        return ExactJudge(self._world, self._family.extraction.representation)

@@ -87,11 +87,15 @@ class RewardTerm(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _SectionReward:
-    """Weight times the score of one section; 0 where there was nothing to judge."""
+    """Pays for what one section says."""
 
+    name: str
+    sections: tuple[Section, ...]
     weight: float = 0.5
 
-    def _of_section(self, turns: Sequence[ScoredTurn], section: Section) -> list[float]:
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """Weight times the score of each turn's section, in [0, weight]; 0 where there was nothing to judge."""
+        (section,) = self.sections
         return [self.weight * turn.scores[section].f1 if section in turn.scores else 0.0 for turn in turns]
 
 
@@ -106,10 +110,6 @@ class GroundingReward(_SectionReward):
     name: str = "grounding"
     sections: tuple[Section, ...] = ("observation",)
 
-    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
-        """The reward of each turn's observation, in [0, weight]."""
-        return self._of_section(turns, "observation")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorldModelingReward(_SectionReward):
@@ -121,10 +121,6 @@ class WorldModelingReward(_SectionReward):
 
     name: str = "world_modeling"
     sections: tuple[Section, ...] = ("prediction",)
-
-    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
-        """The reward of each turn's prediction, in [0, weight]."""
-        return self._of_section(turns, "prediction")
 
 
 class RepetitionTerm:
