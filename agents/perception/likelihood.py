@@ -33,7 +33,7 @@ Pixels = npt.NDArray[np.uint8]
 
 
 class BoundLikelihood(Protocol):
-    """Likelihoods of answers about pictures; what `judges.episode_rewards.models.LikelihoodTeacher` asks for."""
+    """Likelihoods of answers about pictures; what `judges.episode_rewards.models.LikelihoodModel` asks for."""
 
     def __call__(self, question: str, reasoning: str, answer: str) -> list[float] | None:
         """Returns the natural log-probability of each token of the answer; None where there is none to give."""

@@ -35,7 +35,7 @@ _MAX_ASPECT_RATIO = 32
 
 
 class BoundMasks(Protocol):
-    """Masks within one picture or video, by label; what `judges.episode_rewards.models.MaskTeacher` asks for."""
+    """Masks within one picture or video, by label; what `judges.episode_rewards.models.MaskModel` asks for."""
 
     def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
         """Returns bool[height, width], all False for no such thing; None when it cannot tell."""

@@ -2,10 +2,10 @@
 
     response ── read ──> points, moments, segments, reasoning, answer
     answer ── key ──> R_acc;  below τ that is the reward
-    points ── mask teacher ──> spatial;  moments, segments ── description teacher ──> video
-    reasoning ── likelihood teacher ──> P(answer | question, reasoning, image)
+    points ── mask model ──> spatial;  moments, segments ── description model ──> video
+    reasoning ── likelihood model ──> P(answer | question, reasoning, image)
 
-Teachers are callables bound to the sample's image or video, so that nothing here knows where pixels come from: exact
+Models are callables bound to the sample's image or video, so that nothing here knows where pixels come from: exact
 masks of generated scenes serve as well as a detector with a segmenter behind it.
 
 Source: Argos, section 3.1, equations 1-9. Choices and deviations:
@@ -13,13 +13,13 @@ Source: Argos, section 3.1, equations 1-9. Choices and deviations:
 - Equation 9 has w_S above the fraction bar and w_G below; both are read as the one weight of grounding.
 - A term without a value is left out and the weights of the others are renormalised. A response without points then
   earns no less than one whose points are all right; `ArgosConfig.require_points` scores it 0 instead, as it
-  does a response whose points all have labels that the teacher cannot tell about.
+  does a response whose points all have labels that the model cannot tell about.
 - Equation 2 writes M(x, y); here the mask is indexed row first, [y, x], at the pixel that holds the point.
 - P(ŷ | q, r, v) is normalised by length: the geometric mean over the answer's tokens. Equation 5 is the product,
   under which a long right answer is worth less than a short one.
 - The paper averages two kinds of video score, frames and segments; its prompts extract three. Here the mean is over
   points in frames, moments and segments, those that have a value.
-- The image's mask teacher says "no such object" with an empty mask, which scores 0. None means that it cannot tell.
+- The image's mask model says "no such object" with an empty mask, which scores 0. None means that it cannot tell.
 """
 
 import math
@@ -30,7 +30,7 @@ from typing import Literal
 
 from judges.deferred import Deferred
 from judges.episode_rewards.episode import final_state, key_of, own_pieces
-from judges.episode_rewards.models import DescriptionTeacher, LikelihoodTeacher, Mask, MaskTeacher, Models
+from judges.episode_rewards.models import DescriptionModel, LikelihoodModel, Mask, MaskModel, Models
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.reading.answers import AnswerJudge, match_answer, question_with_options
 from judges.reading.grounding import GroundedResponse, Moment, Point, Segment, read_response
@@ -52,8 +52,8 @@ class ArgosConfig:
         accuracy_weight: w_A.
         grounding_weight: w_S, w_G.
         reasoning_weight: w_R.
-        require_points: whether a response that points at nothing scores 0 for grounding, where a teacher is given; so
-            does one that points only at what the teacher cannot tell about.
+        require_points: whether a response that points at nothing scores 0 for grounding, where a mask model is given;
+            so does one that points only at what the model cannot tell about.
         space: how points are written: pixels of the mask's image, or percents of its sides.
     """
 
@@ -74,8 +74,8 @@ class ArgosConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Teachers:
-    """The teachers of one sample; a teacher that is None leaves its term out.
+class SampleModels:
+    """The models of one sample; one that is None leaves its term out.
 
     Attributes:
         mask: for points.
@@ -84,9 +84,9 @@ class Teachers:
         answer: for semantic answers.
     """
 
-    mask: MaskTeacher | None = None
-    description: DescriptionTeacher | None = None
-    likelihood: LikelihoodTeacher | None = None
+    mask: MaskModel | None = None
+    description: DescriptionModel | None = None
+    likelihood: LikelihoodModel | None = None
     answer: AnswerJudge | None = None
 
 
@@ -107,41 +107,41 @@ def point_score(point: Point, mask: Mask, space: PointSpace = "pixels") -> float
     return float(mask[int(y), int(x)])
 
 
-def spatial_score(points: Iterable[Point], teacher: MaskTeacher, space: PointSpace = "pixels") -> float | None:
-    """R_spatial: the mean score of the points that the teacher can tell about; None when there is no such point.
+def spatial_score(points: Iterable[Point], mask_model: MaskModel, space: PointSpace = "pixels") -> float | None:
+    """R_spatial: the mean score of the points that the model can tell about; None when there is no such point.
 
     Args:
         points: from the model's response.
-        teacher: asked once a label and moment.
+        mask_model: asked once a label and moment.
         space: how the points are written.
 
-    Source: Argos, equation 3. Choice: points without a teacher are left out.
+    Source: Argos, equation 3. Choice: points that it cannot tell about are left out.
     """
     masks: dict[tuple[str, int | None, float | None], Mask | None] = {}
     scores: list[float] = []
     for point in points:
         asked = (point.label, point.frame, point.time_s)
         if asked not in masks:
-            masks[asked] = teacher(*asked)
+            masks[asked] = mask_model(*asked)
         mask = masks[asked]
         if mask is not None:
             scores.append(point_score(point, mask, space))
     return _mean(scores)
 
 
-def description_score(anchors: Iterable[Moment | Segment], teacher: DescriptionTeacher) -> float | None:
-    """The part of the descriptions that are true, of those that the teacher can tell about; None without any.
+def description_score(anchors: Iterable[Moment | Segment], is_true: DescriptionModel) -> float | None:
+    """The part of the descriptions that are true, of those that the model can tell about; None without any.
 
     Source: Argos, equation 4.
     """
-    verdicts = [teacher(anchor) for anchor in anchors]
+    verdicts = [is_true(anchor) for anchor in anchors]
     return _mean([float(verdict) for verdict in verdicts if verdict is not None])
 
 
 def video_score(
     response: GroundedResponse,
-    mask: MaskTeacher | None,
-    description: DescriptionTeacher,
+    mask: MaskModel | None,
+    description: DescriptionModel,
     space: PointSpace = "pixels",
 ) -> float | None:
     """The unweighted mean of the categories' means: points in frames, moments, segments; None without any.
@@ -205,55 +205,55 @@ def gated_mean(
     )
 
 
-def argos_reward(text: str, key: AnswerKey, teachers: Teachers, config: ArgosConfig | None = None) -> Reward:
+def argos_reward(text: str, key: AnswerKey, models: SampleModels, config: ArgosConfig | None = None) -> Reward:
     """Verify one response.
 
     Args:
         text: the model's own text.
         key: the true answer and the question.
-        teachers: of the sample. A description teacher makes it a video. None but the answer's is asked when the
+        models: of the sample. A description model makes it a video. None but the answer's is asked when the
             accuracy is below the gate.
         config: gate and weights.
 
     Returns:
-        The gated reward; unavailable when the answer's judge or the likelihood teacher was.
+        The gated reward; unavailable when the answer's judge or the likelihood model was.
 
     Source: Argos, section 3.1.
     """
     config = config or ArgosConfig()
     response = read_response(text)
-    accuracy = match_answer(response.answer, key, teachers.answer)
+    accuracy = match_answer(response.answer, key, models.answer)
     if not accuracy.available:
         return Reward.unavailable(accuracy.reason)
     if accuracy.f1 < config.threshold:
         return gated_mean(accuracy.f1, None, None, config)
     reasoning = None
-    if teachers.likelihood is not None:
-        log_probs = teachers.likelihood(question_with_options(key), response.reasoning, response.answer or "")
+    if models.likelihood is not None:
+        log_probs = models.likelihood(question_with_options(key), response.reasoning, response.answer or "")
         reasoning = None if log_probs is None else reasoning_quality(log_probs)
         if reasoning is None:
-            return Reward.unavailable("the likelihood teacher gave no log-probabilities")
-    return gated_mean(accuracy.f1, _grounding(response, teachers, config), reasoning, config)
+            return Reward.unavailable("the likelihood model gave no log-probabilities")
+    return gated_mean(accuracy.f1, _grounding(response, models, config), reasoning, config)
 
 
-def _grounding(response: GroundedResponse, teachers: Teachers, config: ArgosConfig) -> float | None:
-    if teachers.mask is None and teachers.description is None:
+def _grounding(response: GroundedResponse, models: SampleModels, config: ArgosConfig) -> float | None:
+    if models.mask is None and models.description is None:
         return None
-    if config.require_points and teachers.mask is not None and not response.points:
+    if config.require_points and models.mask is not None and not response.points:
         return 0.0
-    if teachers.description is not None:
-        score = video_score(response, teachers.mask, teachers.description, config.space)
+    if models.description is not None:
+        score = video_score(response, models.mask, models.description, config.space)
     else:
-        score = spatial_score(response.points, teachers.mask, config.space) if teachers.mask is not None else None
-    # A label that means nothing to the teacher must not be worth more than one that does.
-    return 0.0 if score is None and config.require_points and teachers.mask is not None else score
+        score = spatial_score(response.points, models.mask, config.space) if models.mask is not None else None
+    # A label that means nothing to the model must not be worth more than one that does.
+    return 0.0 if score is None and config.require_points and models.mask is not None else score
 
 
 def _mean(scores: Sequence[float]) -> float | None:
     return math.fsum(scores) / len(scores) if scores else None
 
 
-def exact_masks(episode: Trajectory) -> MaskTeacher | None:
+def exact_masks(episode: Trajectory) -> MaskModel | None:
     """The exact masks of a generated scene; None for other samples."""
     if not _is_scene(episode):
         return None
@@ -287,7 +287,7 @@ def argos_judge(models: Models, config: ArgosConfig | None = None) -> EpisodeJud
         return argos_reward(
             own_pieces(episode)[-1],
             key_of(episode),
-            Teachers(mask=masks(episode), likelihood=likelihood, answer=answers),
+            SampleModels(mask=masks(episode), likelihood=likelihood, answer=answers),
             replace(config, require_points=False) if is_empty else config,
         )
 

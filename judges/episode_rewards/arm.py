@@ -133,7 +133,7 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
 
 
 def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | None:
-    """Return why a teacher's trajectory is not to be trained on; None when it is.
+    """Return why an expert's trajectory is not to be trained on; None when it is.
 
     Args:
         outcome: of the trajectory.

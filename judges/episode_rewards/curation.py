@@ -50,7 +50,7 @@ def curate(samples: Mapping[str, Sequence[tuple[RolloutT, Reward]]], threshold: 
     The gate sees to it that a kept rollout answers right: below it the reward is the accuracy itself.
 
     Args:
-        samples: a teacher's rollouts with their rewards, by sample id. Rollouts without a reward are passed over.
+        samples: an expert's rollouts with their rewards, by sample id. Rollouts without a reward are passed over.
         threshold: least reward of the best rollout.
 
     Source: Argos, section 4 and appendix C: 0.7. Choice: of equals the first.

@@ -29,7 +29,7 @@ def strategy_of(trajectory: Trajectory) -> str:
 
 
 def shown_images(trajectory: Trajectory) -> tuple[npt.NDArray[np.uint8], ...]:
-    """Returns the pictures that were shown with the question, each uint8[height, width, 3]; for teachers that look."""
+    """Returns the pictures that were shown with the question, each uint8[height, width, 3]; for models that look."""
     return observation_images(trajectory.turns[0].observation)
 
 

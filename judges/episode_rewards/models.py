@@ -32,7 +32,7 @@ class ConsistencyJudge(Protocol):
         ...
 
 
-class MaskTeacher(Protocol):
+class MaskModel(Protocol):
     """Finds what a label names, in the sample's image or in one frame of its video."""
 
     def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
@@ -40,7 +40,7 @@ class MaskTeacher(Protocol):
         ...
 
 
-class DescriptionTeacher(Protocol):
+class DescriptionModel(Protocol):
     """Says whether a description is true of a frame or a stretch of the sample's video."""
 
     def __call__(self, anchor: Moment | Segment) -> bool | None:
@@ -48,7 +48,7 @@ class DescriptionTeacher(Protocol):
         ...
 
 
-class LikelihoodTeacher(Protocol):
+class LikelihoodModel(Protocol):
     """Scores an answer's tokens after question, reasoning and the sample's image."""
 
     def __call__(self, question: str, reasoning: str, answer: str) -> Sequence[float] | None:
@@ -59,8 +59,8 @@ class LikelihoodTeacher(Protocol):
         ...
 
 
-Masks = Callable[[Trajectory], MaskTeacher | None]
-"""From an episode to the teacher of masks of its sample; None where nobody can tell."""
+Masks = Callable[[Trajectory], MaskModel | None]
+"""From an episode to the mask model of its sample; None where nobody can tell."""
 
 Likelihoods = Callable[[list[tuple[Trajectory, str, str, str]]], Sequence[Sequence[float] | None]]
 """From episodes, each with a question, a reasoning and an answer, to the answers' log-probabilities, all at once."""

@@ -7,7 +7,7 @@ from typing import Any
 from agents.perception.likelihood import HFLikelihood, LikelihoodQuery
 from judges.episode_rewards.argos import exact_masks
 from judges.episode_rewards.episode import shown_images
-from judges.episode_rewards.models import Likelihoods, Masks, MaskTeacher
+from judges.episode_rewards.models import Likelihoods, MaskModel, Masks
 from training.config.judges import VerifierConfig
 from vlm_envs.trajectory import Trajectory
 
@@ -54,7 +54,7 @@ def _masks(detector: str, segmenter: str, device: str) -> Masks:
 
     masker = GroundingDinoSam.from_pretrained(detector, segmenter, device=device)
 
-    def masks(episode: Trajectory) -> MaskTeacher | None:
+    def masks(episode: Trajectory) -> MaskModel | None:
         exact, images = exact_masks(episode), shown_images(episode)
         return exact if exact is not None or len(images) != 1 else masker.of(images[0])
 

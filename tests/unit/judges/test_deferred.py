@@ -131,8 +131,8 @@ def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
     models = verifier_models(VerifierConfig(likelihood=str(tiny_directory)), "cpu")
     rewards = episode_judge("argos", **models)(episodes)
     assert sizes == [5]
-    teacher = HFLikelihood.from_pretrained(tiny_directory)
-    by_one = [lambda asked: [teacher.of(shown_images(episode))(*question) for episode, *question in asked]]
+    model = HFLikelihood.from_pretrained(tiny_directory)
+    by_one = [lambda asked: [model.of(shown_images(episode))(*question) for episode, *question in asked]]
     alone = [reward for episode in episodes for reward in episode_judge("argos", likelihoods=by_one[0])([episode])]
     assert [each.total for each in rewards] == pytest.approx([each.total for each in alone], abs=1e-4)
 
@@ -188,7 +188,7 @@ def test_a_judge_that_raises_in_the_middle_leaves_the_archive_as_it_was():
     assert judge.state_dict() == whole.state_dict()
 
 
-def test_a_teacher_that_raises_after_the_judge_of_answers_leaves_no_answers_behind():
+def test_a_model_that_raises_after_the_judge_of_answers_leaves_no_answers_behind():
     episodes = open_questions(2)
     asked = []
 

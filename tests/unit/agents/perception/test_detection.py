@@ -18,7 +18,7 @@ from agents.perception.detector import DetectionConfig, GroundingDino, as_phrase
 from agents.perception.masks import GroundingDinoSam
 from agents.perception.segmenter import Sam
 from agents.perception.weights import WeightsUnavailableError
-from judges.episode_rewards.argos import MaskTeacher, spatial_score
+from judges.episode_rewards.argos import MaskModel, spatial_score
 from judges.reading.grounding import Point
 from tests.unit.agents.perception.checkpoints import MAX_TEXT_TOKENS, SAM_SIDE_PX, save_detector, save_segmenter
 from vlm_envs.errors import ConfigError
@@ -124,7 +124,7 @@ class TestLoadedWeights:
         assert not torch.allclose(low_res[0, 0], low_res[0, 1])
 
     def test_it_tells_masks_by_label(self, masker):
-        masks: MaskTeacher = masker.of(PICTURE)
+        masks: MaskModel = masker.of(PICTURE)
         mask = masks("red mug", None, None)
         assert np.array_equal(mask, masker.mask(PICTURE, "red mug")) and 0 < mask.sum() < mask.size
         (row, column), (no_row, no_column) = np.argwhere(mask)[0], np.argwhere(~mask)[0]

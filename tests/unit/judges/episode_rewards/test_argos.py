@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judges.episode_rewards.argos import (
     ArgosConfig,
-    Teachers,
+    SampleModels,
     argos_reward,
     description_score,
     gated_mean,
@@ -42,7 +42,7 @@ def response(*points, answer="B"):
 
 
 def never(*arguments):
-    raise AssertionError("the teacher is not to be asked")
+    raise AssertionError("the model is not to be asked")
 
 
 class TestSpatial:
@@ -63,7 +63,7 @@ class TestSpatial:
         # Argos, equation 2, row first.
         assert point_score(Point(x, y, "cup"), CUP) == expected
 
-    def test_the_mean_over_the_points_with_a_teacher(self):
+    def test_the_mean_over_the_points_with_a_model(self):
         # Argos, equation 3: (1 + 0 + 0) / 3; nothing is known of the dog.
         points = [Point(5, 1, "cup"), Point(0, 0, "cup"), Point(5, 1, "unicorn"), Point(5, 1, "dog")]
         assert spatial_score(points, masks) == pytest.approx(1 / 3)
@@ -73,14 +73,14 @@ class TestSpatial:
         assert spatial_score([], masks) is None
         assert spatial_score([Point(5, 1, "dog")], masks) is None
 
-    def test_the_teacher_is_asked_once_a_label_and_moment(self):
+    def test_the_model_is_asked_once_a_label_and_moment(self):
         asked = []
 
-        def teacher(label, frame, time_s):
+        def model(label, frame, time_s):
             asked.append((label, frame, time_s))
             return CUP
 
-        spatial_score([Point(5, 1, "cup"), Point(0, 0, "cup"), Point(5, 1, "cup", 2)], teacher)
+        spatial_score([Point(5, 1, "cup"), Point(0, 0, "cup"), Point(5, 1, "cup", 2)], model)
         assert asked == [("cup", None, None), ("cup", 2, None)]
 
 
@@ -157,51 +157,51 @@ class TestGate:
 
 class TestWhole:
     def test_a_grounded_right_answer(self):
-        teachers = Teachers(mask=masks, likelihood=lambda *_: [math.log(0.5)])
-        reward = argos_reward(response(point(5, 1), point(0, 0)), KEY, teachers)
+        models = SampleModels(mask=masks, likelihood=lambda *_: [math.log(0.5)])
+        reward = argos_reward(response(point(5, 1), point(0, 0)), KEY, models)
         assert reward.raw == pytest.approx({"accuracy": 1.0, "grounding": 0.5, "reasoning": 0.5})
         assert reward.total == pytest.approx(2 / 3)
 
-    def test_a_wrong_answer_earns_nothing_and_asks_no_teacher(self):
-        teachers = Teachers(mask=never, description=never, likelihood=never)
-        assert argos_reward(response(point(5, 1), answer="A"), KEY, teachers).total == 0.0
+    def test_a_wrong_answer_earns_nothing_and_asks_no_model(self):
+        models = SampleModels(mask=never, description=never, likelihood=never)
+        assert argos_reward(response(point(5, 1), answer="A"), KEY, models).total == 0.0
 
-    def test_the_likelihood_teacher_sees_question_thoughts_and_answer(self):
+    def test_the_likelihood_model_sees_question_thoughts_and_answer(self):
         asked = []
-        teachers = Teachers(likelihood=lambda *given: asked.append(given) or [0.0])
-        argos_reward("<think>there it is</think><answer>B</answer>", KEY, teachers)
+        models = SampleModels(likelihood=lambda *given: asked.append(given) or [0.0])
+        argos_reward("<think>there it is</think><answer>B</answer>", KEY, models)
         assert asked == [("Is there a cup?\nA. No\nB. Yes", "there it is", "B")]
         free = AnswerKey(kind="exact", answers=("B",), question="What is it?")
-        argos_reward("<think>there it is</think><answer>B</answer>", free, teachers)
+        argos_reward("<think>there it is</think><answer>B</answer>", free, models)
         assert asked[1] == ("What is it?", "there it is", "B")
 
     @pytest.mark.parametrize("log_probs", [None, [], [math.nan]])
     def test_without_it_there_is_no_reward(self, log_probs):
-        assert not argos_reward(response(), KEY, Teachers(likelihood=lambda *_: log_probs)).available
+        assert not argos_reward(response(), KEY, SampleModels(likelihood=lambda *_: log_probs)).available
 
     def test_without_the_answer_judge_there_is_no_reward(self):
         semantic = AnswerKey(kind="semantic", answers=("mug",))
-        teachers = Teachers(answer=lambda *_: JudgeScore.unavailable("no route"))
-        assert not argos_reward(response(), semantic, teachers).available
+        models = SampleModels(answer=lambda *_: JudgeScore.unavailable("no route"))
+        assert not argos_reward(response(), semantic, models).available
 
     def test_pointing_at_nothing_is_left_out_unless_points_are_required(self):
-        teachers = Teachers(mask=masks)
-        assert argos_reward(response(), KEY, teachers).terms == {"accuracy": 1.0}
-        assert argos_reward(response(), KEY, teachers, ArgosConfig(require_points=True)).total == 0.5
+        models = SampleModels(mask=masks)
+        assert argos_reward(response(), KEY, models).terms == {"accuracy": 1.0}
+        assert argos_reward(response(), KEY, models, ArgosConfig(require_points=True)).total == 0.5
 
-    def test_labels_that_mean_nothing_to_the_teacher_do_not_pay_where_points_are_required(self):
-        teachers, required = Teachers(mask=lambda *_: None), ArgosConfig(require_points=True)
+    def test_labels_that_mean_nothing_to_the_model_do_not_pay_where_points_are_required(self):
+        models, required = SampleModels(mask=lambda *_: None), ArgosConfig(require_points=True)
         babble = response(point(5, 1, "flurble"))
-        assert argos_reward(babble, KEY, teachers).total == 1.0
-        assert argos_reward(babble, KEY, teachers, required).total == 0.5
+        assert argos_reward(babble, KEY, models).total == 1.0
+        assert argos_reward(babble, KEY, models, required).total == 0.5
 
     def test_an_object_that_is_not_there_scores_zero_and_is_not_left_out(self):
-        assert argos_reward(response(point(5, 1, "unicorn")), KEY, Teachers(mask=masks)).raw["grounding"] == 0.0
+        assert argos_reward(response(point(5, 1, "unicorn")), KEY, SampleModels(mask=masks)).raw["grounding"] == 0.0
 
     def test_a_video_averages_its_categories(self):
         text = f"<think>See {point(5, 1)} in frame 1. In frame 3 it falls.</think><answer>B</answer>"
-        teachers = Teachers(mask=masks, description=lambda anchor: False)
-        assert argos_reward(text, KEY, teachers).raw["grounding"] == 0.5
+        models = SampleModels(mask=masks, description=lambda anchor: False)
+        assert argos_reward(text, KEY, models).raw["grounding"] == 0.5
 
 
 PIECES = [
@@ -220,5 +220,5 @@ PIECES = [
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=40).map("".join))
 def test_every_reward_stays_in_its_range_for_every_text(text):
-    teachers = Teachers(mask=masks, description=lambda anchor: True, likelihood=lambda *_: [-0.1])
-    assert 0.0 <= argos_reward(text, KEY, teachers).total <= 1.0
+    models = SampleModels(mask=masks, description=lambda anchor: True, likelihood=lambda *_: [-0.1])
+    assert 0.0 <= argos_reward(text, KEY, models).total <= 1.0

@@ -36,14 +36,14 @@ def argos(**directories) -> JudgeConfig:
     return JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode="argos", verifier=verifier)
 
 
-def qualities(teacher, trajectories):
-    """What the likelihood teacher should have made of each episode, asked by hand."""
+def qualities(model, trajectories):
+    """What the likelihood model should have made of each episode, asked by hand."""
     for trajectory in trajectories:
         (turn,) = trajectory.turns
         reasoning = turn.response_text.split("</think>")[0].removeprefix("<think>")
         options = turn.info["state"]["options"]
         asked = "\n".join([turn.info["state"]["question"], *(f"{'ABCD'[i]}. {o}" for i, o in enumerate(options))])
-        scored = teacher.of(turn.observation["images"])(asked, reasoning.strip(), turn.info["state"]["answer"])
+        scored = model.of(turn.observation["images"])(asked, reasoning.strip(), turn.info["state"]["answer"])
         yield reasoning_quality(scored)
 
 
@@ -51,7 +51,7 @@ def test_a_checkpoint_pays_for_reasoning(tiny_directory, trajectories):
     plain = TurnScorer(argos()).score(trajectories)
     scored = TurnScorer(argos(likelihood=tiny_directory)).score(trajectories)
     expected = list(qualities(HFLikelihood.from_pretrained(tiny_directory), trajectories))
-    assert all(0.0 < quality < 0.5 for quality in expected), "an untrained teacher is not convinced"
+    assert all(0.0 < quality < 0.5 for quality in expected), "an untrained model is not convinced"
     for before, after, quality in zip(plain, scored, expected, strict=True):
         (raw,) = (turn.reward for turn in before.trajectory.turns)
         assert before.turn_rewards == pytest.approx([raw + 1.0])
@@ -79,7 +79,7 @@ def test_curation_asks_the_same_models(tiny_directory, trajectories):
     groups = [[trajectory] for trajectory in trajectories]
     plain, strict = CHOSEN, replace(CHOSEN, verifier=VerifierConfig(likelihood=str(tiny_directory)))
     assert filter_rollouts(groups, plain).curated.num_good_rollouts == 2
-    # (1 + 1 + quality) / 3 stays below 0.95 with a teacher that is not convinced
+    # (1 + 1 + quality) / 3 stays below 0.95 with a model that is not convinced
     assert filter_rollouts(groups, replace(strict, threshold=0.95)).curated.num_good_rollouts == 0
 
 

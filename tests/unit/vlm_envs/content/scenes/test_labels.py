@@ -82,9 +82,9 @@ def test_evidence_of_samples_lies_on_its_masks():
     source = SceneSource(side_px=224, target_px=(16, 24), max_objects=14)
     for seed in range(12):
         sample = source.draw(np.random.default_rng(seed), "train")
-        teachers = scene_masks(sample), scene_masks(sample.sample_id)
+        models = scene_masks(sample), scene_masks(sample.sample_id)
         for evidence in sample.evidence:
-            masks = [teacher(evidence.label) for teacher in teachers]
+            masks = [model(evidence.label) for model in models]
             assert np.array_equal(*masks)
             assert evidence.point is not None and masks[0][int(evidence.point.y), int(evidence.point.x)]
 

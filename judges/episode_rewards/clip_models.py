@@ -1,4 +1,4 @@
-"""Exact teachers of generated videos: what Argos asks models about, read off the clip's description.
+"""Exact stand-ins for models on generated videos: what Argos asks models about, read off the clip's description.
 
     point, label, frame ── `videos.clip_masks` ──> mask
     moment, segment ── its frames ── `video_sentences.describes` ──> true, false or open
@@ -16,8 +16,8 @@ import re
 
 import numpy as np
 
-from judges.episode_rewards.argos import Teachers
-from judges.episode_rewards.models import DescriptionTeacher, LikelihoodTeacher, Mask, MaskTeacher
+from judges.episode_rewards.argos import SampleModels
+from judges.episode_rewards.models import DescriptionModel, LikelihoodModel, Mask, MaskModel
 from judges.reading.answers import AnswerJudge
 from judges.reading.grounding import Moment, Segment
 from vlm_envs.content.scenes.video_sentences import describes
@@ -27,29 +27,29 @@ _FRAME_S = 1 / FRAMES_PER_SECOND
 _NOT_SAID = re.compile(r"</?points?\b[^<>]*>|\bonwards?\b", re.IGNORECASE)
 
 
-def clip_teachers(
-    clip: Clip, *, likelihood: LikelihoodTeacher | None = None, answer: AnswerJudge | None = None
-) -> Teachers:
-    """The teachers of a question about a generated video, for `judges.episode_rewards.argos.argos_reward`.
+def clip_models(
+    clip: Clip, *, likelihood: LikelihoodModel | None = None, answer: AnswerJudge | None = None
+) -> SampleModels:
+    """The models of a question about a generated video, for `judges.episode_rewards.argos.argos_reward`.
 
     Args:
         clip: the video.
         likelihood: of reasoning, bound to its pictures; None leaves the term out.
         answer: for semantic answers.
     """
-    return Teachers(
-        mask=clip_mask_teacher(clip), description=clip_descriptions(clip), likelihood=likelihood, answer=answer
+    return SampleModels(
+        mask=clip_mask_model(clip), description=clip_descriptions(clip), likelihood=likelihood, answer=answer
     )
 
 
-def clip_mask_teacher(clip: Clip) -> MaskTeacher:
+def clip_mask_model(clip: Clip) -> MaskModel:
     """The exact masks of a clip's things and line, by label and frame.
 
     Args:
         clip: the video.
 
     Returns:
-        A teacher whose masks are bool[height, width]: all False for what is not in the frame, and in a frame or at a
+        A mask model whose masks are bool[height, width]: all False for what is not in the frame, and in a frame or at a
         time that the clip does not have; None for words that mean nothing to scenes, and without a frame or time.
     """
     masks = clip_masks(clip)
@@ -64,15 +64,15 @@ def clip_mask_teacher(clip: Clip) -> MaskTeacher:
     return mask
 
 
-def clip_descriptions(clip: Clip) -> DescriptionTeacher:
+def clip_descriptions(clip: Clip) -> DescriptionModel:
     """What tells whether descriptions of a clip's moments and segments are true.
 
     Args:
         clip: the video.
 
     Returns:
-        A teacher that says False for an anchor that names no stretch of the clip, and else None for sentences of no
-        form that `vlm_envs.content.scenes.video_sentences` knows.
+        A description model that says False for an anchor that names no stretch of the clip, and else None for sentences
+        of no form that `vlm_envs.content.scenes.video_sentences` knows.
     """
 
     def is_true(anchor: Moment | Segment) -> bool | None:

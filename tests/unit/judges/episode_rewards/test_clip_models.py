@@ -1,4 +1,4 @@
-"""Argos on generated videos: exact teachers, and whole rewards of responses written by hand."""
+"""Argos on generated videos: exact models, and whole rewards of responses written by hand."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.episode_rewards.argos import ArgosConfig, DescriptionTeacher, MaskTeacher, argos_reward
-from judges.episode_rewards.video_teachers import clip_descriptions, clip_mask_teacher, clip_teachers
+from judges.episode_rewards.argos import ArgosConfig, DescriptionModel, MaskModel, argos_reward
+from judges.episode_rewards.clip_models import clip_descriptions, clip_mask_model, clip_models
 from judges.reading.grounding import Moment, Segment, read_response
 from vlm_envs.content.scenes.scene import Thing
 from vlm_envs.content.scenes.video_sentences import frame_sentences, happenings
@@ -49,7 +49,7 @@ OPEN = "In frame 2 it is a fine day."
 
 def reward_of(*sentences, answer="1", likelihood=None, config=None):
     text = f"<think>{' '.join(sentences)}</think><answer>{answer}</answer>"
-    return argos_reward(text, KEY, clip_teachers(CLIP, likelihood=likelihood), config)
+    return argos_reward(text, KEY, clip_models(CLIP, likelihood=likelihood), config)
 
 
 class TestWhole:
@@ -100,7 +100,7 @@ class TestWhole:
 
 class TestMasks:
     def test_a_mask_is_of_its_frame(self):
-        masks: MaskTeacher = clip_mask_teacher(CLIP)
+        masks: MaskModel = clip_mask_model(CLIP)
         for frame, left in ((1, 10), (5, 70), (8, 90)):
             _, columns = np.nonzero(masks("red ball", frame, None))
             assert left <= columns.min() and columns.max() < left + 20
@@ -109,13 +109,13 @@ class TestMasks:
         assert np.array_equal(masks("red ball", 5, 0.0), masks("red ball", 5, None))
 
     def test_what_is_not_there_has_an_empty_mask(self):
-        masks = clip_mask_teacher(CLIP)
+        masks = clip_mask_model(CLIP)
         for asked in (("purple boat", 1, None), ("red ball", 9, None), ("red ball", 0, None), ("red ball", None, 4.0)):
             mask = masks(*asked)
             assert mask.shape == (128, 128) and not mask.any()
 
     def test_what_cannot_be_told_is_left_open(self):
-        masks = clip_mask_teacher(CLIP)
+        masks = clip_mask_model(CLIP)
         assert masks("red ball", None, None) is None
         assert masks("sadness", 1, None) is None
 
@@ -154,7 +154,7 @@ class TestDescriptions:
         ],
     )
     def test_moments_and_segments_are_true_false_or_open(self, sentence, verdict):
-        describe: DescriptionTeacher = clip_descriptions(CLIP)
+        describe: DescriptionModel = clip_descriptions(CLIP)
         response = read_response(sentence)
         (anchor,) = (*response.moments, *response.segments)
         assert describe(anchor) is verdict
@@ -174,7 +174,7 @@ class TestDescriptions:
     @pytest.mark.parametrize("time_s", [math.nan, math.inf, -1.0, 1e300])
     def test_times_that_are_none_are_false(self, time_s):
         assert clip_descriptions(CLIP)(Moment(None, time_s, "There is a ball.")) is False
-        assert not clip_mask_teacher(CLIP)("red ball", None, time_s).any()
+        assert not clip_mask_model(CLIP)("red ball", None, time_s).any()
 
 
 @settings(max_examples=25)
@@ -182,7 +182,7 @@ class TestDescriptions:
 def test_true_accounts_of_drawn_clips_earn_everything_and_points_beside_things_do_not(seed):
     clip = draw_clip(np.random.default_rng(seed))
     name = clip.movers[0].thing.name
-    mask = clip_mask_teacher(clip)(name, 1, None)
+    mask = clip_mask_model(clip)(name, 1, None)
     if not mask.any():
         return  # Hidden behind another thing.
 
@@ -193,7 +193,7 @@ def test_true_accounts_of_drawn_clips_earn_everything_and_points_beside_things_d
             *(f"In frame 1 {each}" for each in frame_sentences(clip, 1)),
             *(h.text for h in happenings(clip)),
         ]
-        return argos_reward(f"<think>{' '.join(said)}</think><answer>1</answer>", KEY, clip_teachers(clip)).total
+        return argos_reward(f"<think>{' '.join(said)}</think><answer>1</answer>", KEY, clip_models(clip)).total
 
     assert total(*np.argwhere(mask)[0]) == 1.0
     assert total(*np.argwhere(~mask)[0]) == pytest.approx((1 + 2 / 3) / 2)
