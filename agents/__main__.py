@@ -5,16 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
 
-from agents.cli.listing import ListConfig
 from agents.cli.play import PlayConfig
+from agents.registry import AGENTS, usage
 from vlm_envs.errors import VLMEnvsError
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class ListConfig:
+    """Names the agents there are."""
+
+    def run(self) -> None:
+        """Prints one line for each."""
+        for kind, entry in AGENTS.items():
+            print(f"{usage(kind):10} {entry.summary}")
+
 
 _Command = Annotated[PlayConfig, tyro.conf.subcommand("play")] | Annotated[ListConfig, tyro.conf.subcommand("list")]
 

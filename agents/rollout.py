@@ -87,18 +87,10 @@ def _play(
             actions[row] = response.text
         next_observations, rewards, terminated, truncated, next_infos = worlds.step(actions)
         for row, response in zip(live, responses, strict=True):
-            turns[row].append(
-                _turn(
-                    current[row],
-                    info[row],
-                    response,
-                    float(rewards[row]),
-                    bool(terminated[row]),
-                    bool(truncated[row]),
-                    next_infos["env"][row],
-                )
-            )
-            current[row], info[row] = next_observations[row], next_infos["env"][row]
+            ends = {"terminated": bool(terminated[row]), "truncated": bool(truncated[row])}
+            outcome = next_infos["env"][row]
+            turns[row].append(make_turn(current[row], info[row], response, outcome, float(rewards[row]), **ends))
+            current[row], info[row] = next_observations[row], outcome
             if on_turn is not None:
                 on_turn(row, turns[row][-1])
         live = [row for row in live if not (terminated[row] or truncated[row])]
@@ -115,14 +107,15 @@ def _play(
     }
 
 
-def _turn(
+def make_turn(
     observation: Observation,
     seen: dict[str, Any],
     response: Response,
-    reward: float,
-    terminated: bool,
-    truncated: bool,
     info: dict[str, Any],
+    reward: float = 0.0,
+    *,
+    terminated: bool = False,
+    truncated: bool = False,
 ) -> Turn:
     """Returns one turn from what was shown (`seen` is the world's `info` of it), said and answered (`info`)."""
     return Turn(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from agents.hf.chat import ChatEncoder, PromptSegment
 from vlm_envs.trajectory import Trajectory, Turn, observation_images
@@ -193,27 +194,14 @@ def make_batch(
     Returns:
         The batch.
     """
-    num_turns = max(len(trajectory.turns) for trajectory in trajectories)
+    trainable = trainable if trainable is not None else [[True] * len(earned) for earned in turn_rewards]
     finals = [
-        _final_segment(trajectory, encoder)
-        if final_observations and (trainable is None or any(trainable[row]))
-        else None
-        for row, trajectory in enumerate(trajectories)
+        _final_segment(trajectory, encoder) if final_observations and any(may) else None
+        for trajectory, may in zip(trajectories, trainable, strict=True)
     ]
     rows = [_row_tokens(t.turns, final) for t, final in zip(trajectories, finals, strict=True)]
-    width = max(len(ids) for ids, _, _ in rows)
-    ids_BT = np.full((len(rows), width), encoder.pad_id, np.int64)
-    turn_BT = np.full((len(rows), width), OBSERVED, np.int64)
-    mask_BT = np.zeros((len(rows), width), np.int64)
-    logprobs_BT = np.zeros((len(rows), width), np.float32)
-    rewards_BK = np.zeros((len(rows), num_turns), np.float32)
-    trainable_BK = np.ones((len(rows), num_turns), bool)
-    for row, (ids, turns, logprobs) in enumerate(rows):
-        ids_BT[row, : len(ids)], turn_BT[row, : len(ids)] = ids, turns
-        mask_BT[row, : len(ids)], logprobs_BT[row, : len(ids)] = 1, logprobs
-        rewards_BK[row, : len(turn_rewards[row])] = turn_rewards[row]
-        if trainable is not None:
-            trainable_BK[row, : len(trainable[row])] = trainable[row]
+    ids, turn_index, logprobs = zip(*rows, strict=True)
+    num_tokens_B = torch.tensor([len(each) for each in ids])
     patched = [
         [image for turn in t.turns for image in encoder.patch_images(observation_images(turn.observation))]
         + list(final.images if final is not None else ())
@@ -221,16 +209,16 @@ def make_batch(
     ]
     flat = [image for images in patched for image in images]
     return Batch(
-        input_ids_BT=torch.from_numpy(ids_BT),
-        attention_mask_BT=torch.from_numpy(mask_BT),
-        turn_index_BT=torch.from_numpy(turn_BT),
-        sampler_logprobs_BT=torch.from_numpy(logprobs_BT),
-        turn_rewards_BK=torch.from_numpy(rewards_BK),
-        trainable_BK=torch.from_numpy(trainable_BK),
+        input_ids_BT=_padded(ids, encoder.pad_id),
+        attention_mask_BT=(torch.arange(int(num_tokens_B.max())) < num_tokens_B[:, None]).long(),
+        turn_index_BT=_padded(turn_index, OBSERVED),
+        sampler_logprobs_BT=_padded(logprobs, 0.0),
+        turn_rewards_BK=_padded([np.asarray(earned, np.float32) for earned in turn_rewards], 0.0),
+        trainable_BK=_padded([np.asarray(may, bool) for may in trainable], True),
         terminated_B=torch.tensor([t.turns[-1].terminated for t in trajectories]),
         has_final_B=torch.tensor([final is not None for final in finals]),
         group_index_B=torch.as_tensor(group_index if group_index is not None else np.arange(len(rows))),
-        trainable_B=torch.tensor([trainable is None or any(trainable[row]) for row in range(len(rows))]),
+        trainable_B=torch.tensor([any(may) for may in trainable]),
         pixel_values_ND=torch.from_numpy(
             np.concatenate([image.patches for image in flat]) if flat else np.zeros((0, 0), np.float32)
         ),
@@ -242,6 +230,11 @@ def make_batch(
         suppressed_ids=tuple(encoder.suppressed_ids()),
         merge_size=int(encoder.image_processor.merge_size),
     )
+
+
+def _padded(rows: Sequence[np.ndarray], padding: float) -> Tensor:
+    """Returns rows as one tensor, padded on the right."""
+    return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True, padding_value=padding)
 
 
 def turns_ahead(turn_index_BT: Tensor, num_turns: int) -> Tensor:
@@ -289,10 +282,7 @@ def _row_tokens(turns: Sequence[Turn], final: PromptSegment | None) -> tuple[np.
     ids, index, logprobs = [], [], []
     for number, turn in enumerate(turns):
         ids += [turn.prompt_ids, turn.response_ids]
-        index += [
-            np.full(len(turn.prompt_ids), OBSERVED),
-            np.full(len(turn.response_ids), number),
-        ]
+        index += [np.full(len(turn.prompt_ids), OBSERVED), np.full(len(turn.response_ids), number)]
         logprobs += [np.zeros(len(turn.prompt_ids), np.float32), turn.sampler_logprobs]
     if final is not None:
         ids.append(final.ids)

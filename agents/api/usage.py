@@ -1,8 +1,8 @@
 """What a client has used up so far: tokens, requests, cost."""
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,10 +42,6 @@ class Usage:
             f"{f' ({self.num_uncounted} replies uncounted)' if self.num_uncounted else ''}, {self.usd:.4f} USD"
         )
 
-    def as_dict(self) -> dict[str, float]:
-        """Every count by name, for logs."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
 
 class UsageMeter:
     """Counts from many threads."""
@@ -58,9 +54,8 @@ class UsageMeter:
     def add(self, **counts: float) -> None:
         """Add to the counts named."""
         with self._lock:
-            before: Mapping[str, float] = self._usage.as_dict()
-            after = {name: before[name] + count for name, count in counts.items()}
-            self._usage = Usage(**{**before, **after})  # type: ignore[arg-type]
+            after: dict[str, Any] = {name: getattr(self._usage, name) + count for name, count in counts.items()}
+            self._usage = replace(self._usage, **after)
 
     def snapshot(self) -> Usage:
         """The counts up to now."""

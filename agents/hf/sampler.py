@@ -169,6 +169,30 @@ def vision_inputs(images: Sequence[Any], model: Any) -> dict[str, torch.Tensor]:
     }
 
 
+def last_hidden_states(
+    model: Any, ids_BT: torch.Tensor, mask_BT: torch.Tensor, vision: dict[str, torch.Tensor], image_token_id: int
+) -> torch.Tensor:
+    """Returns the last hidden states of whole rows, float[B, T, D], in one forward pass without a cache.
+
+    Args:
+        model: Has `.model`, the vision-language backbone.
+        ids_BT: int64, padded on the right.
+        mask_BT: int64, 1 for tokens that are not padding.
+        vision: The pictures, see `vision_inputs`.
+        image_token_id: Id of the image placeholder.
+    """
+    # Padding is on the right, where causal attention never looks from a real token: no mask, half the attention work
+    output = model.model(
+        input_ids=ids_BT,
+        attention_mask=None,
+        position_ids=mrope_positions(model, ids_BT, mask_BT, vision.get("image_grid_thw"), image_token_id),
+        use_cache=False,
+        **vision,
+    )
+    hidden_BTD: torch.Tensor = output.last_hidden_state
+    return hidden_BTD
+
+
 def mrope_positions(
     model: Any,
     ids: torch.Tensor,

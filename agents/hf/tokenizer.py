@@ -6,9 +6,11 @@ stock phrase becomes a token. Any Unicode string survives the round trip (byte-l
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import gymnasium as gym
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -65,43 +67,36 @@ def suite_texts(
     """
     writer = OracleAgent(mistake_rate=0.3)
     for env_id in env_ids:
-        if (formats := make(env_id).unwrapped.task.formats) is not FORMATS:  # type: ignore[attr-defined]
+        task = make(env_id).unwrapped.task  # type: ignore[attr-defined]
+        if task.formats is not FORMATS:
             for kwargs in (settings or {}).get(env_id, ({},)):
-                yield from _question_texts(env_id, formats, dict(kwargs), num_levels, writer)
+                formats = (kwargs["prompt_format"],) if kwargs.get("prompt_format") else task.formats
+                for prompt_format in formats:
+                    env = make(env_id, **{**kwargs, "prompt_format": prompt_format})
+                    yield from _episode_texts(env, num_levels, writer)
             continue
         for prompt_format in FORMATS:
             yield make(env_id, prompt_format=prompt_format).reset(seed=0)[0]["text"]
-        for representation in make(env_id).unwrapped.task.representations:  # type: ignore[attr-defined]
-            env = make(env_id, representation=representation)
-            for seed in split_seeds("train", num_levels):
-                yield env.reset(seed=seed)[0]["text"]
-                for _ in range(2):
-                    response = writer.write(env.unwrapped)  # type: ignore[arg-type]
-                    observation, _, terminated, truncated, _ = env.step(response)
-                    yield response
-                    yield observation["text"]
-                    if terminated or truncated:
-                        break
-                else:
-                    yield env.step("no tags")[0]["text"]
+        for representation in task.representations:
+            yield from _episode_texts(make(env_id, representation=representation), num_levels, writer, max_turns=2)
 
 
-def _question_texts(
-    env_id: str, formats: Iterable[str], settings: dict[str, Any], num_levels: int, writer: OracleAgent
+def _episode_texts(
+    env: gym.Env[Any, Any], num_levels: int, writer: OracleAgent, max_turns: int | None = None
 ) -> Iterator[str]:
-    """Yields the texts of whole episodes of a world that asks, with its strategy or, if none is set, with each."""
-    chosen = settings.pop("prompt_format", None)
-    for prompt_format in formats if chosen is None else (chosen,):
-        env = make(env_id, prompt_format=prompt_format, **settings)
-        for seed in split_seeds("train", num_levels):
-            yield env.reset(seed=seed)[0]["text"]
-            over = False
-            while not over:
-                response = writer.write(env.unwrapped)  # type: ignore[arg-type]
-                observation, _, terminated, truncated, _ = env.step(response)
-                yield response
-                yield observation["text"]
-                over = terminated or truncated
+    """Yields the texts of whole episodes, or of their first turns with what answers a response without tags."""
+    for seed in split_seeds("train", num_levels):
+        yield env.reset(seed=seed)[0]["text"]
+        for turn in itertools.count():
+            if turn == max_turns:
+                yield env.step("no tags")[0]["text"]
+                break
+            response = writer.write(env.unwrapped)  # type: ignore[arg-type]
+            observation, _, terminated, truncated, _ = env.step(response)
+            yield response
+            yield observation["text"]
+            if terminated or truncated:
+                break
 
 
 def build_tokenizer(texts: Iterable[str], *, vocab_size: int = 1024) -> PreTrainedTokenizerFast:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,19 +25,11 @@ from torch import Tensor
 
 from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder, PatchedImage
-from agents.hf.sampler import mrope_positions, vision_inputs
+from agents.hf.sampler import last_hidden_states, vision_inputs
 from agents.perception.weights import WeightsUnavailableError
 from vlm_envs.errors import ConfigError, require_positive
 
 Pixels = npt.NDArray[np.uint8]
-
-
-class BoundLikelihood(Protocol):
-    """Likelihoods of answers about pictures; what `judges.episode_rewards.models.LikelihoodModel` asks for."""
-
-    def __call__(self, question: str, reasoning: str, answer: str) -> list[float] | None:
-        """Returns the natural log-probability of each token of the answer; None where there is none to give."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,20 +114,6 @@ class HFLikelihood:
             raise WeightsUnavailableError(str(error)) from error
         return cls(model.to(device), encoder, config)
 
-    def of(self, images: Sequence[Pixels]) -> BoundLikelihood:
-        """Returns the likelihoods of answers about some pictures.
-
-        Args:
-            images: What was shown with the question, each uint8[height, width, 3]; may be empty.
-        """
-        shown = tuple(images)
-
-        def log_probs(question: str, reasoning: str, answer: str) -> list[float] | None:
-            query = LikelihoodQuery(question=question, reasoning=reasoning, answer=answer, images=shown)
-            return self.log_probs([query])[0]
-
-        return log_probs
-
     def log_probs(self, queries: Sequence[LikelihoodQuery]) -> list[list[float] | None]:
         """Scores answers, up to `config.max_rows` of them at a time.
 
@@ -192,17 +170,7 @@ class HFLikelihood:
             mask_BT[index, : len(row.ids)] = 1
         ids_BT, mask_BT = ids_BT.to(self.model.device), mask_BT.to(self.model.device)
         vision = vision_inputs([image for row in rows for image in row.images], self.model)
-        grids = vision.get("image_grid_thw")
-        # Padding is on the right, where causal attention never looks from a real token: no mask is needed.
-        output = self.model.model(
-            input_ids=ids_BT,
-            attention_mask=None,
-            position_ids=mrope_positions(self.model, ids_BT, mask_BT, grids, self.encoder.image_token_id),
-            use_cache=False,
-            **vision,
-        )
-        hidden_BTD: Tensor = output.last_hidden_state
-        return hidden_BTD
+        return last_hidden_states(self.model, ids_BT, mask_BT, vision, self.encoder.image_token_id)
 
     def _answer_log_probs(self, hidden_TD: Tensor, row: _Row) -> list[float]:
         """Returns the log-probability of each token of the answer, given all before it."""

@@ -18,9 +18,7 @@ Choices and deviations:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -32,14 +30,6 @@ from vlm_envs.errors import ConfigError
 
 _MAX_ASPECT_RATIO = 32
 """Both models scale the longer side to a fixed length; of a line of pixels nothing would be left."""
-
-
-class BoundMasks(Protocol):
-    """Masks within one picture or video, by label; what `judges.episode_rewards.models.MaskModel` asks for."""
-
-    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
-        """Returns bool[height, width], all False for no such thing; None when it cannot tell."""
-        ...
 
 
 class GroundingDinoSam:
@@ -86,37 +76,3 @@ class GroundingDinoSam:
         boxes = self.detector.boxes(seen, label)
         height, width = picture.shape[:2]
         return None if boxes is None else self.segmenter.mask(seen, boxes)[:height, :width]
-
-    def of(self, picture: Pixels) -> BoundMasks:
-        """Returns the masks of one picture; frame and time are passed over.
-
-        Args:
-            picture: uint8[height, width, 3].
-        """
-        return lambda label, frame, time_s: self.mask(picture, label)
-
-    def of_video(self, frames: Sequence[Pixels], times_s: Sequence[float]) -> BoundMasks:
-        """Returns the masks of one video.
-
-        Args:
-            frames: Each uint8[height, width, 3]; counted from 1.
-            times_s: When each is shown, rising.
-
-        Returns:
-            Masks by label. A frame goes before a time, a time means the frame nearest to it; without either, and
-            outside the video, it cannot tell.
-
-        Raises:
-            ConfigError: If there is not one time to each frame.
-        """
-        if len(frames) != len(times_s) or not len(frames):
-            raise ConfigError(f"Expected as many times as frames, at least one; got {len(times_s)} and {len(frames)}.")
-
-        def masks(label: str, frame: int | None, time_s: float | None) -> Mask | None:
-            if frame is None and time_s is not None and times_s[0] <= time_s <= times_s[-1]:
-                frame = int(np.abs(np.asarray(times_s) - time_s).argmin()) + 1
-            if frame is None or not 1 <= frame <= len(frames):
-                return None
-            return self.mask(frames[frame - 1], label)
-
-        return masks

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LATEST = "latest"
@@ -67,27 +69,22 @@ def model_directory(directory: str | Path) -> Path:
     return _CHECKOUT / path if not path.exists() and (_CHECKOUT / path).exists() else path
 
 
-class replacing:
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
     """Gives a temporary directory and puts it in place of the target when the block succeeds."""
-
-    def __init__(self, target: Path) -> None:
-        self._target = target
-        self._temporary = target.with_name(f".{target.name}.tmp")
-
-    def __enter__(self) -> Path:
-        _finish(self._target)
-        shutil.rmtree(self._temporary, ignore_errors=True)
-        self._temporary.mkdir(parents=True)
-        return self._temporary
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
-            return
-        if self._target.exists():
-            os.replace(self._target, _moved_aside(self._target))
-        os.replace(self._temporary, self._target)
-        shutil.rmtree(_moved_aside(self._target), ignore_errors=True)
+    _finish(target)
+    temporary = target.with_name(f".{target.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    if target.exists():
+        os.replace(target, _moved_aside(target))
+    os.replace(temporary, target)
+    shutil.rmtree(_moved_aside(target), ignore_errors=True)
 
 
 def _moved_aside(target: Path) -> Path:

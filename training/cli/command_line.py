@@ -81,7 +81,7 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     Raises:
         ConfigError: If the file or module has no such recipe.
     """
-    named, rest = _take_option(list(words), "--recipe")
+    named, rest = _take_option(words, "--recipe")
     if named is not None:
         return load_recipe(named), rest
     first, rest = (rest[0], rest[1:]) if rest else ("", [])
@@ -98,7 +98,7 @@ def recipe_word(words: Sequence[str]) -> str | None:
     Args:
         words: What stands behind `python -m training`.
     """
-    named, rest = _take_option(list(words), "--recipe")
+    named, rest = _take_option(words, "--recipe")
     return named if named is not None else next(iter(rest), None)
 
 
@@ -181,7 +181,7 @@ def configured(
             the process with a message and status 2.
     """
     start = recipe.config() if default is None else default
-    named, words = _take_all(words, "--algorithm")
+    named, words = _take_option(words, "--algorithm")
     if named is not None:
         start = _unchecked(start, algorithm=switched(start.algorithm, named))
     _refuse_foreign_settings(start.algorithm, words)
@@ -316,28 +316,19 @@ def _unchecked(config: RunConfig, **changes: Any) -> RunConfig:
 
 def option_value(words: Sequence[str], option: str) -> str | None:
     """Returns the value that is given to an option, the last one if it is given more than once; None if it is not."""
-    return _take_all(words, option)[0]
+    return _take_option(words, option)[0]
 
 
-def _take_all(words: Sequence[str], option: str) -> tuple[str | None, list[str]]:
+def _take_option(words: Sequence[str], option: str) -> tuple[str | None, list[str]]:
     """Returns an option's last value, None if it is not given, and the words without it wherever it stands."""
-    rest, value = list(words), None
-    while True:
-        found, rest = _take_option(rest, option)
-        if found is None:
-            return value, rest
-        value = found
-
-
-def _take_option(words: list[str], option: str) -> tuple[str | None, list[str]]:
-    """Returns an option's value, and the words without both."""
-    for index, word in enumerate(words):
-        name, has_value, value = word.partition("=")
+    rest: list[str] = []
+    value, left = None, iter(words)
+    for word in left:
+        name, has_value, given = word.partition("=")
         if name.replace("_", "-") != option:
+            rest.append(word)
             continue
-        if has_value:
-            return value, words[:index] + words[index + 1 :]
-        if index + 1 == len(words):
+        value = given if has_value else next(left, None)
+        if value is None:
             raise ConfigError(f"{option} takes a value; got none.")
-        return words[index + 1], words[:index] + words[index + 2 :]
-    return None, words
+    return value, rest

@@ -26,13 +26,13 @@ from PIL import Image
 
 from agents.agent import Agent
 from agents.registry import make_agent, setting_names
-from agents.rollout import is_lost, try_rollout
 from judges.episode_rewards.curation import Curated, curate, is_trivial
 from judges.episode_rewards.episode import query_id
 from judges.episode_rewards.models import Models
 from judges.episode_rewards.registry import episode_reward
 from judges.scores import Reward
 from training.config.curation import CURATED, CurateConfig
+from training.data.episodes import play_each
 from training.preflight.start import require_teachable
 from training.rewards.verifier import verifier_models
 from vlm_envs.errors import ConfigError, WorkerError
@@ -135,14 +135,9 @@ def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
         WorkerError: If no question is left.
     """
     count = config.num_samples
-    wanted = [(question, number) for number in range(config.num_rollouts) for question in range(count)]
-    played: dict[tuple[int, int], Trajectory] = {}
-    parts = [wanted[start : start + count] for start in range(0, len(wanted), count)]
-    played |= _played(expert, config, parts)
-    lost = [each for each in wanted if each not in played]
-    for start in range(0, len(lost), count):
-        played |= _played(expert, config, [lost[start : start + count]])
-    groups = [[played.get((question, number)) for number in range(config.num_rollouts)] for question in range(count)]
+    seeds = question_seeds(config) * config.num_rollouts
+    played = play_each(expert, config.spec, seeds, split="train", max_parallel=count)
+    groups = [played[question::count] for question in range(count)]
     whole = [[each for each in group if each is not None] for group in groups if None not in group]
     if not whole:
         raise WorkerError(
@@ -150,24 +145,6 @@ def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
             "worker, twice. The warnings above say how; look after the world's engine and the machine's memory."
         )
     return whole
-
-
-def _played(
-    expert: Agent, config: CurateConfig, parts: Sequence[Sequence[tuple[int, int]]]
-) -> dict[tuple[int, int], Trajectory]:
-    """Returns rollouts by question and number, of parts of one length played in the same worlds; without lost ones."""
-    of_question = question_seeds(config)
-    played: dict[tuple[int, int], Trajectory] = {}
-    worlds = config.spec.try_vector(len(parts[0]), split="train")
-    if worlds is None:
-        return played
-    with worlds:
-        for part in parts:
-            seeds = [of_question[question] for question, _ in part]
-            rollouts = try_rollout(expert, worlds, seeds, env_ids=[config.env_id] * len(part))
-            named = zip(part, rollouts, strict=True)
-            played |= {name: each for name, each in named if each is not None and not is_lost(each)}
-    return played
 
 
 def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig) -> Yield:

@@ -11,7 +11,7 @@ import numpy as np
 from agents.agent import Agent
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
-from agents.rollout import is_lost, rollout
+from agents.rollout import is_lost, make_turn, rollout
 from training.config.worlds import WorldSpec
 from training.data.mix import MixedWorlds
 from vlm_envs.errors import WorkerError
@@ -105,19 +105,7 @@ def first_turns(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, env_
         Trajectory(
             env_id=env_id,
             seed=seed,
-            turns=(
-                Turn(
-                    observation=observation,
-                    state=info["state"],
-                    response_text=response.text,
-                    stop_reason=response.stop_reason,
-                    reward=0.0,
-                    reward_terms={},
-                    terminated=False,
-                    truncated=False,
-                    info=info,
-                ),
-            ),
+            turns=(make_turn(observation, info, response, info),),
             final_observation=observation,
             start_state_hash=info["state_hash"],
             policy_version=agent.policy_version,

@@ -20,11 +20,10 @@ class MixedWorlds:
         specs: Worlds with their weights.
         total: Groups an iteration.
         copies: Episodes a group.
-        split: Split of their levels.
     """
 
-    def __init__(self, specs: Sequence[WorldSpec], total: int, *, copies: int = 1, split: str = "train") -> None:
-        self._specs, self._copies, self._split = tuple(specs), copies, split
+    def __init__(self, specs: Sequence[WorldSpec], total: int, *, copies: int = 1) -> None:
+        self._specs, self._copies = tuple(specs), copies
         self._names, self._shares = world_names(specs), Shares(specs, total)
         self._vectors: dict[tuple[int, int], VectorWorld] = {}
         self.of(0)  # What a world lacks is to be known before anything is learnt.
@@ -60,7 +59,7 @@ class MixedWorlds:
 
     def _vector(self, index: int, count: int) -> VectorWorld:
         if (index, count) not in self._vectors:
-            made = self._specs[index].make_vector(count * self._copies, split=self._split)
+            made = self._specs[index].make_vector(count * self._copies, split="train")
             self._vectors[index, count] = made
         return self._vectors[index, count]
 

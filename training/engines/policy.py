@@ -11,37 +11,28 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from agents.hf.sampler import mrope_positions
+from agents.hf.sampler import last_hidden_states
 from training.algorithms.functional.losses import entropy
 from training.batch import Batch, turns_ahead
 
 
-def hidden_states(backbone_owner: Any, batch: Batch) -> Tensor:
+def hidden_states(model: Any, batch: Batch) -> Tensor:
     """Returns the last hidden states of a batch, float[B, T, D].
 
     Args:
-        backbone_owner: A model with `.model` (the vision-language backbone), `.device` and `.dtype`.
+        model: A model with `.model` (the vision-language backbone), `.device` and `.dtype`.
         batch: Rows padded on the right.
     """
-    device = backbone_owner.device
-    ids, mask = batch.input_ids_BT.to(device), batch.attention_mask_BT.to(device)
-    has_images = len(batch.image_grid_thw_I3) > 0
-    grids = batch.image_grid_thw_I3.to(device) if has_images else None
+    ids_BT, mask_BT = batch.input_ids_BT.to(model.device), batch.attention_mask_BT.to(model.device)
     vision = (
-        {"pixel_values": batch.pixel_values_ND.to(device, backbone_owner.dtype), "image_grid_thw": grids}
-        if has_images
-        else {}
+        {}
+        if not len(batch.image_grid_thw_I3)
+        else {
+            "pixel_values": batch.pixel_values_ND.to(model.device, model.dtype),
+            "image_grid_thw": batch.image_grid_thw_I3.to(model.device),
+        }
     )
-    # Padding is on the right, where causal attention never looks from a real token: no mask, half the attention work
-    output = backbone_owner.model(
-        input_ids=ids,
-        attention_mask=None,
-        position_ids=mrope_positions(backbone_owner, ids, mask, grids, batch.image_token_id),
-        use_cache=False,
-        **vision,
-    )
-    hidden: Tensor = output.last_hidden_state
-    return hidden
+    return last_hidden_states(model, ids_BT, mask_BT, vision, batch.image_token_id)
 
 
 def token_logprobs(model: Any, batch: Batch, *, temperature: float, suppressed_ids: list[int]) -> tuple[Tensor, Tensor]:

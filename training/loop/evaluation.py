@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent
-from agents.rollout import is_lost, try_rollout
 from training.config.worlds import WorldSpec
+from training.data.episodes import play_each
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.records.statistics import wilson_interval
 from vlm_envs.splits import split_seeds
@@ -122,38 +122,15 @@ def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, na
     """
     num_episodes = _within(num_episodes, spec.num_levels(split), f"{name or spec.env_id} {split}")
     seeds, name = list(split_seeds(split, num_episodes)), name or spec.env_id
-    played: dict[int, Trajectory] = {}
-    for _ in range(2):
-        missing = [index for index in range(num_episodes) if index not in played]
-        for start in range(0, len(missing), MAX_PARALLEL):
-            part = missing[start : start + MAX_PARALLEL]
-            rolled = _rolled(agent, spec, split, [seeds[i] for i in part])
-            played |= {
-                index: replace(each, world=name)
-                for index, each in zip(part, rolled, strict=True)
-                if each is not None and not is_lost(each)
-            }
-    if not played:
+    played = play_each(agent, spec, seeds, split=split, max_parallel=MAX_PARALLEL)
+    trajectories = tuple(replace(each, world=name) for each in played if each is not None)
+    if not trajectories:
         raise WorkerError(
             f"All {num_episodes} episodes of the evaluation of {name} were lost with their workers, twice. The "
             "warnings above say how; look after the world's engine and the machine's memory."
         )
-    return EvaluationResult(
-        env_id=spec.env_id,
-        world=name,
-        split=split,
-        trajectories=tuple(played[index] for index in sorted(played)),
-        num_lost=num_episodes - len(played),
-    )
-
-
-def _rolled(agent: Agent, spec: WorldSpec, split: str, seeds: Sequence[int]) -> Sequence[Trajectory | None]:
-    """Plays episodes in worlds of their own; None for those that are lost before they start."""
-    worlds = spec.try_vector(len(seeds), split=split)
-    if worlds is None:
-        return [None] * len(seeds)
-    with worlds:
-        return try_rollout(agent, worlds, seeds, env_ids=[spec.env_id] * len(seeds))
+    num_lost = num_episodes - len(trajectories)
+    return EvaluationResult(env_id=spec.env_id, world=name, split=split, trajectories=trajectories, num_lost=num_lost)
 
 
 def _within(num_episodes: int, num_levels: int | None, which: str) -> int:

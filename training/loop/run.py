@@ -173,7 +173,7 @@ def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path,
     with (
         _saved_if_it_fails(save, directory, so_far),
         RunConsole("cold start", num_steps, every=50) as console,
-        stop_on_interrupt() as should_stop,
+        stop_on_interrupt("step", "nothing is saved then") as should_stop,
     ):
         try:
             cold_start(

@@ -107,8 +107,13 @@ def recorded_demonstrations(
 
 
 @contextmanager
-def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """Makes the first Ctrl-C a request, which the function it yields tells of; the second one interrupts at once."""
+def stop_on_interrupt(step: str, lost: str) -> Iterator[Callable[[], bool]]:
+    """Makes the first Ctrl-C a request, which the function it yields tells of; the second one interrupts at once.
+
+    Args:
+        step: What is still done after the first, for the line that says so.
+        lost: What the second one costs.
+    """
     is_requested = False
 
     def request(signum: int, frame: FrameType | None) -> None:
@@ -116,7 +121,7 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
         if is_requested:
             raise KeyboardInterrupt
         is_requested = True
-        print("Stopping after this step; press Ctrl-C again to stop at once (nothing is saved then).")
+        print(f"Stopping after this {step}; press Ctrl-C again to stop at once ({lost}).")
 
     previous = signal.signal(signal.SIGINT, request)
     try:

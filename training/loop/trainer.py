@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -27,6 +26,7 @@ from training.loop.console import RunConsole
 from training.loop.evaluation import EvaluationResult, evaluate, mean_success
 from training.loop.learner import Learner
 from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
+from training.loop.supervised import stop_on_interrupt
 from training.rewards.score import ScoredTrajectory, TurnScorer
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
 
@@ -57,7 +57,6 @@ class Trainer:
         self.tensorboard: SummaryWriter | None = None
         self.iteration = 0
         self._started = time.monotonic()
-        self._stop_requested = False
         self._saved_iteration = -1
         self._before: dict[str, Any] | None = None
         self._running: int | None = None
@@ -73,32 +72,34 @@ class Trainer:
 
         Whichever it is, the last whole iteration is saved.
         """
-        previous = signal.signal(signal.SIGINT, self._on_interrupt)
-        try:
-            self.tensorboard = SummaryWriter(str(self.directory / "tensorboard"), purge_step=self.iteration)
-            if self.iteration == 0:
-                self.save()  # a long cold start must not be lost to an interruption before the first checkpoint
-                self._evaluate("before", "test", self.config.num_eval_episodes)
-            with RunConsole("rl", self.config.num_iterations) as console:
-                self._make_up_validation(console)
-                while self.iteration < self.config.num_iterations and not self._stop_requested:
-                    metrics = self._iterate()
-                    console.advance(self.iteration - 1, metrics, SHOWN)
-                    self._after_iteration(console)
-            self.save()
-            if self._stop_requested:
-                print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
-            else:
-                self._evaluate("after", "test", self.config.num_eval_episodes)
-        except BaseException as error:
-            self._rescue(error)
-            raise
-        finally:
-            signal.signal(signal.SIGINT, previous)
-            if self.tensorboard is not None:
-                self.tensorboard.close()
-            self.collector.close()
-            self.scorer.close()
+        with stop_on_interrupt("iteration", "the iteration is lost") as should_stop:
+            try:
+                self.tensorboard = SummaryWriter(str(self.directory / "tensorboard"), purge_step=self.iteration)
+                self._run(should_stop)
+            except BaseException as error:
+                self._rescue(error)
+                raise
+            finally:
+                if self.tensorboard is not None:
+                    self.tensorboard.close()
+                self.collector.close()
+                self.scorer.close()
+
+    def _run(self, should_stop: Callable[[], bool]) -> None:
+        if self.iteration == 0:
+            self.save()  # a long cold start must not be lost to an interruption before the first checkpoint
+            self._evaluate("before", "test", self.config.num_eval_episodes)
+        with RunConsole("rl", self.config.num_iterations) as console:
+            self._make_up_validation(console)
+            while self.iteration < self.config.num_iterations and not should_stop():
+                metrics = self._iterate()
+                console.advance(self.iteration - 1, metrics, SHOWN)
+                self._after_iteration(console)
+        self.save()
+        if should_stop():
+            print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
+        else:
+            self._evaluate("after", "test", self.config.num_eval_episodes)
 
     def _iterate(self) -> dict[str, float]:
         """Runs one iteration and logs it, and until that is done keeps what the run was before it."""
@@ -246,13 +247,6 @@ class Trainer:
                 f"{label}: {evaluation.world} {evaluation.split} success {record['success']:.3f} "
                 f"[{record['success_low']:.3f}, {record['success_high']:.3f}] over {record['num_episodes']} levels"
             )
-
-    def _on_interrupt(self, signum: int, frame: FrameType | None) -> None:
-        """First Ctrl-C: finish the iteration and save. Second: stop at once."""
-        if self._stop_requested:
-            raise KeyboardInterrupt
-        self._stop_requested = True
-        print("Stopping after this iteration; press Ctrl-C again to stop at once (the iteration is lost).")
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next iteration depends on."""

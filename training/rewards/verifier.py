@@ -56,6 +56,8 @@ def _masks(detector: str, segmenter: str, device: str) -> Masks:
 
     def masks(episode: Trajectory) -> MaskModel | None:
         exact, images = exact_masks(episode), shown_images(episode)
-        return exact if exact is not None or len(images) != 1 else masker.of(images[0])
+        if exact is not None or len(images) != 1:
+            return exact
+        return lambda label, frame, time_s: masker.mask(images[0], label)
 
     return masks

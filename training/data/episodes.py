@@ -1,0 +1,42 @@
+"""Episodes on given levels of one world, in spite of workers that are lost."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from agents.agent import Agent
+from agents.rollout import is_lost, try_rollout
+from training.config.worlds import WorldSpec
+from vlm_envs.trajectory import Trajectory
+
+
+def play_each(
+    agent: Agent, spec: WorldSpec, seeds: Sequence[int], *, split: str, max_parallel: int
+) -> list[Trajectory | None]:
+    """Plays one episode per seed; one that is lost with its worker, or whose worker does not come up, once more.
+
+    Args:
+        agent: Who acts.
+        spec: The world.
+        seeds: Reset seeds; one that occurs more than once is played as often.
+        split: Split of the levels.
+        max_parallel: Most worlds at a time.
+
+    Returns:
+        The episodes in the order of their seeds; None for one that was lost again.
+    """
+    played: list[Trajectory | None] = [None] * len(seeds)
+    for _ in range(2):
+        missing = [index for index, each in enumerate(played) if each is None]
+        parts = (missing[start : start + max_parallel] for start in range(0, len(missing), max_parallel))
+        for size, of_one_size in itertools.groupby(parts, len):
+            worlds = spec.try_vector(size, split=split)
+            with worlds or nullcontext():
+                for part in of_one_size if worlds is not None else ():
+                    asked = [seeds[index] for index in part]
+                    rolled = try_rollout(agent, worlds, asked, env_ids=[spec.env_id] * size)
+                    for index, each in zip(part, rolled, strict=True):
+                        played[index] = None if is_lost(each) else each
+    return played
