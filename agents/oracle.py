@@ -78,9 +78,6 @@ class OracleAgent(_WorldReader):
     def write(self, world: World[Any, Any]) -> str:
         """Returns a whole response for a world's current state.
 
-        Args:
-            world: The world, in the middle of an episode.
-
         Returns:
             The response in the world's format. Where there is no plan, or the solver stops at its limit, the action
             is a random valid one.

@@ -100,9 +100,6 @@ def make_learning_agent(name: str, **settings: Any) -> LearningAgent:
 def require_agent(name: str) -> None:
     """Refuses what cannot be an agent's name, and one whose agent has nothing to be made from; loads no weights.
 
-    Args:
-        name: As `make_agent` takes it.
-
     Raises:
         ConfigError: If there is no such agent.
         FileNotFoundError: If what it is made from is not there.

@@ -12,12 +12,7 @@ _SPARE_ROWS = 6
 
 
 def observation_lines(observation: Observation, colors: Colors) -> list[str]:
-    """Returns an observation's pictures and text; of a picture only its size where there are no colours.
-
-    Args:
-        observation: As worlds give it.
-        colors: Colours of the terminal.
-    """
+    """Returns an observation's pictures and text; of a picture only its size where there are no colours."""
     single = (observation["image"],) if "image" in observation else ()
     pictures = (*single, *observation.get("images", ()))
     size = shutil.get_terminal_size()

@@ -250,9 +250,6 @@ def with_observations_as_actions(batch: Batch) -> Batch:
     first token, which nothing comes before; what follows its last response; and tokens that the policy can never say,
     such as the placeholders of pictures: under the distribution that is sampled their probability is 0.
 
-    Args:
-        batch: The rows as they were played.
-
     Source: VAGEN, section 3, "Vanilla PPO"; the sequence is that of section 2.2, which starts with the first
     observation and ends with the last action.
     """

@@ -48,9 +48,6 @@ class ReplyCache:
     def __init__(self, folder: Path) -> None:
         """Use a folder, making it if need be.
 
-        Args:
-            folder: where the entries are.
-
         Raises:
             ConfigError: it cannot be made or is no folder.
         """

@@ -133,10 +133,6 @@ class ChatClient:
     def under_way(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> Iterator[Iterator[_Verdict]]:
         """Begin what `map` does and go on meanwhile, with another client's questions above all.
 
-        Args:
-            function: as of `map`.
-            items: its arguments.
-
         Yields:
             The results in the items' order, each as soon as it is there. Where the context is left by an exception,
             what has not begun yet never does.

@@ -47,9 +47,6 @@ class Endpoint:
     def __init__(self, config: EndpointConfig) -> None:
         """Take the key from the environment and connect to nothing yet.
 
-        Args:
-            config: the endpoint.
-
         Raises:
             ConfigError: the environment has no key.
         """

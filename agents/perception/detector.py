@@ -49,27 +49,6 @@ def as_phrase(label: str) -> str:
     return f"{' '.join(words)}." if words else ""
 
 
-def kept_boxes(logits_QT: Tensor, boxes_Q4: Tensor, *, width: int, height: int, config: DetectionConfig) -> Tensor:
-    """Returns the boxes that count as found.
-
-    Args:
-        logits_QT: float[queries, tokens]; minus infinity where there is no token.
-        boxes_Q4: float[queries, 4], middle x, middle y, width and height as parts of the picture's sides.
-        width: Of the picture, in pixels.
-        height: Likewise.
-        config: What counts as found.
-
-    Returns:
-        float[boxes, 4], left, top, right and bottom in pixels, inside the picture, the best first.
-    """
-    scores_Q = logits_QT.float().sigmoid().amax(dim=-1)
-    order_Q = scores_Q.argsort(descending=True, stable=True)
-    best_N = order_Q[scores_Q[order_Q] > config.threshold][: config.max_boxes]
-    middles_N2, sizes_N2 = boxes_Q4[best_N].float().split(2, dim=-1)
-    corners_N4 = torch.cat([middles_N2 - sizes_N2 / 2, middles_N2 + sizes_N2 / 2], dim=-1).clamp(0.0, 1.0)
-    return corners_N4 * corners_N4.new_tensor([width, height, width, height])
-
-
 class GroundingDino:
     """Finds boxes of what a label names.
 
@@ -118,5 +97,9 @@ class GroundingDino:
             pixel_mask=image["pixel_mask"].to(self.model.device),
             **{name: text[name].to(self.model.device) for name in ("input_ids", "token_type_ids", "attention_mask")},
         )
-        height, width = picture.shape[:2]
-        return kept_boxes(output.logits[0], output.pred_boxes[0], width=width, height=height, config=self.config)
+        size = picture.shape[:2]
+        output.logits, output.pred_boxes = output.logits.float(), output.pred_boxes.float()
+        (found,) = self.image_processor.post_process_object_detection(output, self.config.threshold, [size])
+        best_N = found["scores"].argsort(descending=True, stable=True)[: self.config.max_boxes]
+        boxes_N4: Tensor = found["boxes"][best_N]
+        return boxes_N4.clamp(min=0.0).minimum(boxes_N4.new_tensor(size[::-1] * 2))

@@ -31,9 +31,6 @@ def has_checkpoint(directory: Path) -> bool:
 def require_run_state(directory: Path) -> None:
     """Refuses to go on from a checkpoint that is not there.
 
-    Args:
-        directory: A checkpoint directory.
-
     Raises:
         FileNotFoundError: If there is none.
     """
@@ -61,9 +58,6 @@ def model_directory(directory: str | Path) -> Path:
     """Returns where a model is; a relative path that does not exist here is looked for beside this package.
 
     There the recipes' own checkpoints are.
-
-    Args:
-        directory: What a configuration says.
     """
     path = Path(directory)
     return _CHECKOUT / path if not path.exists() and (_CHECKOUT / path).exists() else path

@@ -78,9 +78,6 @@ def copied(state: Any) -> Any:
 def load_checkpoint_state(directory: Path) -> dict[str, Any]:
     """Returns the state of a checkpoint.
 
-    Args:
-        directory: A checkpoint directory.
-
     Raises:
         FileNotFoundError: If there is none.
         ValueError: If it is damaged.

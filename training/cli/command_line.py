@@ -93,11 +93,7 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
 
 
 def recipe_word(words: Sequence[str]) -> str | None:
-    """Returns what a command line calls its recipe; None where it is empty.
-
-    Args:
-        words: What stands behind `python -m training`.
-    """
+    """Returns what a command line calls its recipe; None where it is empty."""
     named, rest = _take_option(words, "--recipe")
     return named if named is not None else next(iter(rest), None)
 
@@ -221,10 +217,6 @@ def endpoint_last(words: Sequence[str]) -> list[str]:
 
 def switched(algorithm: Algorithm, name: str) -> Algorithm:
     """Returns another algorithm, with the settings that both have as they were.
-
-    Args:
-        algorithm: The one so far.
-        name: What `--algorithm` says.
 
     Raises:
         ConfigError: If there is none of this name, or not with these settings.

@@ -50,10 +50,6 @@ def _choose_world(given: str) -> str:
 def read_world_options(words: Sequence[str], worlds: Sequence[WorldSpec]) -> tuple[tuple[WorldSpec, ...], list[str]]:
     """Applies the options that begin with `--worlds.`; a world's arguments are too many to be known beforehand.
 
-    Args:
-        words: A command line.
-        worlds: The mix so far.
-
     Returns:
         The mix with its changes, and the other words.
 

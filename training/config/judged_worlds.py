@@ -20,12 +20,7 @@ from vlm_envs.responses.formats import FORMATS, QA_FORMATS
 def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
     """Yields what judges are asked for that they cannot earn, read or compare in these worlds, or that is paid twice.
 
-    Args:
-        judge: The judges.
-        worlds: The mix.
-
-    Yields:
-        What was expected, what came and which options mend it.
+    Each is what was expected, what came and which options mend it.
     """
     for number, spec in enumerate(worlds):
         yield from _format_contradictions(judge, spec, f"--worlds.{number}.kwargs.prompt-format")

@@ -13,9 +13,6 @@ from vlm_envs.errors import ConfigError, require
 def require_name(config: object) -> None:
     """Refuses a configuration whose `name` is anything but one folder within `output`.
 
-    Args:
-        config: Has a `name`.
-
     Raises:
         ConfigError: If the name is empty, leads out of that folder or has folders in it.
     """

@@ -36,9 +36,6 @@ learning rates fall, for they follow the new line from then on."""
 def saved_config(directory: Path) -> RunConfig:
     """Returns the configuration a run was started with.
 
-    Args:
-        directory: The run's directory.
-
     Raises:
         FileNotFoundError: If there is no run.
         ConfigError: If what it was started with is no longer possible.
@@ -87,10 +84,6 @@ def _with_tuples(value: Any) -> Any:
 def check_same_run(config: RunConfig, directory: Path) -> None:
     """Refuses to go on with a run under another configuration.
 
-    Args:
-        config: The configuration asked for.
-        directory: The run's directory.
-
     Raises:
         FileNotFoundError: If there is no run.
         ConfigError: If a setting that shapes the result differs from the run's own; the message gives both values.
@@ -135,9 +128,6 @@ def _shown(value: Any) -> str:
 def started_by(directory: Path) -> list[str]:
     """Returns the words after `python -m training` that a run was started with; none where it does not say.
 
-    Args:
-        directory: The run's directory.
-
     Raises:
         FileNotFoundError: If there is no run.
     """
@@ -146,11 +136,6 @@ def started_by(directory: Path) -> list[str]:
 
 def check_same_worlds(recipe: str, worlds: Sequence[WorldSpec], config: RunConfig) -> None:
     """Refuses to go on with a run of other worlds than those of the recipe that is named.
-
-    Args:
-        recipe: What the user calls it.
-        worlds: Its worlds.
-        config: The run's own configuration.
 
     Raises:
         ConfigError: If the ids differ; the modules before them do not count.
@@ -165,10 +150,6 @@ def check_same_worlds(recipe: str, worlds: Sequence[WorldSpec], config: RunConfi
 
 def check_length(num_iterations: int, num_done: int) -> None:
     """Refuses a number of iterations that the run has passed already.
-
-    Args:
-        num_iterations: How many are asked for.
-        num_done: Iterations that are done.
 
     Raises:
         ConfigError: If there are fewer to be than there are.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,9 +12,9 @@ import tyro
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.shipped import ShippedAlgorithm, to_dict
+from training.algorithms.gae import GAE
+from training.algorithms.shipped import ShippedAlgorithm, name_of, to_dict
 from training.config.cold_start import ColdStartConfig
-from training.config.inert import algorithm_contradictions, evaluation_contradictions, length_contradictions
 from training.config.judged_worlds import judge_contradictions
 from training.config.judges import JudgeConfig
 from training.config.places import require_name
@@ -94,19 +95,9 @@ class RunConfig:
         require_at_least(self, 0, "num_iterations", "num_eval_episodes", "num_val_episodes", "num_threads", "seed")
         require_at_least(self, 0, "eval_every", "checkpoint_every", "record_every")
         messages = [
-            *algorithm_contradictions(self.algorithm, self.ppo, self.sampling, group_size=self.group_size),
-            *length_contradictions(
-                num_iterations=self.num_iterations,
-                temperature=self.sampling.temperature,
-                critic_warmup_iterations=self.ppo.critic_warmup_iterations,
-                eval_every=self.eval_every,
-            ),
-            *evaluation_contradictions(
-                self.judge,
-                num_eval_episodes=self.num_eval_episodes,
-                eval_every=self.eval_every,
-                num_val_episodes=self.num_val_episodes,
-            ),
+            *self._algorithm_contradictions(),
+            *self._length_contradictions(),
+            *self._evaluation_contradictions(),
             *judge_contradictions(self.judge, self.worlds),
         ]
         require(not messages, "\n".join(messages))
@@ -122,6 +113,74 @@ class RunConfig:
             num_minibatches=self.ppo.num_minibatches,
             critic_num_minibatches=self.ppo.critic_num_minibatches if self.algorithm.needs_critic else 1,
         )
+
+    def _algorithm_contradictions(self) -> Iterator[str]:
+        """Yields what an algorithm, its update and its samples cannot do together.
+
+        Settings of a critic (`ppo.critic_...`, `ppo.value_clip`) may stay where there is none: their names say whose
+        they are, and a recipe can be compared under every algorithm by changing that one option.
+        """
+        algorithm, ppo, name = self.algorithm, self.ppo, name_of(self.algorithm)
+        if self.group_size < algorithm.min_group_size:
+            compares_by_choice = isinstance(algorithm, GAE) and algorithm.sibling_baseline
+            what = "--algorithm.sibling-baseline" if compares_by_choice else f"--algorithm {name}"
+            instead = ", or --algorithm.no-sibling-baseline" if compares_by_choice else ""
+            yield (
+                f"{what} compares siblings, and with --group-size {self.group_size} there are too few. Use "
+                f"--group-size {algorithm.min_group_size} or more{instead}."
+            )
+        if not algorithm.needs_critic and ppo.critic_warmup_iterations > 0:
+            yield (
+                f"--algorithm {name} has no critic: --ppo.critic-warmup-iterations {ppo.critic_warmup_iterations} "
+                "would be iterations without learning. Use --ppo.critic-warmup-iterations 0."
+            )
+        if self.sampling.top_p < 1 and ppo.old_logprobs == "sampler":
+            yield (
+                f"With --sampling.top-p {self.sampling.top_p} the sampler's log-probabilities are of another "
+                "distribution than the trainer's. Use --ppo.old-logprobs trainer (and --ppo.importance-cap 2) or "
+                "--sampling.top-p 1."
+            )
+        if algorithm.learns_observations and (ppo.old_logprobs == "sampler" or ppo.importance_cap is not None):
+            yield (
+                f"--algorithm {name} learns from observations here, too, for which the sampler has no log-probability: "
+                f"the ratio cannot be taken against it (--ppo.old-logprobs {ppo.old_logprobs}) nor corrected towards "
+                f"it (--ppo.importance-cap {ppo.importance_cap}). Use --ppo.old-logprobs trainer and "
+                "--ppo.importance-cap None."
+            )
+
+    def _length_contradictions(self) -> Iterator[str]:
+        """Yields what a run of this many iterations leaves no room for."""
+        num_iterations, eval_every = self.num_iterations, self.eval_every
+        critic_warmup_iterations = self.ppo.critic_warmup_iterations
+        if self.sampling.temperature == 0 and num_iterations > 0:
+            yield (
+                "--sampling.temperature 0 always takes the likeliest token: the siblings of a group are the same "
+                "episode, GRPO's advantages are all 0, and no algorithm learns what another response would have "
+                "earned. Use --sampling.temperature 1, or --num-iterations 0 to evaluate only."
+            )
+        if 0 < num_iterations <= critic_warmup_iterations:
+            yield (
+                f"--ppo.critic-warmup-iterations {critic_warmup_iterations} leaves the policy nothing of "
+                f"--num-iterations {num_iterations}. Lower the first or raise the second."
+            )
+        if 0 < eval_every >= num_iterations:
+            below = f"{num_iterations - 1} or less, " if num_iterations > 1 else ""
+            yield (
+                f"--eval-every {eval_every} never comes round in --num-iterations {num_iterations}: the last "
+                f"evaluation is not one of these. Use --eval-every {below}0 for none."
+            )
+
+    def _evaluation_contradictions(self) -> Iterator[str]:
+        """Yields evaluations that are asked for and never made."""
+        is_evaluated = self.num_eval_episodes > 0 or (self.eval_every > 0 and self.num_val_episodes > 0)
+        if self.judge.in_evaluations and not is_evaluated:
+            yield (
+                "--judge.in-evaluations has a model judge evaluations, and none are made: --num-eval-episodes is 0 and "
+                "so is --eval-every or --num-val-episodes. Raise them or use --judge.no-in-evaluations."
+            )
+        if self.eval_every > 0 and self.num_val_episodes == 0:
+            every = self.eval_every
+            yield f"--eval-every {every} evaluates --num-val-episodes 0. Raise the second or use --eval-every 0."
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the resolved configuration as plain data, paths as text."""

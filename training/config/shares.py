@@ -57,9 +57,6 @@ class Shares:
     def of(self, iteration: int) -> tuple[int, ...]:
         """Returns how many groups of an iteration each world plays; they depend on nothing else.
 
-        Args:
-            iteration: Its number, from 0.
-
         Returns:
             One count per world. They sum to the number asked for; with partners, if it is odd, at times to one more
             or one fewer.

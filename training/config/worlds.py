@@ -107,9 +107,6 @@ class WorldSpec:
 def world_names(specs: Sequence[WorldSpec]) -> tuple[str, ...]:
     """Returns what logs call each world of a mix; one id may occur as often as one likes.
 
-    Args:
-        specs: The worlds.
-
     Returns:
         The name a spec gives itself, or its env id; where an id occurs more than once, with the arguments that tell
         its entries apart, such as `VLM/FrozenLake-v0 (size=8)`, and a number where nothing does.

@@ -89,9 +89,6 @@ class Yield:
 def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     """Makes a data set.
 
-    Args:
-        config: How.
-
     Returns:
         Its directory, and what the yield was.
 
@@ -123,10 +120,6 @@ def question_seeds(config: CurateConfig) -> list[int]:
 def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
     """Plays every question as often as is asked for.
 
-    Args:
-        expert: Who plays.
-        config: Questions and rollouts.
-
     Returns:
         The rollouts of each question, in order. One that is lost with its worker, or whose worker does not come up, is
         played once more; a question of which one is lost again is left out whole.
@@ -148,12 +141,7 @@ def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
 
 
 def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig) -> Yield:
-    """Scores rollouts and keeps the best of each question, if it is good enough.
-
-    Args:
-        groups: The rollouts of each question.
-        config: Verifier and thresholds.
-    """
+    """Scores rollouts and keeps the best of each question, if it is good enough."""
     verifier = episode_reward(config.method)
     judge = verifier.build(Models(**verifier_models(config.verifier, "cpu")))
     faults: Counter[str] = Counter()
@@ -188,9 +176,6 @@ def _expert(config: CurateConfig) -> Agent:
 
 def curated_episodes(directory: str | Path) -> list[Trajectory]:
     """Returns the episodes of a data set, as text and pictures.
-
-    Args:
-        directory: What `make_data_set` returned.
 
     Raises:
         MissingRunDataError: If there is no data set.
@@ -250,11 +235,7 @@ def _pixels(content: bytes) -> npt.NDArray[np.uint8]:
 
 
 def chat_messages(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a recorded episode as chat messages; pictures by their files' names within the data set.
-
-    Args:
-        record: An episode as runs record it.
-    """
+    """Returns a recorded episode as chat messages; pictures by their files' names within the data set."""
     messages: list[dict[str, Any]] = []
     for turn in record["turns"]:
         pictures = [{"type": "image", "image": f"images/{name[:2]}/{name}.png"} for name in turn["images"]]

@@ -90,14 +90,7 @@ def _despite_losses(
 
 
 def first_turns(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, env_ids: Sequence[str]) -> list[Trajectory]:
-    """Returns what an agent says to the first observations; the worlds, whose engines take their time, do not answer.
-
-    Args:
-        agent: Who says it.
-        worlds: N worlds.
-        seeds: N reset seeds.
-        env_ids: N registered ids, for the record.
-    """
+    """Returns what an agent says to the first observations; worlds, whose engines take their time, do not answer."""
     observations, infos = worlds.reset(seed=list(seeds))
     agent.start(worlds)
     responses = agent.respond(range(len(seeds)), observations)

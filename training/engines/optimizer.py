@@ -67,11 +67,7 @@ class Optimizer:
             weight.grad = None
 
     def backward(self, loss: Tensor) -> None:
-        """Adds a loss's gradient to what the next step is taken by.
-
-        Args:
-            loss: A scalar with a graph.
-        """
+        """Adds a loss's gradient to what the next step is taken by."""
         loss.backward()
         for weight, master in self._with_masters():
             if weight.grad is None:

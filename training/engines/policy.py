@@ -76,10 +76,6 @@ class Values(NamedTuple):
 def token_values(critic: ValueModel, batch: Batch) -> Values:
     """Returns V of the prefixes before each generated token, through each turn's end and after a final observation.
 
-    Args:
-        critic: The value model.
-        batch: Rows to evaluate.
-
     Returns:
         The values, with gradients.
     """

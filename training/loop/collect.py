@@ -32,10 +32,6 @@ class Collector:
     def collect(self, agent: Agent, iteration: int) -> list[TrajectoryGroup]:
         """Plays one iteration's episodes; its seeds depend on the iteration only, so a resumed run sees the same.
 
-        Args:
-            agent: Who acts.
-            iteration: Number of the iteration.
-
         Returns:
             `num_groups` groups of `group_size` siblings, in the order of their worlds; at times one more or fewer where
             that is odd and iVGR's partners share it, and fewer where a world could not be started, not even in a worker

@@ -43,13 +43,7 @@ class RunConsole:
         self._progress.stop()
 
     def advance(self, step: int, metrics: dict[str, float], shown: tuple[str, ...]) -> None:
-        """Shows that a step is done.
-
-        Args:
-            step: Its number, from 0.
-            metrics: Its metrics.
-            shown: Which of them to show.
-        """
+        """Shows that a step is done."""
         text = "  ".join(f"{name} {metrics[name]:.3g}" for name in shown if name in metrics)
         self._progress.update(self._task, completed=step + 1, shown=text)
         if not self.console.is_terminal and ((step + 1) % self._every == 0 or step + 1 == self._total):

@@ -76,9 +76,6 @@ class EvaluationResult:
 def mean_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     """Returns the worlds' own measures of their final states, averaged over the episodes that have them.
 
-    Args:
-        trajectories: Finished episodes.
-
     Returns:
         `metric/<name>` to its mean over finite values, NaN where there are none; and `nonfinite_metrics`, the number of
         episodes with an infinite or NaN one, where there are any.

@@ -84,11 +84,7 @@ class Learner:
 
     @torch.no_grad()
     def model_outputs(self, batch: Batch) -> ModelOutputs:
-        """Returns what the models say of a batch as it was collected.
-
-        Args:
-            batch: Rows of this iteration.
-        """
+        """Returns what the models say of a batch as it was collected."""
         old_BT, ref_BT = batch.sampler_logprobs_BT.clone(), torch.zeros_like(batch.sampler_logprobs_BT)
         values_BT, ends_BK = torch.zeros_like(old_BT), torch.zeros_like(batch.turn_rewards_BK)
         final_B = torch.zeros(batch.num_rows)

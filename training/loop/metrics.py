@@ -76,9 +76,6 @@ def _mean(values: Sequence[float]) -> float:
 def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
     """Returns judges' scores of each section, averaged over turns.
 
-    Args:
-        scored: Episodes with their judges' rewards.
-
     Returns:
         `score/<section>` from 0 to 1, for the sections that anybody judged. A turn without that section, or out of the
         format, scores 0; one that no judge could score is left out.

@@ -64,15 +64,7 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
 
 
 def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
-    """Does what `train` does with a configuration that `training.preflight.start.checked` returned.
-
-    Args:
-        config: The run.
-        resume: Whether to go on with the run of this name from its latest checkpoint.
-
-    Returns:
-        The run's directory.
-    """
+    """Does what `train` does with a configuration that `training.preflight.start.checked` returned."""
     prepare(config)
     directory = Path(config.output) / config.name
     trainer = _resumed(config, directory) if resume else _started(config, directory)

@@ -92,14 +92,7 @@ def cold_start(
 def recorded_demonstrations(
     directory: str, encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
 ) -> Iterator[list[Trajectory]]:
-    """Yields batches of a data set without end; first turns only in the first steps.
-
-    Args:
-        directory: Made by `python -m training curate`.
-        encoder: Chat format the texts are tokenised in.
-        config: Gives batch size and number of first-turn steps.
-        seed: Seed of the order.
-    """
+    """Yields batches of a data set without end; first turns only in the first steps."""
     episodes = [tokenized(episode, encoder) for episode in curated_episodes(directory)]
     for step, batch in enumerate(shuffled_batches(episodes, config.batch_size, seed)):
         first_only = step < config.num_first_turn_steps

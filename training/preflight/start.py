@@ -53,9 +53,6 @@ def _facts(world: World[Any, Any]) -> WorldFacts:
 def facts_of(spec: WorldSpec) -> WorldFacts:
     """Starts one world, where its workers are, and returns what is known of it then.
 
-    Args:
-        spec: The world.
-
     Raises:
         ConfigError: If it cannot be made with its arguments, or is no world of `vlm_envs`.
         EngineUnavailableError: If its engine is not there.
@@ -115,10 +112,6 @@ def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
 def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """Returns a configuration with which a run can start, after trying what it needs.
 
-    Args:
-        config: What was asked for.
-        imitates: Whether a cold start is to be made.
-
     Returns:
         The configuration, without what its worlds have no use for; and a line for each thing that was left out.
 
@@ -167,10 +160,6 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
 
 def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> None:
     """Refuses, before anything runs, a paper's reward for answers that only a model can compare, without one.
-
-    Args:
-        config: The judges.
-        specs: The worlds.
 
     Raises:
         ConfigError: If a world's data hold such answers and no endpoint is given.
@@ -231,9 +220,6 @@ def _require_data_set(directory: str) -> None:
 def require_teachable(config: CurateConfig) -> None:
     """Refuses a curation that nobody can teach, or whose rollouts nobody can verify.
 
-    Args:
-        config: How a data set is to be made.
-
     Raises:
         RunExistsError: If there is one of this name.
         ConfigError: If the folder, the world or a verifier's model cannot be had, if answers can only be compared by a
@@ -257,9 +243,6 @@ def require_teachable(config: CurateConfig) -> None:
 
 def require_unused(directory: Path) -> None:
     """Refuses to write a new run over another one.
-
-    Args:
-        directory: Where the run would go.
 
     Raises:
         RunExistsError: If there is a run; one that never reached a checkpoint has nothing to lose and starts over.

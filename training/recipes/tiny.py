@@ -33,9 +33,7 @@ def frozenlake_tiny() -> RunConfig:
         "frozenlake_tiny",
         "VLM/FrozenLake-v0",
         num_iterations=70,
-        cold_start=ColdStartConfig(
-            num_steps=2600, num_first_turn_steps=600, num_suboptimal_steps=240, suboptimal_rate=0.5
-        ),
+        suboptimal_rate=0.5,
     )
 
 
@@ -51,9 +49,7 @@ def sokoban_tiny() -> RunConfig:
         "sokoban_tiny",
         "VLM/Sokoban-v0",
         num_iterations=90,
-        cold_start=ColdStartConfig(
-            num_steps=2600, num_first_turn_steps=600, num_suboptimal_steps=240, suboptimal_rate=0.7
-        ),
+        suboptimal_rate=0.7,
     )
     return replace(config, ppo=replace(config.ppo, final_learning_rate=0.3))
 
@@ -150,19 +146,19 @@ def any_world(env_id: str) -> RunConfig:
         num_iterations=40,
         cold_start=ColdStartConfig(num_steps=800, num_first_turn_steps=300),
         max_new_tokens=128,
-        judge=JudgeConfig(),
     )
 
 
-def _grid_recipe(name: str, env_id: str, *, num_iterations: int, cold_start: ColdStartConfig) -> RunConfig:
+def _grid_recipe(name: str, env_id: str, *, num_iterations: int, suboptimal_rate: float) -> RunConfig:
     """Returns a run in one grid world from its shipped cold start, which `python -m training cold_start` makes anew."""
     config = _recipe(
         name,
         WorldSpec(env_id=env_id, kwargs=dict(_STRUCTURED)),
         num_iterations=num_iterations,
-        cold_start=cold_start,
+        cold_start=ColdStartConfig(
+            num_steps=2600, num_first_turn_steps=600, num_suboptimal_steps=240, suboptimal_rate=suboptimal_rate
+        ),
         max_new_tokens=96,
-        judge=JudgeConfig(),
     )
     return replace(config, model=f"training/recipes/checkpoints/{name}", tokenizer_worlds=_GRID_WORLDS)
 
@@ -174,7 +170,7 @@ def _recipe(
     num_iterations: int,
     cold_start: ColdStartConfig,
     max_new_tokens: int,
-    judge: JudgeConfig,
+    judge: JudgeConfig | None = None,
 ) -> RunConfig:
     """Returns what all tiny runs share, around what is their own."""
     return RunConfig(
@@ -184,35 +180,21 @@ def _recipe(
         num_groups=32,
         group_size=4,
         sampling=SamplingConfig(max_new_tokens=max_new_tokens),
-        judge=judge,
-        algorithm=_algorithm(),
-        ppo=_ppo(),
+        judge=judge or JudgeConfig(),
+        # The prompt counts the turns down, so running out of them is an end, not an accident
+        algorithm=BilevelGAE(gamma_turn=0.95, lambda_turn=0.95, bootstrap_truncated=False, sibling_baseline=True),
+        ppo=PPOConfig(
+            learning_rate=1e-4,
+            warmup_iterations=0,  # as they were measured
+            critic_learning_rate=4e-4,
+            critic_num_minibatches=16,
+            final_learning_rate=0.1,
+            critic_warmup_iterations=2,
+            num_minibatches=4,
+            micro_batch_size=16,
+            value_clip=None,
+            kl_coef=0.001,
+            old_logprobs="sampler",
+        ),
         cold_start=cold_start,
-    )
-
-
-def _algorithm() -> BilevelGAE:
-    """Bi-level GAE. The prompt counts the turns down, so running out of them is an end, not an accident."""
-    return BilevelGAE(
-        variant="paper",
-        gamma_turn=0.95,
-        lambda_turn=0.95,
-        bootstrap_truncated=False,
-        sibling_baseline=True,
-    )
-
-
-def _ppo() -> PPOConfig:
-    return PPOConfig(
-        learning_rate=1e-4,
-        warmup_iterations=0,  # as they were measured
-        critic_learning_rate=4e-4,
-        critic_num_minibatches=16,
-        final_learning_rate=0.1,
-        critic_warmup_iterations=2,
-        num_minibatches=4,
-        micro_batch_size=16,
-        value_clip=None,
-        kl_coef=0.001,
-        old_logprobs="sampler",
     )

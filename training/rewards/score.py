@@ -110,9 +110,6 @@ class TurnScorer:
     def score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
         """Judges every turn of a batch of trajectories.
 
-        Args:
-            trajectories: What was played.
-
         Returns:
             One scored trajectory each, in order; nobody is asked about lost ones, whose turns are unavailable. Where a
             judge raises, or Ctrl-C does, nothing of the batch is remembered, so that it may be scored anew.

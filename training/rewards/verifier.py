@@ -15,10 +15,6 @@ from vlm_envs.trajectory import Trajectory
 def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
     """Loads the models a configuration names.
 
-    Args:
-        config: Their directories.
-        device: Where they run.
-
     Returns:
         The fields of `judges.episode_rewards.models.Models` that bring them in; empty without models.
 

@@ -11,7 +11,7 @@ from agents.api.config import EndpointConfig
 from agents.oracle import OracleAgent
 from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
-from judges.episode_rewards.episode import shown_images, true_boxes
+from judges.episode_rewards.episode import true_boxes
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrJudge
 from judges.episode_rewards.registry import episode_judge
 from judges.scores import JudgeScore
@@ -131,9 +131,7 @@ def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
     models = verifier_models(VerifierConfig(likelihood=str(tiny_directory)), "cpu")
     rewards = episode_judge("argos", **models)(episodes)
     assert sizes == [5]
-    model = HFLikelihood.from_pretrained(tiny_directory)
-    by_one = [lambda asked: [model.of(shown_images(episode))(*question) for episode, *question in asked]]
-    alone = [reward for episode in episodes for reward in episode_judge("argos", likelihoods=by_one[0])([episode])]
+    alone = [reward for episode in episodes for reward in episode_judge("argos", **models)([episode])]
     assert [each.total for each in rewards] == pytest.approx([each.total for each in alone], abs=1e-4)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from types import SimpleNamespace
 
@@ -14,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from agents.perception.detector import DetectionConfig, GroundingDino, as_phrase, kept_boxes
+from agents.perception.detector import DetectionConfig, GroundingDino, as_phrase
 from agents.perception.masks import GroundingDinoSam
 from agents.perception.segmenter import Sam
 from agents.perception.weights import WeightsUnavailableError
@@ -124,9 +123,9 @@ class TestLoadedWeights:
         assert not torch.allclose(low_res[0, 0], low_res[0, 1])
 
     def test_it_tells_masks_by_label(self, masker):
-        masks: MaskModel = masker.of(PICTURE)
+        masks: MaskModel = lambda label, frame, time_s: masker.mask(PICTURE, label)  # noqa: E731
         mask = masks("red mug", None, None)
-        assert np.array_equal(mask, masker.mask(PICTURE, "red mug")) and 0 < mask.sum() < mask.size
+        assert 0 < mask.sum() < mask.size
         (row, column), (no_row, no_column) = np.argwhere(mask)[0], np.argwhere(~mask)[0]
         points = [Point(column, row, "red mug"), Point(no_column, no_row, "red mug"), Point(column, row, "...")]
         assert spatial_score(points, masks) == 0.5
@@ -136,7 +135,7 @@ class TestLoadedWeights:
         embed = masker.segmenter.model.get_image_embeddings
         masker.segmenter.model.get_image_embeddings = lambda pixels: seen.append(1) or embed(pixels)
         for label in ("mug", "kite", "mug"):
-            masker.of(PICTURE)(label, None, None)
+            masker.mask(PICTURE, label)
         assert len(seen) == 1
         for shift in range(6):
             masker.mask(PICTURE + np.uint8(shift), "mug")
@@ -158,52 +157,27 @@ class TestLoadedWeights:
 class TestThreshold:
     BOXES = ((0.5, 0.5, 0.2, 0.4), (0.1, 0.5, 0.4, 0.2), (0.5, 0.5, 0.5, 0.5))
 
-    def kept(self, scores, **config):
-        boxes = kept_boxes(
-            torch.tensor(scores).logit()[:, None],
-            torch.tensor(self.BOXES),
-            width=100,
-            height=50,
-            config=DetectionConfig(**config),
-        )
-        return [pytest.approx(box, abs=1e-4) for box in boxes.tolist()]
+    @pytest.fixture
+    def kept(self, masker):
+        def boxes(scores, **config):
+            detector = planted(masker, scores, self.BOXES, DetectionConfig(**config)).detector
+            found = detector.boxes(np.zeros((50, 100, 3), np.uint8), "mug")
+            return [pytest.approx(box, abs=1e-4) for box in found.tolist()]
 
-    def test_scores_above_it_are_kept_the_best_first(self):
+        return boxes
+
+    def test_scores_above_it_are_kept_the_best_first(self, kept):
         # The middle of the second is 10 and its width 40 pixels: what is outside the picture is cut off.
-        assert self.kept([0.6, 0.7, 0.2], threshold=0.5) == [[0, 20, 30, 30], [40, 15, 60, 35]]
-        assert self.kept([0.6, 0.7, 0.2], threshold=0.5, max_boxes=1) == [[0, 20, 30, 30]]
-        assert len(self.kept([0.6, 0.7, 0.2], threshold=0.1)) == 3
+        assert kept([0.6, 0.7, 0.2], threshold=0.5) == [[0, 20, 30, 30], [40, 15, 60, 35]]
+        assert kept([0.6, 0.7, 0.2], threshold=0.5, max_boxes=1) == [[0, 20, 30, 30]]
+        assert len(kept([0.6, 0.7, 0.2], threshold=0.1)) == 3
 
-    def test_a_score_at_it_is_not_above_it(self):
-        assert self.kept([0.5, 0.5, 0.2], threshold=0.5) == []
-        assert self.kept([0.0, 0.0, 0.0], threshold=0.0) == []
+    def test_a_score_at_it_is_not_above_it(self, kept):
+        assert kept([0.5, 0.5, 0.2], threshold=0.5) == []
+        assert kept([0.0, 0.0, 0.0], threshold=0.0) == []
 
-    def test_a_boxs_score_is_its_best_tokens(self):
-        logits = torch.tensor([[-3.0, 2.0, -math.inf], [-1.0, -1.0, -math.inf], [-math.inf] * 3])
-        boxes = kept_boxes(logits, torch.tensor(self.BOXES), width=10, height=10, config=DetectionConfig(threshold=0.3))
-        assert boxes.tolist() == [pytest.approx([4, 3, 6, 7], abs=1e-4)]  # sigmoid(-1) = 0.27
-
-    @given(st.lists(st.floats(-4, 4), min_size=3, max_size=3), st.sampled_from([0.1, 0.35, 0.8]))
-    def test_the_librarys_own_rule_keeps_the_same(self, logits, threshold):
-        from transformers.models.grounding_dino.image_processing_pil_grounding_dino import (
-            GroundingDinoImageProcessorPil,
-        )
-
-        output = SimpleNamespace(logits=torch.tensor(logits)[None, :, None], pred_boxes=torch.tensor([self.BOXES]))
-        (theirs,) = GroundingDinoImageProcessorPil().post_process_object_detection(output, threshold, [(50, 100)])
-        ours = kept_boxes(
-            output.logits[0],
-            output.pred_boxes[0],
-            width=100,
-            height=50,
-            config=DetectionConfig(threshold=threshold),
-        )
-        clipped = theirs["boxes"][theirs["scores"].argsort(descending=True, stable=True)]
-        assert torch.allclose(ours, clipped.clamp(min=0.0), atol=1e-4)
-
-    def test_the_shipped_threshold(self):
-        assert DetectionConfig().threshold == 0.35
-        assert len(self.kept([0.36, 0.34, 0.1])) == 1
+    def test_the_shipped_threshold(self, kept):
+        assert len(kept([0.36, 0.34, 0.1])) == 1
 
     @pytest.mark.parametrize("wrong", [{"threshold": 1.0}, {"threshold": -0.1}, {"max_boxes": 0}])
     def test_settings_out_of_range_are_refused(self, wrong):
@@ -244,32 +218,6 @@ class TestGeometry:
         assert asked["input_ids"].tolist() == [[101, 1050, 1051, 1012, 102]]
         assert seen.shape == (1, 3, 64, 64) and not seen[:, :, 36:].any()
         assert seen[0, :, 35, 63].tolist() == pytest.approx(expected, abs=1e-4)
-
-
-class TestVideo:
-    FRAMES = tuple(np.full((4, 6, 3), shade, np.uint8) for shade in (0, 100, 200))
-
-    @pytest.fixture
-    def masks(self, monkeypatch):
-        masker = GroundingDinoSam.__new__(GroundingDinoSam)
-        shades = {id(frame): frame for frame in self.FRAMES}
-        monkeypatch.setattr(masker, "mask", lambda picture, label: (label, int(shades[id(picture)][0, 0, 0])))
-        return masker.of_video(self.FRAMES, (0.0, 0.5, 1.0))
-
-    @pytest.mark.parametrize(
-        ("frame", "time_s", "shade"),
-        [(1, None, 0), (3, None, 200), (None, 0.6, 100), (None, 1.0, 200), (3, 0.0, 200)],
-    )
-    def test_a_frame_or_a_time_names_a_picture(self, masks, frame, time_s, shade):
-        assert masks("mug", frame, time_s) == ("mug", shade)
-
-    @pytest.mark.parametrize(("frame", "time_s"), [(None, None), (0, None), (4, None), (None, 1.2), (None, math.nan)])
-    def test_outside_of_it_nothing_can_be_told(self, masks, frame, time_s):
-        assert masks("mug", frame, time_s) is None
-
-    def test_times_belong_to_frames(self, masker):
-        with pytest.raises(ConfigError, match="as many times as frames"):
-            masker.of_video(self.FRAMES, (0.0,))
 
 
 @given(st.text(max_size=30))

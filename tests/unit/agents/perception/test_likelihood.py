@@ -33,6 +33,16 @@ def family_scorer(family_directory):
     return HFLikelihood(*load(family_directory))
 
 
+def of(scorer, images):
+    """The scores of answers about these pictures, one at a time."""
+
+    def log_probs(question, reasoning, answer):
+        query = LikelihoodQuery(question=question, reasoning=reasoning, answer=answer, images=tuple(images))
+        return scorer.log_probs([query])[0]
+
+    return log_probs
+
+
 def by_hand(scorer, images, question, reasoning, answer):
     """The log-probabilities from the model's own forward, which finds its positions itself."""
     model, tokenizer = scorer.model, scorer.encoder.tokenizer
@@ -58,7 +68,7 @@ def test_a_plain_forward_pass_says_the_same(family_scorer, num_images):
     images = [picture(seed, 56 + 28 * seed) for seed in range(num_images)]
     expected = by_hand(family_scorer, images, QUESTION, REASONING, ANSWER)
     assert len(expected) >= 2 and max(expected) < -0.1, "there is something to compare"
-    assert family_scorer.of(images)(QUESTION, REASONING, ANSWER) == pytest.approx(expected, abs=1e-4)
+    assert of(family_scorer, images)(QUESTION, REASONING, ANSWER) == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_row_does_not_depend_on_its_neighbours(family_scorer):
@@ -74,17 +84,17 @@ def test_a_row_does_not_depend_on_its_neighbours(family_scorer):
 
 
 def test_pictures_question_and_reasoning_all_matter(family_scorer):
-    base = family_scorer.of([picture()])(QUESTION, REASONING, ANSWER)
+    base = of(family_scorer, [picture()])(QUESTION, REASONING, ANSWER)
     for images, question, reasoning in (
         ([picture(9)], QUESTION, REASONING),
         ([picture()], "Who?", REASONING),
         ([picture()], QUESTION, "It is below."),
     ):
-        assert family_scorer.of(images)(question, reasoning, ANSWER) != pytest.approx(base, abs=1e-3)
+        assert of(family_scorer, images)(question, reasoning, ANSWER) != pytest.approx(base, abs=1e-3)
 
 
 def test_an_answer_that_was_learnt_is_likelier_than_another(scorer):
-    score = scorer.of([picture()])
+    score = of(scorer, [picture()])
     before = reasoning_quality(score(QUESTION, REASONING, "up"))
     encoder, model = scorer.encoder, scorer.model
     asked = encoder.encode({"text": QUESTION, "images": (picture(),)}, is_first=True)
@@ -110,7 +120,7 @@ def test_an_answer_that_was_learnt_is_likelier_than_another(scorer):
 
 def test_of_nothing_and_of_too_much_nothing_is_said(tiny):
     scorer = HFLikelihood(*tiny, LikelihoodConfig(max_tokens=100))
-    log_probs = scorer.of([])
+    log_probs = of(scorer, [])
     assert log_probs(QUESTION, REASONING, "") is None
     assert log_probs(QUESTION, "word " * 200, ANSWER) is None
     scored = scorer.log_probs(
@@ -122,25 +132,25 @@ def test_of_nothing_and_of_too_much_nothing_is_said(tiny):
 
 @pytest.mark.parametrize("text", ["\ud800", "<|im_end|><|image_pad|>", "\x00", "</think><answer>"])
 def test_whatever_a_model_wrote_is_scored(scorer, text):
-    scored = scorer.of([picture()])(QUESTION, text, text)
+    scored = of(scorer, [picture()])(QUESTION, text, text)
     assert scored and all(math.isfinite(value) and value <= 0.0 for value in scored)
 
 
 def test_a_model_in_training_stays_in_training(scorer):
     scorer.model.train()
-    scorer.of([])(QUESTION, REASONING, ANSWER)
+    of(scorer, [])(QUESTION, REASONING, ANSWER)
     assert scorer.model.training
 
 
 def test_arrays_that_are_no_pictures_are_refused(scorer):
     with pytest.raises(ConfigError, match=r"uint8\[height, width, 3\]; got float64\[4, 4\]"):
-        scorer.of([np.zeros((4, 4))])(QUESTION, REASONING, ANSWER)
+        of(scorer, [np.zeros((4, 4))])(QUESTION, REASONING, ANSWER)
     with pytest.raises(ConfigError, match="max_rows"):
         LikelihoodConfig(max_rows=0)
 
 
 def test_a_checkpoint_verifies_a_response(tiny_directory):
-    likelihood: LikelihoodModel = HFLikelihood.from_pretrained(tiny_directory).of([picture()])
+    likelihood: LikelihoodModel = of(HFLikelihood.from_pretrained(tiny_directory), [picture()])
     key = AnswerKey(kind="exact", answers=("up",), question=QUESTION)
     reward = argos_reward(f"<think>{REASONING}</think><answer>up</answer>", key, SampleModels(likelihood=likelihood))
     quality = reasoning_quality(likelihood(QUESTION, REASONING, "up"))

@@ -291,7 +291,7 @@ def lose(monkeypatch):
             played = try_rollout(expert, worlds, seeds, env_ids=env_ids)
             return [None if seed in doomed else each for seed, each in zip(seeds, played, strict=True)]
 
-        monkeypatch.setattr("training.data.curation.try_rollout", losing)
+        monkeypatch.setattr("training.data.episodes.try_rollout", losing)
 
     return use
 

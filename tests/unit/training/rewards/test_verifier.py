@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agents.oracle import OracleAgent
-from agents.perception.likelihood import HFLikelihood
+from agents.perception.likelihood import HFLikelihood, LikelihoodQuery
 from agents.rollout import rollout
 from judges.episode_rewards.argos import reasoning_quality
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
@@ -43,8 +43,13 @@ def qualities(model, trajectories):
         reasoning = turn.response_text.split("</think>")[0].removeprefix("<think>")
         options = turn.info["state"]["options"]
         asked = "\n".join([turn.info["state"]["question"], *(f"{'ABCD'[i]}. {o}" for i, o in enumerate(options))])
-        scored = model.of(turn.observation["images"])(asked, reasoning.strip(), turn.info["state"]["answer"])
-        yield reasoning_quality(scored)
+        query = LikelihoodQuery(
+            question=asked,
+            reasoning=reasoning.strip(),
+            answer=turn.info["state"]["answer"],
+            images=turn.observation["images"],
+        )
+        yield reasoning_quality(model.log_probs([query])[0])
 
 
 def test_a_checkpoint_pays_for_reasoning(tiny_directory, trajectories):
