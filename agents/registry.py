@@ -44,7 +44,7 @@ AGENTS: dict[str, AgentEntry] = {
     "random": AgentEntry(factory="agents.oracle:RandomAgent", summary="takes random valid actions"),
     "human": AgentEntry(factory="agents.human:HumanAgent", summary="asks whoever sits at the terminal"),
     "hf": AgentEntry(
-        factory="agents.hf.agent:hf_agent",
+        factory="agents.hf.agent:HFAgent",
         summary="a Qwen2.5-VL or Qwen3-VL checkpoint directory, such as runs/NAME/latest/model",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
@@ -83,10 +83,6 @@ def make_agent(name: str, **settings: Any) -> Agent:
 
 def make_learning_agent(name: str, **settings: Any) -> LearningAgent:
     """Makes an agent that takes weights, which is what a trainer collects with.
-
-    Args:
-        name: Of an agent that learns, such as `"hf"` with `model` and `encoder` among its settings.
-        **settings: The agent's own.
 
     Raises:
         ConfigError: As `make_agent`, and if the agent does not learn.

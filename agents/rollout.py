@@ -42,13 +42,7 @@ def try_rollout(
     *,
     env_ids: Sequence[str],
 ) -> list[Trajectory | None]:
-    """Plays one episode in every world of a batch that can be started.
-
-    Args:
-        agent: Who acts.
-        worlds: N worlds, in any mix.
-        seeds: N reset seeds; siblings of a group share theirs.
-        env_ids: N registered ids, for the record.
+    """Plays one episode in every world of a batch that can be started; otherwise as `rollout`.
 
     Returns:
         N trajectories, in the order of the worlds; None for a world that could not be reset, not even in a worker

@@ -50,21 +50,12 @@ def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto")
     return model.eval(), ChatEncoder(tokenizer, image_processor)
 
 
-def hf_agent(
-    directory: str | Path | None = None,
-    *,
-    model: Any = None,
-    encoder: ChatEncoder | None = None,
-    sampling: SamplingConfig | None = None,
-    seed: int = 0,
-    device: str = "auto",
-    dtype: str = "auto",
-) -> HFAgent:
-    """Returns an agent for a checkpoint directory, or for a model that is in memory.
+class HFAgent:
+    """Samples responses of a transformers model, in batches, with one cache across turns; a `LearningAgent`.
 
     Args:
-        directory: As `load_checkpoint` reads it; None for `model` and `encoder`.
-        model: A model in memory, used as it is and where it is.
+        directory: A checkpoint, as `load_checkpoint` reads it; None for `model` and `encoder`.
+        model: A Qwen2.5-VL or Qwen3-VL model in memory, used as it is and where it is.
         encoder: Its chat format.
         sampling: How responses are drawn.
         seed: Seed of the sampling.
@@ -76,28 +67,26 @@ def hf_agent(
         FileNotFoundError: If there is no checkpoint.
         ValueError: If it is not of the Qwen-VL family, incomplete or damaged, or there is no such device.
     """
-    if (directory is None) == (model is None or encoder is None):
-        raise ConfigError("The agent 'hf' takes a checkpoint directory, hf:DIR; or, from Python, model and encoder.")
-    if directory is not None:
-        model, encoder = load_checkpoint(directory, dtype=dtype)
-        model = model.to(torch_device(device))
-    assert encoder is not None
-    return HFAgent(model, encoder, sampling=sampling, seed=seed)
-
-
-class HFAgent:
-    """Samples responses of a transformers model, in batches, with one cache across turns; a `LearningAgent`.
-
-    Args:
-        model: A Qwen2.5-VL or Qwen3-VL model for conditional generation.
-        encoder: Its chat format.
-        sampling: How responses are drawn.
-        seed: Seed of the sampling.
-    """
 
     def __init__(
-        self, model: Any, encoder: ChatEncoder, *, sampling: SamplingConfig | None = None, seed: int = 0
+        self,
+        directory: str | Path | None = None,
+        *,
+        model: Any = None,
+        encoder: ChatEncoder | None = None,
+        sampling: SamplingConfig | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        dtype: str = "auto",
     ) -> None:
+        if (directory is None) == (model is None or encoder is None):
+            raise ConfigError(
+                "The agent 'hf' takes a checkpoint directory, hf:DIR; or, from Python, model and encoder."
+            )
+        if directory is not None:
+            model, encoder = load_checkpoint(directory, dtype=dtype)
+            model = model.to(torch_device(device))
+        assert encoder is not None
         self.model, self.encoder, self.seed = model, encoder, seed
         self.policy_version = 0
         self._generator = torch.Generator(device=model.device).manual_seed(seed)

@@ -50,14 +50,7 @@ def as_phrase(label: str) -> str:
 
 
 class GroundingDino:
-    """Finds boxes of what a label names.
-
-    Args:
-        model: A Grounding DINO model for object detection.
-        tokenizer: Its tokenizer.
-        image_processor: Its image processor.
-        config: What counts as found.
-    """
+    """Finds boxes of what a label names."""
 
     def __init__(self, model: Any, tokenizer: Any, image_processor: Any, config: DetectionConfig | None = None) -> None:
         self.model, self.tokenizer, self.image_processor = model.eval(), tokenizer, image_processor

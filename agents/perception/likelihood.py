@@ -76,13 +76,7 @@ class _Row:
 
 
 class HFLikelihood:
-    """Scores answers with a transformers model.
-
-    Args:
-        model: A Qwen2.5-VL or Qwen3-VL model for conditional generation.
-        encoder: Its chat format.
-        config: How much is read at once.
-    """
+    """Scores answers with a transformers model."""
 
     def __init__(self, model: Any, encoder: ChatEncoder, config: LikelihoodConfig | None = None) -> None:
         self.model, self.encoder = model, encoder
@@ -98,12 +92,6 @@ class HFLikelihood:
         device: str | torch.device = "cpu",
     ) -> HFLikelihood:
         """Returns the model of a checkpoint directory.
-
-        Args:
-            directory: As `save_pretrained` writes it.
-            config: How much is read at once.
-            dtype: Weights' type; `"auto"` keeps the checkpoint's.
-            device: Where the model runs.
 
         Raises:
             WeightsUnavailableError: If there is no checkpoint, or it is of another family, incomplete or damaged.

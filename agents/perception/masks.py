@@ -33,12 +33,7 @@ _MAX_ASPECT_RATIO = 32
 
 
 class GroundingDinoSam:
-    """Masks for pictures that nobody has exact masks of.
-
-    Args:
-        detector: Finds boxes.
-        segmenter: Fills them.
-    """
+    """Masks for pictures that nobody has exact masks of."""
 
     def __init__(self, detector: GroundingDino, segmenter: Sam) -> None:
         self.detector, self.segmenter = detector, segmenter

@@ -23,12 +23,7 @@ _MAX_PICTURES = 4
 
 
 class Sam:
-    """Fills boxes.
-
-    Args:
-        model: A SAM model.
-        image_processor: Its image processor.
-    """
+    """Fills boxes."""
 
     def __init__(self, model: Any, image_processor: Any) -> None:
         self.model, self.image_processor = model.eval(), image_processor

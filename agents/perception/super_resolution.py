@@ -136,11 +136,7 @@ class _Block(nn.Module):
 
 
 class SMFANet(nn.Module):
-    """The network: shallow features, blocks with one skip around all, and pixel shuffling.
-
-    Args:
-        config: Its size.
-    """
+    """The network: shallow features, blocks with one skip around all, and pixel shuffling."""
 
     def __init__(self, config: SMFANetConfig) -> None:
         super().__init__()

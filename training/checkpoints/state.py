@@ -34,24 +34,12 @@ def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance:
 
 
 def save_provenance(directory: Path, provenance: dict[str, Any]) -> None:
-    """Writes beside a model what it was made from, all or nothing.
-
-    Args:
-        directory: Where the model is.
-        provenance: What it was made from, in place of what was written before.
-    """
+    """Writes beside a model what it was made from, in place of what was written before, all or nothing."""
     replace_file(directory / PROVENANCE, (json.dumps(provenance, indent=2) + "\n").encode())
 
 
 def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:
-    """Writes a checkpoint, all or nothing.
-
-    Args:
-        directory: Where to; replaced if it exists.
-        state: What `load_checkpoint_state` gives back.
-        model: The policy, for others to load.
-        encoder: Holds tokenizer and image processor.
-    """
+    """Writes a checkpoint in place of an earlier one, all or nothing; others can load the model in it."""
     with replacing(directory) as temporary:
         _write_model(temporary / "model", model, encoder)
         torch.save(state, temporary / STATE)

@@ -195,9 +195,6 @@ def endpoint_last(words: Sequence[str]) -> list[str]:
     """Returns a command line with the options of a judge's endpoint behind the word that says there is one.
 
     The parser wants that word, and all other options before it; a user need not know.
-
-    Args:
-        words: Options in any order, with or without that word.
     """
     rest: list[str] = []
     of_endpoint: list[str] = []

@@ -49,10 +49,6 @@ class VerifierConfig:
     def require_reader(self, reward: EpisodeReward | None, option: str) -> None:
         """Refuses models that no reward asks.
 
-        Args:
-            reward: The one in use; None for none.
-            option: What it is chosen by.
-
         Raises:
             ConfigError: If models are given and the reward asks for neither masks nor likelihoods.
         """

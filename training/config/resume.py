@@ -164,11 +164,7 @@ def check_length(num_iterations: int, num_done: int) -> None:
 def continued(config: RunConfig, directory: Path, *, num_done: int, described: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a run that goes on writes down as its configuration: its own, what changed, and when.
 
-    Args:
-        config: The configuration it goes on with.
-        directory: The run's directory.
-        num_done: Iterations that are done.
-        described: What a run started now would write down.
+    `described` is what a run started now would write down.
     """
     saved = _saved(directory)
     before, after = _flat(saved), _flat(json.loads(json.dumps(config.to_dict())))

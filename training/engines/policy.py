@@ -17,12 +17,7 @@ from training.batch import Batch, turns_ahead
 
 
 def hidden_states(model: Any, batch: Batch) -> Tensor:
-    """Returns the last hidden states of a batch, float[B, T, D].
-
-    Args:
-        model: A model with `.model` (the vision-language backbone), `.device` and `.dtype`.
-        batch: Rows padded on the right.
-    """
+    """Returns the last hidden states of a batch, float[B, T, D]."""
     ids_BT, mask_BT = batch.input_ids_BT.to(model.device), batch.attention_mask_BT.to(model.device)
     vision = (
         {}

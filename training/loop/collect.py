@@ -18,11 +18,7 @@ _FIRST_SEED = 100_000_000
 
 
 class Collector:
-    """Holds the training worlds and plays groups of siblings in them.
-
-    Args:
-        config: The run.
-    """
+    """Holds the training worlds and plays groups of siblings in them."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config

@@ -51,13 +51,7 @@ class _MicroBatch:
 
 
 class Learner:
-    """Owns everything that learns.
-
-    Args:
-        policy: The model to train, in place.
-        suppressed_ids: Tokens that are never sampled.
-        config: The run.
-    """
+    """Owns everything that learns."""
 
     def __init__(self, policy: Any, suppressed_ids: list[int], config: RunConfig) -> None:
         ppo = config.ppo

@@ -89,12 +89,7 @@ def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
 
 
 def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] | None = None) -> list[TurnNotes]:
-    """Returns what is recorded of each turn beside what happened in it.
-
-    Args:
-        scored: The episode with its judges' rewards.
-        credit: Of each turn; None where none was assigned.
-    """
+    """Returns what is recorded of each turn beside what happened in it; with credit, where any was assigned."""
     return [
         TurnNotes(
             shaping=turn.rewards,
@@ -107,12 +102,6 @@ def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] |
 
 def turn_credit(batch: Batch, outputs: ModelOutputs, credit: Credit, num_rows: int) -> list[list[dict[str, float]]]:
     """Returns what the algorithm made of each turn of the first rows.
-
-    Args:
-        batch: The rows.
-        outputs: What the critic said of them.
-        credit: Advantages per generated token.
-        num_rows: How many rows to tell of.
 
     Returns:
         Per row and turn the mean `advantage` of its tokens and, with a critic, the `value` of the prefix before its

@@ -120,11 +120,6 @@ def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, Ch
 def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None) -> tuple[Any, ChatEncoder]:
     """Builds the tiny VLM, or takes a checkpoint, teaches it to imitate the oracle, saves it, and validates it.
 
-    Args:
-        config: The run; its worlds, cold start and seed are used.
-        directory: Where the checkpoint goes.
-        writer: Takes metrics, or None.
-
     Returns:
         The model and its chat format.
 
@@ -225,13 +220,7 @@ def _untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:
 
 @contextmanager
 def _saved_if_it_fails(save: Callable[[], None], directory: Path, so_far: Callable[[], str]) -> Iterator[None]:
-    """Saves a cold start that something ends, and says where; what ended it goes on.
-
-    Args:
-        save: Writes the model as of the last whole step.
-        directory: Where to.
-        so_far: How many steps it has learnt from; empty where there is nothing to save.
-    """
+    """Saves a cold start that something ends, as of the last whole step if there is one, and says where."""
     try:
         yield
     except NonFiniteGradientError:
@@ -250,12 +239,7 @@ def _saved_if_it_fails(save: Callable[[], None], directory: Path, so_far: Callab
 
 
 def provenance(config: RunConfig, validation_success: float | None) -> dict[str, Any]:
-    """Returns what a cold start was made from, saved beside its weights.
-
-    Args:
-        config: The run.
-        validation_success: What it reached, or None if that was not measured.
-    """
+    """Returns what a cold start was made from, and what it reached if that was measured, saved beside its weights."""
     resolved = describe(config)
     keys = ("cold_start", "worlds", "seed", "num_val_episodes", "versions", "commit", "num_threads_used", "command")
     made_from = {key: resolved[key] for key in keys} | {"validation_success": validation_success}

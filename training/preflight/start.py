@@ -66,10 +66,6 @@ def facts_of(spec: WorldSpec) -> WorldFacts:
 def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     """Returns a configuration that can be trained, after trying what it needs, and prints what is left out.
 
-    Args:
-        config: What was asked for.
-        resume: Whether it goes on with the run of this name.
-
     Returns:
         The configuration, without what its worlds have no use for.
 

@@ -41,7 +41,9 @@ def played_batch(
     model: Any, encoder: Any, *, num_rows: int = 8, max_turns: Sequence[int] = (2, 3), **kwargs: Any
 ) -> Batch:
     """Returns a batch of sampled episodes of many lengths, with pictures; rewards are as written out here."""
-    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    agent = HFAgent(
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1
+    )
     trajectories = play(agent, range(num_rows), max_turns=max_turns, **kwargs)
     rewards = [[row + 0.5 * turn for turn in range(len(t.turns))] for row, t in enumerate(trajectories)]
     groups = [row // 2 for row in range(num_rows)]

@@ -23,7 +23,9 @@ def batch(tiny):
 
 def test_rows_hold_the_sampled_tokens_in_order(tiny):
     model, encoder = tiny
-    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    agent = HFAgent(
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1
+    )
     trajectories = play(agent, range(3), max_turns=(1, 3, 2))
     batch = make_batch(trajectories, [[1.0], [2.0, 3.0, 4.0], [5.0, 6.0]], encoder)
     for row, trajectory in enumerate(trajectories):
@@ -47,7 +49,9 @@ def test_rows_hold_the_sampled_tokens_in_order(tiny):
 
 def test_a_turn_that_is_not_trainable_is_in_no_loss_and_keeps_its_reward(tiny):
     model, encoder = tiny
-    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    agent = HFAgent(
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1
+    )
     trajectories = play(agent, range(2), max_turns=(2, 1))
     whole = make_batch(trajectories, [[1.0, 2.0], [3.0]], encoder)
     batch = make_batch(trajectories, [[1.0, 2.0], [3.0]], encoder, trainable=[[False, True], [False]])

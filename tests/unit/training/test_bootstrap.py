@@ -49,7 +49,9 @@ class Breaking(gym.Wrapper):
 
 def played(model, encoder, *, num_rows: int = 6, **kwargs) -> list[Trajectory]:
     """Returns episodes of two turns, some of whose responses are cut off."""
-    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    agent = HFAgent(
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1
+    )
     return [t for t in play(agent, range(num_rows), max_turns=(2,), **kwargs) if len(t.turns) == 2]
 
 
@@ -202,7 +204,9 @@ def test_rows_that_the_world_ended_and_rows_that_teach_nothing_carry_none(tiny):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_world_that_crashed_is_bootstrapped_from_nothing(tiny, algorithm):
     model, encoder = tiny
-    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    agent = HFAgent(
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1
+    )
     world = partial(make, LAKE, **SHORT, max_turns=2)
     with VectorWorld([lambda: Breaking(world()), world]) as worlds:
         crashed, whole = rollout(agent, worlds, [0, 1], env_ids=[LAKE] * 2)

@@ -7,17 +7,16 @@ from training.algorithms.functional.checks import check_integer, check_mask, che
 
 
 @torch.no_grad()
-def masked_whiten(x_BT: Tensor, mask_BT: Tensor, *, shift_mean: bool = True, eps: float = 1e-8) -> Tensor:
-    """Scale the masked-in entries to unit variance, and to zero mean if asked.
+def masked_whiten(x_BT: Tensor, mask_BT: Tensor, *, eps: float = 1e-8) -> Tensor:
+    """Scale the masked-in entries to zero mean and unit variance.
 
     Args:
         x_BT: float `(B, T)`.
         mask_BT: bool `(B, T)`; statistics (sample variance, n - 1) are taken over true entries only.
-        shift_mean: false keeps the mean where it was.
         eps: added to the variance, positive.
 
     Returns:
-        float32 `(B, T)`; 0 where the mask is false. A single entry becomes 0, or stays if not shifted.
+        float32 `(B, T)`; 0 where the mask is false. A single entry becomes 0.
 
     Raises:
         ValueError: on a wrong shape or a mask that is not bool.
@@ -27,8 +26,6 @@ def masked_whiten(x_BT: Tensor, mask_BT: Tensor, *, shift_mean: bool = True, eps
     centred_N = x_N - x_N.mean()
     variance = centred_N.square().sum() / max(len(x_N) - 1, 1)
     whitened_N = centred_N * (variance + eps).rsqrt()
-    if not shift_mean:
-        whitened_N = whitened_N + x_N.mean()
     return torch.zeros_like(mask_BT, dtype=torch.float32).masked_scatter(mask_BT, whitened_N)
 
 

@@ -13,6 +13,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from training.algorithms.functional.checks import check_mask, check_shape
+
 Aggregation = Literal["token_mean", "sequence_mean", "constant"]
 KlEstimator = Literal["k1", "k2", "k3"]
 
@@ -56,7 +58,7 @@ def policy_loss(
     Source: VAGEN, equation of J^PPO in section 2.2; separate bounds after DAPO; importance weights after
     truncated importance sampling (Yao et al., 2025). Deviation: log-ratios are bounded to +-20.
     """
-    _check_grid(mask_BT, logprobs_BT=logprobs_BT, old_logprobs_BT=old_logprobs_BT, advantages_BT=advantages_BT)
+    check_mask(mask_BT, logprobs_BT=logprobs_BT, old_logprobs_BT=old_logprobs_BT, advantages_BT=advantages_BT)
     if not 0.0 <= clip_low <= 1.0 or clip_high < 0.0:
         raise ValueError(
             f"clip_low, clip_high: expected 0 <= clip_low <= 1 and clip_high >= 0, got {clip_low} and "
@@ -70,7 +72,7 @@ def policy_loss(
     clipped_gain_BT = ratio_BT.clamp(1.0 - clip_low, 1.0 + clip_high) * advantages_BT
     loss_BT = -torch.minimum(gain_BT, clipped_gain_BT)
     if importance_weights_BT is not None:
-        _check_grid(mask_BT, importance_weights_BT=importance_weights_BT)
+        check_mask(mask_BT, importance_weights_BT=importance_weights_BT)
         loss_BT = loss_BT * importance_weights_BT.float().detach()
 
     with torch.no_grad():
@@ -113,7 +115,7 @@ def value_loss(
     is a target of: through it and before it. Which one an entry is of is the caller's to choose. Deviations: the
     factor 1/2, and the clip of the PPO reference implementation (Huang et al., 2022, detail 9).
     """
-    _check_grid(mask_BT, values_BT=values_BT, old_values_BT=old_values_BT, returns_BT=returns_BT)
+    check_mask(mask_BT, values_BT=values_BT, old_values_BT=old_values_BT, returns_BT=returns_BT)
     if clip_range is not None and clip_range <= 0.0:
         raise ValueError(f"clip_range: expected a positive number or None for no clip, got {clip_range}.")
     values_BT = _masked(values_BT.float(), mask_BT)
@@ -152,7 +154,7 @@ def aggregate(loss_BT: Tensor, mask_BT: Tensor, *, aggregation: Aggregation, nor
         ValueError: on a wrong shape or dtype, an unknown aggregation, or a missing or non-positive
             normalizer.
     """
-    _check_grid(mask_BT, loss_BT=loss_BT)
+    check_mask(mask_BT, loss_BT=loss_BT)
     if normalizer is None:
         normalizer = max(loss_normalizer(mask_BT, aggregation=aggregation), 1.0)
     elif aggregation not in get_args(Aggregation):
@@ -178,7 +180,7 @@ def loss_normalizer(mask_BT: Tensor, *, aggregation: Aggregation) -> float:
     Raises:
         ValueError: on a wrong mask, or an aggregation that is unknown or has no count (`constant`).
     """
-    _check_grid(mask_BT)
+    check_mask(mask_BT)
     if aggregation == "token_mean":
         return float(mask_BT.sum())
     if aggregation == "sequence_mean":
@@ -228,7 +230,7 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEst
     Source: J. Schulman, "Approximating KL Divergence" (2020). Deviation: k3's `d` is at least -20, so that neither it
     nor its gradient is infinite at a token that the policy has all but given up.
     """
-    _check_same_shape(ref_logprobs_BT, "ref_logprobs_BT", logprobs_BT, "logprobs_BT")
+    check_shape("ref_logprobs_BT", ref_logprobs_BT, logprobs_BT.shape)
     log_ratio_BT = logprobs_BT.float() - ref_logprobs_BT.float().detach()
     if estimator == "k1":
         return log_ratio_BT
@@ -258,7 +260,7 @@ def truncated_importance_weights(old_logprobs_BT: Tensor, sampler_logprobs_BT: T
 
     Source: Yao et al., "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training" (2025).
     """
-    _check_same_shape(sampler_logprobs_BT, "sampler_logprobs_BT", old_logprobs_BT, "old_logprobs_BT")
+    check_shape("sampler_logprobs_BT", sampler_logprobs_BT, old_logprobs_BT.shape)
     if cap <= 0.0:
         raise ValueError(f"cap: expected a positive number, got {cap}.")
     return (old_logprobs_BT.float() - sampler_logprobs_BT.float()).exp().clamp(max=cap)
@@ -279,7 +281,7 @@ def explained_variance(values_BT: Tensor, returns_BT: Tensor, mask_BT: Tensor) -
     Raises:
         ValueError: on a wrong shape or dtype.
     """
-    _check_grid(mask_BT, values_BT=values_BT, returns_BT=returns_BT)
+    check_mask(mask_BT, values_BT=values_BT, returns_BT=returns_BT)
     returns_N = returns_BT[mask_BT].float()
     if len(returns_N) == 0 or bool(returns_N.min() == returns_N.max()):
         return returns_N.new_tensor(torch.nan)
@@ -298,23 +300,6 @@ def _masked(x_BT: Tensor, mask_BT: Tensor) -> Tensor:
 
 def _masked_mean(x_BT: Tensor, mask_BT: Tensor) -> Tensor:
     return _masked(x_BT, mask_BT).sum() / mask_BT.sum().clamp(min=1)
-
-
-def _check_grid(mask_BT: Tensor, **per_token_BT: Tensor) -> None:
-    if mask_BT.ndim != 2:
-        raise ValueError(f"mask_BT: expected shape (B, T), got {tuple(mask_BT.shape)}. Reshape it first.")
-    if mask_BT.dtype != torch.bool:
-        raise ValueError(f"mask_BT: expected dtype bool, got {mask_BT.dtype}. Pass e.g. `mask != 0`.")
-    for name, x_BT in per_token_BT.items():
-        _check_same_shape(x_BT, name, mask_BT, "mask_BT")
-
-
-def _check_same_shape(x: Tensor, name: str, like: Tensor, like_name: str) -> None:
-    if x.shape != like.shape:
-        raise ValueError(
-            f"{name}: expected shape {tuple(like.shape)} as {like_name}, got {tuple(x.shape)}. "
-            "Pad all tensors of a batch alike."
-        )
 
 
 def _unknown(name: str, got: str, choices: tuple[str, ...]) -> ValueError:

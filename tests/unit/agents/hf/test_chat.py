@@ -33,7 +33,9 @@ def rendered(encoder, trajectory):
 @pytest.mark.parametrize("world_kwargs", [{}, {"prompt_format": "grounding_worldmodeling"}], ids=["short", "long"])
 def test_a_rollout_reads_as_the_chat_template_renders_it(family_directory, world_kwargs):
     model, encoder = load(family_directory)
-    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    agent = HFAgent(
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1
+    )
     for trajectory in play(agent, range(5), max_turns=(3,), **world_kwargs):
         ids = np.concatenate([np.r_[turn.prompt_ids, turn.response_ids] for turn in trajectory.turns])
         # The end of the last response is the template's to add; our tokens stop where the policy stopped.
@@ -136,7 +138,9 @@ def test_a_picture_is_patched_once_while_it_is_remembered(tiny):
 
 def test_an_experts_text_gets_the_tokens_the_rollout_would_have_read(tiny):
     model, encoder = tiny
-    agent = HFAgent(with_ending(model, encoder, 9.0), encoder, sampling=SamplingConfig(max_new_tokens=9), seed=0)
+    agent = HFAgent(
+        model=with_ending(model, encoder, 9.0), encoder=encoder, sampling=SamplingConfig(max_new_tokens=9), seed=0
+    )
     for trajectory in play(agent, range(4), max_turns=(2,)):
         if all(turn.stop_reason == "stop" for turn in trajectory.turns):
             again = tokenized(trajectory, encoder)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent, hf_agent, load_checkpoint
+from agents.hf.agent import HFAgent, load_checkpoint
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.models import load, with_ending
@@ -22,7 +22,9 @@ def test_a_saved_checkpoint_gives_identical_logits(family_directory, tmp_path):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.01)
-    trajectories = play(HFAgent(model, encoder, sampling=SamplingConfig(max_new_tokens=4), seed=0), range(2))
+    trajectories = play(
+        HFAgent(model=model, encoder=encoder, sampling=SamplingConfig(max_new_tokens=4), seed=0), range(2)
+    )
     save_model(tmp_path / "saved", model, encoder)
     again, again_encoder = load(tmp_path / "saved")
     batches = [make_batch(trajectories, [[0.0, 0.0]] * 2, each) for each in (encoder, again_encoder)]
@@ -35,7 +37,7 @@ def test_a_saved_checkpoint_gives_identical_logits(family_directory, tmp_path):
 
 def test_an_agent_from_a_directory_plays_and_repeats_itself(family_directory):
     def episodes(seed):
-        agent = hf_agent(family_directory, sampling=SamplingConfig(max_new_tokens=4), seed=seed)
+        agent = HFAgent(family_directory, sampling=SamplingConfig(max_new_tokens=4), seed=seed)
         return [turn.response_ids for trajectory in play(agent, range(3)) for turn in trajectory.turns]
 
     first, second, other = episodes(5), episodes(5), episodes(6)
@@ -44,7 +46,7 @@ def test_an_agent_from_a_directory_plays_and_repeats_itself(family_directory):
 
 
 def test_an_agent_can_play_again_from_the_start(tiny):
-    agent = HFAgent(*tiny, sampling=SamplingConfig(temperature=0.0, max_new_tokens=4))
+    agent = HFAgent(model=tiny[0], encoder=tiny[1], sampling=SamplingConfig(temperature=0.0, max_new_tokens=4))
     first, second = (play(agent, range(3)) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         assert [turn.response_text for turn in a.turns] == [turn.response_text for turn in b.turns]
@@ -53,7 +55,7 @@ def test_an_agent_can_play_again_from_the_start(tiny):
 def test_sampling_leaves_the_model_in_the_mode_it_found(tiny):
     model, encoder = tiny
     model.train()
-    play(HFAgent(model, encoder, sampling=SamplingConfig(max_new_tokens=1)), range(2), max_turns=(1,))
+    play(HFAgent(model=model, encoder=encoder, sampling=SamplingConfig(max_new_tokens=1)), range(2), max_turns=(1,))
     assert model.training
 
 
@@ -74,7 +76,9 @@ def test_a_directory_without_a_checkpoint_is_explained(tmp_path):
 
 
 def test_an_agent_goes_on_sampling_where_its_state_stands(tiny):
-    first, second = (HFAgent(*tiny, sampling=SamplingConfig(max_new_tokens=4), seed=seed) for seed in (1, 2))
+    first, second = (
+        HFAgent(model=tiny[0], encoder=tiny[1], sampling=SamplingConfig(max_new_tokens=4), seed=seed) for seed in (1, 2)
+    )
     play(first, range(2))
     second.load_state_dict(first.state_dict())
     for a, b in zip(play(first, range(2)), play(second, range(2)), strict=True):
@@ -85,7 +89,7 @@ def test_on_another_kind_of_device_it_samples_anew_by_its_seed_and_the_version_o
     of_a_gpu = {"device": "cuda", "generator": torch.zeros(16, dtype=torch.uint8)}
 
     def state(seed, version):
-        agent = HFAgent(*tiny, seed=seed)
+        agent = HFAgent(model=tiny[0], encoder=tiny[1], seed=seed)
         agent.sync(agent.model, version)
         agent.load_state_dict(of_a_gpu)
         return bytes(agent.state_dict()["generator"].numpy())
@@ -97,7 +101,7 @@ def test_on_another_kind_of_device_it_samples_anew_by_its_seed_and_the_version_o
 
 def test_an_agent_acts_with_the_weights_it_was_given_last(tiny):
     model, encoder = tiny
-    agent = HFAgent(model, encoder, sampling=SamplingConfig(temperature=0.0, max_new_tokens=4))
+    agent = HFAgent(model=model, encoder=encoder, sampling=SamplingConfig(temperature=0.0, max_new_tokens=4))
     other = with_ending(copy.deepcopy(model), encoder, 99.0)
     (before,) = play(agent, range(1))
     agent.sync(other, 7)

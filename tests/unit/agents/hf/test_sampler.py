@@ -34,7 +34,7 @@ def batch_of(trajectories, encoder):
 def test_sampler_and_trainer_agree_on_every_token(family, temperature, obs_mode):
     model, encoder = with_ending(*family, bias=5.5 * temperature), family[1]
     sampling = SamplingConfig(temperature=temperature, max_new_tokens=MAX_NEW_TOKENS)
-    agent = HFAgent(model, encoder, sampling=sampling, seed=3)
+    agent = HFAgent(model=model, encoder=encoder, sampling=sampling, seed=3)
     # Rows leave one after another, so that the cache is cut down in the middle of the rollout.
     trajectories = play(agent, range(8), max_turns=(1, 4, 2, 3), obs_mode=obs_mode)
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
@@ -51,7 +51,7 @@ def test_sampler_and_trainer_agree_on_every_token(family, temperature, obs_mode)
 
 def test_a_cut_response_is_closed_before_the_next_observation(tiny):
     model, encoder = with_ending(*tiny), tiny[1]
-    agent = HFAgent(model, encoder, sampling=SamplingConfig(max_new_tokens=MAX_NEW_TOKENS), seed=3)
+    agent = HFAgent(model=model, encoder=encoder, sampling=SamplingConfig(max_new_tokens=MAX_NEW_TOKENS), seed=3)
     ends = 0
     for trajectory in play(agent, range(6), max_turns=(3,)):
         for turn, following in zip(trajectory.turns[:-1], trajectory.turns[1:], strict=True):
@@ -106,7 +106,7 @@ def test_special_tokens_are_never_sampled_however_likely(tiny):
     forbidden = set(encoder.tokenizer.convert_tokens_to_ids(list(SPECIAL_TOKENS))) - {encoder.end_of_turn_id}
     assert {encoder.image_token_id, encoder.pad_id} < forbidden
     model.lm_head = BiasedHead(model.lm_head, sorted(forbidden), 50.0)
-    agent = HFAgent(model, encoder, sampling=SamplingConfig(max_new_tokens=12), seed=0)
+    agent = HFAgent(model=model, encoder=encoder, sampling=SamplingConfig(max_new_tokens=12), seed=0)
     trajectories = play(agent, range(6))
     sampled = {int(token) for t in trajectories for turn in t.turns for token in turn.response_ids}
     assert len(sampled) > 20

@@ -418,11 +418,6 @@ class TestWhiten:
         expected = torch.tensor([[-2.0, 0.0], [-1.0, 3.0]]) / 7.0**0.5
         torch.testing.assert_close(masked_whiten(self.X, self.MASK), expected)
 
-    def test_mean_may_stay(self) -> None:
-        expected = torch.tensor([[-2.0, 0.0], [-1.0, 3.0]]) / 7.0**0.5 + 3.0
-        expected[0, 1] = 0.0
-        torch.testing.assert_close(masked_whiten(self.X, self.MASK, shift_mean=False), expected)
-
     @pytest.mark.parametrize("num_true", [0, 1])
     def test_too_few_entries_give_zeros(self, num_true: int) -> None:
         mask = torch.arange(4).view(2, 2) < num_true

@@ -34,7 +34,9 @@ ALL = [True, True, True]
 def played(tiny_directory):
     """Three siblings of three turns each; what they earned is for the test to say."""
     model, encoder = load(tiny_directory)
-    agent = HFAgent(with_ending(model, encoder), encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1)
+    agent = HFAgent(
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1
+    )
     trajectories = play(agent, [0, 0, 0], max_turns=(3,))
     assert [len(trajectory.turns) for trajectory in trajectories] == [3, 3, 3]
     return trajectories, encoder
