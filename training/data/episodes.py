@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from contextlib import nullcontext
 
 from agents.agent import Agent
 from agents.rollout import is_lost, try_rollout
@@ -33,8 +32,10 @@ def play_each(
         parts = (missing[start : start + max_parallel] for start in range(0, len(missing), max_parallel))
         for size, of_one_size in itertools.groupby(parts, len):
             worlds = spec.try_vector(size, split=split)
-            with worlds or nullcontext():
-                for part in of_one_size if worlds is not None else ():
+            if worlds is None:
+                continue
+            with worlds:
+                for part in of_one_size:
                     asked = [seeds[index] for index in part]
                     rolled = try_rollout(agent, worlds, asked, env_ids=[spec.env_id] * size)
                     for index, each in zip(part, rolled, strict=True):
