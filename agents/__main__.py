@@ -6,16 +6,10 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
-
-import tyro
 
 from agents.cli.play import PlayConfig
 from agents.registry import AGENTS, usage
-from vlm_envs.errors import VLMEnvsError
-
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+from vlm_envs.arguments.options import Commands, run_command
 
 
 @dataclass(frozen=True)
@@ -28,7 +22,7 @@ class ListConfig:
             print(f"{usage(kind):10} {entry.summary}")
 
 
-_Command = Annotated[PlayConfig, tyro.conf.subcommand("play")] | Annotated[ListConfig, tyro.conf.subcommand("list")]
+COMMANDS: Commands = {"play": (PlayConfig, PlayConfig.run), "list": (ListConfig, ListConfig.run)}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -41,22 +35,7 @@ def main(words: Sequence[str] | None = None) -> int:
         Exit status: 0 for success, 2 for a mistake on the command line, 130 when interrupted.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # A page of turns is no place for bars.
-    try:
-        command: PlayConfig | ListConfig = tyro.cli(
-            _Command, args=words, prog="python -m agents", description="Agents: who acts in the worlds."
-        )
-        command.run()
-        sys.stdout.flush()
-    except (VLMEnvsError, ValueError, FileNotFoundError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    except KeyboardInterrupt as interrupt:
-        print(str(interrupt) or "Stopped.", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return run_command("python -m agents", COMMANDS, words)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,11 +23,17 @@ from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli.needs import require_available
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.cli.terminal import Colors, colors_of
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require
 from vlm_envs.registration import registered_name
 from vlm_envs.splits import split_seeds
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.make import world_vector
+
+_FROM_PYTHON = {"model", "encoder", "sampling"}
+"""Settings of agents that are objects."""
+
+_OF_VECTORS = {"env_id", "num_envs", "workers"}
+"""What belongs to many worlds at once."""
 
 _Settings = tyro.conf.UseAppendAction[tuple[str, ...]]
 
@@ -60,6 +67,7 @@ class PlayConfig:
     colors: Colors | None = None
 
     def __post_init__(self) -> None:
+        require(self.out is None or self.out.name != "", "--out needs a name: FILE.html, or a folder.")
         require_at_least(self, 0, "seed")
         require_at_least(self, 1, "episodes", *(["max_turns"] if self.max_turns is not None else []))
 
@@ -91,6 +99,8 @@ class PlayConfig:
         """Returns who plays; how responses are drawn may be set name by name."""
         settings = parse_settings(self.agent_settings, option="--agent-set")
         known = setting_names(self.agent)
+        for name in settings.keys() & _FROM_PYTHON:
+            raise ConfigError(f"{name} is for Python, not for --agent-set; known settings: {', '.join(_said(known))}.")
         if "sampling" in known:
             drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
             settings["sampling"] = SamplingConfig(**drawn)
@@ -100,7 +110,15 @@ class PlayConfig:
 
     def _world(self) -> VectorWorld:
         kwargs = parse_settings(self.settings)
-        if "split" in kwargs:
-            raise ConfigError(f"The split is an option of its own: --split {kwargs['split']}.")
+        for name in kwargs.keys() & {"split", *(() if self.max_turns is None else ("max_turns",))}:
+            raise ConfigError(f"{name} is an option of its own: --{name.replace('_', '-')} {kwargs[name]}.")
+        for name in kwargs.keys() & _OF_VECTORS:
+            raise ConfigError(f"{name} is no argument of a world; leave out --set {name}={kwargs[name]}.")
         limit = {} if self.max_turns is None else {"max_turns": self.max_turns}
         return world_vector(self.env_id, **kwargs, **limit, split=self.split)
+
+
+def _said(known: Iterable[str]) -> list[str]:
+    """Returns what `--agent-set` may name, with the ways to draw responses in place of the object that holds them."""
+    drawn = SamplingConfig.__dataclass_fields__ if "sampling" in known else ()
+    return sorted({*known, *drawn} - _FROM_PYTHON)

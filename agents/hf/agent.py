@@ -79,7 +79,8 @@ class HFAgent:
         device: str = "auto",
         dtype: str = "auto",
     ) -> None:
-        if (directory is None) == (model is None or encoder is None):
+        given = (directory is not None, model is not None, encoder is not None)
+        if given not in ((True, False, False), (False, True, True)):
             raise ConfigError(
                 "The agent 'hf' takes a checkpoint directory, hf:DIR; or, from Python, model and encoder."
             )

@@ -11,6 +11,7 @@ from judges.episode_rewards.ivgr import IVGR
 from judges.episode_rewards.mags import MAGS_STAGE_1, MAGS_STAGE_2
 from judges.episode_rewards.models import Models
 from judges.episode_rewards.reward import EpisodeJudge, EpisodeReward
+from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, require_choice
 
 _REWARDS: dict[str, EpisodeReward] = {}
@@ -37,13 +38,17 @@ def episode_reward(name: str, *, option: str = "episode reward") -> EpisodeRewar
     """Returns a reward by its name.
 
     Args:
-        name: one of `EPISODE_REWARDS`.
+        name: one of `EPISODE_REWARDS`, or `MODULE:NAME` of one that a module of your own registers.
         option: what the name was given by, for the error.
 
     Raises:
         ConfigError: there is no such reward; the message suggests the closest.
     """
-    return EPISODE_REWARDS[require_choice(option, name, tuple(EPISODE_REWARDS))]
+    module, colon, own = name.rpartition(":")
+    if colon and module:
+        instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
+        import_named(module, option=f"{option} {name}", instead=instead)
+    return EPISODE_REWARDS[require_choice(option, own, tuple(EPISODE_REWARDS))]
 
 
 def episode_judge(name: str, **models: Any) -> EpisodeJudge:

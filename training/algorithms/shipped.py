@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from dataclasses import asdict
+import inspect
+import json
+from dataclasses import MISSING, asdict, fields
+from pathlib import Path
 from typing import Any, get_args
 
 from training.algorithms.algorithm import Algorithm
@@ -11,6 +13,7 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
 from training.algorithms.turn_gae import TurnGAE
+from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean
 
 ShippedAlgorithm = BilevelGAE | TokenGAE | TurnGAE | GRPO
@@ -33,25 +36,42 @@ def algorithm_class(name: str) -> type[Algorithm]:
         name: A shipped one's, or `MODULE:CLASS` as in an import statement.
 
     Raises:
-        ConfigError: If there is none.
+        ConfigError: If there is none, it is only a base of algorithms, or a setting has no default.
     """
     if name in SHIPPED:
         return SHIPPED[name]
     module, colon, attribute = name.partition(":")
-    if not colon:
+    if not (colon and module):
         raise ConfigError(
             f"Unknown algorithm {name!r}.{did_you_mean(name, SHIPPED)} Known: {', '.join(SHIPPED)}; one of your own is "
             "MODULE:CLASS."
         )
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except ImportError as error:
-        raise ConfigError(f"--algorithm {name}: cannot import {module!r}: {error}.") from error
-    if not (isinstance(found, type) and issubclass(found, Algorithm)):
-        raise ConfigError(f"--algorithm {name}: {module} has no algorithm {attribute!r}.")
+    instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
+    there = vars(import_named(module, option=f"--algorithm {name}", instead=instead))
+    found = there.get(attribute)
+    if not (isinstance(found, type) and issubclass(found, Algorithm)) or inspect.isabstract(found):
+        known = [key for key, each in there.items() if isinstance(each, type) and issubclass(each, Algorithm)]
+        hint = did_you_mean(attribute, known)
+        raise ConfigError(f"--algorithm {name}: {module} has no algorithm {attribute!r}.{hint}")
+    if required := [each.name for each in fields(found) if each.default is each.default_factory is MISSING]:
+        raise ConfigError(f"--algorithm {name}: give its setting {required[0]!r} a default; every setting needs one.")
     return found
 
 
 def to_dict(algorithm: Algorithm) -> dict[str, Any]:
-    """Returns an algorithm as plain data: its name under `class`, which no setting can be called, and its settings."""
-    return {"class": name_of(algorithm), **asdict(algorithm)}
+    """Returns an algorithm as plain data: its name under `class`, which no setting can be called, and its settings.
+
+    Raises:
+        ConfigError: If a setting is of a type that JSON does not have, so that no run could be resumed with it.
+    """
+    settings = asdict(algorithm, dict_factory=paths_as_text)
+    try:
+        json.dumps(settings)
+    except TypeError as error:
+        raise ConfigError(f"The settings of {name_of(algorithm)} cannot be saved as JSON: {error}.") from error
+    return {"class": name_of(algorithm), **settings}
+
+
+def paths_as_text(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the fields of a dataclass as plain data, as `asdict` takes it for `dict_factory`."""
+    return {name: str(value) if isinstance(value, Path) else value for name, value in items}

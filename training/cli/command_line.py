@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.run import RunConfig
 from training.recipes import RECIPES
 from training.recipes.tiny import any_world
-from vlm_envs.arguments.faults import fault_in_module
+from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.arguments.options import parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 
@@ -150,15 +149,8 @@ def _load_file(path: Path) -> Any:
 
 
 def _import(module: str, named: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        if fault := fault_in_module(error):
-            raise ConfigError(f"--recipe {named}: cannot import {module!r}: {fault}") from error
-        raise ConfigError(
-            f"--recipe {named}: cannot import {module!r}: {error}. Give a Python file, or MODULE:FUNCTION as in an "
-            "import statement."
-        ) from error
+    instead = "Give a Python file, or MODULE:FUNCTION as in an import statement."
+    return import_named(module, option=f"--recipe {named}", instead=instead)
 
 
 def configured(
@@ -213,7 +205,7 @@ def endpoint_last(words: Sequence[str]) -> list[str]:
 
 
 def switched(algorithm: Algorithm, name: str) -> Algorithm:
-    """Returns another algorithm, with the settings that both have as they were.
+    """Returns another algorithm, with the settings that both have, of one name and type, as they were.
 
     Raises:
         ConfigError: If there is none of this name, or not with these settings.
@@ -221,7 +213,8 @@ def switched(algorithm: Algorithm, name: str) -> Algorithm:
     kind = algorithm_class(name)
     if type(algorithm) is kind:
         return algorithm
-    shared = {each.name for each in fields(kind)} & {each.name for each in fields(algorithm)}
+    had = {each.name: each.type for each in fields(algorithm)}
+    shared = [each.name for each in fields(kind) if had.get(each.name) == each.type]
     return kind(**{name: getattr(algorithm, name) for name in shared})
 
 

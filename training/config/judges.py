@@ -75,7 +75,7 @@ class JudgeConfig:
         episode: A paper's reward for whole episodes of worlds that ask, added to their last turns; None for none. With
             an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency. `"agentic"` is for
             any world: the model looks with tools and says whether the last response is right. The names are those of
-            `judges.episode_rewards.registry.EPISODE_REWARDS`.
+            `judges.episode_rewards.registry.EPISODE_REWARDS`; `MODULE:NAME` imports what registers it first.
         verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
         in_evaluations: Whether the model behind `endpoint` judges evaluations too. What it then costs is counted apart
             from training. Evaluations are scored by success; without it, only their records lack the model's terms.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import tyro
@@ -13,7 +12,7 @@ from agents.hf.sampling import SamplingConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.gae import GAE
-from training.algorithms.shipped import ShippedAlgorithm, name_of, to_dict
+from training.algorithms.shipped import ShippedAlgorithm, name_of, paths_as_text, to_dict
 from training.config.cold_start import ColdStartConfig
 from training.config.judged_worlds import judge_contradictions
 from training.config.judges import JudgeConfig
@@ -52,7 +51,7 @@ class RunConfig:
         record_every: Iterations between those whose first episodes are recorded for the report, with advantages and
             values; 0 for none.
         seed: Seed of everything.
-        device: Where models live: `"auto"` takes a GPU if there is one, else the CPU. No GPU was at hand; the tests
+        device: Where models live: `"auto"` takes a GPU if there is one, else the CPU. Not run on a GPU here; the tests
             update, sample and cold-start on a second device that refuses the CPU's tensors.
         dtype: Type of the weights that models compute with, and that `latest/model` has. What the optimisers step is
             float32 either way, and so is what a run goes on from.
@@ -184,5 +183,4 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the resolved configuration as plain data, paths as text."""
-        plain = asdict(self, dict_factory=lambda items: {k: str(v) if isinstance(v, Path) else v for k, v in items})
-        return plain | {"algorithm": to_dict(self.algorithm)}
+        return asdict(self, dict_factory=paths_as_text) | {"algorithm": to_dict(self.algorithm)}

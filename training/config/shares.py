@@ -22,11 +22,10 @@ from typing import Any
 
 import gymnasium as gym
 
+from judges.episode_rewards.registry import EPISODE_REWARDS
 from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import arguments_of, make, registered_name
-
-_GROUNDED, _TEXTUAL = "ivgr_grounded", "ivgr_textual"
 
 
 class Shares:
@@ -147,19 +146,26 @@ def require_room_for_partners(
 
 
 def _units(specs: Sequence[WorldSpec]) -> list[tuple[int, ...]]:
-    """Returns the worlds' places, those of partners together: grounded, then textual."""
+    """Returns the worlds' places, those of partners together; first what is compared with, as iVGR's grounded one."""
     formats = [spec.prompt_format for spec in specs]
-    grounded, textual = ([index for index, each in enumerate(formats) if each == of] for of in (_GROUNDED, _TEXTUAL))
-    asked = {index: _asks(specs[index]) for index in (*grounded, *textual)} if grounded and textual else {}
     partner: dict[int, int] = {}
-    for index in grounded:
-        alike = (each for each in textual if each not in partner.values() and asked[each] == asked[index])
-        if (found := next(alike, None)) is not None:
-            partner[index] = found
+    for pair in _compared_strategies():
+        references, others = ([index for index, each in enumerate(formats) if each == of] for of in pair)
+        asked = {index: _asks(specs[index]) for index in (*references, *others)} if references and others else {}
+        for index in references:
+            alike = (each for each in others if each not in partner.values() and asked[each] == asked[index])
+            if index not in partner and (found := next(alike, None)) is not None:
+                partner[index] = found
     taken = set(partner.values())
     return [
         (index, partner[index]) if index in partner else (index,) for index in range(len(specs)) if index not in taken
     ]
+
+
+def _compared_strategies() -> list[tuple[str, str]]:
+    """Returns the strategies whose episodes some reward compares: what is compared with, then the other."""
+    rewards = [(each.compares_with, each.strategies or ()) for each in EPISODE_REWARDS.values()]
+    return [(first, second) for first, strategies in rewards if first for second in strategies if second != first]
 
 
 def _asks(spec: WorldSpec) -> tuple[float, Any, dict[str, Any]]:

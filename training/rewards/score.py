@@ -101,7 +101,7 @@ class TurnScorer:
             self._models = verifier_models(config.verifier, device) if models is None else models
             reward = episode_reward(config.episode)
             self._episode_judge = reward.build(Models(**self._models, **_model_judges(self._client, reward)))
-            self._episode_name = config.episode
+            self._episode_name = reward.name
 
     def for_evaluation(self) -> TurnScorer:
         """Returns a scorer of evaluations, to be closed after use; it shares nothing with this one that can change."""

@@ -5,6 +5,27 @@ from __future__ import annotations
 import importlib
 import traceback
 from pathlib import Path
+from types import ModuleType
+
+from vlm_envs.errors import ConfigError
+
+
+def import_named(module: str, *, option: str, instead: str) -> ModuleType:
+    """Returns a module that a user named.
+
+    Args:
+        module: Its name, as in an import statement.
+        option: What named it, and as what, for messages.
+        instead: What to do where there is no such module.
+
+    Raises:
+        ConfigError: If it cannot be imported: with file and line where the user's own code failed.
+    """
+    try:
+        return importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        fault = fault_in_module(error)
+        raise ConfigError(f"{option}: cannot import {module!r}: {fault or f'{error}. {instead}'}") from error
 
 
 def fault_in_module(error: BaseException) -> str | None:

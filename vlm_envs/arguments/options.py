@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import os
 import sys
 import types
 import typing
@@ -139,10 +140,13 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None) -> i
         options = parsed(kind, rest, Program(prog=f"{prog} {name}", description=description_of(kind)))
         with fields_named(option_names(kind)):
             code = run(options)
+        sys.stdout.flush()
         return code or 0
+    except BrokenPipeError:
+        # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (VLMEnvsError, ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
         print(error, file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:

@@ -79,6 +79,8 @@ def require_between(
 def _require(config: object, fields: tuple[str, ...], allowed: str, is_allowed: Callable[[float], bool]) -> None:
     for field in fields:
         value = getattr(config, field)
+        if isinstance(value, str):
+            raise ConfigError(f"{field_name(config, field)} must be a number; got {value!r}.")
         if value is not None and not is_allowed(value):
             finite = " and finite" if value == math.inf else ""
             raise ConfigError(f"{field_name(config, field)} must be {allowed}{finite}; got {value}.")

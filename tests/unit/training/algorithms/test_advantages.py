@@ -2,7 +2,6 @@
 
 import itertools
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from training.algorithms.functional.baselines import masked_whiten, subtract_siblings
 from training.algorithms.functional.bilevel_gae import BilevelVariant, bilevel_gae
-from training.algorithms.functional.grpo import grpo, zero_variance_groups
 from training.algorithms.functional.token_gae import place_trajectory_reward, place_turn_rewards, token_gae
 from training.algorithms.functional.turn_gae import turn_gae
 
@@ -376,113 +373,4 @@ def test_trajectory_reward_lands_on_the_last_token_of_the_row() -> None:
     torch.testing.assert_close(placed, torch.tensor([[0.0, 0, 5, 0], [0, 0, 0, 0]]))
 
 
-class TestGrpo:
-    # Group 7 is rows 0, 2, 4 with returns 1, 2, 6: mean 3, deviations -2, -1, 3, sum of squares 14, sample
-    # standard deviation sqrt(14 / 2) = sqrt(7). Group 3 is rows 1, 3 with equal returns. Row 5 is alone.
-    RETURNS = torch.tensor([1.0, 0.1, 2.0, 0.1, 6.0, 9.0])
-    GROUPS = torch.tensor([7, 3, 7, 3, 7, 5])
-    TURNS = torch.tensor([[0, -1, 1]]).expand(6, 3)
-
-    def test_std_scale(self) -> None:
-        advantages = grpo(self.RETURNS, self.GROUPS, self.TURNS, scale="std", eps=1e-9)
-        expected_B = torch.tensor([-2.0, 0.0, -1.0, 0.0, 3.0, 0.0]) / 7.0**0.5
-        torch.testing.assert_close(advantages, expected_B[:, None] * torch.tensor([1.0, 0.0, 1.0]))
-
-    def test_eps_is_added_to_the_standard_deviation(self) -> None:
-        advantages = grpo(self.RETURNS, self.GROUPS, self.TURNS, scale="std", eps=1.0)
-        assert advantages[4, 0].item() == pytest.approx(3.0 / (7.0**0.5 + 1.0))
-
-    def test_no_scale(self) -> None:
-        advantages = grpo(self.RETURNS, self.GROUPS, self.TURNS, scale="none")
-        torch.testing.assert_close(advantages[:, 0], torch.tensor([-2.0, 0.0, -1.0, 0.0, 3.0, 0.0]))
-
-    def test_equal_returns_give_exactly_zero(self) -> None:
-        # The float32 mean of many 0.1 is not 0.1; its rounding error over the tiny deviation would be noise.
-        returns, groups = torch.full((7,), 0.1), torch.zeros(7, dtype=torch.long)
-        assert not grpo(returns, groups, torch.zeros(7, 2, dtype=torch.long), eps=1e-12).any()
-
-    def test_zero_variance_groups_in_ascending_order(self) -> None:
-        assert zero_variance_groups(self.RETURNS, self.GROUPS).tolist() == [True, True, False]  # 3, 5, 7
-
-    def test_unknown_scale(self) -> None:
-        with pytest.raises(ValueError, match="'std' or 'none', got 'var'"):
-            grpo(self.RETURNS, self.GROUPS, self.TURNS, scale="var")  # type: ignore[arg-type]
-
-
-class TestWhiten:
-    # Entries 1, 2, 6: mean 3, sample variance 7. The NaN is masked out.
-    X = torch.tensor([[1.0, NAN], [2.0, 6.0]])
-    MASK = torch.tensor([[True, False], [True, True]])
-
-    def test_statistics_come_through_the_mask(self) -> None:
-        expected = torch.tensor([[-2.0, 0.0], [-1.0, 3.0]]) / 7.0**0.5
-        torch.testing.assert_close(masked_whiten(self.X, self.MASK), expected)
-
-    @pytest.mark.parametrize("num_true", [0, 1])
-    def test_too_few_entries_give_zeros(self, num_true: int) -> None:
-        mask = torch.arange(4).view(2, 2) < num_true
-        torch.testing.assert_close(masked_whiten(torch.full((2, 2), 5.0), mask), torch.zeros(2, 2))
-
-
 # --- misuse ------------------------------------------------------------------------------------------------
-
-
-def call_bilevel(**changes: Any) -> object:
-    arguments: dict[str, Any] = {
-        "turn_rewards_BK": TURN_REWARDS,
-        "token_rewards_BT": TOKEN_REWARDS,
-        "values_BT": VALUES,
-        "turn_end_values_BK": TURN_END_VALUES,
-        "turn_index_BT": TURN_INDEX,
-    }
-    return bilevel_gae(**{**arguments, **COEFFICIENTS, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"values_BT": VALUES[:, 1:]}, r"values_BT: expected shape \(1, 7\), got \(1, 6\)"),
-        ({"values_BT": VALUES.T}, r"values_BT: expected shape \(1, 7\), got \(7, 1\)"),
-        ({"token_rewards_BT": VALUES[0]}, r"token_rewards_BT: expected shape \(1, 7\), got \(7,\)"),
-        ({"turn_end_values_BK": TURN_END_VALUES[:, :2]}, r"turn_end_values_BK: expected shape \(1, 3\)"),
-        ({"turn_rewards_BK": TURN_REWARDS.expand(2, 3)}, r"turn_rewards_BK: expected shape \(1, 3\)"),
-        ({"turn_index_BT": TURN_INDEX[0]}, "turn_index_BT: expected 2 dimensions"),
-        ({"turn_index_BT": TURN_INDEX.float()}, "turn_index_BT: expected an integer dtype"),
-        ({"turn_index_BT": TURN_INDEX + 2}, "turn_index_BT: expected numbers from -1 .* to 2 .* got 1 to 3"),
-        ({"turn_index_BT": TURN_INDEX - 1}, "turn_index_BT: expected numbers from -1 .* got -2 to 0"),
-        ({"turn_index_BT": TURN_INDEX.flip(1)}, "turn_index_BT: expected turn numbers that never fall"),
-        ({"bootstrap_values_B": torch.zeros(1, 1)}, r"bootstrap_values_B: expected shape \(1,\)"),
-        ({"gamma_turn": NAN}, "gamma_turn: expected a number"),
-        ({"lambda_turn": -0.1}, "lambda_turn: expected a number"),
-        ({"gamma_token": 2.0}, "gamma_token: expected a number"),
-        ({"lambda_token": 1.01}, r"lambda_token: expected a number in \[0, 1\], got 1.01"),
-        ({"variant": "whitened"}, "variant: expected 'paper' or 'released', got 'whitened'"),
-    ],
-)
-def test_misuse_is_explained(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call_bilevel(**changes)
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: token_gae(VALUES, VALUES, TURN_INDEX, gamma=1.0, gae_lambda=1.0),
-        lambda: masked_whiten(VALUES, TURN_INDEX),
-        lambda: place_trajectory_reward(torch.zeros(1), TURN_INDEX),
-    ],
-)
-def test_masks_are_bool(call: Callable[[], object]) -> None:
-    with pytest.raises(ValueError, match=r"mask_BT: expected dtype bool, got torch\.int64"):
-        call()
-
-
-def test_siblings_are_subtracted_without_the_row_itself():
-    advantages_BT = torch.tensor([[4.0, 2.0, 9.0], [1.0, 9.0, 9.0], [0.0, -2.0, 9.0], [5.0, 5.0, 9.0], [7.0, 9.0, 9.0]])
-    mask_BT = torch.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 0, 0]]).bool()
-    group_B = torch.tensor([3, 3, 3, 3, 8])
-    # Row means 3, 1, -1; the fourth row has no tokens; the fifth no siblings. Others' means: 0, 1, 2.
-    expected_BT = [[4.0, 2.0, 0.0], [0.0, 0.0, 0.0], [-2.0, -4.0, 0.0], [0.0, 0.0, 0.0], [7.0, 0.0, 0.0]]
-    assert subtract_siblings(advantages_BT, mask_BT, group_B).tolist() == expected_BT
-    with pytest.raises(ValueError, match="group_index_B"):
-        subtract_siblings(advantages_BT, mask_BT, group_B.float())

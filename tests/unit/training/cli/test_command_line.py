@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -238,3 +240,69 @@ def test_the_last_value_of_an_option_counts():
     assert option_value(words("--name a --seed 1 --name=b"), "--name") == "b"
     assert option_value(words("--seed 1"), "--name") is None
     assert option_value(words("--num_iterations 3"), "--num-iterations") == "3", "as the parser takes it"
+
+
+RECIPE = Recipe(name="frozenlake_tiny", make=RECIPES["frozenlake_tiny"])
+
+OWN_ALGORITHMS = """
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Literal
+
+from training.algorithms.bilevel_gae import BilevelGAE
+
+class Colour(Enum):
+    RED = 1
+
+@dataclass(frozen=True, kw_only=True)
+class Whitened(BilevelGAE):
+    whiten: Literal["none", "rows"] = "none"
+    table: Path = Path("table.json")
+
+@dataclass(frozen=True, kw_only=True)
+class Required(BilevelGAE):
+    beta: float
+
+@dataclass(frozen=True, kw_only=True)
+class Coloured(BilevelGAE):
+    colour: Colour = Colour.RED
+"""
+
+
+@pytest.fixture
+def own_algorithms(tmp_path, monkeypatch):
+    (tmp_path / "own_algorithms.py").write_text(OWN_ALGORITHMS)
+    (tmp_path / "misspelt.py").write_text("x = undefined_name\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield
+    for name in ("own_algorithms", "misspelt"):
+        sys.modules.pop(name, None)
+
+
+def test_a_setting_of_another_type_is_another_setting(own_algorithms):
+    config = configured(RECIPE, ["--algorithm", "own_algorithms:Whitened"])
+    assert config.algorithm.whiten == "none"
+    assert config.algorithm.lambda_turn == RECIPE.config().algorithm.lambda_turn
+    assert config.to_dict()["algorithm"]["table"] == "table.json", "a path is saved as text"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("own_algorithms:Required", "give its setting 'beta' a default"),
+        ("own_algorithms:Whitend", "Did you mean 'Whitened'?"),
+        ("training.algorithms.algorithm:Algorithm", "has no algorithm 'Algorithm'"),
+        ("misspelt:X", "misspelt.py, line 1: NameError"),
+        ("no_such_module:X", "PYTHONPATH"),
+        (":X", "Unknown algorithm ':X'"),
+    ],
+)
+def test_an_algorithm_that_cannot_be_taken_is_explained(own_algorithms, name, said):
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        configured(RECIPE, ["--algorithm", name])
+
+
+def test_settings_that_no_file_can_hold_are_refused_before_the_run(own_algorithms):
+    with pytest.raises(ConfigError, match="cannot be saved as JSON"):
+        configured(RECIPE, ["--algorithm", "own_algorithms:Coloured"]).to_dict()
