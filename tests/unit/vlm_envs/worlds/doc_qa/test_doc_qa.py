@@ -181,7 +181,7 @@ def test_a_users_own_pdf_files(tmp_path):
     [
         ({"dataset": "mp_docvqa"}, "dataset and folder go together"),
         ({"dataset": "mp_docvqa", "folder": ".", "source": labels_only()}, "without source"),
-        ({"dataset": "docvqa", "folder": "."}, "kind must be one of"),
+        ({"dataset": "docvqa", "folder": "."}, "data set must be one of"),
         ({"source": 3}, "source must be 'module:factory' or an object with draw and find"),
         ({"retriever": "json:JSONDecoder"}, "retriever must be 'module:factory' or an object with search"),
         ({"num_pages": 3}, "num_pages must lie between 5 and 60"),
