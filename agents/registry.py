@@ -30,6 +30,7 @@ class AgentEntry:
         check: `module:callable` that takes the part and raises if nothing can be made from it, before anything costly;
             empty for no such check.
         needs: What to install where an import fails.
+        carries_out_plans: Whether it plays by the world's planner, and at random where a world has none.
     """
 
     factory: str
@@ -37,10 +38,13 @@ class AgentEntry:
     part: str = ""
     check: str = ""
     needs: str = "pip install '.[train]'"
+    carries_out_plans: bool = False
 
 
 AGENTS: dict[str, AgentEntry] = {
-    "oracle": AgentEntry(factory="agents.oracle:OracleAgent", summary="carries out the world's own plan"),
+    "oracle": AgentEntry(
+        factory="agents.oracle:OracleAgent", summary="carries out the world's own plan", carries_out_plans=True
+    ),
     "random": AgentEntry(factory="agents.oracle:RandomAgent", summary="takes random valid actions"),
     "human": AgentEntry(factory="agents.human:HumanAgent", summary="asks whoever sits at the terminal"),
     "hf": AgentEntry(
@@ -79,6 +83,11 @@ def make_agent(name: str, **settings: Any) -> Agent:
             )
     made: Agent = _factory(kind)(*([part] if part else []), **settings)
     return made
+
+
+def carries_out_plans(name: str) -> bool:
+    """Returns whether an agent plays by the world's planner, and at random where a world has none."""
+    return AGENTS[name.partition(":")[0]].carries_out_plans
 
 
 def make_learning_agent(name: str, **settings: Any) -> LearningAgent:

@@ -17,14 +17,15 @@ from agents.cli.narration import Narration
 from agents.cli.recording import Recording
 from agents.hf.sampling import SamplingConfig
 from agents.human import HumanAgent
-from agents.registry import make_agent, require_agent, setting_names
+from agents.oracle import has_planner
+from agents.registry import carries_out_plans, make_agent, require_agent, setting_names
 from agents.rollout import rollout
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli.needs import require_available
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.cli.terminal import Colors, colors_of
 from vlm_envs.errors import ConfigError, require
-from vlm_envs.registration import registered_name
+from vlm_envs.registration import make, registered_name
 from vlm_envs.splits import split_seeds
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.make import world_vector
@@ -83,6 +84,7 @@ class PlayConfig:
         described = {"name": f"{self.agent} plays {self.env_id}", **asdict(self), "out": None}
         with closing(Recording(self.out, described)) as recording, self._world() as worlds:
             agent = self._agent()
+            self._tell_of_no_planner()
             colors = self.colors or ("none" if self.out else colors_of(sys.stdout, os.environ))
             narration = Narration(self.agent, self.env_id, colors, shows_observations=not isinstance(agent, HumanAgent))
             for seed in split_seeds(self.split, self.episodes, start=self.seed):
@@ -107,6 +109,13 @@ class PlayConfig:
         if "seed" in known:
             settings.setdefault("seed", self.seed)
         return make_agent(self.agent, **settings)
+
+    def _tell_of_no_planner(self) -> None:
+        """Says so where the agent has no plan to carry out."""
+        if carries_out_plans(self.agent):
+            with closing(make(self.env_id, **parse_settings(self.settings))) as world:
+                if not has_planner(world.unwrapped):  # type: ignore[arg-type]
+                    print(f"{self.env_id} has no planner: what {self.agent} does is random.", file=sys.stderr)
 
     def _world(self) -> VectorWorld:
         kwargs = parse_settings(self.settings)

@@ -122,8 +122,18 @@ class Algorithm(ABC):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Returns the loss of some rows, with the gradient of `logprobs_BT`, and means to log.
 
-        It is PPO's clipped surrogate, if not overridden; see `training.algorithms.functional.losses.policy_loss`, whose
-        arguments these are.
+        PPO's clipped surrogate unless overridden, see `training.algorithms.functional.losses.policy_loss`.
+
+        Args:
+            logprobs_BT: float `(B, T)`, log-probabilities under the policy; carries the gradient.
+            old_logprobs_BT: float `(B, T)`, what the ratio is taken against.
+            advantages_BT: float `(B, T)`.
+            mask_BT: bool `(B, T)`, true at tokens that are learnt from.
+            clip_low: How far the ratio may fall below 1.
+            clip_high: How far it may rise above 1.
+            aggregation: How token losses are averaged.
+            normalizer: What the sum is divided by.
+            importance_weights_BT: float `(B, T)`, constants; all 1 when None.
         """
         from training.algorithms.functional.losses import policy_loss
 

@@ -11,6 +11,8 @@ from agents.__main__ import main
 from agents.agent import Response
 from agents.oracle import OracleAgent
 from agents.registry import AGENTS, AgentEntry
+from vlm_envs.parts import Dynamics
+from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 
 CHECKOUT = Path(__file__).parents[3]
 LAKE = ["VLM/FrozenLake-v0", "--set", "prompt_format=no_think"]
@@ -138,6 +140,12 @@ def test_a_mistake_is_told_in_one_line(words, message, capsys):
     said = capsys.readouterr().err
     assert message in said
     assert len(said.splitlines()) == 1
+
+
+def test_an_oracle_without_a_plan_to_carry_out_says_so(capsys, monkeypatch):
+    monkeypatch.setattr(FrozenLakeDynamics, "plan", Dynamics.plan)
+    assert main(["play", "oracle", *LAKE, "--max-turns", "3"]) == 0
+    assert "VLM/FrozenLake-v0 has no planner: what oracle does is random." in capsys.readouterr().err
 
 
 def test_the_agents_are_listed(capsys):

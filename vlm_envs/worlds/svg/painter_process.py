@@ -79,25 +79,40 @@ class PainterProcess:
 
     def _ask(self, request: tuple[int, float, bytes], timeout_s: float) -> bytes:
         for _ in range(2):  # a process that was ended from outside is no fault of the drawing: it gets another
-            pipe = self._running()
-            try:
-                pipe.send(request)
-                if pipe.poll(timeout_s):
-                    return pipe.recv_bytes()
-            except (OSError, EOFError):
-                self._stop()
-                continue
-            self._stop()
-            raise PaintingError(f"it takes more than {timeout_s:g} s to draw")
+            if (reply := self._reply(request, timeout_s)) is not None:
+                return reply
         raise PaintingError("it breaks the renderer")
 
-    def _running(self) -> Connection:
-        """Returns the pipe to the live child, after a start if there is none."""
+    def _reply(self, request: tuple[int, float, bytes], timeout_s: float) -> bytes | None:
+        """Returns the reply, or None if the process ended before it was late."""
+        child, pipe = self._running()
+        is_late = threading.Event()
+
+        def end() -> None:
+            is_late.set()
+            child.kill()
+
+        # A process that neither reads nor answers blocks both calls; once it has ended, both raise.
+        watchdog = threading.Timer(timeout_s, end)
+        watchdog.start()
+        try:
+            pipe.send(request)
+            return pipe.recv_bytes()
+        except (OSError, EOFError) as error:
+            self._stop()
+            if is_late.is_set():
+                raise PaintingError(f"it takes more than {timeout_s:g} s to draw") from error
+            return None
+        finally:
+            watchdog.cancel()
+
+    def _running(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        """Returns the live child and the pipe to it, after a start if there is none."""
         if self._child is not None and self._child[0].poll() is not None:
             self._stop()
         if self._child is None:
             self._child, self._num_drawings = _start(), 0
-        return self._child[1]
+        return self._child
 
     def _stop(self) -> None:
         child, self._child = self._child, None

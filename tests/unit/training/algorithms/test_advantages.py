@@ -10,26 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.unit.training.algorithms.two_turns import (
+    COEFFICIENTS,
+    NAN,
+    TOKEN_REWARDS,
+    TURN_END_VALUES,
+    TURN_INDEX,
+    TURN_REWARDS,
+    VALUES,
+)
 from training.algorithms.functional.bilevel_gae import BilevelVariant, bilevel_gae
 from training.algorithms.functional.token_gae import place_trajectory_reward, place_turn_rewards, token_gae
 from training.algorithms.functional.turn_gae import turn_gae
 
-NAN = float("nan")
 VARIANTS: tuple[BilevelVariant, ...] = ("paper", "released")
 
-# One row, two turns of two tokens, each after one observed token. What must not be read is NaN. The four
-# coefficients differ so that a mix-up shows; gamma * lambda is 0.2 on both levels.
-TURN_INDEX = torch.tensor([[-1, 0, 0, -1, 1, 1, -1]])
-VALUES = torch.tensor([[NAN, 1.0, 2.0, NAN, 3.0, 4.0, NAN]])
-TOKEN_REWARDS = torch.tensor([[NAN, -0.1, -0.2, NAN, -0.3, -0.4, NAN]])
-TURN_REWARDS = torch.tensor([[1.0, 2.0, NAN]])
-TURN_END_VALUES = torch.tensor([[2.5, 5.0, NAN]])
-COEFFICIENTS: dict[str, Any] = {
-    "gamma_turn": 0.5,
-    "lambda_turn": 0.4,
-    "gamma_token": 0.8,
-    "lambda_token": 0.25,
-}
 ONES: dict[str, Any] = {"gamma_turn": 1.0, "lambda_turn": 1.0, "gamma_token": 1.0, "lambda_token": 1.0}
 
 

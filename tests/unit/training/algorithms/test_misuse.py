@@ -6,22 +6,18 @@ from typing import Any
 import pytest
 import torch
 
+from tests.unit.training.algorithms.two_turns import (
+    COEFFICIENTS,
+    NAN,
+    TOKEN_REWARDS,
+    TURN_END_VALUES,
+    TURN_INDEX,
+    TURN_REWARDS,
+    VALUES,
+)
 from training.algorithms.functional.baselines import masked_whiten
 from training.algorithms.functional.bilevel_gae import bilevel_gae
 from training.algorithms.functional.token_gae import place_trajectory_reward, token_gae
-
-NAN = float("nan")
-TURN_INDEX = torch.tensor([[-1, 0, 0, -1, 1, 1, -1]])
-VALUES = torch.tensor([[NAN, 1.0, 2.0, NAN, 3.0, 4.0, NAN]])
-TOKEN_REWARDS = torch.tensor([[NAN, -0.1, -0.2, NAN, -0.3, -0.4, NAN]])
-TURN_REWARDS = torch.tensor([[1.0, 2.0, NAN]])
-TURN_END_VALUES = torch.tensor([[2.5, 5.0, NAN]])
-COEFFICIENTS: dict[str, Any] = {
-    "gamma_turn": 0.5,
-    "lambda_turn": 0.4,
-    "gamma_token": 0.8,
-    "lambda_token": 0.25,
-}
 
 
 def call_bilevel(**changes: Any) -> object:

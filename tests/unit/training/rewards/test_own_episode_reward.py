@@ -60,3 +60,17 @@ def test_a_data_set_is_curated_by_it(tmp_path):
 def test_models_that_it_does_not_ask_are_refused():
     with pytest.raises(ConfigError, match=r"Only --judge\.episode argos"):
         JudgeConfig(episode="brevity", verifier=VerifierConfig(likelihood="a"))
+
+
+def test_a_module_that_registers_one_is_named_with_it(tmp_path, monkeypatch):
+    (tmp_path / "own_rewards.py").write_text(
+        "from dataclasses import replace\n"
+        "from judges.episode_rewards import registry\n"
+        "registry.register(replace(registry.EPISODE_REWARDS['brevity'], name='terseness'))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "terseness" not in registry.EPISODE_REWARDS
+    assert JudgeConfig(**NOTHING, episode="own_rewards:terseness").episode == "own_rewards:terseness"
+    with pytest.raises(ConfigError, match=r"cannot import 'no_rewards'.*PYTHONPATH"):
+        JudgeConfig(**NOTHING, episode="no_rewards:terseness")
+    del registry._REWARDS["terseness"]

@@ -150,6 +150,15 @@ def test_a_late_drawing_is_ended_and_the_next_one_drawn():
     assert Renderer(size_px=64).render(GOOD.replace("red", "blue")).pixels[32, 32].tolist() == [0, 0, 255]
 
 
+def test_a_process_that_neither_reads_nor_answers_is_late_too():
+    process = painter_process.PainterProcess()
+    process.start()
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(painter_process.PaintingError, match=r"more than 0\.5 s"):
+        process.paint(b"<svg/>" + b" " * (1 << 23), size_px=16, timeout_s=0.5)
+    process.close()
+
+
 def test_a_process_ended_from_outside_is_replaced(renderer):
     renderer.render(GOOD.replace("red", "teal"))  # not drawn before, so that there is a process, whatever came before
     before = painter_process.SHARED.pid
