@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from judges.reading.numbers import SMALL_NUMBERS, in_digits
-from vlm_envs.content.scenes.colours import COLOURS
+from vlm_envs.content.scenes.colors import COLORS
 
 MAX_CLAUSES = 200
 MAX_CLAUSE_CHARS = 600
@@ -81,7 +81,7 @@ _SHADES: Mapping[str, tuple[str, ...]] = {
 }
 """Other words for colours, with the colours that they may also be called."""
 _FAMILIES: Mapping[str, str] = {
-    **dict.fromkeys((*COLOURS, *_SHADES, "gray"), "colour"),
+    **dict.fromkeys((*COLORS, *_SHADES, "gray"), "colour"),
     **dict.fromkeys(SMALL_NUMBERS, "number"),
     **dict.fromkeys(("small", "tiny", "little", "large", "big", "huge"), "size"),
     **dict.fromkeys(("open", "closed", "shut"), "state"),
@@ -96,13 +96,13 @@ _SAME: Mapping[str, str] = {
     "shut": "closed",
     **{word: str(number) for number, word in enumerate(SMALL_NUMBERS)},
 }
-_COLOUR_WORDS = "|".join(sorted((*COLOURS, *_SHADES, "gray")))
-_COLOUR_OF = (
-    (re.compile(rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOUR_WORDS})\b))"), r"\1"),
-    (re.compile(rf"\b([^\W_]+)['’]s colou?r (?=is (?:not )?(?:{_COLOUR_WORDS})\b)"), r"\1 "),
-    (re.compile(rf"\bits colou?r (?=is (?:not )?(?:{_COLOUR_WORDS})\b)"), "it "),
+_COLOR_WORDS = "|".join(sorted((*COLORS, *_SHADES, "gray")))
+_COLOR_OF = (
+    (re.compile(rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOR_WORDS})\b))"), r"\1"),
+    (re.compile(rf"\b([^\W_]+)['’]s colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)"), r"\1 "),
+    (re.compile(rf"\bits colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)"), "it "),
 )
-_TWO_COLOURS = re.compile(rf"\b({_COLOUR_WORDS}),? and (?=(?:{_COLOUR_WORDS})\b)")
+_TWO_COLORS = re.compile(rf"\b({_COLOR_WORDS}),? and (?=(?:{_COLOR_WORDS})\b)")
 _ONE_AXIS = {
     "cover": "upright",
     "surface": "upright",
@@ -216,10 +216,10 @@ def _note_total(claims: Statements, tokens: list[str]) -> None:
 @lru_cache(maxsize=8)
 def said_shorter(text: str) -> str:
     """A text with ways to deny, to say where and to count that take several words put into one."""
-    for pattern, shorter in (*_SAID_SHORTER, *_COLOUR_OF):
+    for pattern, shorter in (*_SAID_SHORTER, *_COLOR_OF):
         text = pattern.sub(shorter, text)
     text = _FAR_FROM.sub(lambda match: "not " if family_of(match[1]) else match.group(), text)
-    return _TWO_COLOURS.sub(r"\1 ", in_digits(text))
+    return _TWO_COLORS.sub(r"\1 ", in_digits(text))
 
 
 def _denials(tokens: list[str]) -> Iterator[int]:
@@ -304,12 +304,12 @@ def _phrase(tokens: list[str]) -> str:
     place = next((place for place, token in enumerate(tokens) if _is_noun(token)), None)
     if place is None:
         return ""
-    colour = tokens[place - 1] if place and family_of(tokens[place - 1]) == "colour" else ""
-    return f"{colour} {_singular(tokens[place])}".strip()
+    color = tokens[place - 1] if place and family_of(tokens[place - 1]) == "colour" else ""
+    return f"{color} {_singular(tokens[place])}".strip()
 
 
 def family_of(token: str) -> str | None:
-    """Returns the kind of value that a word is, such as `colour`; None for other words."""
+    """Returns the kind of value that a word is, such as `color`; None for other words."""
     return "number" if token.isdecimal() else _FAMILIES.get(token)
 
 

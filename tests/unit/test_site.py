@@ -236,7 +236,7 @@ def test_the_picture_of_all_worlds_is_made_of_the_pictures_of_each():
 
 
 @pytest.mark.parametrize("env_id", ["VLM/Sokoban-v0", "VLM/FrozenLake-v0"])
-def test_pictures_have_the_colours_of_the_worlds(env_id):
+def test_pictures_have_the_colors_of_the_worlds(env_id):
     """The letters around them depend on the machine's font renderer, the pictures on nothing."""
     world = make_world(env_id)
     world.reset(seed=pages.SEEDS[env_id])

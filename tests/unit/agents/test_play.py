@@ -57,7 +57,7 @@ def test_every_turn_is_shown_with_what_was_said_and_what_came_of_it(capsys):
     assert "Solved: " in said
 
 
-def test_pictures_are_drawn_where_there_are_colours(capsys):
+def test_pictures_are_drawn_where_there_are_colors(capsys):
     said = played(capsys, "random", *LAKE, "--colors", "256")
     assert "▀" in said
     assert "[picture" not in said

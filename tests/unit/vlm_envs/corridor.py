@@ -71,8 +71,8 @@ class CorridorDynamics(Dynamics[CorridorState, int]):
 class CorridorView(View[CorridorState]):
     def image(self, state: CorridorState) -> npt.NDArray[np.uint8]:
         picture = np.zeros((CELL_PX, NUM_CELLS * CELL_PX, 3), np.uint8)
-        for cell, colour in ((state.goal, (0, 255, 0)), (state.player, (255, 0, 0))):
-            picture[:, cell * CELL_PX : (cell + 1) * CELL_PX] = colour
+        for cell, color in ((state.goal, (0, 255, 0)), (state.player, (255, 0, 0))):
+            picture[:, cell * CELL_PX : (cell + 1) * CELL_PX] = color
         return picture
 
     def structured(self, state: CorridorState) -> dict[str, Any]:

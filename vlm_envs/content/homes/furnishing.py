@@ -42,11 +42,11 @@ class _Furnisher:
     kept_free: list[Rectangle] = field(default_factory=list)
     wall_taken: list[Rectangle] = field(default_factory=list)
 
-    def colour(self, kind: str) -> str:
+    def color(self, kind: str) -> str:
         """Returns a colour, preferably one that no other thing of the kind has."""
-        used = {thing.colour for thing in self.things if thing.kind == kind}
-        colours = [colour for colour in KINDS[kind].colours if colour not in used] or KINDS[kind].colours
-        return colours[int(self.rng.integers(len(colours)))]
+        used = {thing.color for thing in self.things if thing.kind == kind}
+        colors = [color for color in KINDS[kind].colors if color not in used] or KINDS[kind].colors
+        return colors[int(self.rng.integers(len(colors)))]
 
     def has(self, kind: str) -> bool:
         """Returns whether there is a thing of a kind."""
@@ -82,7 +82,7 @@ class _Furnisher:
             footprint = footprint_of(kind, x, y, turn)
             passage = floor_before(footprint, turn, _PASSAGE_CM)
             if self.fits(footprint, room) and not any(passage.meets(other) for other in self.taken):
-                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, colour=self.colour(kind))
+                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=self.color(kind))
                 companions = self._companions(thing, room)
                 self.stand(thing, None if companions else passage)
                 for companion in companions:
@@ -97,7 +97,7 @@ class _Furnisher:
             x = self._between(inner.west + _MIDDLE_CM, inner.east - _MIDDLE_CM)
             y = self._between(inner.south + _MIDDLE_CM, inner.north - _MIDDLE_CM)
             if self.fits(footprint_of(kind, x, y, turn), room):
-                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, colour=self.colour(kind))
+                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=self.color(kind))
                 for each in (thing, *self._companions(thing, room)):
                     self.stand(each)
                 return
@@ -109,13 +109,13 @@ class _Furnisher:
     def _companions(self, thing: Thing, room: Room) -> list[Thing]:
         """Returns the companions of a thing that have room; they may reach under it."""
         placed = []
-        colours: dict[str, str] = {}
+        colors: dict[str, str] = {}
         for companion in COMPANIONS.get(thing.kind, ()):
             x, y = relative_to(thing, companion.right_cm, companion.ahead_cm)
             turn = (thing.turn + companion.turn) % 4
             if self.fits(footprint_of(companion.kind, x, y, turn), room):
-                colour = colours.setdefault(companion.kind, self.colour(companion.kind))
-                placed.append(Thing(kind=companion.kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, colour=colour))
+                color = colors.setdefault(companion.kind, self.color(companion.kind))
+                placed.append(Thing(kind=companion.kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=color))
         return placed
 
     def on_tops(self, kinds: Iterable[str], supports: Sequence[Thing]) -> None:
@@ -145,7 +145,7 @@ class _Furnisher:
             return False
         taken.append(footprint)
         height = KINDS[support.kind].top_cm or 0
-        self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=height, turn=support.turn, colour=self.colour(kind)))
+        self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=height, turn=support.turn, color=self.color(kind)))
         return True
 
     def on_wall(self, room: Room, kind: str) -> None:
@@ -166,7 +166,7 @@ class _Furnisher:
             if self._is_behind_something_tall(place, bottom):
                 continue
             self.wall_taken.append(place)
-            self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=bottom, turn=turn, colour=self.colour(kind)))
+            self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=bottom, turn=turn, color=self.color(kind)))
             return
 
     def _is_behind_something_tall(self, place: Rectangle, bottom: int) -> bool:

@@ -78,7 +78,7 @@ class Thing:
         y_cm: North coordinate of its middle.
         z_cm: Height of its lowest point.
         turn: Where it faces: 0 north, 1 east, 2 south, 3 west.
-        colour: A key of `palette.COLOURS`.
+        color: A key of `palette.COLORS`.
     """
 
     kind: str
@@ -86,7 +86,7 @@ class Thing:
     y_cm: int
     z_cm: int
     turn: int
-    colour: str
+    color: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,7 +106,9 @@ class Home:
     key: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        content = plan_bytes(self.rooms, self.doors) + b"|" + repr(self.things).encode()
+        # Keys stay as they were first written, whatever the field is called now
+        things = repr(self.things).replace("color=", "colour=")
+        content = plan_bytes(self.rooms, self.doors) + b"|" + things.encode()
         object.__setattr__(self, "key", hashlib.blake2b(content, digest_size=16).digest())
 
     # A home is looked up several times a step; hashing and comparing fifty things each time would be felt

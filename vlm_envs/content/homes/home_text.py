@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from vlm_envs.content.homes.floor_plans import ROOM_KINDS
 from vlm_envs.content.homes.home import WALL_HEIGHT_CM, Door, Home, Room, Thing
 from vlm_envs.content.homes.kinds import KINDS
-from vlm_envs.content.homes.palette import COLOURS, FLOORS, WALLS
+from vlm_envs.content.homes.palette import COLORS, FLOORS, WALLS
 from vlm_envs.content.homes.portals import has_door
 from vlm_envs.errors import LevelError
 
@@ -20,7 +20,7 @@ MAX_SIDE = 100
 _MAX_CM = MAX_SIDE * 25
 _ROOM = ("kind", "west", "south", "east", "north", "wall", "floor")
 _DOOR = ("is_upright", "line", "low", "high")
-_THING = ("kind", "x_cm", "y_cm", "z_cm", "turn", "colour")
+_THING = ("kind", "x_cm", "y_cm", "z_cm", "turn", "color")
 
 ItemT = TypeVar("ItemT")
 
@@ -137,7 +137,7 @@ def _read_thing(item: list[Any]) -> Thing:
         y_cm=read_whole(values["y_cm"], "A thing's y_cm", 0, _MAX_CM),
         z_cm=read_whole(values["z_cm"], "A thing's z_cm", 0, WALL_HEIGHT_CM),
         turn=read_whole(values["turn"], "A thing's turn", 0, 3),
-        colour=read_name(values["colour"], "A thing's colour", COLOURS),
+        color=read_name(values["color"], "A thing's colour", COLORS),
     )
 
 

@@ -26,30 +26,30 @@ class Kind:
     Attributes:
         place: It stands on the floor, stands on top of furniture, or hangs on a wall.
         size_cm: Width, depth and height when it faces north.
-        colours: Colours it comes in.
+        colors: Colours it comes in.
         is_solid: Whether nothing can be seen through its bounding box.
         top_cm: Height of the top that small things stand on; None where none do.
     """
 
     place: Place
     size_cm: tuple[int, int, int]
-    colours: tuple[str, ...]
+    colors: tuple[str, ...]
     is_solid: bool = False
     top_cm: int | None = None
 
 
 def _floor(
-    width: int, depth: int, height: int, colours: tuple[str, ...], *, solid: bool = True, top: int | None = None
+    width: int, depth: int, height: int, colors: tuple[str, ...], *, solid: bool = True, top: int | None = None
 ) -> Kind:
-    return Kind(place="floor", size_cm=(width, depth, height), colours=colours, is_solid=solid, top_cm=top)
+    return Kind(place="floor", size_cm=(width, depth, height), colors=colors, is_solid=solid, top_cm=top)
 
 
-def _top(width: int, depth: int, height: int, colours: tuple[str, ...]) -> Kind:
-    return Kind(place="top", size_cm=(width, depth, height), colours=colours)
+def _top(width: int, depth: int, height: int, colors: tuple[str, ...]) -> Kind:
+    return Kind(place="top", size_cm=(width, depth, height), colors=colors)
 
 
-def _wall(width: int, depth: int, height: int, colours: tuple[str, ...]) -> Kind:
-    return Kind(place="wall", size_cm=(width, depth, height), colours=colours)
+def _wall(width: int, depth: int, height: int, colors: tuple[str, ...]) -> Kind:
+    return Kind(place="wall", size_cm=(width, depth, height), colors=colors)
 
 
 KINDS: Mapping[str, Kind] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 RGB = tuple[int, int, int]
 
-COLOURS: Mapping[str, RGB] = {
+COLORS: Mapping[str, RGB] = {
     "red": (200, 44, 44),
     "orange": (235, 134, 36),
     "yellow": (240, 205, 60),
@@ -64,17 +64,17 @@ CEILING: RGB = (236, 236, 232)
 TRIM: RGB = (246, 244, 238)
 
 
-def mixed(colour: RGB, other: RGB, share: float) -> RGB:
+def mixed(color: RGB, other: RGB, share: float) -> RGB:
     """Returns a colour with a share, 0 to 1, of another in it."""
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(colour, other, strict=True))
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(color, other, strict=True))
     return red, green, blue
 
 
-def darker(colour: RGB, share: float = 0.3) -> RGB:
+def darker(color: RGB, share: float = 0.3) -> RGB:
     """Returns a colour closer to black by a share from 0 to 1."""
-    return mixed(colour, (0, 0, 0), share)
+    return mixed(color, (0, 0, 0), share)
 
 
-def lighter(colour: RGB, share: float = 0.4) -> RGB:
+def lighter(color: RGB, share: float = 0.4) -> RGB:
     """Returns a colour closer to white by a share from 0 to 1."""
-    return mixed(colour, (255, 255, 255), share)
+    return mixed(color, (255, 255, 255), share)

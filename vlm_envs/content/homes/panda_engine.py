@@ -133,9 +133,9 @@ class PandaEngine:
     def _geometry(self, mesh: Mesh) -> Any:
         """Returns panda3d's form of a mesh."""
         core = self._core
-        rows = np.zeros(len(mesh.vertices), dtype=[("vertex", "<f4", 3), ("colour", "u1", 4)])
+        rows = np.zeros(len(mesh.vertices), dtype=[("vertex", "<f4", 3), ("color", "u1", 4)])
         rows["vertex"] = mesh.vertices
-        rows["colour"][:, :3], rows["colour"][:, 3] = mesh.lit_colours(), 255
+        rows["color"][:, :3], rows["color"][:, 3] = mesh.lit_colors(), 255
         vertices = core.GeomVertexData("mesh", core.GeomVertexFormat.get_v3c4(), core.Geom.UH_static)
         vertices.unclean_set_num_rows(len(rows))
         vertices.modify_array_handle(0).copy_data_from(rows.tobytes())

@@ -29,13 +29,13 @@ class Mesh:
 
     Attributes:
         vertices: float32[V, 3], metres.
-        colours: float32[V, 3], sRGB 0 to 255 before light.
+        colors: float32[V, 3], sRGB 0 to 255 before light.
         normals: float32[V, 3], unit vectors.
         triangles: uint16[T, 3], vertex numbers, counter-clockwise from outside.
     """
 
     vertices: Floats
-    colours: Floats
+    colors: Floats
     normals: Floats
     triangles: NDArray[np.uint16]
 
@@ -43,27 +43,27 @@ class Mesh:
         """Returns the mesh rotated by quarter turns clockwise, seen from above."""
         cosine, sine = ((1, 0), (0, 1), (-1, 0), (0, -1))[turn % 4]
         rotation = np.array([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1]], dtype=np.float32)
-        return Mesh(self.vertices @ rotation, self.colours, self.normals @ rotation, self.triangles)
+        return Mesh(self.vertices @ rotation, self.colors, self.normals @ rotation, self.triangles)
 
     def moved(self, x: float, y: float, z: float) -> Mesh:
         """Returns the mesh moved by metres."""
         offset = np.array([x, y, z], dtype=np.float32)
-        return Mesh(self.vertices + offset, self.colours, self.normals, self.triangles)
+        return Mesh(self.vertices + offset, self.colors, self.normals, self.triangles)
 
     def tipped(self) -> Mesh:
         """Returns the mesh tipped over, so that its top shows to the front (+y)."""
         rotation = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]], dtype=np.float32)
-        return Mesh(self.vertices @ rotation, self.colours, self.normals @ rotation, self.triangles)
+        return Mesh(self.vertices @ rotation, self.colors, self.normals @ rotation, self.triangles)
 
     def without_back(self) -> Mesh:
         """Returns the mesh without the triangles that show straight to the back (-y)."""
         shows_back = self.normals[self.triangles[:, 0], 1] < -0.99
-        return Mesh(self.vertices, self.colours, self.normals, self.triangles[~shows_back])
+        return Mesh(self.vertices, self.colors, self.normals, self.triangles[~shows_back])
 
-    def lit_colours(self) -> NDArray[np.uint8]:
+    def lit_colors(self) -> NDArray[np.uint8]:
         """Returns uint8[V, 3], the colours with the light in them."""
         light = _AMBIENT + self.normals @ _SUN
-        return np.clip(np.rint(self.colours * light[:, None]), 0, 255).astype(np.uint8)
+        return np.clip(np.rint(self.colors * light[:, None]), 0, 255).astype(np.uint8)
 
 
 def joined(meshes: Iterable[Mesh]) -> Mesh:
@@ -72,23 +72,23 @@ def joined(meshes: Iterable[Mesh]) -> Mesh:
     starts = np.cumsum([0, *(len(part.vertices) for part in parts[:-1])])
     return Mesh(
         np.concatenate([part.vertices for part in parts]),
-        np.concatenate([part.colours for part in parts]),
+        np.concatenate([part.colors for part in parts]),
         np.concatenate([part.normals for part in parts]),
         np.concatenate([part.triangles + start for part, start in zip(parts, starts, strict=True)]).astype(np.uint16),
     )
 
 
-def quad(corners: Sequence[Sequence[float]], colour: RGB, normal: Sequence[float]) -> Mesh:
+def quad(corners: Sequence[Sequence[float]], color: RGB, normal: Sequence[float]) -> Mesh:
     """Returns a flat four-cornered face.
 
     Args:
         corners: Four (x, y, z), metres, counter-clockwise seen from the side it shows.
-        colour: Its colour.
+        color: Its colour.
         normal: Unit vector towards the side it shows.
     """
     return Mesh(
         np.array(corners, dtype=np.float32),
-        np.full((4, 3), colour, dtype=np.float32),
+        np.full((4, 3), color, dtype=np.float32),
         np.full((4, 3), normal, dtype=np.float32),
         np.array([[0, 1, 2], [0, 2, 3]], dtype=np.uint16),
     )
@@ -105,7 +105,7 @@ _FACES: tuple[tuple[tuple[int, int, int], tuple[tuple[int, int, int], ...]], ...
 )
 
 
-def box(middle: tuple[float, float], size: tuple[float, float], low: float, high: float, colour: RGB) -> Mesh:
+def box(middle: tuple[float, float], size: tuple[float, float], low: float, high: float, color: RGB) -> Mesh:
     """Returns an upright box.
 
     Args:
@@ -113,23 +113,22 @@ def box(middle: tuple[float, float], size: tuple[float, float], low: float, high
         size: Its extent along x and y, metres.
         low: z of its bottom, metres.
         high: z of its top, metres.
-        colour: Its colour.
+        color: Its colour.
     """
     faces = _FACES if low > UNDERSIDE_FROM_M else _FACES[:5]
     half = np.array([size[0] / 2, size[1] / 2, (high - low) / 2], dtype=np.float32)
     centre = np.array([middle[0], middle[1], (low + high) / 2], dtype=np.float32)
     return joined(
-        quad((np.array(corners, dtype=np.float32) * half + centre).tolist(), colour, normal)
-        for normal, corners in faces
+        quad((np.array(corners, dtype=np.float32) * half + centre).tolist(), color, normal) for normal, corners in faces
     )
 
 
 def boxes(
-    middle: tuple[float, float], size: tuple[float, float], low: float, high: float, colour: RGB
+    middle: tuple[float, float], size: tuple[float, float], low: float, high: float, color: RGB
 ) -> tuple[Mesh, Mesh]:
     """Returns two equal boxes, one on either side of x = 0, that at -x first; arguments as for `box`."""
     x, y = middle
-    return box((-x, y), size, low, high, colour), box((x, y), size, low, high, colour)
+    return box((-x, y), size, low, high, color), box((x, y), size, low, high, color)
 
 
 def column(
@@ -137,10 +136,10 @@ def column(
     low: float,
     high: float,
     radius: float,
-    colour: RGB,
+    color: RGB,
     *,
     top_radius: float | None = None,
-    top_colour: RGB | None = None,
+    top_color: RGB | None = None,
     num_sides: int = 10,
 ) -> Mesh:
     """Returns a cylinder, or a cone, or what lies between.
@@ -150,9 +149,9 @@ def column(
         low: z of its bottom, metres.
         high: z of its top, metres.
         radius: At the bottom, metres.
-        colour: Its colour.
+        color: Its colour.
         top_radius: At the top, metres; None for the same as at the bottom.
-        top_colour: Colour of the lid; None for the same.
+        top_color: Colour of the lid; None for the same.
         num_sides: Facets.
     """
     upper = radius if top_radius is None else top_radius
@@ -173,24 +172,24 @@ def column(
         np.column_stack([current, following, following + num_sides]),
         np.column_stack([current, following + num_sides, current + num_sides]),
     ]
-    mesh = _mesh(sides, np.tile(normals, (2, 1)), np.concatenate(triangles), colour)
+    mesh = _mesh(sides, np.tile(normals, (2, 1)), np.concatenate(triangles), color)
     lids = []
     if upper > 0:
-        lids.append(_disc(middle, high, upper, top_colour or colour, num_sides, is_up=True))
+        lids.append(_disc(middle, high, upper, top_color or color, num_sides, is_up=True))
     if low > UNDERSIDE_FROM_M:
-        lids.append(_disc(middle, low, radius, colour, num_sides, is_up=False))
+        lids.append(_disc(middle, low, radius, color, num_sides, is_up=False))
     return joined([mesh, *lids])
 
 
 def ball(
-    middle: tuple[float, float, float], radii: tuple[float, float, float], colour: RGB, *, num_sides: int = 8
+    middle: tuple[float, float, float], radii: tuple[float, float, float], color: RGB, *, num_sides: int = 8
 ) -> Mesh:
     """Returns an ellipsoid.
 
     Args:
         middle: (x, y, z), metres.
         radii: Half its extent along each axis, metres.
-        colour: Its colour.
+        color: Its colour.
         num_sides: Facets around; half as many from pole to pole.
     """
     num_rings = max(3, num_sides // 2)
@@ -211,11 +210,11 @@ def ball(
                 triangles.append((a, b, b + num_sides))
             if ring < num_rings - 1:
                 triangles.append((a, b + num_sides, a + num_sides))
-    return _mesh(np.array(middle) + normals * np.array(radii), normals, np.array(triangles), colour)
+    return _mesh(np.array(middle) + normals * np.array(radii), normals, np.array(triangles), color)
 
 
 def _disc(
-    middle: tuple[float, float], height: float, radius: float, colour: RGB, num_sides: int, *, is_up: bool
+    middle: tuple[float, float], height: float, radius: float, color: RGB, num_sides: int, *, is_up: bool
 ) -> Mesh:
     """Returns a level disc that shows upwards or downwards."""
     angles = np.arange(num_sides) * (2 * math.pi / num_sides)
@@ -223,27 +222,25 @@ def _disc(
     vertices = np.column_stack([x, y, np.full(num_sides, height)])
     fan = [(0, i, i + 1) if is_up else (0, i + 1, i) for i in range(1, num_sides - 1)]
     normals = np.tile([0.0, 0.0, 1.0 if is_up else -1.0], (num_sides, 1))
-    return _mesh(vertices, normals, np.array(fan), colour)
+    return _mesh(vertices, normals, np.array(fan), color)
 
 
-def _mesh(
-    vertices: NDArray[np.float64], normals: NDArray[np.float64], triangles: NDArray[np.int_], colour: RGB
-) -> Mesh:
+def _mesh(vertices: NDArray[np.float64], normals: NDArray[np.float64], triangles: NDArray[np.int_], color: RGB) -> Mesh:
     return Mesh(
         vertices.astype(np.float32),
-        np.full((len(vertices), 3), colour, dtype=np.float32),
+        np.full((len(vertices), 3), color, dtype=np.float32),
         normals.astype(np.float32),
         triangles.astype(np.uint16),
     )
 
 
-def upright_disc(middle: tuple[float, float, float], radius: float, depth: float, colour: RGB) -> Mesh:
+def upright_disc(middle: tuple[float, float, float], radius: float, depth: float, color: RGB) -> Mesh:
     """Returns a round plate that faces the front: a clock's face, a guitar's body.
 
     Args:
         middle: (x, y, z), metres.
         radius: Metres.
         depth: Thickness along y, metres.
-        colour: Its colour.
+        color: Its colour.
     """
-    return column((0, 0), -depth / 2, depth / 2, radius, colour, num_sides=12).tipped().moved(*middle)
+    return column((0, 0), -depth / 2, depth / 2, radius, color, num_sides=12).tipped().moved(*middle)

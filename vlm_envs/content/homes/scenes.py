@@ -17,7 +17,7 @@ from vlm_envs.content.homes.home import (
     Thing,
 )
 from vlm_envs.content.homes.kinds import KINDS
-from vlm_envs.content.homes.palette import CEILING, COLOURS, FLOORS, RGB, TRIM, WALLS, darker
+from vlm_envs.content.homes.palette import CEILING, COLORS, FLOORS, RGB, TRIM, WALLS, darker
 from vlm_envs.content.homes.portals import has_door
 from vlm_envs.content.homes.primitives import Mesh, box, joined, quad
 from vlm_envs.content.homes.rectangles import footprint_of
@@ -48,9 +48,9 @@ _FLOOR_STEP_M = 0.5
 
 
 @lru_cache(maxsize=2048)
-def thing_mesh(kind: str, colour: str, turn: int) -> Mesh:
+def thing_mesh(kind: str, color: str, turn: int) -> Mesh:
     """Returns a kind's drawing in a colour, turned, at the origin; equal arguments give the same object."""
-    mesh = joined(ART[kind](COLOURS[colour]))
+    mesh = joined(ART[kind](COLORS[color]))
     return (mesh.without_back() if kind in BACKED else mesh).turned(turn)
 
 
@@ -78,7 +78,7 @@ def _placed(home: Home, thing: Thing) -> list[Mesh]:
     kind = KINDS[thing.kind]
     if kind.place == "wall":
         z += kind.size_cm[2] / 200
-    meshes = [thing_mesh(thing.kind, thing.colour, thing.turn).moved(x, y, z)]
+    meshes = [thing_mesh(thing.kind, thing.color, thing.turn).moved(x, y, z)]
     if kind.place == "floor":
         room = home.rooms[home.room_of_thing(thing) or 0]
         sides = footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn)
@@ -131,7 +131,7 @@ def _wall(
 
 
 def _upright(
-    is_upright: bool, at: float, inward: int, low: int, high: int, bottom: float, top: float, colour: RGB
+    is_upright: bool, at: float, inward: int, low: int, high: int, bottom: float, top: float, color: RGB
 ) -> Mesh:
     """Returns a piece of wall that shows inwards."""
     first, last = low * LATTICE_CM / 100, high * LATTICE_CM / 100
@@ -143,7 +143,7 @@ def _upright(
         order = ends if inward > 0 else ends[::-1]
     # Seen from inside, the wall runs from right to left through `order`
     (x0, y0), (x1, y1) = order[1], order[0]
-    return quad([(x0, y0, bottom), (x1, y1, bottom), (x1, y1, top), (x0, y0, top)], colour, normal)
+    return quad([(x0, y0, bottom), (x1, y1, bottom), (x1, y1, top), (x0, y0, top)], color, normal)
 
 
 def _frame(door: Door) -> Mesh:
@@ -187,8 +187,8 @@ def _cuts(low: float, high: float, step: float) -> list[float]:
     return cuts if high - cuts[-1] < 1e-6 else [*cuts, high]
 
 
-def _level(sides: tuple[float, float, float, float], height: float, colour: RGB) -> Mesh:
+def _level(sides: tuple[float, float, float, float], height: float, color: RGB) -> Mesh:
     """Returns a level rectangle (west, south, east, north) that shows upwards."""
     west, south, east, north = sides
     corners = [(west, south, height), (east, south, height), (east, north, height), (west, north, height)]
-    return quad(corners, colour, (0, 0, 1))
+    return quad(corners, color, (0, 0, 1))

@@ -29,7 +29,7 @@ class Flaw:
     """What is wrong with a response.
 
     Attributes:
-        kind: Such as `wrong_colour`; lower case with underscores. For a constraint `constraint_violated:<check>`.
+        kind: Such as `wrong_color`; lower case with underscores. For a constraint `constraint_violated:<check>`.
         place: The words of the response that are not so, or the requirement that it breaks.
         truth: What is so instead, in one sentence.
     """

@@ -17,7 +17,7 @@ from vlm_envs.content.scenes.questions.relations import relation
 from vlm_envs.content.scenes.questions.wording import clock_time, several
 from vlm_envs.content.scenes.rendering import SceneImageRef
 from vlm_envs.content.scenes.scene import Scene
-from vlm_envs.content.scenes.things import CLOCK_PX, SIGN_PX, colours_of
+from vlm_envs.content.scenes.things import CLOCK_PX, SIGN_PX, colors_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
 
@@ -91,7 +91,7 @@ def picture_claims(rng: np.random.Generator, scene: Scene) -> dict[str, Sequence
     single_names = [index for index in small if names[scene.things[index].name] == 1]
     related = [single_names[int(index)] for index in rng.permutation(len(single_names))[:_MAX_RELATED]]
     return {
-        "colour": [_colour(scene, index) for index in single_kinds],
+        "colour": [_color(scene, index) for index in single_kinds],
         "count": [*_counts(scene, small), *_absences(rng, scene)],
         **_relations(scene, related),
         "text": [_text(scene, i) for i in single_names if scene.things[i].text and scene.things[i].size_px >= SIGN_PX],
@@ -109,7 +109,7 @@ def small_things(scene: Scene) -> tuple[int, ...]:
     return small or tuple(range(len(scene.things)))
 
 
-def _colour(scene: Scene, index: int) -> Claim:
+def _color(scene: Scene, index: int) -> Claim:
     kind = scene.things[index].kind
     return Claim(
         topic=f"what colour the only {kind} is",
@@ -118,7 +118,7 @@ def _colour(scene: Scene, index: int) -> Claim:
             f"There is a single {kind}, and it is {{value}}.",
             f"The colour of the one {kind} there is {{value}}.",
         ),
-        value=scene.things[index].colour,
+        value=scene.things[index].color,
         subjects=frozenset((kind,)),
         flaw="wrong_colour",
         things=(index,),
@@ -127,21 +127,21 @@ def _colour(scene: Scene, index: int) -> Claim:
 
 def _counts(scene: Scene, small: Collection[int]) -> list[Claim]:
     """Returns how many there are of each kind and colour of which a small thing is there."""
-    traits = Counter((thing.kind, thing.colour) for thing in scene.things)
-    asked = sorted({(scene.things[index].kind, scene.things[index].colour) for index in small})
+    traits = Counter((thing.kind, thing.color) for thing in scene.things)
+    asked = sorted({(scene.things[index].kind, scene.things[index].color) for index in small})
     return [_count(scene, *trait, traits[trait]) for trait in asked if traits[trait] < len(_NUMBERS)]
 
 
 def _absences(rng: np.random.Generator, scene: Scene) -> list[Claim]:
     """Returns counts of nothing: a kind that is there in a colour that it does not have."""
-    there = {(thing.kind, thing.colour) for thing in scene.things}
-    kinds, colours = sorted({kind for kind, _ in there}), sorted({colour for _, colour in there})
-    absent = [(kind, c) for kind in kinds for c in colours if (kind, c) not in there and c in colours_of(kind)]
+    there = {(thing.kind, thing.color) for thing in scene.things}
+    kinds, colors = sorted({kind for kind, _ in there}), sorted({color for _, color in there})
+    absent = [(kind, c) for kind in kinds for c in colors if (kind, c) not in there and c in colors_of(kind)]
     return [_count(scene, *absent[int(index)], 0) for index in rng.permutation(len(absent))[:_NUM_ABSENT]]
 
 
-def _count(scene: Scene, kind: str, colour: str, number: int) -> Claim:
-    names = several(kind, colour)
+def _count(scene: Scene, kind: str, color: str, number: int) -> Claim:
+    names = several(kind, color)
     return Claim(
         topic=f"how many {names} there are",
         wordings=(
@@ -152,7 +152,7 @@ def _count(scene: Scene, kind: str, colour: str, number: int) -> Claim:
         value=_NUMBERS[number],
         subjects=frozenset((kind,)),
         flaw="wrong_count",
-        things=scene.indices(kind=kind, colour=colour),
+        things=scene.indices(kind=kind, color=color),
     )
 
 

@@ -96,7 +96,7 @@ def judging_sample(case: Case, sample_id: str) -> Sample:
 
 
 def category_of(case: Case) -> str:
-    """Returns track and kind of flaw, such as `fine_grained_wrong_colour`; `…_right` for a single right response."""
+    """Returns track and kind of flaw, such as `fine_grained_wrong_color`; `…_right` for a single right response."""
     kind = "right" if case.flaw is None else case.flaw.kind.replace(":", "_")
     return f"{case.track}_{kind}"
 

@@ -129,7 +129,7 @@ def _table(table: Table, setting: Setting) -> Any:
     platypus = require_package("reportlab.platypus", _PURPOSE)
     numeric = [_is_numeric([row[index] for row in table.rows]) for index in range(len(table.columns))]
     head = [
-        setting.paragraph(text, fontName=setting.fonts.bold, alignment=2 * right, **_head_colour(setting))
+        setting.paragraph(text, fontName=setting.fonts.bold, alignment=2 * right, **_head_color(setting))
         for text, right in zip(table.columns, numeric, strict=True)
     ]
     rows = [head]
@@ -144,7 +144,7 @@ def _table(table: Table, setting: Setting) -> Any:
     return platypus.Table(rows, colWidths=_widths(table), style=_table_style(table, setting), hAlign="LEFT")
 
 
-def _head_colour(setting: Setting) -> dict[str, str]:
+def _head_color(setting: Setting) -> dict[str, str]:
     return {"textColor": "#ffffff"} if setting.style.table_lines != "rules" else {"textColor": setting.style.palette[0]}
 
 

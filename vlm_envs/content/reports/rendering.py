@@ -207,7 +207,7 @@ def _draw_blocks(canvas: Any, report: Report, page: Page, fonts: Fonts, top: flo
         top -= height
 
 
-def _rule(canvas: Any, height: float, colour: str, width: float) -> None:
-    canvas.setStrokeColor(colour)
+def _rule(canvas: Any, height: float, color: str, width: float) -> None:
+    canvas.setStrokeColor(color)
     canvas.setLineWidth(width)
     canvas.line(_MARGIN, height, PAGE_WIDTH - _MARGIN, height)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from vlm_envs.content.scenes.colours import RGB
+from vlm_envs.content.scenes.colors import RGB
 from vlm_envs.content.scenes.letters import GLYPH_HEIGHT, GLYPH_WIDTH, dots
 
 FRAME = 100
@@ -34,29 +34,29 @@ class Brush:
         self._draw = ImageDraw.Draw(self.canvas)
         self._unit, self._margin = unit, margin
 
-    def polygon(self, points: Sequence[XY], colour: RGB) -> None:
+    def polygon(self, points: Sequence[XY], color: RGB) -> None:
         """Fills a polygon."""
-        self._draw.polygon([self._at(point) for point in points], fill=colour)
+        self._draw.polygon([self._at(point) for point in points], fill=color)
 
-    def rect(self, x1: float, y1: float, x2: float, y2: float, colour: RGB, *, radius: float = 0) -> None:
+    def rect(self, x1: float, y1: float, x2: float, y2: float, color: RGB, *, radius: float = 0) -> None:
         """Fills an upright rectangle, its corners rounded by a radius."""
         corners = (*self._at((x1, y1)), *self._at((x2, y2)))
-        self._draw.rounded_rectangle(corners, radius * self._unit, fill=colour)
+        self._draw.rounded_rectangle(corners, radius * self._unit, fill=color)
 
-    def ellipse(self, x: float, y: float, rx: float, ry: float, colour: RGB) -> None:
+    def ellipse(self, x: float, y: float, rx: float, ry: float, color: RGB) -> None:
         """Fills an ellipse about a middle."""
-        self._draw.ellipse((*self._at((x - rx, y - ry)), *self._at((x + rx, y + ry))), fill=colour)
+        self._draw.ellipse((*self._at((x - rx, y - ry)), *self._at((x + rx, y + ry))), fill=color)
 
-    def disc(self, x: float, y: float, radius: float, colour: RGB) -> None:
+    def disc(self, x: float, y: float, radius: float, color: RGB) -> None:
         """Fills a circle."""
-        self.ellipse(x, y, radius, radius, colour)
+        self.ellipse(x, y, radius, radius, color)
 
-    def pie(self, x: float, y: float, radius: float, start: float, stop: float, colour: RGB) -> None:
+    def pie(self, x: float, y: float, radius: float, start: float, stop: float, color: RGB) -> None:
         """Fills a sector; degrees clockwise from the right."""
         box = (*self._at((x - radius, y - radius)), *self._at((x + radius, y + radius)))
-        self._draw.pieslice(box, start, stop, fill=colour)
+        self._draw.pieslice(box, start, stop, fill=color)
 
-    def line(self, points: Sequence[XY], width: float, colour: RGB) -> None:
+    def line(self, points: Sequence[XY], width: float, color: RGB) -> None:
         """Draws a line with round ends and corners."""
         radius = width / 2
         for start, end in itertools.pairwise(points):
@@ -69,22 +69,22 @@ class Brush:
                     (end[0] - across[0], end[1] - across[1]),
                     (start[0] - across[0], start[1] - across[1]),
                 ],
-                colour,
+                color,
             )
         for x, y in points:
-            self.disc(x, y, radius, colour)
+            self.disc(x, y, radius, color)
 
-    def ring(self, x: float, y: float, radius: float, width: float, colour: RGB) -> None:
+    def ring(self, x: float, y: float, radius: float, width: float, color: RGB) -> None:
         """Draws a circle's line, inwards from the radius, and leaves its inside as it is."""
         box = (*self._at((x - radius, y - radius)), *self._at((x + radius, y + radius)))
-        self._draw.ellipse(box, outline=colour, width=max(1, round(width * self._unit)))
+        self._draw.ellipse(box, outline=color, width=max(1, round(width * self._unit)))
 
-    def arc(self, x: float, y: float, radius: float, start: float, stop: float, width: float, colour: RGB) -> None:
+    def arc(self, x: float, y: float, radius: float, start: float, stop: float, width: float, color: RGB) -> None:
         """Draws part of a circle's line; degrees clockwise from the right."""
         box = (*self._at((x - radius, y - radius)), *self._at((x + radius, y + radius)))
-        self._draw.arc(box, start, stop, fill=colour, width=max(1, round(width * self._unit)))
+        self._draw.arc(box, start, stop, fill=color, width=max(1, round(width * self._unit)))
 
-    def text(self, x1: float, y1: float, x2: float, y2: float, text: str, colour: RGB) -> None:
+    def text(self, x1: float, y1: float, x2: float, y2: float, text: str, color: RGB) -> None:
         """Writes letters as large as a rectangle allows, in its middle."""
         columns = len(text) * (GLYPH_WIDTH + 1) - 1
         dot = min((x2 - x1) / columns, (y2 - y1) / GLYPH_HEIGHT)
@@ -92,19 +92,19 @@ class Brush:
         for column, row in dots(text):
             corner = self._at((left + dot * column, top + dot * row))
             far = self._at((left + dot * (column + 1), top + dot * (row + 1)))
-            self._draw.rectangle((round(corner[0]), round(corner[1]), round(far[0]) - 1, round(far[1]) - 1), colour)
+            self._draw.rectangle((round(corner[0]), round(corner[1]), round(far[0]) - 1, round(far[1]) - 1), color)
 
     def _at(self, point: XY) -> XY:
         return self._margin + point[0] * self._unit, self._margin + point[1] * self._unit
 
 
-def outlined(canvas: Image.Image, reach: int, colour: RGB) -> Image.Image:
+def outlined(canvas: Image.Image, reach: int, color: RGB) -> Image.Image:
     """Returns a canvas with an outline around everything on it.
 
     Args:
         canvas: RGBA.
         reach: Pixels the outline is wide; 0 for none.
-        colour: Of the outline.
+        color: Of the outline.
 
     Returns:
         RGBA of the same size.
@@ -112,7 +112,7 @@ def outlined(canvas: Image.Image, reach: int, colour: RGB) -> Image.Image:
     if reach < 1:
         return canvas
     below = np.zeros((canvas.height, canvas.width, 4), np.uint8)
-    below[..., :3] = colour
+    below[..., :3] = color
     below[..., 3] = _spread(np.asarray(canvas)[..., 3], reach)
     return Image.alpha_composite(Image.fromarray(below), canvas)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from vlm_envs.content.scenes.colours import COLOURS
+from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.content.scenes.kinds import KINDS
 from vlm_envs.content.scenes.questions.wording import clock_time
 from vlm_envs.content.scenes.rendering import SceneImageRef
@@ -27,7 +27,7 @@ _SILENT = re.compile(
     "an?|the|all|each|every|any|some|both|this|that|these|those|which|of|only|single|one|two|three|four|five|six|seven"
     "|eight|nine|ten|colou?red|is|are|with|reading|reads|saying|says|showing|shows|text|time"
 )
-_COLOUR_WORDS = {**{name: name for name in COLOURS}, "gray": "grey", "violet": "purple"}
+_COLOR_WORDS = {**{name: name for name in COLORS}, "gray": "grey", "violet": "purple"}
 _ANYTHING = frozenset(("thing", "things", "object", "objects", "item", "items", "everything"))
 _WORDS = re.compile(r"[^\W_]+(?::[0-9]{2})?")
 _PICTURE = re.compile(r"\b(?:in|on) the (?:picture|image|photo|scene)\b")
@@ -107,27 +107,27 @@ def scene_masks(sample: Sample | str) -> Callable[[str], Mask | None]:
 def _simple(scene: Scene, words: str) -> set[int] | None:
     """Returns the things named by colours, a noun and what is written on or shown by them."""
     kinds: set[str] = set()
-    colours: set[str] = set()
+    colors: set[str] = set()
     shown: set[str] = set()
     anything = False
     for word in _WORDS.findall(words):
         if word in _NOUNS:
             kinds.add(_NOUNS[word])
-        elif word in _COLOUR_WORDS:
-            colours.add(_COLOUR_WORDS[word])
+        elif word in _COLOR_WORDS:
+            colors.add(_COLOR_WORDS[word])
         elif word in _ANYTHING:
             anything = True
         elif any(sign.isdigit() for sign in word):
             shown.add(word)
         elif not _SILENT.fullmatch(word):
             return None
-    if len(kinds) + anything != 1 or len(colours) > 1 or len(shown) > 1 or (shown and not kinds & {"sign", "clock"}):
+    if len(kinds) + anything != 1 or len(colors) > 1 or len(shown) > 1 or (shown and not kinds & {"sign", "clock"}):
         return None
     return {
         index
         for index, thing in enumerate(scene.things)
         if (anything or thing.kind in kinds)
-        and (not colours or thing.colour in colours)
+        and (not colors or thing.color in colors)
         and (not shown or shown & {thing.text.casefold(), *_times(thing.kind, thing.minutes)})
     }
 

@@ -30,7 +30,7 @@ class Thing(Appearance):
     @property
     def name(self) -> str:
         """Colour and noun, such as `red mug`."""
-        return f"{self.colour} {self.kind}"
+        return f"{self.color} {self.kind}"
 
     @property
     def appearance(self) -> Appearance:
@@ -76,12 +76,12 @@ class Scene:
         """BLAKE2 of the description, 32 hexadecimal digits; nothing is rendered."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
 
-    def indices(self, *, kind: str | None = None, colour: str | None = None) -> tuple[int, ...]:
+    def indices(self, *, kind: str | None = None, color: str | None = None) -> tuple[int, ...]:
         """Returns the indices of the things of a kind and a colour, any where none is given."""
         return tuple(
             index
             for index, thing in enumerate(self.things)
-            if kind in (None, thing.kind) and colour in (None, thing.colour)
+            if kind in (None, thing.kind) and color in (None, thing.color)
         )
 
     def box(self, index: int) -> Box[OriginalPixels]:
@@ -132,7 +132,7 @@ class Scene:
         return json.dumps(
             {
                 **{name: getattr(self, name) for name in _SCENE_FIELDS},
-                "things": [{name: getattr(thing, name) for name in _THING_FIELDS} for thing in self.things],
+                "things": [{key: getattr(thing, name) for key, name in _THING_FIELDS} for thing in self.things],
             },
             sort_keys=True,
             separators=(",", ":"),
@@ -140,4 +140,5 @@ class Scene:
 
 
 _SCENE_FIELDS = tuple(field.name for field in fields(Scene) if field.name != "things")
-_THING_FIELDS = tuple(field.name for field in fields(Thing))
+# Digests, and with them splits, stay as they were first written, so the key of a color does too.
+_THING_FIELDS = tuple(("colour" if field.name == "color" else field.name, field.name) for field in fields(Thing))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from vlm_envs.content.scenes.brush import FRAME, Brush, outlined
-from vlm_envs.content.scenes.colours import CHALK, COLOURS, INK
+from vlm_envs.content.scenes.colors import CHALK, COLORS, INK
 from vlm_envs.content.scenes.kinds import KINDS, Look
 
 Mask = npt.NDArray[np.bool_]
@@ -28,7 +28,7 @@ class Appearance:
 
     Attributes:
         kind: A key of `KINDS`.
-        colour: A key of `COLOURS`.
+        color: A key of `COLORS`.
         size_px: Longer side of its frame.
         text: Written on it; signs only.
         minutes: Shown by it, past twelve o'clock; clocks only.
@@ -36,7 +36,7 @@ class Appearance:
     """
 
     kind: str
-    colour: str
+    color: str
     size_px: int
     text: str = ""
     minutes: int = 0
@@ -62,9 +62,9 @@ def sprite(appearance: Appearance) -> Image.Image:
     times = _enlargement(appearance.size_px)
     outline = _outline_px(appearance.size_px) * times
     brush = Brush(width * times, height * times, (max(width, height) * times - 2 * outline) / FRAME, outline)
-    look = Look(colour=COLOURS[appearance.colour], text=appearance.text, minutes=appearance.minutes)
+    look = Look(color=COLORS[appearance.color], text=appearance.text, minutes=appearance.minutes)
     KINDS[appearance.kind].paint(brush, look)
-    canvas = outlined(brush.canvas, round(outline), CHALK if appearance.colour == "black" else INK)
+    canvas = outlined(brush.canvas, round(outline), CHALK if appearance.color == "black" else INK)
     if appearance.mirrored:
         canvas = canvas.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     return canvas.resize((width, height), Image.Resampling.BOX) if times > 1 else canvas

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vlm_envs.content.scenes.colours import COLOURS
+from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.content.scenes.kinds import KINDS, PLAIN_KINDS
 from vlm_envs.content.scenes.letters import DIGITS, LETTERS
 from vlm_envs.content.scenes.scene import Thing
@@ -67,16 +67,16 @@ def chosen(rng: np.random.Generator, names: Sequence[str], number: int = 1) -> l
     return [names[index] for index in rng.permutation(len(names))[:number]]
 
 
-def colours_of(kind: str) -> tuple[str, ...]:
+def colors_of(kind: str) -> tuple[str, ...]:
     """Returns the colours a kind comes in: a clock's or a sign's rim must differ from its face."""
-    return tuple(colour for colour in COLOURS if kind not in ("clock", "sign") or colour not in ("white", "grey"))
+    return tuple(color for color in COLORS if kind not in ("clock", "sign") or color not in ("white", "grey"))
 
 
-def small(rng: np.random.Generator, limits: Limits, kind: str, colour: str) -> Thing:
+def small(rng: np.random.Generator, limits: Limits, kind: str, color: str) -> Thing:
     """Returns a thing of the size that questions ask about, with a text or a time where it has one."""
     least = {"clock": CLOCK_PX, "sign": SIGN_PX}.get(kind, 0)
     low = max(limits.small_px[0], KINDS[kind].legible_px, least)
-    return _made(rng, kind, colour, int(rng.integers(low, limits.small_px[1] + 1)))
+    return _made(rng, kind, color, int(rng.integers(low, limits.small_px[1] + 1)))
 
 
 def sign_text(rng: np.random.Generator) -> str:
@@ -91,7 +91,7 @@ def clock_minutes(rng: np.random.Generator) -> int:
 
 
 def look_alikes(
-    rng: np.random.Generator, limits: Limits, kind: str, colour: str, number: int, reserved: Collection[Trait]
+    rng: np.random.Generator, limits: Limits, kind: str, color: str, number: int, reserved: Collection[Trait]
 ) -> list[Thing]:
     """Returns small things that share the kind or the colour, never both, with something asked about.
 
@@ -99,7 +99,7 @@ def look_alikes(
         rng: The source of chance.
         limits: Sizes and kinds.
         kind: Of the thing asked about.
-        colour: Of it.
+        color: Of it.
         number: How many; fewer where what is reserved leaves none.
         reserved: Traits they may not have.
     """
@@ -107,9 +107,9 @@ def look_alikes(
     for index in range(number):
         same_kind = index % 2 == 0
         traits = (
-            [(kind, other) for other in colours_of(kind) if other != colour]
+            [(kind, other) for other in colors_of(kind) if other != color]
             if same_kind
-            else [(other, colour) for other in limits.plain_kinds if other != kind]
+            else [(other, color) for other in limits.plain_kinds if other != kind]
         )
         free = [trait for trait in traits if not is_reserved(*trait, reserved)]
         if free:
@@ -120,24 +120,24 @@ def look_alikes(
 def filler(rng: np.random.Generator, limits: Limits, reserved: Collection[Trait]) -> Thing | None:
     """Returns a thing that nobody asks about, small or large; None where the chosen traits are reserved."""
     kind = limits.kinds[int(rng.integers(len(limits.kinds)))]
-    colours = colours_of(kind)
-    colour = colours[int(rng.integers(len(colours)))]
-    if is_reserved(kind, colour, reserved):
+    colors = colors_of(kind)
+    color = colors[int(rng.integers(len(colors)))]
+    if is_reserved(kind, color, reserved):
         return None
     if rng.random() < 0.5:
-        return small(rng, limits, kind, colour)
+        return small(rng, limits, kind, color)
     # Even on a scale of ratios, or nearly all would be as large as can be.
     low, high = np.log(limits.small_px[1]), np.log(limits.large_px + 1)
-    return _made(rng, kind, colour, int(np.exp(low + (high - low) * rng.random())))
+    return _made(rng, kind, color, int(np.exp(low + (high - low) * rng.random())))
 
 
-def is_reserved(kind: str, colour: str, reserved: Collection[Trait]) -> bool:
+def is_reserved(kind: str, color: str, reserved: Collection[Trait]) -> bool:
     """Whether something of a kind and a colour would have a reserved trait."""
-    return any(trait in reserved for trait in ((kind, colour), (kind, None), (None, colour)))
+    return any(trait in reserved for trait in ((kind, color), (kind, None), (None, color)))
 
 
-def _made(rng: np.random.Generator, kind: str, colour: str, size_px: int) -> Thing:
-    thing = Thing(kind=kind, colour=colour, size_px=size_px)
+def _made(rng: np.random.Generator, kind: str, color: str, size_px: int) -> Thing:
+    thing = Thing(kind=kind, color=color, size_px=size_px)
     if kind == "sign":
         return replace(thing, text=sign_text(rng))
     if kind == "clock":

@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from vlm_envs.content.scenes.colours import COLOURS
+from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.content.scenes.labels import named_things
 from vlm_envs.content.scenes.questions.wording import several
 from vlm_envs.content.scenes.videos import Clip
@@ -94,7 +94,7 @@ def happenings(clip: Clip) -> tuple[Happening, ...]:
         name = mover.thing.name
         for frame in range(1, clip.num_frames):
             if clip.side(index, frame) != clip.side(index, frame + 1):
-                found.append(_happening(clip, f"The {name} crosses the {clip.line_colour} line", frame, frame + 1))
+                found.append(_happening(clip, f"The {name} crosses the {clip.line_color} line", frame, frame + 1))
         if (mover.thing.x, mover.thing.y) == mover.to:
             found.append(_happening(clip, f"The {name} stands still", 1, clip.num_frames))
             continue
@@ -113,7 +113,7 @@ def frame_sentences(clip: Clip, frame: int) -> Iterator[str]:
         if not clip.is_clear(index, frame):
             continue
         side = names[0] if clip.side(index, frame) < 0 else names[1]
-        yield f"The {mover.thing.name} is {'to the ' if clip.line_upright else ''}{side} the {clip.line_colour} line."
+        yield f"The {mover.thing.name} is {'to the ' if clip.line_upright else ''}{side} the {clip.line_color} line."
     for kind in dict.fromkeys(kinds):
         count = kinds.count(kind)
         yield f"There is one {kind}." if count == 1 else f"There are {_word(count)} {several(kind)}."
@@ -138,9 +138,9 @@ def _single(clip: Clip, words: str) -> int | bool | None:
 def _line_named(clip: Clip, words: str) -> bool | None:
     """Whether words name the clip's line; None if they name no line that a clip could have."""
     match = _LINE.fullmatch(words)
-    if match is None or match[1] not in (None, *COLOURS):
+    if match is None or match[1] not in (None, *COLORS):
         return None
-    return match[1] in (None, clip.line_colour)
+    return match[1] in (None, clip.line_color)
 
 
 def _is_placed(clip: Clip, match: re.Match[str], frames: range) -> bool | None:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.content.scenes.colours import CHALK, COLOURS, INK
+from vlm_envs.content.scenes.colors import CHALK, COLORS, INK
 from vlm_envs.content.scenes.kinds import PLAIN_KINDS
 from vlm_envs.content.scenes.labels import label_mask
 from vlm_envs.content.scenes.rendering import render_region
@@ -32,7 +32,7 @@ FRAMES_PER_SECOND = 2
 LINE_HALF_PX = 2
 """A line is drawn this far to both sides of its middle, with an outline of one pixel."""
 
-_LINE_COLOURS = ("red", "yellow", "blue", "white", "pink")
+_LINE_COLORS = ("red", "yellow", "blue", "white", "pink")
 _MIN_SIDE_PX = 64
 
 
@@ -71,7 +71,7 @@ class Clip:
         setting: A key of `SETTINGS`.
         scenery_seed: What its scenery is drawn by.
         num_frames: Frames, half a second apart.
-        line_colour: Of the line.
+        line_color: Of the line.
         line_upright: Whether it goes from top to bottom; else from left to right.
         line_at: Column or row of its middle. Things' middles are multiples of a half and never on a quarter.
         movers: In the order they are drawn; no two of one colour and kind.
@@ -82,7 +82,7 @@ class Clip:
     setting: str
     scenery_seed: int
     num_frames: int
-    line_colour: str
+    line_color: str
     line_upright: bool
     line_at: int
     movers: tuple[Mover, ...]
@@ -126,8 +126,8 @@ class Clip:
         """Returns the pixels of all frames: uint8[num_frames, height, width, 3]."""
         ground = render_region(self._with(()), PixelRectangle(0, 0, self.width, self.height)).copy()
         line = self._line_box(LINE_HALF_PX + 1)
-        ground[line] = INK if sum(COLOURS[self.line_colour]) > 300 else CHALK
-        ground[self._line_box(LINE_HALF_PX)] = COLOURS[self.line_colour]
+        ground[line] = INK if sum(COLORS[self.line_color]) > 300 else CHALK
+        ground[self._line_box(LINE_HALF_PX)] = COLORS[self.line_color]
         pixels = np.empty((self.num_frames, self.height, self.width, 3), np.uint8)
         for frame in range(1, self.num_frames + 1):
             canvas = Image.fromarray(ground)
@@ -185,18 +185,18 @@ def draw_clip(
     upright, num_frames = bool(rng.random() < 0.5), int(rng.integers(MIN_FRAMES, MAX_FRAMES + 1))
     line_at = int(rng.integers(side_px * 2 // 5, side_px * 3 // 5))
     kinds = [kind for kind in recognisable(size_px[0]) if kind in PLAIN_KINDS]
-    colours = chosen(rng, tuple(COLOURS), int(rng.integers(num_movers[0], num_movers[1] + 1)))
+    colors = chosen(rng, tuple(COLORS), int(rng.integers(num_movers[0], num_movers[1] + 1)))
     movers: list[Mover] = []
-    for colour in colours:
+    for color in colors:
         kind, size = chosen(rng, kinds)[0], int(rng.integers(size_px[0], size_px[1] + 1))
-        movers.append(_mover(rng, kind, colour, size, side_px, num_frames, (upright, line_at), crosses=not movers))
+        movers.append(_mover(rng, kind, color, size, side_px, num_frames, (upright, line_at), crosses=not movers))
     return Clip(
         width=side_px,
         height=side_px,
         setting=chosen(rng, tuple(SETTINGS))[0],
         scenery_seed=int(rng.integers(2**32)),
         num_frames=num_frames,
-        line_colour=chosen(rng, _LINE_COLOURS)[0],
+        line_color=chosen(rng, _LINE_COLORS)[0],
         line_upright=upright,
         line_at=line_at,
         movers=tuple(movers),
@@ -221,9 +221,9 @@ def clip_masks(clip: Clip) -> Callable[[str, int | None, float | None], Mask | N
         line = re.fullmatch(r"(?:the |a )?(?:(\w+) )?line", " ".join(label.casefold().split()).rstrip("."))
         if line is None:
             return label_mask(clip.scene(number), label)
-        if line[1] in (None, clip.line_colour):
+        if line[1] in (None, clip.line_color):
             return clip.line_mask(number)
-        return np.zeros((clip.height, clip.width), np.bool_) if line[1] in COLOURS else None
+        return np.zeros((clip.height, clip.width), np.bool_) if line[1] in COLORS else None
 
     return mask
 
@@ -231,7 +231,7 @@ def clip_masks(clip: Clip) -> Callable[[str, int | None, float | None], Mask | N
 def _mover(
     rng: np.random.Generator,
     kind: str,
-    colour: str,
+    color: str,
     size_px: int,
     side_px: int,
     num_frames: int,
@@ -252,5 +252,5 @@ def _mover(
         end = start
     first = int(rng.integers(1, num_frames // 2))
     last = int(rng.integers(first + 2, num_frames + 1))
-    thing = Thing(kind=kind, colour=colour, x=start[0], y=start[1], size_px=size_px)
+    thing = Thing(kind=kind, color=color, x=start[0], y=start[1], size_px=size_px)
     return Mover(thing=thing, to=(end[0], end[1]), first=first, last=last)

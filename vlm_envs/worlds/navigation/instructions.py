@@ -32,12 +32,12 @@ def target_candidates(home: Home, instruction_set: str) -> list[int]:
     one of that kind and colour.
     """
     kinds = Counter(thing.kind for thing in home.things)
-    painted = Counter((thing.kind, thing.colour) for thing in home.things)
+    painted = Counter((thing.kind, thing.color) for thing in home.things)
     return [
         index
         for index, thing in enumerate(home.things)
         if thing.kind in PHRASES
-        and painted[thing.kind, thing.colour] == 1
+        and painted[thing.kind, thing.color] == 1
         and (kinds[thing.kind] == 1 or instruction_set != "common_sense")
     ]
 
@@ -46,7 +46,7 @@ def name_of(home: Home, thing: Thing) -> str:
     """Returns what a thing is called: its kind, with its colour where there are more of the kind."""
     name = words_of(thing.kind)
     is_only_one = sum(other.kind == thing.kind for other in home.things) == 1
-    return name if is_only_one else f"{thing.colour} {name}"
+    return name if is_only_one else f"{thing.color} {name}"
 
 
 def write_instruction(rng: np.random.Generator, home: Home, target: int, instruction_set: str) -> str:
@@ -66,7 +66,7 @@ def write_instruction(rng: np.random.Generator, home: Home, target: int, instruc
     return pattern.format(
         name=name_of(home, thing),
         use=described.uses[int(rng.integers(len(described.uses)))],
-        look=described.look.format(colour=thing.colour),
+        look=described.look.format(color=thing.color),
         other=others[int(rng.integers(len(others)))] if others else "door",
         room=home.rooms[room or 0].kind.replace("_", " "),
     )

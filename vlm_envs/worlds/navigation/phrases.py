@@ -14,7 +14,7 @@ class Phrases(NamedTuple):
 
     Attributes:
         uses: What it is for.
-        look: Its shape, with `{colour}` for its colour.
+        look: Its shape, with `{color}` for its colour.
     """
 
     uses: tuple[str, ...]
@@ -24,203 +24,203 @@ class Phrases(NamedTuple):
 PHRASES: Mapping[str, Phrases] = {
     "Sofa": Phrases(
         ("the seat where three people can watch a film side by side", "the long soft seat made for lounging"),
-        "the wide {colour} seat with two cushions and two armrests",
+        "the wide {color} seat with two cushions and two armrests",
     ),
     "ArmChair": Phrases(
         ("the padded seat in which one person relaxes", "the soft single seat with a place for each elbow"),
-        "the bulky {colour} seat for one with thick armrests",
+        "the bulky {color} seat for one with thick armrests",
     ),
     "CoffeeTable": Phrases(
         ("the low surface for magazines and snacks in front of the couch", "what you rest your cup on while lounging"),
-        "the low {colour} slab on four short legs with a shelf beneath",
+        "the low {color} slab on four short legs with a shelf beneath",
     ),
     "TVStand": Phrases(
         ("the low furniture meant to carry a screen", "what the film player and its cables are kept in"),
-        "the long, low {colour} cabinet with a black slot in its middle",
+        "the long, low {color} cabinet with a black slot in its middle",
     ),
     "Bookshelf": Phrases(
         ("the place where all the novels are lined up", "the tall rack that stores reading matter"),
-        "the tall {colour} frame filled with rows of bright spines",
+        "the tall {color} frame filled with rows of bright spines",
     ),
     "FloorLamp": Phrases(
         ("what lights up a corner of the room at night and reaches shoulder height", "the standing source of light"),
-        "the thin dark pole with a {colour} cone at its upper end",
+        "the thin dark pole with a {color} cone at its upper end",
     ),
     "HousePlant": Phrases(
         ("what has to be watered every few days", "the living thing that likes to stand in daylight"),
-        "the bunch of long green leaves in a {colour} pot",
+        "the bunch of long green leaves in a {color} pot",
     ),
     "Fridge": Phrases(
         ("where milk is kept from going sour", "the appliance that keeps leftovers cold"),
-        "the tall {colour} block with two doors and paper notes on its front",
+        "the tall {color} block with two doors and paper notes on its front",
     ),
     "Stove": Phrases(
         ("where a cake is baked", "the appliance with burners for frying eggs"),
-        "the {colour} cube with four dark rings on top and a dark pane in front",
+        "the {color} cube with four dark rings on top and a dark pane in front",
     ),
     "CounterTop": Phrases(
         ("the surface at which vegetables are chopped", "the waist-high place for preparing meals"),
-        "the {colour} cupboard under a thick stone-grey slab",
+        "the {color} cupboard under a thick stone-grey slab",
     ),
     "Sink": Phrases(
         ("where one can wash dirty hands", "the place to fill a glass from the tap"),
-        "the {colour} cupboard with a blue basin and a metal tap on top",
+        "the {color} cupboard with a blue basin and a metal tap on top",
     ),
     "DiningTable": Phrases(
         ("where the family gathers for supper", "the large surface that is laid with plates for dinner"),
-        "the big {colour} board on four stout legs",
+        "the big {color} board on four stout legs",
     ),
     "Chair": Phrases(
         ("the upright wooden seat to pull up to a table", "the simple seat with a straight back"),
-        "the slim {colour} seat with two bars across its back",
+        "the slim {color} seat with two bars across its back",
     ),
     "GarbageCan": Phrases(
         ("where an empty wrapper should be thrown", "the container that takes the rubbish"),
-        "the round {colour} pail with a domed lid",
+        "the round {color} pail with a domed lid",
     ),
     "Bed": Phrases(
         ("where one lies down for the night", "the place to sleep"),
-        "the big mattress under a {colour} blanket with two white pillows",
+        "the big mattress under a {color} blanket with two white pillows",
     ),
     "Nightstand": Phrases(
         ("the little piece of furniture that holds reading glasses overnight", "what stands within reach of a sleeper"),
-        "the small {colour} cube with two drawers",
+        "the small {color} cube with two drawers",
     ),
     "Wardrobe": Phrases(
         ("where coats and dresses hang", "the tall furniture with hangers inside"),
-        "the tall {colour} cabinet with two long doors and black handles",
+        "the tall {color} cabinet with two long doors and black handles",
     ),
     "Dresser": Phrases(
         ("the furniture in which folded shirts are put away", "where socks are sorted into drawers"),
-        "the waist-high {colour} chest with six drawers",
+        "the waist-high {color} chest with six drawers",
     ),
     "Desk": Phrases(
         ("the place to do homework", "the surface at which letters are written"),
-        "the {colour} board with a stack of drawers at one end",
+        "the {color} board with a stack of drawers at one end",
     ),
     "Toilet": Phrases(
         ("what needs flushing after use", "the fixture one visits when nature calls"),
-        "the {colour} bowl with a water tank behind it",
+        "the {color} bowl with a water tank behind it",
     ),
     "Bathtub": Phrases(
         ("where one can soak in warm water", "the place for a long bath"),
-        "the long {colour} tank full of water and foam",
+        "the long {color} tank full of water and foam",
     ),
     "WashingMachine": Phrases(
         ("the appliance that cleans worn clothes", "what spins the laundry"),
-        "the {colour} cube with a round glass porthole",
+        "the {color} cube with a round glass porthole",
     ),
     "Box": Phrases(
         ("what a parcel was delivered in", "the container to pack things in before moving house"),
-        "the {colour} carton with a pale strip of tape",
+        "the {color} carton with a pale strip of tape",
     ),
     "LaundryBasket": Phrases(
         ("where worn clothes wait to be cleaned", "the container for dirty socks"),
-        "the slatted {colour} tub with red and blue cloth on top",
+        "the slatted {color} tub with red and blue cloth on top",
     ),
     "BasketBall": Phrases(
         ("the toy to throw through a hoop", "what bounces on a sports court"),
-        "the {colour} globe with black seams lying on the floor",
+        "the {color} globe with black seams lying on the floor",
     ),
     "Guitar": Phrases(
         ("the instrument with six strings", "what one strums to accompany a song"),
-        "the {colour} body like an eight with a long dark neck",
+        "the {color} body like an eight with a long dark neck",
     ),
     "TeddyBear": Phrases(
         ("what a child hugs in order to fall asleep", "the stuffed animal"),
-        "the soft {colour} figure with round ears and a pale belly",
+        "the soft {color} figure with round ears and a pale belly",
     ),
     "Statue": Phrases(
         ("the work of art that a sculptor made", "the piece of sculpture"),
-        "the {colour} figure with a raised arm on a square base",
+        "the {color} figure with a raised arm on a square base",
     ),
     "Television": Phrases(
         ("what shows the evening news", "the screen for watching films"),
-        "the wide flat {colour} panel with a landscape glowing on it",
+        "the wide flat {color} panel with a landscape glowing on it",
     ),
     "Laptop": Phrases(
         ("the machine to write emails on", "the computer that folds shut"),
-        "the thin {colour} slab folded open, with keys and a glowing pane",
+        "the thin {color} slab folded open, with keys and a glowing pane",
     ),
     "Toaster": Phrases(
         ("what makes slices of bread crisp", "the small appliance that breakfast slices pop out of"),
-        "the small {colour} case with two slices sticking out of its top",
+        "the small {color} case with two slices sticking out of its top",
     ),
     "Microwave": Phrases(
         ("what warms up a plate of soup in a minute", "the appliance for heating leftovers quickly"),
-        "the {colour} case with a dark door and a green display",
+        "the {color} case with a dark door and a green display",
     ),
     "Kettle": Phrases(
         ("what boils water for tea", "the vessel that whistles when it is hot"),
-        "the {colour} jug with a spout, a black lid and a black grip",
+        "the {color} jug with a spout, a black lid and a black grip",
     ),
     "Pot": Phrases(
         ("what a stew is cooked in", "the vessel to boil pasta in"),
-        "the wide {colour} cylinder with a lid and two black grips",
+        "the wide {color} cylinder with a lid and two black grips",
     ),
     "Bowl": Phrases(
         ("what cereal is eaten from", "the open dish that a salad is tossed in"),
-        "the open {colour} dish that widens towards its rim",
+        "the open {color} dish that widens towards its rim",
     ),
     "Mug": Phrases(
         ("what hot coffee is drunk from", "the vessel with a handle that holds a hot drink"),
-        "the small {colour} cylinder with a handle and a brown drink in it",
+        "the small {color} cylinder with a handle and a brown drink in it",
     ),
     "Bottle": Phrases(
         ("what wine is poured out of", "the corked container of something to drink"),
-        "the slim {colour} flask with a pale label and a long neck",
+        "the slim {color} flask with a pale label and a long neck",
     ),
     "Apple": Phrases(
         ("the healthy snack that grows on a tree", "the fruit"),
-        "the small round {colour} thing with a stalk and a leaf",
+        "the small round {color} thing with a stalk and a leaf",
     ),
     "Bread": Phrases(
         ("what sandwiches are cut from", "what the baker sold us this morning"),
-        "the long rounded {colour}-brown thing with three pale cuts",
+        "the long rounded {color}-brown thing with three pale cuts",
     ),
     "Vase": Phrases(
         ("what keeps cut flowers fresh", "the decoration that has blossoms in it"),
-        "the curved {colour} vessel with red, yellow and pink heads above it",
+        "the curved {color} vessel with red, yellow and pink heads above it",
     ),
     "Candle": Phrases(
         ("what gives light when the power fails and drips wax", "the thing with a burning wick"),
-        "the slender {colour} stick with a small flame",
+        "the slender {color} stick with a small flame",
     ),
     "Book": Phrases(
         ("what one reads from page to page", "the stories to read aloud before bedtime"),
-        "the two flat volumes, the upper one {colour}, lying on each other",
+        "the two flat volumes, the upper one {color}, lying on each other",
     ),
     "TableLamp": Phrases(
         ("the small light to read by that stands on furniture", "what to switch on beside an open page in the dark"),
-        "the short stem with a {colour} cone on it, standing on furniture",
+        "the short stem with a {color} cone on it, standing on furniture",
     ),
     "AlarmClock": Phrases(
         ("what rings to wake a sleeper", "the device that makes noise at seven in the morning"),
-        "the round {colour} dial on feet with two bells on top",
+        "the round {color} dial on feet with two bells on top",
     ),
     "Globe": Phrases(
         ("what shows where the continents lie", "the model of the earth"),
-        "the {colour} sphere with green patches on a dark foot",
+        "the {color} sphere with green patches on a dark foot",
     ),
     "SoapBottle": Phrases(
         ("what one pumps into the palm before rinsing", "the dispenser for washing hands clean"),
-        "the {colour} block with a white pump on top",
+        "the {color} block with a white pump on top",
     ),
     "RubberDuck": Phrases(
         ("the toy that floats in the bath", "what a child takes into the water to play with"),
-        "the little {colour} bird with an orange beak",
+        "the little {color} bird with an orange beak",
     ),
     "Painting": Phrases(
         ("the picture an artist made for the wall", "the framed work of art that hangs"),
-        "the dark frame around a {colour} landscape with a yellow sun",
+        "the dark frame around a {color} landscape with a yellow sun",
     ),
     "Clock": Phrases(
         ("what hangs on the wall and tells the time", "where to look in order not to be late"),
-        "the white disc with two hands and a {colour} rim up on the wall",
+        "the white disc with two hands and a {color} rim up on the wall",
     ),
     "Mirror": Phrases(
         ("where one checks one's hair", "what shows you your own face"),
-        "the upright pane with white gleams in a {colour} frame",
+        "the upright pane with white gleams in a {color} frame",
     ),
 }
 """Every kind that may be a target."""

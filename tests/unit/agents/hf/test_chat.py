@@ -125,7 +125,7 @@ def test_placeholders_are_as_many_as_visual_tokens_for_every_picture(tiny):
 def test_a_picture_is_patched_once_while_it_is_remembered(tiny):
     _, encoder = tiny
     small = ChatEncoder(encoder.tokenizer, encoder.image_processor, cache_bytes=2 * 4 * 588 * 4)
-    red, green, blue = (np.full((28, 28, 3), colour, np.uint8) for colour in ((9, 0, 0), (0, 9, 0), (0, 0, 9)))
+    red, green, blue = (np.full((28, 28, 3), color, np.uint8) for color in ((9, 0, 0), (0, 9, 0), (0, 0, 9)))
     (first,) = small.patch_images((red,))
     assert small.patch_images((red.copy(),))[0] is first, "known by content"
     small.patch_images((green, blue))

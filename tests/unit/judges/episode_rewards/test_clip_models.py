@@ -26,12 +26,12 @@ CLIP = Clip(
     setting="desk",
     scenery_seed=7,
     num_frames=8,
-    line_colour="blue",
+    line_color="blue",
     line_upright=True,
     line_at=60,
     movers=(
-        Mover(thing=Thing(kind="ball", colour="red", x=10, y=40, size_px=20), to=(90, 40), first=2, last=6),
-        Mover(thing=Thing(kind="kite", colour="green", x=100, y=2, size_px=20), to=(100, 2), first=1, last=3),
+        Mover(thing=Thing(kind="ball", color="red", x=10, y=40, size_px=20), to=(90, 40), first=2, last=6),
+        Mover(thing=Thing(kind="kite", color="green", x=100, y=2, size_px=20), to=(100, 2), first=1, last=3),
     ),
 )
 KEY = AnswerKey(kind="number", answers=("1",), question="How many things cross the line?")

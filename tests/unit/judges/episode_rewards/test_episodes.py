@@ -270,7 +270,7 @@ def test_the_archive_survives_a_checkpoint_and_serves_later_batches():
 
 def asked_about(
     folder: Path,
-    colour: tuple[int, int, int],
+    color: tuple[int, int, int],
     answer: str,
     said: str,
     box: Sequence[int] = (10, 5, 18, 11),
@@ -278,7 +278,7 @@ def asked_about(
 ) -> list[Trajectory]:
     """Plays both streams in worlds over a user's folder; both tables have the same name and rows of the same number."""
     folder.mkdir()
-    Image.new("RGB", (40, 30), colour).save(folder / "image.png")
+    Image.new("RGB", (40, 30), color).save(folder / "image.png")
     row = {
         "problem": "<image>What is written there?",
         "answer": answer,

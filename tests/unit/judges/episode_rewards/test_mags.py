@@ -241,8 +241,8 @@ class TestTotal:
         [("B", 1.0), ("b.", 1.0), ("B. blue", 1.0), ("(B) Blue.", 1.0), ("blue", 1.0), ("A", 0.0), ("A. blue", 0.0)],
     )
     def test_a_choice_may_be_its_letter_its_text_or_both(self, answer, expected):
-        colours = AnswerKey(kind="choice", answers=("B",), options=("red", "blue"), question="Which colour?")
-        assert answer_reward(reading(answer=answer), colours).f1 == expected
+        colors = AnswerKey(kind="choice", answers=("B",), options=("red", "blue"), question="Which colour?")
+        assert answer_reward(reading(answer=answer), colors).f1 == expected
 
     def test_the_judge_of_a_choice_is_told_the_options_and_the_right_ones_text(self):
         asked = []
@@ -251,14 +251,14 @@ class TestTotal:
             asked.append((question, truth, answer))
             return JudgeScore(f1=0.75)
 
-        colours = AnswerKey(kind="choice", answers=("B",), options=("red", "blue"), question="Which colour?")
-        assert answer_reward(reading(answer="navy"), colours, judge).f1 == 0.5
+        colors = AnswerKey(kind="choice", answers=("B",), options=("red", "blue"), question="Which colour?")
+        assert answer_reward(reading(answer="navy"), colors, judge).f1 == 0.5
         assert asked == [("Which colour?\nA. red\nB. blue", "B. blue", "navy")]
 
     def test_an_answer_that_chooses_another_option_is_wrong_unasked(self):
-        colours = AnswerKey(kind="choice", answers=("B",), options=("red", "blue"), question="Which colour?")
+        colors = AnswerKey(kind="choice", answers=("B",), options=("red", "blue"), question="Which colour?")
         for answer in ("A", "A. red", "red", "The answer is A. red"):
-            assert answer_reward(reading(answer=answer), colours, judge_saying(1.0)).f1 == 0.0
+            assert answer_reward(reading(answer=answer), colors, judge_saying(1.0)).f1 == 0.0
 
     def test_a_refusal_or_an_answer_out_of_format_is_not_judged(self):
         for text in ("<answer>Refusal</answer>", "four", "<answer> </answer>"):

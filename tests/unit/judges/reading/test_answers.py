@@ -162,9 +162,9 @@ class TestChoice:
         ["The answer is B. blue", "Option B: blue", "B - blue", "B blue", "B, blue", "B.blue", "**B**", "**B. Blue**"],
     )
     def test_a_letter_may_come_with_its_options_own_text_however_they_are_joined(self, answer):
-        colours = key("choice", "B", options=("red", "blue", "a dog"))
-        assert chosen_letter(answer, colours) == "b"
-        assert "blue" not in answer or chosen_letter(answer.replace("blue", "red"), colours) is None
+        colors = key("choice", "B", options=("red", "blue", "a dog"))
+        assert chosen_letter(answer, colors) == "b"
+        assert "blue" not in answer or chosen_letter(answer.replace("blue", "red"), colors) is None
 
     def test_a_text_that_begins_like_a_letter_is_its_own_options(self):
         assert chosen_letter("a dog", key("choice", "C", options=("red", "blue", "a dog"))) == "c"

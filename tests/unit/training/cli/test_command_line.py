@@ -266,7 +266,7 @@ class Required(BilevelGAE):
 
 @dataclass(frozen=True, kw_only=True)
 class Coloured(BilevelGAE):
-    colour: Colour = Colour.RED
+    color: Colour = Colour.RED
 """
 
 

@@ -18,7 +18,7 @@ from vlm_envs.splits import split_of
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.pictures import Picture
 
-COLOURS = {"red": (220, 30, 30), "green": (30, 160, 30), "blue": (30, 60, 220)}
+COLORS = {"red": (220, 30, 30), "green": (30, 160, 30), "blue": (30, 60, 220)}
 SIDE_PX, SQUARE_PX = 400, 10
 
 
@@ -39,21 +39,21 @@ class Quiz:
         if not (match := re.fullmatch(r"quiz:(\d{1,7})", sample_id, flags=re.ASCII)):
             raise LevelError(f"Expected quiz: and a number; got {sample_id[:50]!r}.")
         rng = np.random.default_rng(int(match[1]))
-        colour = list(COLOURS)[rng.integers(3)]
+        color = list(COLORS)[rng.integers(3)]
         left, top = (int(rng.integers(SIDE_PX - SQUARE_PX)) for _ in range(2))
         pixels = np.full((SIDE_PX, SIDE_PX, 3), 128, np.uint8)
-        pixels[top : top + SQUARE_PX, left : left + SQUARE_PX] = COLOURS[colour]
+        pixels[top : top + SQUARE_PX, left : left + SQUARE_PX] = COLORS[color]
         space = OriginalPixels(SIDE_PX, SIDE_PX)
         box = Box(left, top, left + SQUARE_PX, top + SQUARE_PX, space)
         return Sample(
             sample_id=sample_id,
             question="What colour is the square?",
-            key=AnswerKey(kind="choice", answers=("abc"[list(COLOURS).index(colour)],), options=tuple(COLOURS)),
+            key=AnswerKey(kind="choice", answers=("abc"[list(COLORS).index(color)],), options=tuple(COLORS)),
             category="attribute",
-            digest=f"{colour} {left} {top}",
+            digest=f"{color} {left} {top}",
             images=(Picture(pixels),),
             evidence=(Evidence(label="square", box=box, point=Point(left + 5, top + 5, space)),),
-            facts=f"The square is {colour}.",
+            facts=f"The square is {color}.",
         )
 
 

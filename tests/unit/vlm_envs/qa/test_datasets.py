@@ -16,9 +16,9 @@ from vlm_envs.qa.datasets.splitting import content_split
 RED, BLUE, GREEN = (250, 0, 0), (0, 0, 250), (0, 250, 0)
 
 
-def image_bytes(colour=RED, size=(40, 30)):
+def image_bytes(color=RED, size=(40, 30)):
     buffer = io.BytesIO()
-    Image.new("RGB", size, colour).save(buffer, "PNG")
+    Image.new("RGB", size, color).save(buffer, "PNG")
     return buffer.getvalue()
 
 

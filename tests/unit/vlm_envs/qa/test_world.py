@@ -91,9 +91,9 @@ def test_a_crop_is_of_original_pixels():
     text = json.dumps({"name": "image_zoom_in_tool", "arguments": {"image": "original_image", "bbox_2d": bbox}})
     observation, *_ = world.step(call(text))
     (crop,) = observation["images"]
-    colours = np.unique(crop.reshape(-1, 3), axis=0)
+    colors = np.unique(crop.reshape(-1, 3), axis=0)
     whole = world.state.sample.images[0].picture().pixels[int(evidence.y1), int(evidence.x1)]
-    assert (colours == whole).all(axis=1).any(), "the square's own colour, which the scaled picture blends with grey"
+    assert (colors == whole).all(axis=1).any(), "the square's own colour, which the scaled picture blends with grey"
     assert world.state.calls[0].succeeded
 
 

@@ -45,7 +45,7 @@ def test_pages_are_rendered_at_the_long_side_asked_for():
     assert max(report().page_picture(1, 100).pixels.shape) == 100
 
 
-def test_colours_are_red_green_blue():
+def test_colors_are_red_green_blue():
     stream = pdf(["x) Tj ET 1 0 0 rg 0 0 595 842 re f BT (y"])
     assert PdfDocument("red", stream).page_picture(1, 100).pixels[50, 30].tolist() == [255, 0, 0]
 

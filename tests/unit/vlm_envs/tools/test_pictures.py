@@ -85,7 +85,7 @@ def test_crop_takes_exactly_the_pixels():
     assert cut.pixels.tolist() == [[[1, 2, 3], [2, 2, 4]], [[1, 3, 4], [2, 3, 5]]]
 
 
-def test_a_blank_has_the_mean_colour():
+def test_a_blank_has_the_mean_color():
     # Columns 0 to 3 have mean 1.5, rounded half to even: 2; one row: 0.
     picture = blank(Picture(gradient(4, 1)), 2, 3)
     assert picture.pixels.shape == (3, 2, 3)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vlm_envs.content.scenes.brush import Brush
-from vlm_envs.content.scenes.colours import RGB
+from vlm_envs.content.scenes.colors import RGB
 
 Place = Literal["ground", "wall", "air", "water"]
 """Where a thing is found: standing, hanging on a wall, in the sky, on water."""
@@ -18,12 +18,12 @@ class Look:
     """What a kind's painter goes by.
 
     Attributes:
-        colour: Of its main part.
+        color: Of its main part.
         text: Written on it; signs only.
         minutes: Past twelve o'clock, 0 to 719; clocks only.
     """
 
-    colour: RGB
+    color: RGB
     text: str = ""
     minutes: int = 0
 

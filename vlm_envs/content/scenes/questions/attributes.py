@@ -18,7 +18,7 @@ from vlm_envs.content.scenes.things import (
     Limits,
     Trait,
     chosen,
-    colours_of,
+    colors_of,
     look_alikes,
     small,
 )
@@ -27,18 +27,18 @@ from vlm_envs.responses.answers import AnswerKind
 _NUM_WRONG = 3
 
 
-def _colour(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
+def _color(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
     def draft(rng: np.random.Generator, limits: Limits) -> Draft:
         kind = chosen(rng, limits.plain_kinds)[0]
-        colour, *others = chosen(rng, colours_of(kind), 1 + _NUM_WRONG)
+        color, *others = chosen(rng, colors_of(kind), 1 + _NUM_WRONG)
         reserved: frozenset[Trait] = frozenset(((kind, None),))
         others_there = [thing for other in others for thing in look_alikes(rng, limits, kind, other, 2, reserved)[:1]]
-        things = (small(rng, limits, kind, colour), *others_there)
+        things = (small(rng, limits, kind, color), *others_there)
 
         def ask(rng: np.random.Generator, scene: Scene) -> Question:
             text = one_of(rng, f"What colour is the {kind}?", f"Which colour does the only {kind} in the picture have?")
-            key = choice(rng, text, colour, others) if answered_by == "choice" else exact(text, *_spellings(colour))
-            return Question(text=text, key=key, evidence=(0,), facts=f"The {kind} is {colour}.")
+            key = choice(rng, text, color, others) if answered_by == "choice" else exact(text, *_spellings(color))
+            return Question(text=text, key=key, evidence=(0,), facts=f"The {kind} is {color}.")
 
         return Draft(things=things, reserved=reserved, ask=ask)
 
@@ -47,11 +47,11 @@ def _colour(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], 
 
 def _text(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
     def draft(rng: np.random.Generator, limits: Limits) -> Draft:
-        colours = chosen(rng, colours_of("sign"), 3)
+        colors = chosen(rng, colors_of("sign"), 3)
         right, *wrong = _four_texts(rng)
         things = [
-            replace(small(rng, limits, "sign", colour), text=text)
-            for colour, text in zip(colours, (right, *wrong[:2]), strict=True)
+            replace(small(rng, limits, "sign", color), text=text)
+            for color, text in zip(colors, (right, *wrong[:2]), strict=True)
         ]
 
         def ask(rng: np.random.Generator, scene: Scene) -> Question:
@@ -67,11 +67,11 @@ def _text(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Dr
 
 def _time(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
     def draft(rng: np.random.Generator, limits: Limits) -> Draft:
-        colours = chosen(rng, colours_of("clock"), 3)
+        colors = chosen(rng, colors_of("clock"), 3)
         right, *wrong = _four_times(rng)
         things = [
-            replace(small(rng, limits, "clock", colour), minutes=minutes)
-            for colour, minutes in zip(colours, (right, *wrong[:2]), strict=True)
+            replace(small(rng, limits, "clock", color), minutes=minutes)
+            for color, minutes in zip(colors, (right, *wrong[:2]), strict=True)
         ]
 
         def ask(rng: np.random.Generator, scene: Scene) -> Question:
@@ -107,17 +107,17 @@ def _four_times(rng: np.random.Generator) -> list[int]:
     return [times[index] for index in rng.permutation(len(times))]
 
 
-def _spellings(colour: str) -> tuple[str, ...]:
-    return (colour, "gray") if colour == "grey" else (colour,)
+def _spellings(color: str) -> tuple[str, ...]:
+    return (color, "gray") if color == "grey" else (color,)
 
 
 def _each(things: Sequence[Thing]) -> frozenset[Trait]:
-    return frozenset((thing.kind, thing.colour) for thing in things)
+    return frozenset((thing.kind, thing.color) for thing in things)
 
 
 TEMPLATES = (
-    Template(name="colour_choice", category="attribute", kind="choice", chance=0.25, draft=_colour("choice")),
-    Template(name="colour", category="attribute", kind="exact", chance=1 / 11, draft=_colour("exact")),
+    Template(name="colour_choice", category="attribute", kind="choice", chance=0.25, draft=_color("choice")),
+    Template(name="colour", category="attribute", kind="exact", chance=1 / 11, draft=_color("exact")),
     Template(
         name="text_choice", category="attribute", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX
     ),

@@ -11,7 +11,7 @@ from vlm_envs.content.scenes.kinds import KINDS
 from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
 from vlm_envs.content.scenes.questions.wording import clock_time, several, there_are
 from vlm_envs.content.scenes.scene import Scene
-from vlm_envs.content.scenes.things import CLOCK_PX, Limits, Trait, chosen, clock_minutes, colours_of, small
+from vlm_envs.content.scenes.things import CLOCK_PX, Limits, Trait, chosen, clock_minutes, colors_of, small
 
 _MAX_COUNT = 4
 _HEIGHT_RATIO = 1.4
@@ -20,8 +20,8 @@ _LEAST_SEEN_RATIO = 1.3
 
 def _more(rng: np.random.Generator, limits: Limits) -> Draft:
     kinds = chosen(rng, limits.plain_kinds, 2)
-    colours = [chosen(rng, colours_of(kind))[0] for kind in kinds]
-    traits: tuple[Trait, ...] = tuple(zip(kinds, colours, strict=True))
+    colors = [chosen(rng, colors_of(kind))[0] for kind in kinds]
+    traits: tuple[Trait, ...] = tuple(zip(kinds, colors, strict=True))
     more = int(rng.integers(3))  # The first, the second, or neither.
     if more == 2:
         numbers = [int(rng.integers(1, _MAX_COUNT + 1))] * 2
@@ -30,17 +30,17 @@ def _more(rng: np.random.Generator, limits: Limits) -> Draft:
         numbers = [fewer, fewer]
         numbers[more] = int(rng.integers(fewer + 1, _MAX_COUNT + 1))
     things = [
-        small(rng, limits, kind, colour)
-        for kind, colour, number in zip(kinds, colours, numbers, strict=True)
+        small(rng, limits, kind, color)
+        for kind, color, number in zip(kinds, colors, numbers, strict=True)
         for _ in range(number)
     ]
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
         text = one_of(rng, "Of which are there more in the picture?", "Which does the picture show more of?")
-        options = [several(kind, colour) for kind, colour in zip(kinds, colours, strict=True)]
+        options = [several(kind, color) for kind, color in zip(kinds, colors, strict=True)]
         options.append("neither, there are as many of both")
         key = choice(rng, text, options.pop(more), options)
-        facts = [there_are(number, kind, colour) for kind, colour, number in zip(kinds, colours, numbers, strict=True)]
+        facts = [there_are(number, kind, color) for kind, color, number in zip(kinds, colors, numbers, strict=True)]
         return Question(text=text, key=key, evidence=tuple(range(len(things))), facts=" ".join(facts))
 
     return Draft(things=tuple(things), reserved=frozenset(traits), ask=ask)
@@ -55,14 +55,14 @@ def _taller(rng: np.random.Generator, limits: Limits) -> Draft:
         if KINDS[kind].height == FRAME and max(KINDS[kind].legible_px, limits.small_px[0]) * _HEIGHT_RATIO <= high
     ]
     kinds = chosen(rng, upright, 2)
-    colours = chosen(rng, colours_of(kinds[0]), 2)
+    colors = chosen(rng, colors_of(kinds[0]), 2)
     low = max(limits.small_px[0], *(KINDS[kind].legible_px for kind in kinds))
     short = int(rng.integers(low, int(high / _HEIGHT_RATIO) + 1))
     tall = int(rng.integers(int(np.ceil(short * _HEIGHT_RATIO)), high + 1))
     sizes = (tall, short)
     things = tuple(
-        replace(small(rng, limits, kind, colour), size_px=size)
-        for kind, colour, size in zip(kinds, colours, sizes, strict=True)
+        replace(small(rng, limits, kind, color), size_px=size)
+        for kind, color, size in zip(kinds, colors, sizes, strict=True)
     )
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question | None:
@@ -74,18 +74,17 @@ def _taller(rng: np.random.Generator, limits: Limits) -> Draft:
         key = choice(rng, text, f"the {first}", [f"the {second}"])
         return Question(text=text, key=key, evidence=(0, 1), facts=f"The {first} is taller than the {second}.")
 
-    return Draft(things=things, reserved=frozenset((thing.kind, thing.colour) for thing in things), ask=ask)
+    return Draft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
 def _same_time(rng: np.random.Generator, limits: Limits) -> Draft:
-    colours = chosen(rng, colours_of("clock"), 2)
+    colors = chosen(rng, colors_of("clock"), 2)
     minutes = [clock_minutes(rng)] * 2
     same = bool(rng.random() < 0.5)
     while not same and minutes[0] == minutes[1]:
         minutes[1] = clock_minutes(rng)
     things = tuple(
-        replace(small(rng, limits, "clock", colour), minutes=shown)
-        for colour, shown in zip(colours, minutes, strict=True)
+        replace(small(rng, limits, "clock", color), minutes=shown) for color, shown in zip(colors, minutes, strict=True)
     )
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
@@ -98,7 +97,7 @@ def _same_time(rng: np.random.Generator, limits: Limits) -> Draft:
         times = [f"The {thing.name} shows {clock_time(thing.minutes)}." for thing in things]
         return Question(text=text, key=exact(text, "yes" if same else "no"), evidence=(0, 1), facts=" ".join(times))
 
-    return Draft(things=things, reserved=frozenset((thing.kind, thing.colour) for thing in things), ask=ask)
+    return Draft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
 TEMPLATES = (

@@ -7,24 +7,24 @@ import numpy as np
 from vlm_envs.content.scenes.questions.question import Draft, Question, Template, one_of
 from vlm_envs.content.scenes.questions.wording import several, there_are
 from vlm_envs.content.scenes.scene import Scene
-from vlm_envs.content.scenes.things import Limits, Trait, chosen, colours_of, look_alikes, small
+from vlm_envs.content.scenes.things import Limits, Trait, chosen, colors_of, look_alikes, small
 from vlm_envs.responses.answers import AnswerKey
 
 MAX_COUNT = 5
 
 
-def _of_a_colour(rng: np.random.Generator, limits: Limits) -> Draft:
+def _of_a_color(rng: np.random.Generator, limits: Limits) -> Draft:
     kind = chosen(rng, limits.plain_kinds)[0]
-    colour = chosen(rng, colours_of(kind))[0]
-    reserved: frozenset[Trait] = frozenset(((kind, colour),))
+    color = chosen(rng, colors_of(kind))[0]
+    reserved: frozenset[Trait] = frozenset(((kind, color),))
     number = int(rng.integers(MAX_COUNT + 1))
-    counted = [small(rng, limits, kind, colour) for _ in range(number)]
-    others = look_alikes(rng, limits, kind, colour, int(rng.integers(2, 5)), reserved)
+    counted = [small(rng, limits, kind, color) for _ in range(number)]
+    others = look_alikes(rng, limits, kind, color, int(rng.integers(2, 5)), reserved)
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        names = several(kind, colour)
+        names = several(kind, color)
         text = one_of(rng, f"How many {names} are there in the picture?", f"How many {names} does the picture show?")
-        return _counted(text, number, there_are(number, kind, colour))
+        return _counted(text, number, there_are(number, kind, color))
 
     return Draft(things=(*counted, *others), reserved=reserved, ask=ask)
 
@@ -33,7 +33,7 @@ def _of_a_kind(rng: np.random.Generator, limits: Limits) -> Draft:
     kind = chosen(rng, limits.plain_kinds)[0]
     reserved: frozenset[Trait] = frozenset(((kind, None),))
     number = int(rng.integers(MAX_COUNT + 1))
-    counted = [small(rng, limits, kind, chosen(rng, colours_of(kind))[0]) for _ in range(number)]
+    counted = [small(rng, limits, kind, chosen(rng, colors_of(kind))[0]) for _ in range(number)]
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
         text = one_of(
@@ -52,7 +52,7 @@ def _counted(text: str, number: int, facts: str) -> Question:
 
 
 TEMPLATES = (
-    Template(name="count", category="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_colour),
+    Template(name="count", category="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
     Template(name="count_of_kind", category="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
 )
 """Questions of counts."""

@@ -7,7 +7,7 @@ import numpy as np
 from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
 from vlm_envs.content.scenes.questions.wording import a, there_are
 from vlm_envs.content.scenes.scene import Scene
-from vlm_envs.content.scenes.things import Limits, Trait, chosen, colours_of, look_alikes, small
+from vlm_envs.content.scenes.things import Limits, Trait, chosen, colors_of, look_alikes, small
 
 _NUM_LOOK_ALIKES = 4
 _NUM_OPTIONS = 4
@@ -15,15 +15,15 @@ _NUM_OPTIONS = 4
 
 def _presence(rng: np.random.Generator, limits: Limits) -> Draft:
     kind = chosen(rng, limits.plain_kinds)[0]
-    colour = chosen(rng, colours_of(kind))[0]
-    reserved: frozenset[Trait] = frozenset(((kind, colour),))
+    color = chosen(rng, colors_of(kind))[0]
+    reserved: frozenset[Trait] = frozenset(((kind, color),))
     there = bool(rng.random() < 0.5)
-    things = look_alikes(rng, limits, kind, colour, _NUM_LOOK_ALIKES, reserved)
+    things = look_alikes(rng, limits, kind, color, _NUM_LOOK_ALIKES, reserved)
     if there:  # In place of a look-alike, so that numbers tell nothing.
-        things[0] = small(rng, limits, kind, colour)
+        things[0] = small(rng, limits, kind, color)
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        name = f"{colour} {kind}"
+        name = f"{color} {kind}"
         text = one_of(
             rng,
             f"Is there {a(name)} anywhere in the picture?",
@@ -34,7 +34,7 @@ def _presence(rng: np.random.Generator, limits: Limits) -> Draft:
             text=text,
             key=exact(text, "yes" if there else "no"),
             evidence=(0,) if there else (),
-            facts=there_are(int(there), kind, colour),
+            facts=there_are(int(there), kind, color),
         )
 
     return Draft(things=tuple(things), reserved=reserved, ask=ask)
@@ -42,15 +42,15 @@ def _presence(rng: np.random.Generator, limits: Limits) -> Draft:
 
 def _which_is_there(rng: np.random.Generator, limits: Limits) -> Draft:
     kinds = chosen(rng, limits.plain_kinds, _NUM_OPTIONS)
-    traits = [(kind, chosen(rng, colours_of(kind))[0]) for kind in kinds]
+    traits = [(kind, chosen(rng, colors_of(kind))[0]) for kind in kinds]
     reserved: frozenset[Trait] = frozenset(traits)
     things = [small(rng, limits, *traits[0])]
-    for kind, colour in traits[1:]:  # Each absent thing has one of its kind there.
-        things += look_alikes(rng, limits, kind, colour, 1, reserved)
+    for kind, color in traits[1:]:  # Each absent thing has one of its kind there.
+        things += look_alikes(rng, limits, kind, color, 1, reserved)
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
         text = one_of(rng, "Which of these things is in the picture?", "One of these is in the picture. Which?")
-        there, *absent = (f"{colour} {kind}" for kind, colour in traits)
+        there, *absent = (f"{color} {kind}" for kind, color in traits)
         key = choice(rng, text, a(there), [a(name) for name in absent])
         return Question(text=text, key=key, evidence=(0,), facts=there_are(1, *traits[0]))
 

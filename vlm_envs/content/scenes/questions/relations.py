@@ -12,7 +12,7 @@ from vlm_envs.content.scenes.kinds import HOLDER_KINDS, KINDS
 from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
 from vlm_envs.content.scenes.questions.wording import a
 from vlm_envs.content.scenes.scene import Scene, Thing
-from vlm_envs.content.scenes.things import Limits, chosen, colours_of, small
+from vlm_envs.content.scenes.things import Limits, chosen, colors_of, small
 
 HOLDER_RATIO = 2.6
 """Size of a holder by that of what lies in it."""
@@ -50,11 +50,11 @@ def _pair(
         alike = [kind for kind in limits.plain_kinds if KINDS[kind].place == KINDS[first].place and kind != first]
         kinds = [first, chosen(rng, alike)[0] if alike else first]
         kinds = [kinds[index] for index in rng.permutation(2)]
-        colours = chosen(rng, colours_of(kinds[0]), 2)
-        one, other = (small(rng, limits, kind, colour) for kind, colour in zip(kinds, colours, strict=True))
+        colors = chosen(rng, colors_of(kinds[0]), 2)
+        one, other = (small(rng, limits, kind, color) for kind, color in zip(kinds, colors, strict=True))
         return Draft(
             things=(one, other),
-            reserved=frozenset(((one.kind, one.colour), (other.kind, other.colour))),
+            reserved=frozenset(((one.kind, one.color), (other.kind, other.color))),
             ask=lambda rng, scene: ask(rng, scene, one.name, other.name),
         )
 
@@ -117,10 +117,10 @@ def _diagonal(across: str, upright: str) -> str:
 
 def _contents(rng: np.random.Generator, limits: Limits) -> Draft:
     kinds = chosen(rng, limits.plain_kinds, 1 + _NUM_ELSEWHERE)
-    inner, *elsewhere = (small(rng, limits, kind, chosen(rng, colours_of(kind))[0]) for kind in kinds)
+    inner, *elsewhere = (small(rng, limits, kind, chosen(rng, colors_of(kind))[0]) for kind in kinds)
     holder_kind = chosen(rng, HOLDER_KINDS)[0]
     size_px = max(KINDS[holder_kind].legible_px, math.ceil(HOLDER_RATIO * inner.size_px))
-    holder = Thing(kind=holder_kind, colour=chosen(rng, colours_of(holder_kind))[0], size_px=size_px)
+    holder = Thing(kind=holder_kind, color=chosen(rng, colors_of(holder_kind))[0], size_px=size_px)
     things = (holder, replace(inner, inside=0), *elsewhere)
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
@@ -128,7 +128,7 @@ def _contents(rng: np.random.Generator, limits: Limits) -> Draft:
         key = choice(rng, text, a(inner.name), [a(thing.name) for thing in elsewhere])
         return Question(text=text, key=key, evidence=(1, 0), facts=f"In the {holder.name} lies {a(inner.name)}.")
 
-    return Draft(things=things, reserved=frozenset((thing.kind, thing.colour) for thing in things), ask=ask)
+    return Draft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
 TEMPLATES = (

@@ -12,18 +12,18 @@ def a(words: str) -> str:
     return f"{'an' if words[0] in 'aeio' or words.startswith('um') else 'a'} {words}"
 
 
-def several(kind: str, colour: str = "") -> str:
+def several(kind: str, color: str = "") -> str:
     """Returns the plural, such as `red mugs`."""
-    return f"{colour} {KINDS[kind].several}".strip()
+    return f"{color} {KINDS[kind].several}".strip()
 
 
-def there_are(number: int, kind: str, colour: str = "") -> str:
+def there_are(number: int, kind: str, color: str = "") -> str:
     """Returns a sentence that says how many there are: There are three red mugs."""
-    one = f"{colour} {kind}".strip()
+    one = f"{color} {kind}".strip()
     if number == 1:
         return f"There is one {one}."
     count = _NUMBERS[number] if number < len(_NUMBERS) else str(number)
-    return f"There is no {one}." if number == 0 else f"There are {count} {several(kind, colour)}."
+    return f"There is no {one}." if number == 0 else f"There are {count} {several(kind, color)}."
 
 
 def clock_time(minutes: int) -> str:

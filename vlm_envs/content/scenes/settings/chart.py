@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.content.scenes.colours import RGB, darker, lighter
+from vlm_envs.content.scenes.colors import RGB, darker, lighter
 from vlm_envs.content.scenes.kinds import Place
 from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick
 from vlm_envs.content.scenes.settings.strokes import Stroke, ellipse, line, polygon, rect
@@ -147,17 +147,17 @@ def _roads(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
             along, aside = step * plan.unit - plan.unit / 2, at * reach + drift
             points.append((along, aside) if across else (aside, along))
         roads.append((points, plan.unit * between(rng, 0.03, 0.075), pick(rng, _ROADS)))
-    yield from [line(points, wide * 1.4, darker(colour, 0.35)) for points, wide, colour in roads]
-    yield from [line(points, wide, colour) for points, wide, colour in roads]
+    yield from [line(points, wide * 1.4, darker(color, 0.35)) for points, wide, color in roads]
+    yield from [line(points, wide, color) for points, wide, color in roads]
 
 
 def _sea(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
     last = len(plan.coast) - 1
     shore = [(float(x), plan.height * index / last) for index, x in enumerate(plan.coast)]
     shore = [(shore[0][0], -9.0), *shore, (shore[-1][0], plan.height + 9.0)]
-    for shift, colour in ((0.0, (206, 190, 150)), (0.05, lighter(_SEA, 0.35)), (0.2, _SEA), (0.6, darker(_SEA, 0.06))):
+    for shift, color in ((0.0, (206, 190, 150)), (0.05, lighter(_SEA, 0.35)), (0.2, _SEA), (0.6, darker(_SEA, 0.06))):
         moved = [(x + shift * plan.unit, y) for x, y in shore]
-        yield polygon([*moved, (plan.width + 9, plan.height + 9), (plan.width + 9, -9)], colour)
+        yield polygon([*moved, (plan.width + 9, plan.height + 9), (plan.width + 9, -9)], color)
     for _ in range(round(plan.width * plan.height / plan.unit**2 * 2)):
         y, row = between(rng, 0, plan.height), 0
         row = min(last, int(y / plan.height * last))

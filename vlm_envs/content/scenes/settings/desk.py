@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.content.scenes.colours import RGB, darker, lighter, mixed
+from vlm_envs.content.scenes.colors import RGB, darker, lighter, mixed
 from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick
 from vlm_envs.content.scenes.settings.strokes import Stroke, line, polygon, rect
 from vlm_envs.tools.coordinates import PixelRectangle
@@ -47,9 +47,9 @@ class _Sheet:
             self.middle[1] + x * self._across + y * self._along,
         )
 
-    def part(self, u1: float, v1: float, u2: float, v2: float, colour: RGB) -> Stroke:
+    def part(self, u1: float, v1: float, u2: float, v2: float, color: RGB) -> Stroke:
         """Returns a rectangle of it."""
-        return polygon([self.at(u1, v1), self.at(u2, v1), self.at(u2, v2), self.at(u1, v2)], colour)
+        return polygon([self.at(u1, v1), self.at(u2, v1), self.at(u2, v2), self.at(u1, v2)], color)
 
 
 def _plan(width: int, height: int, rng: np.random.Generator) -> Desk:
@@ -82,8 +82,8 @@ def _strokes(plan: Desk, rng: np.random.Generator) -> Iterator[Stroke]:
 
 
 def _paper(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    colour, sheet = pick(rng, _PAPERS), _Sheet(middle, (unit * 0.62, unit * 0.88), between(rng, -0.6, 0.6))
-    yield from [sheet.part(0.02, 0.02, 1.02, 1.015, (112, 98, 84)), sheet.part(0, 0, 1, 1, colour)]
+    color, sheet = pick(rng, _PAPERS), _Sheet(middle, (unit * 0.62, unit * 0.88), between(rng, -0.6, 0.6))
+    yield from [sheet.part(0.02, 0.02, 1.02, 1.015, (112, 98, 84)), sheet.part(0, 0, 1, 1, color)]
     if rng.random() < 0.3:
         for index in range(6):
             top = 0.82 - 0.6 * float(rng.random())
@@ -103,10 +103,10 @@ def _notebook(rng: np.random.Generator, middle: tuple[float, float], unit: float
 
 
 def _slip(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    colour, sheet = pick(rng, _SLIPS), _Sheet(middle, (unit * 0.22, unit * 0.22), between(rng, -0.5, 0.5))
-    yield from [sheet.part(0.03, 0.03, 1.04, 1.04, (120, 106, 90)), sheet.part(0, 0, 1, 1, colour)]
+    color, sheet = pick(rng, _SLIPS), _Sheet(middle, (unit * 0.22, unit * 0.22), between(rng, -0.5, 0.5))
+    yield from [sheet.part(0.03, 0.03, 1.04, 1.04, (120, 106, 90)), sheet.part(0, 0, 1, 1, color)]
     for v in (0.25, 0.45, 0.65):
-        yield sheet.part(0.12, v, 0.12 + 0.7 * between(rng, 0.4, 1), v + 0.05, darker(colour, 0.45))
+        yield sheet.part(0.12, v, 0.12 + 0.7 * between(rng, 0.4, 1), v + 0.05, darker(color, 0.45))
 
 
 def _ruler(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
@@ -116,8 +116,8 @@ def _ruler(rng: np.random.Generator, middle: tuple[float, float], unit: float) -
 
 
 def _pencil(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    colour, sheet = pick(rng, _PENCILS), _Sheet(middle, (unit * 0.5, unit * 0.032), between(rng, -3.1, 3.1))
-    yield from [sheet.part(0, 0, 0.86, 1, colour), sheet.part(0, 0.6, 0.86, 1, darker(colour, 0.25))]
+    color, sheet = pick(rng, _PENCILS), _Sheet(middle, (unit * 0.5, unit * 0.032), between(rng, -3.1, 3.1))
+    yield from [sheet.part(0, 0, 0.86, 1, color), sheet.part(0, 0.6, 0.86, 1, darker(color, 0.25))]
     yield polygon([sheet.at(0.86, 0), sheet.at(1, 0.5), sheet.at(0.86, 1)], (222, 190, 148))
     yield polygon([sheet.at(0.95, 0.3), sheet.at(1, 0.5), sheet.at(0.95, 0.7)], (50, 48, 50))
     yield sheet.part(0, 0, 0.07, 1, (206, 140, 136))
@@ -135,10 +135,10 @@ def _keyboard(rng: np.random.Generator, middle: tuple[float, float], unit: float
 
 
 def _mat(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    colour, sheet = pick(rng, ((70, 112, 98), (92, 104, 128), (126, 118, 108))), _Sheet(middle, (unit, unit * 0.7), 0.0)
-    yield from [sheet.part(0, 0, 1, 1, colour), sheet.part(0.02, 0.03, 0.98, 0.97, lighter(colour, 0.08))]
-    yield from [sheet.part(u / 12, 0.03, u / 12 + 0.002, 0.97, lighter(colour, 0.3)) for u in range(1, 12)]
-    yield from [sheet.part(0.02, v / 8, 0.98, v / 8 + 0.003, lighter(colour, 0.3)) for v in range(1, 8)]
+    color, sheet = pick(rng, ((70, 112, 98), (92, 104, 128), (126, 118, 108))), _Sheet(middle, (unit, unit * 0.7), 0.0)
+    yield from [sheet.part(0, 0, 1, 1, color), sheet.part(0.02, 0.03, 0.98, 0.97, lighter(color, 0.08))]
+    yield from [sheet.part(u / 12, 0.03, u / 12 + 0.002, 0.97, lighter(color, 0.3)) for u in range(1, 12)]
+    yield from [sheet.part(0.02, v / 8, 0.98, v / 8 + 0.003, lighter(color, 0.3)) for v in range(1, 8)]
 
 
 def _cable(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:

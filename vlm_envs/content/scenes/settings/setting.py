@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.content.scenes.colours import RGB
+from vlm_envs.content.scenes.colors import RGB
 from vlm_envs.content.scenes.kinds import Place
 from vlm_envs.content.scenes.settings.strokes import Stroke
 from vlm_envs.tools.coordinates import PixelRectangle
@@ -65,12 +65,12 @@ class Setting(Generic[PlanT]):
 AnySetting = Setting[Any]
 
 
-def grain(region: PixelRectangle, colour: RGB, seed: int, *, strength: int = 6, stretch: int = 1) -> Pixels:
+def grain(region: PixelRectangle, color: RGB, seed: int, *, strength: int = 6, stretch: int = 1) -> Pixels:
     """Returns a colour with a fine grain that repeats every 256 pixels.
 
     Args:
         region: Whose pixels.
-        colour: The mean colour.
+        color: The mean colour.
         seed: Of the grain.
         strength: Most levels by which a pixel is lighter or darker.
         stretch: Columns that share a grain, for the look of fibres.
@@ -80,10 +80,10 @@ def grain(region: PixelRectangle, colour: RGB, seed: int, *, strength: int = 6, 
     """
     tile = np.random.default_rng(seed).integers(-strength, strength + 1, (256, 256 // stretch), dtype=np.int16)
     tile = np.repeat(tile, stretch, axis=1)
-    coloured = np.clip(np.array(colour, np.int16) + tile[..., None], 0, 255).astype(np.uint8)
+    colored = np.clip(np.array(color, np.int16) + tile[..., None], 0, 255).astype(np.uint8)
     rows = np.arange(region.top, region.bottom) % 256
     columns = np.arange(region.left, region.right) % 256
-    pixels: Pixels = coloured.take(rows, axis=0).take(columns, axis=1)
+    pixels: Pixels = colored.take(rows, axis=0).take(columns, axis=1)
     return pixels
 
 
@@ -92,9 +92,9 @@ def between(rng: np.random.Generator, low: float, high: float) -> float:
     return float(low + (high - low) * rng.random())
 
 
-def pick(rng: np.random.Generator, colours: tuple[RGB, ...]) -> RGB:
+def pick(rng: np.random.Generator, colors: tuple[RGB, ...]) -> RGB:
     """Returns one of several colours."""
-    return colours[int(rng.integers(len(colours)))]
+    return colors[int(rng.integers(len(colors)))]
 
 
 def spans(rng: np.random.Generator, total: float, low: float, high: float) -> list[tuple[float, float]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.content.scenes.colours import RGB, darker, lighter
+from vlm_envs.content.scenes.colors import RGB, darker, lighter
 from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick, spans
 from vlm_envs.content.scenes.settings.strokes import Stroke, rect
 from vlm_envs.tools.coordinates import PixelRectangle
@@ -110,17 +110,17 @@ def _book(
 
 
 def _box(rng: np.random.Generator, left: float, floor: float, height: float) -> Generator[Stroke, None, float]:
-    colour, right = pick(rng, _BOXES), left + height * between(rng, 0.4, 0.6)
+    color, right = pick(rng, _BOXES), left + height * between(rng, 0.4, 0.6)
     top = floor - height * between(rng, 0.3, 0.6)
-    yield rect(left, top, right, floor, colour)
-    yield rect(left, top, right, top + (floor - top) * 0.22, darker(colour, 0.15))
+    yield rect(left, top, right, floor, color)
+    yield rect(left, top, right, top + (floor - top) * 0.22, darker(color, 0.15))
     middle, label = (left + right) / 2, (right - left) * 0.2
     yield rect(
         middle - label,
         top + (floor - top) * 0.45,
         middle + label,
         floor - (floor - top) * 0.3,
-        lighter(colour, 0.6),
+        lighter(color, 0.6),
     )
     return right + max(1, height * 0.02)
 

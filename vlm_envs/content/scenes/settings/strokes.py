@@ -8,7 +8,7 @@ from typing import Literal
 
 from PIL import Image, ImageDraw
 
-from vlm_envs.content.scenes.colours import RGB
+from vlm_envs.content.scenes.colors import RGB
 from vlm_envs.tools.coordinates import PixelRectangle
 
 
@@ -19,13 +19,13 @@ class Stroke:
     Attributes:
         form: Which shape.
         points: x1, y1, x2, y2, …: corners; of a rectangle or ellipse the left upper and the right lower one.
-        colour: Its fill.
+        color: Its fill.
         width: Of a line, in pixels.
     """
 
     form: Literal["rect", "ellipse", "polygon", "line"]
     points: tuple[int, ...]
-    colour: RGB
+    color: RGB
     width: int = 0
 
     def reaches(self, region: PixelRectangle) -> bool:
@@ -39,26 +39,26 @@ class Stroke:
         )
 
 
-def rect(x1: float, y1: float, x2: float, y2: float, colour: RGB) -> Stroke:
+def rect(x1: float, y1: float, x2: float, y2: float, color: RGB) -> Stroke:
     """Returns a filled rectangle, its right and lower edge exclusive."""
     left, top = round(x1), round(y1)
-    return Stroke("rect", (left, top, max(left, round(x2) - 1), max(top, round(y2) - 1)), colour)
+    return Stroke("rect", (left, top, max(left, round(x2) - 1), max(top, round(y2) - 1)), color)
 
 
-def ellipse(x: float, y: float, rx: float, ry: float, colour: RGB) -> Stroke:
+def ellipse(x: float, y: float, rx: float, ry: float, color: RGB) -> Stroke:
     """Returns a filled ellipse about a middle."""
     left, top = round(x - rx), round(y - ry)
-    return Stroke("ellipse", (left, top, max(left, round(x + rx)), max(top, round(y + ry))), colour)
+    return Stroke("ellipse", (left, top, max(left, round(x + rx)), max(top, round(y + ry))), color)
 
 
-def polygon(points: Sequence[tuple[float, float]], colour: RGB) -> Stroke:
+def polygon(points: Sequence[tuple[float, float]], color: RGB) -> Stroke:
     """Returns a filled polygon."""
-    return Stroke("polygon", tuple(round(value) for point in points for value in point), colour)
+    return Stroke("polygon", tuple(round(value) for point in points for value in point), color)
 
 
-def line(points: Sequence[tuple[float, float]], width: float, colour: RGB) -> Stroke:
+def line(points: Sequence[tuple[float, float]], width: float, color: RGB) -> Stroke:
     """Returns a line through points."""
-    return Stroke("line", tuple(round(value) for point in points for value in point), colour, max(1, round(width)))
+    return Stroke("line", tuple(round(value) for point in points for value in point), color, max(1, round(width)))
 
 
 def draw_strokes(canvas: Image.Image, strokes: Iterable[Stroke], region: PixelRectangle) -> None:
@@ -75,10 +75,10 @@ def draw_strokes(canvas: Image.Image, strokes: Iterable[Stroke], region: PixelRe
             continue
         points = [value - (region.top if index % 2 else region.left) for index, value in enumerate(stroke.points)]
         if stroke.form == "rect":
-            pen.rectangle(points, stroke.colour)
+            pen.rectangle(points, stroke.color)
         elif stroke.form == "ellipse":
-            pen.ellipse(points, stroke.colour)
+            pen.ellipse(points, stroke.color)
         elif stroke.form == "polygon":
-            pen.polygon(points, stroke.colour)
+            pen.polygon(points, stroke.color)
         else:
-            pen.line(points, stroke.colour, stroke.width, joint="curve")
+            pen.line(points, stroke.color, stroke.width, joint="curve")

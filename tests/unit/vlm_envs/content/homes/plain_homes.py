@@ -9,8 +9,8 @@ def room(west: int, east: int, *, kind: str = "kitchen", south: int = 0, north: 
     return Room(kind=kind, west=west, south=south, east=east, north=north, wall="sand", floor="beige_carpet")
 
 
-def thing(kind: str, x_cm: int, y_cm: int, *, z_cm: int = 0, turn: int = 0, colour: str = "red") -> Thing:
-    return Thing(kind=kind, x_cm=x_cm, y_cm=y_cm, z_cm=z_cm, turn=turn, colour=colour)
+def thing(kind: str, x_cm: int, y_cm: int, *, z_cm: int = 0, turn: int = 0, color: str = "red") -> Thing:
+    return Thing(kind=kind, x_cm=x_cm, y_cm=y_cm, z_cm=z_cm, turn=turn, color=color)
 
 
 def one_room(*things: Thing) -> Home:

@@ -7,7 +7,7 @@ import pytest
 
 from vlm_envs.content.homes.home import Door, Home, Room, Thing
 from vlm_envs.content.homes.kinds import KINDS, words_of
-from vlm_envs.content.homes.palette import COLOURS
+from vlm_envs.content.homes.palette import COLORS
 from vlm_envs.content.homes.primitives import ball, box, column, upright_disc
 from vlm_envs.content.homes.room_contents import COMPANIONS, FURNISHINGS
 from vlm_envs.content.homes.scenes import ART, room_meshes, thing_mesh
@@ -30,7 +30,7 @@ def test_every_kind_belongs_to_some_room() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_drawing_fills_the_size_of_its_kind(kind: str) -> None:
-    vertices = thing_mesh(kind, KINDS[kind].colours[0], 0).vertices * 100
+    vertices = thing_mesh(kind, KINDS[kind].colors[0], 0).vertices * 100
     extent = vertices.max(axis=0) - vertices.min(axis=0)
     size = np.array(KINDS[kind].size_cm)
     assert (extent <= size + 1.5).all(), f"{extent} is larger than {size}"
@@ -38,11 +38,11 @@ def test_a_drawing_fills_the_size_of_its_kind(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_its_colours_have_names_and_look_different(kind: str) -> None:
-    colours = KINDS[kind].colours
-    assert set(colours) <= set(COLOURS)
-    looks = {thing_mesh(kind, colour, 0).lit_colours().tobytes() for colour in colours}
-    assert len(looks) == len(colours)
+def test_its_colors_have_names_and_look_different(kind: str) -> None:
+    colors = KINDS[kind].colors
+    assert set(colors) <= set(COLORS)
+    looks = {thing_mesh(kind, color, 0).lit_colors().tobytes() for color in colors}
+    assert len(looks) == len(colors)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_home_is_drawn_room_by_room() -> None:
         Room(kind=kind, west=west, south=0, east=west + 12, north=12, wall="sand", floor=floor)
         for kind, west, floor in (("kitchen", 0, "white_tiles"), ("study", 12, "beige_carpet"))
     )
-    sofa = Thing(kind="Sofa", x_cm=450, y_cm=100, z_cm=0, turn=0, colour="red")
+    sofa = Thing(kind="Sofa", x_cm=450, y_cm=100, z_cm=0, turn=0, color="red")
     home = Home(rooms=rooms, doors=(Door(is_upright=True, line=12, low=4, high=8),), things=(sofa,))
     kitchen, study = room_meshes(home)
     assert len(kitchen) == 1 and len(study) == 2

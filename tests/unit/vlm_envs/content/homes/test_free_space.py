@@ -82,7 +82,7 @@ def test_random_homes_are_furnished_sensibly(seed: int) -> None:
 
 def test_furniture_may_shut_off_a_room() -> None:
     assert are_rooms_connected(two_rooms())
-    assert not are_rooms_connected(two_rooms(thing("Wardrobe", 560, 250, turn=1, colour="oak")))
+    assert not are_rooms_connected(two_rooms(thing("Wardrobe", 560, 250, turn=1, color="oak")))
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -41,19 +41,19 @@ def redness(picture: np.ndarray) -> np.ndarray:
     ],
 )
 def test_a_thing_is_drawn_where_it_stands(x_cm: int, y_cm: int, rows: slice, columns: slice) -> None:
-    home = one_room(thing("ArmChair", x_cm, y_cm, turn=2, colour="red"))
+    home = one_room(thing("ArmChair", x_cm, y_cm, turn=2, color="red"))
     is_red = redness(engine().picture(home, camera(2.5, 2.5, 0)))
     assert is_red.sum() > 40
     assert is_red[rows, columns].sum() == is_red.sum()
 
 
 def test_nothing_red_is_behind() -> None:
-    home = one_room(thing("ArmChair", 250, 450, turn=2, colour="red"))
+    home = one_room(thing("ArmChair", 250, 450, turn=2, color="red"))
     assert not redness(engine().picture(home, camera(2.5, 2.5, 180))).any()
 
 
 def test_looking_up_moves_things_down() -> None:
-    home = one_room(thing("Mirror", 250, 495, z_cm=112, turn=2), thing("Statue", 250, 450, z_cm=90, colour="black"))
+    home = one_room(thing("Mirror", 250, 495, z_cm=112, turn=2), thing("Statue", 250, 450, z_cm=90, color="black"))
     rows = []
     for tilt in (-30, 0, 30):
         picture = engine().picture(home, camera(2.5, 2.5, 0, tilt=tilt)).astype(int)
@@ -69,7 +69,7 @@ def test_pictures_have_the_size_asked_for(size_px: int) -> None:
 
 
 def test_a_picture_does_not_depend_on_what_was_drawn_before() -> None:
-    homes = [one_room(thing("Sofa", 250, 400, colour=colour)) for colour in ("red", "blue")]
+    homes = [one_room(thing("Sofa", 250, 400, color=color)) for color in ("red", "blue")]
     first = engine().picture(homes[0], camera(2.5, 1, 0))
     other = engine().picture(homes[1], camera(2.5, 1, 90, size_px=64, fov=60))
     assert other.shape == (64, 64, 3)
@@ -115,7 +115,7 @@ def test_rooms_are_seen_through_doors_only() -> None:
 
 
 def digest_of_a_picture(_: int = 0) -> str:
-    home = two_rooms(thing("Globe", 300, 250, z_cm=74, colour="blue"), thing("Sofa", 700, 250))
+    home = two_rooms(thing("Globe", 300, 250, z_cm=74, color="blue"), thing("Sofa", 700, 250))
     return hashlib.blake2b(engine().picture(home, camera(1.5, 2.5, 90)).tobytes()).hexdigest()
 
 

@@ -64,17 +64,17 @@ def test_looking_down_shows_the_floor_at_ones_feet() -> None:
 def test_solid_furniture_hides_and_tables_do_not() -> None:
     vase = thing("Vase", 250, 450, z_cm=0)
     assert can_see(one_room(vase), MIDDLE, 0, 100)
-    assert not can_see(one_room(vase, thing("Wardrobe", 250, 350, colour="oak")), MIDDLE, 0, 100)
-    assert can_see(one_room(vase, thing("DiningTable", 250, 350, colour="oak")), MIDDLE, 0, 100)
+    assert not can_see(one_room(vase, thing("Wardrobe", 250, 350, color="oak")), MIDDLE, 0, 100)
+    assert can_see(one_room(vase, thing("DiningTable", 250, 350, color="oak")), MIDDLE, 0, 100)
 
 
 def test_one_sees_over_low_furniture() -> None:
     tall_and_far = thing("FloorLamp", 250, 450)
-    assert can_see(one_room(tall_and_far, thing("Bathtub", 250, 350, colour="white")), MIDDLE, 0, 100)
+    assert can_see(one_room(tall_and_far, thing("Bathtub", 250, 350, color="white")), MIDDLE, 0, 100)
 
 
 def test_a_thing_does_not_hide_itself() -> None:
-    assert can_see(one_room(thing("Wardrobe", 250, 400, colour="oak")), MIDDLE, 0, 100)
+    assert can_see(one_room(thing("Wardrobe", 250, 400, color="oak")), MIDDLE, 0, 100)
 
 
 def test_walls_hide_and_doorways_do_not() -> None:

@@ -14,13 +14,13 @@ SCENE = Scene(
     setting="map",
     scenery_seed=4,
     things=(
-        Thing(kind="mug", colour="red", x=0, y=0, size_px=20),
-        Thing(kind="mug", colour="grey", x=30, y=0, size_px=20),
-        Thing(kind="sign", colour="red", x=60, y=0, size_px=30, text="R27"),
-        Thing(kind="clock", colour="blue", x=100, y=0, size_px=30, minutes=225),
-        Thing(kind="tray", colour="blue", x=0, y=40, size_px=60),
-        Thing(kind="fish", colour="red", x=15, y=50, size_px=20, inside=4),
-        Thing(kind="fish", colour="red", x=100, y=60, size_px=20),
+        Thing(kind="mug", color="red", x=0, y=0, size_px=20),
+        Thing(kind="mug", color="grey", x=30, y=0, size_px=20),
+        Thing(kind="sign", color="red", x=60, y=0, size_px=30, text="R27"),
+        Thing(kind="clock", color="blue", x=100, y=0, size_px=30, minutes=225),
+        Thing(kind="tray", color="blue", x=0, y=40, size_px=60),
+        Thing(kind="fish", color="red", x=15, y=50, size_px=20, inside=4),
+        Thing(kind="fish", color="red", x=100, y=60, size_px=20),
     ),
 )
 

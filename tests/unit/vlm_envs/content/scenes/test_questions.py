@@ -49,7 +49,7 @@ def test_evidence_is_what_the_question_is_about(samples):
                 if evidence.label == thing.name and scene.box(index) == evidence.box
             ]
             thing = scene.things[index]
-            assert evidence.label == f"{thing.colour} {thing.kind}"
+            assert evidence.label == f"{thing.color} {thing.kind}"
             assert evidence.point is not None
             column, row = int(evidence.point.x), int(evidence.point.y)
             assert evidence.box.x1 <= column < evidence.box.x2 and evidence.box.y1 <= row < evidence.box.y2

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vlm_envs.content.scenes.colours import COLOURS
+from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.content.scenes.kinds import KINDS
 from vlm_envs.content.scenes.rendering import SceneImageRef, render, render_region
 from vlm_envs.content.scenes.scene import Scene, Thing
@@ -12,9 +12,9 @@ from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.content.scenes.sprites import Appearance, bounds, frame_size, innermost, silhouette, sprite
 from vlm_envs.tools.coordinates import PixelRectangle
 
-BALL = Thing(kind="ball", colour="red", x=30, y=20, size_px=20)
-TRAY = Thing(kind="tray", colour="blue", x=60, y=40, size_px=60)
-STAR = Thing(kind="star", colour="yellow", x=80, y=50, size_px=16, inside=1)
+BALL = Thing(kind="ball", color="red", x=30, y=20, size_px=20)
+TRAY = Thing(kind="tray", color="blue", x=60, y=40, size_px=60)
+STAR = Thing(kind="star", color="yellow", x=80, y=50, size_px=16, inside=1)
 
 
 def scene(*things, width=160, height=120, setting="desk"):
@@ -28,7 +28,7 @@ BALL_JSON = scene(BALL).to_json()
 def test_kinds_fill_their_frames_and_lose_nothing_at_their_edges(kind):
     text = "R27" if kind == "sign" else ""
     for size_px in (KINDS[kind].legible_px, 40, 150):
-        appearance = Appearance(kind=kind, colour="red", size_px=size_px, text=text)
+        appearance = Appearance(kind=kind, color="red", size_px=size_px, text=text)
         width, height = frame_size(kind, size_px)
         assert max(width, height) == size_px
         mask = silhouette(appearance)
@@ -40,20 +40,20 @@ def test_kinds_fill_their_frames_and_lose_nothing_at_their_edges(kind):
         assert mask.mean() > 0.15
 
 
-def test_every_colour_shows_as_itself():
-    for name, rgb in COLOURS.items():
-        pixels = np.asarray(sprite(Appearance(kind="star", colour=name, size_px=40)))
+def test_every_color_shows_as_itself():
+    for name, rgb in COLORS.items():
+        pixels = np.asarray(sprite(Appearance(kind="star", color=name, size_px=40)))
         assert tuple(pixels[20, 20, :3]) == rgb
 
 
 def test_things_look_mirrored_when_they_are():
-    plain, mirrored = (Appearance(kind="mug", colour="red", size_px=30, mirrored=turn) for turn in (False, True))
+    plain, mirrored = (Appearance(kind="mug", color="red", size_px=30, mirrored=turn) for turn in (False, True))
     assert np.array_equal(silhouette(plain), silhouette(mirrored)[:, ::-1])
     assert not np.array_equal(silhouette(plain), silhouette(mirrored))
 
 
 def test_clocks_and_signs_show_what_they_should():
-    base = {"colour": "red", "size_px": 40}
+    base = {"color": "red", "size_px": 40}
     times = [np.asarray(sprite(Appearance(kind="clock", minutes=minutes, **base))) for minutes in (0, 180, 360)]
     ink = [pixels[..., :3].sum(axis=2) < 200 for pixels in times]
     # At three o'clock the short hand points right, at six down; the middle row and column tell.
@@ -74,7 +74,7 @@ def test_boxes_are_the_bounds_of_masks():
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_boxes_of_all_kinds_fit_their_masks(kind):
-    thing = Thing(kind=kind, colour="red", x=11, y=13, size_px=33, text="R27" if kind == "sign" else "")
+    thing = Thing(kind=kind, color="red", x=11, y=13, size_px=33, text="R27" if kind == "sign" else "")
     box = scene(thing).box(0)
     assert bounds(scene(thing).mask(0)) == (box.x1, box.y1, box.x2, box.y2)
 

@@ -12,9 +12,9 @@ from vlm_envs.content.scenes.video_sentences import describes, frame_sentences, 
 from vlm_envs.content.scenes.videos import Clip, Mover, clip_masks, draw_clip
 from vlm_envs.errors import ConfigError
 
-BALL = Thing(kind="ball", colour="red", x=10, y=40, size_px=20)
-KITE = Thing(kind="kite", colour="green", x=91, y=2, size_px=20)
-FLAT = Thing(kind="ball", colour="grey", x=44, y=90, size_px=20)
+BALL = Thing(kind="ball", color="red", x=10, y=40, size_px=20)
+KITE = Thing(kind="kite", color="green", x=91, y=2, size_px=20)
+FLAT = Thing(kind="ball", color="grey", x=44, y=90, size_px=20)
 
 # The ball's left edge is at 10, 10, 30, 50, 70, 90, 90, 90 in frames 1 to 8; the line's middle column is 60, so its
 # middle (left edge plus 10) passes the line between frames 4 and 5, at 1.5 and 2.0 s.
@@ -24,7 +24,7 @@ CLIP = Clip(
     setting="desk",
     scenery_seed=7,
     num_frames=8,
-    line_colour="blue",
+    line_color="blue",
     line_upright=True,
     line_at=60,
     movers=(

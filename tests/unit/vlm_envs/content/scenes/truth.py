@@ -28,8 +28,8 @@ def true_answers(sample):
 
 
 def named(things, name):
-    colour, kind = name.split()
-    return [thing for thing in things if (thing.colour, thing.kind) == (colour, kind)]
+    color, kind = name.split()
+    return [thing for thing in things if (thing.color, thing.kind) == (color, kind)]
 
 
 def only(things, name):
@@ -45,9 +45,9 @@ def is_there(things, match, option):
     return bool(named(things, option.split(" ", 1)[1]))
 
 
-def colour(things, match, option):
+def color(things, match, option):
     (thing,) = [thing for thing in things if thing.kind == match[1]]
-    return thing.colour if option is None else thing.colour == option
+    return thing.color if option is None else thing.color == option
 
 
 def written(things, match, option):
@@ -101,7 +101,7 @@ def contents(things, match, option):
 def count(things, match, option):
     words = match[1].split()
     kind = singular(words[-1])
-    return str(sum(thing.kind == kind and words[0] in (thing.colour, words[-1]) for thing in things))
+    return str(sum(thing.kind == kind and words[0] in (thing.color, words[-1]) for thing in things))
 
 
 def same(things, match, option):
@@ -111,8 +111,8 @@ def same(things, match, option):
 PATTERNS = (
     (rf"(?:Is there|Can|picture show) an? {NAME}(?: anywhere| be seen|\?)", presence),
     (r"these things is in the picture|One of these is", is_there),
-    (r"What colour is the (\w+)\?", colour),
-    (r"does the only (\w+) in", colour),
+    (r"What colour is the (\w+)\?", color),
+    (r"does the only (\w+) in", color),
     (rf"written on the {NAME}\?", written),
     (rf"does the {NAME} say", written),
     (rf"does the {NAME} show\?", time),
@@ -139,8 +139,8 @@ def more_letters(sample):
     numbers = {}
     for option in sample.key.options:
         if not option.startswith("neither"):
-            colour_word, plural = option.split()
-            numbers[option] = len(named(things, f"{colour_word} {singular(plural)}"))
+            color_word, plural = option.split()
+            numbers[option] = len(named(things, f"{color_word} {singular(plural)}"))
     first, second = numbers.values()
     true = "neither" if first == second else max(numbers, key=numbers.get)
     return {chr(65 + index) for index, text in enumerate(sample.key.options) if text.startswith(true)}

@@ -125,7 +125,7 @@ def test_the_oracle_is_as_short_as_brute_force(num_steps: int, require_visible: 
     home = two_rooms(
         thing("Statue", 875, 420, z_cm=0),
         thing("Sofa", 620, 250, turn=1),
-        thing("Wardrobe", 300, 300, colour="oak"),
+        thing("Wardrobe", 300, 300, color="oak"),
         thing("Bed", 800, 150, turn=1),
     )
     generator = rng(1)
@@ -143,7 +143,7 @@ def test_the_oracle_is_as_short_as_brute_force(num_steps: int, require_visible: 
 
 
 def test_no_way_means_no_plan() -> None:
-    shut = two_rooms(thing("Statue", 875, 250), thing("Wardrobe", 500, 250, turn=1, colour="oak"))
+    shut = two_rooms(thing("Statue", 875, 250), thing("Wardrobe", 500, 250, turn=1, color="oak"))
     state = search(shut)
     assert dynamics().plan(state) is None and dynamics().cost_to_go(state) is None
     assert dynamics().suboptimal_plan(state) is not None

@@ -27,9 +27,9 @@ def test_phrases_exist_for_25_kinds_and_each_is_the_only_one() -> None:
     assert max(Counter(uses).values()) == max(Counter(looks).values()) == 1
     assert (
         all(
-            "{colour}" in phrases.look
+            "{color}" in phrases.look
             for kind, phrases in PHRASES.items()
-            if len(KINDS[kind].colours) > 1 and kind != "Bed"
+            if len(KINDS[kind].colors) > 1 and kind != "Bed"
         )
         or True
     )
@@ -42,18 +42,18 @@ def test_a_use_or_look_does_not_name_the_thing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", PHRASES)
-def test_a_look_tells_the_colour(kind: str) -> None:
-    assert "{colour}" in PHRASES[kind].look
+def test_a_look_tells_the_color(kind: str) -> None:
+    assert "{color}" in PHRASES[kind].look
 
 
 def test_only_what_is_unmistakable_is_asked_for() -> None:
     home = one_room(
-        thing("Mug", 100, 100, colour="red"),
-        thing("Mug", 150, 100, colour="blue"),
-        thing("Vase", 200, 100, colour="white"),
-        thing("Book", 250, 100, colour="red"),
-        thing("Book", 300, 100, colour="red"),
-        thing("Window", 250, 4, colour="white"),
+        thing("Mug", 100, 100, color="red"),
+        thing("Mug", 150, 100, color="blue"),
+        thing("Vase", 200, 100, color="white"),
+        thing("Book", 250, 100, color="red"),
+        thing("Book", 300, 100, color="red"),
+        thing("Window", 250, 4, color="white"),
     )
     assert target_candidates(home, "base") == [0, 1, 2]
     assert target_candidates(home, "visual_appearance") == [0, 1, 2]
@@ -63,7 +63,7 @@ def test_only_what_is_unmistakable_is_asked_for() -> None:
 
 @pytest.mark.parametrize("instruction_set", INSTRUCTION_SETS)
 def test_every_sentence_of_a_set_says_what_it_should(instruction_set: str) -> None:
-    home = one_room(thing("Toaster", 100, 100, colour="red"), thing("Sofa", 300, 300, colour="blue"))
+    home = one_room(thing("Toaster", 100, 100, color="red"), thing("Sofa", 300, 300, color="blue"))
     rng = np.random.default_rng(0)
     sentences = {write_instruction(rng, home, 0, instruction_set) for _ in range(200)}
     assert len(sentences) >= 5
@@ -83,6 +83,6 @@ def test_generated_instructions_fit_one_thing_only() -> None:
             observation, _ = world.reset(seed=seed)
             state = world.state
             same = [each for each in state.home.things if each.kind == state.target_type]
-            assert len({each.colour for each in same}) == len(same) or instruction_set != "common_sense"
-            assert sum(each.colour == state.target_thing.colour for each in same) == 1
+            assert len({each.color for each in same}) == len(same) or instruction_set != "common_sense"
+            assert sum(each.color == state.target_thing.color for each in same) == 1
             assert state.instruction in observation["text"]

@@ -59,7 +59,7 @@ def test_unknown_representations_are_refused() -> None:
 def test_a_home_seen_from_its_middle() -> None:
     home = one_room(
         thing("Vase", 250, 450, z_cm=90),
-        thing("Statue", 250, 400, z_cm=90, colour="gold"),
+        thing("Statue", 250, 400, z_cm=90, color="gold"),
         thing("Sofa", 250, 60),
         thing("FloorLamp", 60, 400),
     )

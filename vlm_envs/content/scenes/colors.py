@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 RGB = tuple[int, int, int]
 
-COLOURS: Mapping[str, RGB] = {
+COLORS: Mapping[str, RGB] = {
     "red": (214, 36, 40),
     "orange": (250, 136, 20),
     "yellow": (252, 220, 40),
@@ -27,22 +27,22 @@ INK: RGB = (24, 22, 28)
 CHALK: RGB = (232, 232, 228)
 
 
-def mixed(colour: RGB, other: RGB, share: float) -> RGB:
+def mixed(color: RGB, other: RGB, share: float) -> RGB:
     """Returns a colour with a share, 0 to 1, of another in it."""
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(colour, other, strict=True))
+    red, green, blue = (round(a + (b - a) * share) for a, b in zip(color, other, strict=True))
     return red, green, blue
 
 
-def darker(colour: RGB, share: float = 0.35) -> RGB:
+def darker(color: RGB, share: float = 0.35) -> RGB:
     """Returns a colour closer to black by a share."""
-    return mixed(colour, (0, 0, 0), share)
+    return mixed(color, (0, 0, 0), share)
 
 
-def lighter(colour: RGB, share: float = 0.4) -> RGB:
+def lighter(color: RGB, share: float = 0.4) -> RGB:
     """Returns a colour closer to white by a share."""
-    return mixed(colour, (255, 255, 255), share)
+    return mixed(color, (255, 255, 255), share)
 
 
-def shade(colour: RGB) -> RGB:
+def shade(color: RGB) -> RGB:
     """Returns the tone in which parts of a thing are set off: darker, for dark colours lighter."""
-    return lighter(colour, 0.28) if sum(colour) < 210 else darker(colour, 0.28)
+    return lighter(color, 0.28) if sum(color) < 210 else darker(color, 0.28)
