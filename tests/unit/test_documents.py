@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-DOCUMENTS = ("docs/judges.md", "docs/rewards.md", "docs/training.md")
+DOCUMENTS = ("docs/judges.md", "docs/rewards.md", "docs/training.md", "docs/training-details.md")
 
 
 def text_of(document: str) -> str:

@@ -67,10 +67,12 @@ class Algorithm(ABC):
     Class attributes:
         title: What a report calls it, as in "40 iterations of GRPO".
         needs_critic: Whether it reads values, which a critic then learns.
+        sibling_setting: The flag among its settings without which no siblings are needed; None where there is none.
     """
 
     title: ClassVar[str] = "reinforcement learning"
     needs_critic: ClassVar[bool] = False
+    sibling_setting: ClassVar[str | None] = None
 
     @property
     def min_group_size(self) -> int:

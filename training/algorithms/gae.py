@@ -28,6 +28,7 @@ class GAE(Algorithm):
     """
 
     needs_critic: ClassVar[bool] = True
+    sibling_setting: ClassVar[str | None] = "sibling_baseline"
 
     bootstrap_truncated: bool = True
     sibling_baseline: bool = False

@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from tyro.conf import FlagCreatePairsOff, arg
 
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
@@ -24,11 +26,31 @@ from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 _ENDPOINT = "judge.endpoint"
 _HELP = (
     "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "
-    "alone is True, --worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world. Add --resume to go on with "
-    "a run of this name, or to extend it with a larger --num-iterations; its own options need not be repeated. "
-    f"--algorithm NAME takes another algorithm: {', '.join(SHIPPED)}, or MODULE:CLASS; the options that begin with "
-    "--algorithm. are those of the algorithm taken."
+    "alone is True, --worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world."
 )
+
+_VALUES = {
+    "--algorithm": f" There are {', '.join(SHIPPED)}; one of your own is MODULE:CLASS.",
+    "--recipe": " It is FILE.py, FILE.py:FUNCTION or MODULE:FUNCTION.",
+}
+"""What options take that are read before the others, for messages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """What a command line says of a run.
+
+    Attributes:
+        algorithm: How the policy learns from what it played: a name, or your own as in an import statement. Settings
+            that it shares with the recipe's own stay. Those of any are listed by --algorithm NAME --help.
+        resume: Goes on with the run of this name, or extends it with a larger --num-iterations. The run's own options
+            need not be repeated.
+        run: The run.
+    """
+
+    algorithm: Annotated[str, arg(metavar=f"{{{','.join(SHIPPED)},MODULE:CLASS}}")]
+    resume: FlagCreatePairsOff[bool] = False
+    run: Annotated[RunConfig, arg(name="")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +198,8 @@ def configured(
     start, told = _fitted(start, words) if default is None else (start, [])
     worlds, rest = read_world_options(words, start.worlds)
     program = Training(prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}")
-    config = parsed(RunConfig, endpoint_last(rest), program, default=_unchecked(start, worlds=worlds))
+    default_options = _Options(algorithm=name_of(start.algorithm), run=_unchecked(start, worlds=worlds))
+    config = parsed(_Options, endpoint_last(rest), program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
         _refuse_cold_start_options(config, words)
     print(*told, sep="\n", end="\n" if told else "")
@@ -219,11 +242,13 @@ def switched(algorithm: Algorithm, name: str) -> Algorithm:
 
 
 def _refuse_foreign_settings(algorithm: Algorithm, words: Sequence[str]) -> None:
-    """Refuses settings that the algorithm does not have and others do, and says which these are."""
+    """Refuses settings that the algorithm does not have and others do, and an algorithm given as if it were one."""
     own = {each.name for each in fields(algorithm)}
-    for word in _with_hyphens(words):
-        option = word.partition("=")[0]
+    for word, after in zip(_with_hyphens(words), [*words, ""][1:], strict=True):
+        option, _, value = word.partition("=")
         setting = option.removeprefix("--algorithm.").removeprefix("no-").replace("-", "_")
+        if option.startswith("--algorithm.") and setting not in own and (value or after) in SHIPPED:
+            raise ConfigError(f"{option} is no option. An algorithm is chosen by --algorithm {value or after}.")
         owners = [name for name, kind in SHIPPED.items() if setting in {each.name for each in fields(kind)}]
         if option.startswith("--algorithm.") and setting not in own and owners:
             raise ConfigError(
@@ -311,6 +336,7 @@ def _take_option(words: Sequence[str], option: str) -> tuple[str | None, list[st
             rest.append(word)
             continue
         value = given if has_value else next(left, None)
-        if value is None:
-            raise ConfigError(f"{option} takes a value; got none.")
+        if value is None or (not has_value and value.startswith("--")):
+            behind = "" if value is None else f" but the option {value}"
+            raise ConfigError(f"{option} takes a value; got none{behind}.{_VALUES.get(option, '')}")
     return value, rest

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from tyro.conf import arg
 
 from agents.hf.sampling import SamplingConfig
-from judges.episode_rewards.registry import episode_reward
+from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from training.config.judges import VerifierConfig
 from training.config.places import require_name
 from training.config.worlds import WorldSpec
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
-from vlm_envs.cli.settings import parse_settings
+from vlm_envs.cli.settings import Settings, parse_settings
 from vlm_envs.errors import ConfigError
 
 CURATED = "curated"
@@ -24,8 +27,8 @@ class CurateConfig:
     Attributes:
         name: Name of the data set, one part of a path; it goes to `<output>/<name>`, which must not exist.
         env_id: The world the expert plays.
-        settings: Its arguments, as `name=value`, such as `side_px=600`.
-        method: The reward that verifies, a name of `judges.episode_rewards.registry.EPISODE_REWARDS`.
+        settings: Its arguments, as `name=value`, such as `side_px=600`; `prompt_format` is the reward's own by default.
+        episode_reward: The reward that verifies; `MODULE:NAME` imports the module, which registers it.
         verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
         expert: Who plays: `"oracle"`, `"hf:DIR"` with a checkpoint directory, or any other name of an agent.
         mistake_rate: How often the oracle acts at random, so that there is something to filter.
@@ -41,8 +44,8 @@ class CurateConfig:
 
     name: str = "curated"
     env_id: str = "VLM/ZoomQA-v0"
-    settings: tuple[str, ...] = ("prompt_format=points",)
-    method: str = "argos"
+    settings: Settings = ()
+    episode_reward: Annotated[str, arg(metavar=f"{{{','.join(EPISODE_REWARDS)},MODULE:NAME}}")] = "argos"
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     expert: str = "oracle"
     mistake_rate: float = 0.5
@@ -60,15 +63,19 @@ class CurateConfig:
         require_at_least(self, 1, "num_samples", "num_rollouts")
         require_at_least(self, 0, "seed")
         require_between(self, 0, 1, "mistake_rate")
-        method, settings = field_name(self, "method"), field_name(self, "settings")
-        reward = episode_reward(self.method, option=method)
-        self.verifier.require_reader(reward, method)
+        option, settings = field_name(self, "episode_reward"), field_name(self, "settings")
+        reward = episode_reward(self.episode_reward, option=option)
+        self.verifier.require_reader(reward, option)
         try:
             reward.require_world(self.spec.prompt_format, self.spec.kwargs)
         except ConfigError as error:
-            raise ConfigError(f"{method} {self.method} with {settings} {' '.join(self.settings)}: {error}") from error
+            given = " ".join(f"{settings} {each}" for each in self.settings)
+            raise ConfigError(f"{option} {self.episode_reward}{f' with {given}' * bool(given)}: {error}") from error
 
     @property
     def spec(self) -> WorldSpec:
-        """The world."""
-        return WorldSpec(env_id=self.env_id, kwargs=parse_settings(self.settings, option=field_name(self, "settings")))
+        """The world, in the reward's own strategy unless its settings name another."""
+        strategies = episode_reward(self.episode_reward).strategies
+        kwargs = {"prompt_format": strategies[0]} if strategies else {}
+        kwargs |= parse_settings(self.settings, option=field_name(self, "settings"))
+        return WorldSpec(env_id=self.env_id, kwargs=kwargs)

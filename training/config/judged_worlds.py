@@ -28,22 +28,22 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
     yield from _structured_claims(judge, worlds)
     yield from _paid_twice(judge, worlds, "answer_reward", "the reward of a right answer")
     yield from _paid_twice(judge, worlds, "format_reward", "a reward of the format")
-    wanted = None if judge.episode is None else episode_reward(judge.episode).compares_with
+    wanted = None if judge.episode_reward is None else episode_reward(judge.episode_reward).compares_with
     if wanted is not None and not any(spec.prompt_format == wanted for spec in worlds):
         yield (
-            f"--judge.episode {judge.episode} compares episodes with those of prompt_format={wanted!r}, and no world "
-            "here has it: there would never be anything to compare with. Add one, such as "
+            f"--judge.episode-reward {judge.episode_reward} compares episodes with those of prompt_format={wanted!r}, "
+            "and no world here has it: there would never be anything to compare with. Add one, such as "
             f"--worlds.{len(worlds)}.env-id {worlds[0].env_id} --worlds.{len(worlds)}.kwargs.prompt-format {wanted}."
         )
 
 
 def _format_contradictions(judge: JudgeConfig, spec: WorldSpec, option: str) -> Iterator[str]:
     """Yields judge rewards that the chosen format, which `option` sets, can never earn."""
-    if judge.episode is not None:
+    if judge.episode_reward is not None:
         try:
-            episode_reward(judge.episode).require_world(spec.prompt_format, spec.kwargs)
+            episode_reward(judge.episode_reward).require_world(spec.prompt_format, spec.kwargs)
         except ConfigError as error:
-            yield f"--judge.episode {judge.episode} with {option}: {error}"
+            yield f"--judge.episode-reward {judge.episode_reward} with {option}: {error}"
     if not has_rules(spec.env_id):
         return  # Nothing to judge by: the world's own reward is what counts.
     for weight, task, section in (
@@ -94,13 +94,13 @@ def _structured_claims(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Itera
 
 def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: WorldPay, what: str) -> Iterator[str]:
     """Yields worlds that pay for what the episode's reward pays for, too."""
-    if judge.episode is None or argument not in episode_reward(judge.episode).pays:
+    if judge.episode_reward is None or argument not in episode_reward(judge.episode_reward).pays:
         return
     asking = {number: spec for number, spec in enumerate(worlds) if spec.prompt_format in QA_FORMATS}
     paid = {number: amount for number, spec in asking.items() if (amount := _pay(spec, argument))}
     if paid:
         yield (
-            f"--judge.episode {judge.episode} has {what} in it, and "
+            f"--judge.episode-reward {judge.episode_reward} has {what} in it, and "
             + ", ".join(f"{worlds[number].env_id} pays {amount} for it, too" for number, amount in paid.items())
             + f". Set {argument}=0 among the world's arguments ("
             + " ".join(f"--worlds.{number}.kwargs.{_flag(argument)} 0" for number in paid)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Literal
+from typing import Annotated, Literal
+
+from tyro.conf import arg
 
 from agents.api.config import EndpointConfig
 from judges.episode_rewards.models import Model
@@ -72,10 +74,10 @@ class JudgeConfig:
         method: Who judges: `"exact"`, by rule; or a language model behind `endpoint`, by a `"direct"` verdict or by
             `"extraction"` of claims that the exact judge then counts (VAGEN, appendix D.1).
         endpoint: Where that model is, as chat completions. A turn is masked where it is unavailable.
-        episode: A paper's reward for whole episodes of worlds that ask, added to their last turns; None for none. With
-            an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency. `"agentic"` is for
-            any world: the model looks with tools and says whether the last response is right. The names are those of
-            `judges.episode_rewards.registry.EPISODE_REWARDS`; `MODULE:NAME` imports what registers it first.
+        episode_reward: A paper's reward for whole episodes of worlds that ask, added to their last turns; None for
+            none. With an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency.
+            `"agentic"` is for any world: the model looks with tools and says whether the last response is right.
+            `MODULE:NAME` imports the module, which registers the reward of that name.
         verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
         in_evaluations: Whether the model behind `endpoint` judges evaluations too. What it then costs is counted apart
             from training. Evaluations are scored by success; without it, only their records lack the model's terms.
@@ -86,7 +88,7 @@ class JudgeConfig:
     repetition_penalty: float = 0.0
     method: Literal["exact", "direct", "extraction"] = "exact"
     endpoint: EndpointConfig | None = None
-    episode: str | None = None
+    episode_reward: Annotated[str | None, arg(metavar=f"{{None,{','.join(EPISODE_REWARDS)},MODULE:NAME}}")] = None
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     in_evaluations: bool = False
 
@@ -96,8 +98,9 @@ class JudgeConfig:
             self.endpoint is not None or not self.in_evaluations,
             f"--judge.in-evaluations is about a model's judgements: {_NEEDS_MODEL}, or leave it out.",
         )
-        reward = None if self.episode is None else episode_reward(self.episode, option="--judge.episode")
-        self.verifier.require_reader(reward, "--judge.episode")
+        named, option = self.episode_reward, "--judge.episode-reward"
+        reward = None if named is None else episode_reward(named, option=option)
+        self.verifier.require_reader(reward, option)
         require(
             self.method == "exact" or self.endpoint is not None,
             f"--judge.method {self.method} is a model's: {_NEEDS_MODEL}, or use --judge.method exact.",
@@ -105,7 +108,7 @@ class JudgeConfig:
         require(
             self.endpoint is None or self.method != "exact" or (reward is not None and bool(reward.models & _ASKED)),
             "--judge.method exact asks no model, so --judge.endpoint would do nothing. Use --judge.method direct or "
-            "extraction, or an --judge.episode that asks one, or leave the endpoint out.",
+            "extraction, or a --judge.episode-reward that asks one, or leave the endpoint out.",
         )
         require(
             self.method == "exact"
@@ -116,7 +119,7 @@ class JudgeConfig:
         )
         require(
             reward is None or "agentic_judge" not in reward.needs or self.endpoint is not None,
-            f"--judge.episode {self.episode} lets a model look and decide: {_NEEDS_MODEL}.",
+            f"--judge.episode-reward {self.episode_reward} lets a model look and decide: {_NEEDS_MODEL}.",
         )
 
     @property

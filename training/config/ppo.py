@@ -24,7 +24,7 @@ class PPOConfig:
         warmup_iterations: Iterations in which the policy's rate rises linearly to its peak, after the critic's own.
             AdamW's first steps go by the sign of the first gradients, at the full rate, while advantages are at their
             noisiest. Ten are what verl's recipe of DAPO takes; verl's own default is none.
-        final_learning_rate: What both rates fall to, linearly over the run, as a fraction of their peaks.
+        final_learning_rate_ratio: What both rates fall to, linearly over the run, as a share of their peaks.
         critic_warmup_iterations: First iterations in which only the critic learns.
         num_epochs: The policy's passes over an iteration's batch.
         num_minibatches: Its optimiser steps per pass.
@@ -57,7 +57,7 @@ class PPOConfig:
     learning_rate: float = 1e-6
     critic_learning_rate: float = 1e-5
     warmup_iterations: int = 10
-    final_learning_rate: float = 1.0
+    final_learning_rate_ratio: float = 1.0
     critic_warmup_iterations: int = 0
     num_epochs: int = 1
     num_minibatches: int = 4
@@ -81,7 +81,7 @@ class PPOConfig:
     def __post_init__(self) -> None:
         require_above(self, 0, "learning_rate", "critic_learning_rate", "max_grad_norm", "clip_high")
         require_above(self, 0, "value_clip", "importance_cap")
-        require_between(self, 0, 1, "final_learning_rate", includes=(False, True))
+        require_between(self, 0, 1, "final_learning_rate_ratio", includes=(False, True))
         require_between(self, 0, 1, "clip_low", includes=(False, False))
         require_at_least(self, 1, "num_epochs", "num_minibatches", "critic_num_epochs", "critic_num_minibatches")
         require_at_least(self, 1, "micro_batch_size", "max_nonfinite_steps")

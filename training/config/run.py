@@ -11,7 +11,6 @@ import tyro
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.gae import GAE
 from training.algorithms.shipped import ShippedAlgorithm, name_of, paths_as_text, to_dict
 from training.config.cold_start import ColdStartConfig
 from training.config.judged_worlds import judge_contradictions
@@ -121,9 +120,9 @@ class RunConfig:
         """
         algorithm, ppo, name = self.algorithm, self.ppo, name_of(self.algorithm)
         if self.group_size < algorithm.min_group_size:
-            compares_by_choice = isinstance(algorithm, GAE) and algorithm.sibling_baseline
-            what = "--algorithm.sibling-baseline" if compares_by_choice else f"--algorithm {name}"
-            instead = ", or --algorithm.no-sibling-baseline" if compares_by_choice else ""
+            flag = (algorithm.sibling_setting or "").replace("_", "-")
+            what = f"--algorithm.{flag}" if flag else f"--algorithm {name}"
+            instead = f", or --algorithm.no-{flag}" if flag else ""
             yield (
                 f"{what} compares siblings, and with --group-size {self.group_size} there are too few. Use "
                 f"--group-size {algorithm.min_group_size} or more{instead}."

@@ -142,7 +142,7 @@ def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
 
 def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig) -> Yield:
     """Scores rollouts and keeps the best of each question, if it is good enough."""
-    verifier = episode_reward(config.method)
+    verifier = episode_reward(config.episode_reward)
     judge = verifier.build(Models(**verifier_models(config.verifier, "cpu")))
     faults: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}

@@ -237,6 +237,7 @@ class Learner:
             normalizer=normalizer,
             importance_weights_BT=weights_BT,
         )
+        sums["policy_loss"] += float(loss.detach())
         if ppo.entropy_coef > 0:
             loss = loss - ppo.entropy_coef * aggregate(
                 entropy_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
@@ -248,7 +249,6 @@ class Learner:
             )
             sums["kl_loss"] += share * _masked_mean(penalty_BT.detach(), mask_BT)
         self.policy_optimizer.backward(loss)
-        sums["policy_loss"] += float(loss.detach())
         gap_BT = (logprobs_BT.detach() - part.sampler_logprobs_BT.to(logprobs_BT.device)).abs()
         is_drawn_BT = _drawn_mask(part).to(gap_BT.device)
         sums["sampler_gap"] += micro.drawn_share * _masked_mean(torch.where(is_drawn_BT, gap_BT, 0.0), is_drawn_BT)
@@ -299,7 +299,7 @@ class Learner:
         """Sets both rates from the iteration alone, so that a resumed run sees the same ones."""
         ppo = self.config.ppo
         left = 1.0 - iteration / max(1, self.config.num_iterations)
-        decay = max(0.0, left) * (1.0 - ppo.final_learning_rate) + ppo.final_learning_rate
+        decay = max(0.0, left) * (1.0 - ppo.final_learning_rate_ratio) + ppo.final_learning_rate_ratio
         since = iteration - ppo.critic_warmup_iterations
         warmup = min(1.0, max(0, since + 1) / ppo.warmup_iterations) if ppo.warmup_iterations else 1.0
         self.policy_optimizer.set_learning_rate(ppo.learning_rate * warmup * decay)

@@ -160,16 +160,17 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> Non
     Raises:
         ConfigError: If a world's data hold such answers and no endpoint is given.
     """
-    if config.endpoint is not None or config.episode is None:
+    if config.endpoint is not None or config.episode_reward is None:
         return
-    if "answer_judge" not in episode_reward(config.episode).needs:
+    if "answer_judge" not in episode_reward(config.episode_reward).needs:
         return
     for spec in specs:
         if "semantic" in spec.answer_kinds():
             raise ConfigError(
                 f"The data of {spec.env_id} have answers that only a model can compare ('semantic'), and the reward "
-                f"{config.episode!r} needs to know whether they are right. Give a judge model (--judge.endpoint.model "
-                "NAME and --judge.endpoint.base-url URL, in a run), or data whose answers can be compared by rule."
+                f"{config.episode_reward!r} needs to know whether they are right. Give a judge model "
+                "(--judge.endpoint.model NAME and --judge.endpoint.base-url URL, in a run), or data whose answers can "
+                "be compared by rule."
             )
 
 
@@ -226,7 +227,7 @@ def require_teachable(config: CurateConfig) -> None:
     require_writable(directory, config.output)
     if holds_run(directory):
         raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
-    judge = JudgeConfig(episode=config.method, verifier=config.verifier)
+    judge = JudgeConfig(episode_reward=config.episode_reward, verifier=config.verifier)
     require_answer_judge(judge, [config.spec])
     _check_verifier(config.verifier, "--verifier")
     require_agent(config.expert)

@@ -51,7 +51,7 @@ def sokoban_tiny() -> RunConfig:
         num_iterations=90,
         suboptimal_rate=0.7,
     )
-    return replace(config, ppo=replace(config.ppo, final_learning_rate=0.3))
+    return replace(config, ppo=replace(config.ppo, final_learning_rate_ratio=0.3))
 
 
 def svg_tiny() -> RunConfig:
@@ -127,7 +127,7 @@ def zoomqa_tiny() -> RunConfig:
         num_iterations=40,
         cold_start=ColdStartConfig(num_steps=800, num_first_turn_steps=300),
         max_new_tokens=128,
-        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode="mags_stage_1"),
+        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="mags_stage_1"),
     )
 
 
@@ -188,7 +188,7 @@ def _recipe(
             warmup_iterations=0,  # as they were measured
             critic_learning_rate=4e-4,
             critic_num_minibatches=16,
-            final_learning_rate=0.1,
+            final_learning_rate_ratio=0.1,
             critic_warmup_iterations=2,
             num_minibatches=4,
             micro_batch_size=16,

@@ -97,9 +97,9 @@ class TurnScorer:
         self._judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
         if self._client is not None and config.method != "exact":
             self._judge_for = LLMJudges(self._client, config.method).by_section
-        if config.episode is not None:
+        if config.episode_reward is not None:
             self._models = verifier_models(config.verifier, device) if models is None else models
-            reward = episode_reward(config.episode)
+            reward = episode_reward(config.episode_reward)
             self._episode_judge = reward.build(Models(**self._models, **_model_judges(self._client, reward)))
             self._episode_name = reward.name
 

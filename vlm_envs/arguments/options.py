@@ -103,13 +103,13 @@ def option_names(kind: type, prefix: str = "--", *, default: Any = None) -> dict
     for field in (each.name for each in fields(kind)):
         hint, value = hints[field], getattr(default, field, None)
         written = getattr(hint, "__metadata__", ())  # `Annotated`, with what `tyro.conf.arg` says of the option
-        name = next((each.name for each in written if getattr(each, "name", None)), field)
+        name = next((each.name for each in written if getattr(each, "name", None) is not None), field)
         option = names[kind][field] = prefix + name.replace("_", "-")
         hint = hint.__origin__ if written else hint
         of_union = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
         for part in (type(value),) if is_dataclass(value) else of_union:
             if isinstance(part, type) and is_dataclass(part):
-                inner = prefix if OmitArgPrefixes in written else f"{option}."
+                inner = prefix if OmitArgPrefixes in written or not name else f"{option}."
                 names |= option_names(part, inner, default=value if isinstance(value, part) else None)
     return names
 

@@ -55,7 +55,7 @@ def test_an_iterations_questions_are_under_way_together(method):
             model="judge", base_url=server.base_url, api_key_variable="", max_parallel=NUM_PARALLEL, max_attempts=1
         )
         scorer = TurnScorer(
-            JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode=method, endpoint=config)
+            JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=method, endpoint=config)
         )
         rewards = scorer._episode_judge(episodes)
         assert len(server.requests) == 64, "once each"

@@ -52,6 +52,13 @@ MISTAKES = {
         "--judge.endpoint.max-attempts must be at least 1; got 0."
     ),
     f"{LAKE} --judge.method direct": "with --judge.endpoint.model NAME and",
+    f"{LAKE} --algorithm --output x": (
+        "error: --algorithm takes a value; got none but the option --output. There are bilevel_gae, token_gae, "
+        "turn_gae, grpo; one of your own is MODULE:CLASS."
+    ),
+    f"{LAKE} --algorithm.type grpo": (
+        "error: --algorithm.type is no option. An algorithm is chosen by --algorithm grpo."
+    ),
     f"{LAKE} --algorithm tokn_gae": "error: Unknown algorithm 'tokn_gae'. Did you mean 'token_gae'?",
     f"{LAKE} --algorithm no_module:RLOO": "error: --algorithm no_module:RLOO: cannot import 'no_module'",
     f"{LAKE} --algorithm training.algorithms.grpo:GRP": "training.algorithms.grpo has no algorithm 'GRP'.",
@@ -63,7 +70,7 @@ MISTAKES = {
     f"{LAKE} --algorithm.gamma-turn 1.5": "--algorithm.gamma-turn must be at least 0 and at most 1; got 1.5.",
     "curate --num-sampels 3": "has no option --num-sampels. Did you mean '--num-samples'?",
     "curate --sampling.top-p 0": "--sampling.top-p must be at least 0.05 and at most 1; got 0.0.",
-    "curate --settings x": "--settings takes NAME=VALUE",
+    "curate --set x": "--set takes NAME=VALUE",
     "--recipe missing.py": "no such file",
     f"{LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
     f"{LAKE} --worlds.0.kwargs.size 300": "at most 4096 a side",
@@ -72,7 +79,7 @@ MISTAKES = {
     ),
     f"{LAKE} --worlds.0.workers quick": "--worlds.0.workers must be one of 'serial', 'thread', 'process'; got 'quick'.",
     f"cold_start {LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
-    "curate --settings side_px=-1 prompt_format=points": "side_px",
+    "curate --set side_px=-1": "side_px",
     "unplanned:Own/Unplanned-v0": "has no planner",
     f"{LAKE} --model no/such/model": "No checkpoint at no/such/model",
     f"{LAKE} --model None --cold-start.start-from no/such/model": "No checkpoint at no/such/model",

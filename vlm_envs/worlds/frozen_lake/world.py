@@ -10,6 +10,7 @@ from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
 from vlm_envs.worlds.frozen_lake.task import FrozenLakeTask
 from vlm_envs.worlds.frozen_lake.view import FrozenLakeView
+from vlm_envs.worlds.grids.dynamics import budgeted_length
 from vlm_envs.worlds.grids.world import GridWorld
 
 
@@ -67,7 +68,9 @@ class FrozenLakeWorld(GridWorld[FrozenLakeState]):
         cell_px: int = 28,
         **world_kwargs: Any,
     ) -> None:
-        longest = max_turns * max_actions_per_turn if max_solution_length is None else max_solution_length
+        longest = max_solution_length
+        if longest is None:
+            longest = budgeted_length(min_solution_length, max_turns, max_actions_per_turn)
         dynamics = FrozenLakeDynamics(
             size=size,
             is_slippery=is_slippery,

@@ -8,13 +8,28 @@ from typing import ClassVar
 
 import numpy as np
 
-from vlm_envs.errors import GenerationError, require_positive
+from vlm_envs.errors import GenerationError, require, require_positive
 from vlm_envs.parts import Dynamics
 from vlm_envs.splits import split_of
 from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.grids.state import GridStateT
 
 _DIRECTIONS = tuple(Direction)
+
+
+def budgeted_length(shortest: int, max_turns: int, max_actions_per_turn: int) -> int:
+    """Returns the most moves that the budget of an episode allows.
+
+    Raises:
+        ConfigError: If these are fewer than the shortest solution takes.
+    """
+    budget = require_positive("max_turns", max_turns) * require_positive("max_actions_per_turn", max_actions_per_turn)
+    require(
+        budget >= require_positive("min_solution_length", shortest),
+        f"max_turns={max_turns} of max_actions_per_turn={max_actions_per_turn} are {budget} moves, and no level takes "
+        f"fewer than min_solution_length={shortest}. Allow more turns or actions, or lower min_solution_length.",
+    )
+    return budget
 
 
 class GridDynamics(Dynamics[GridStateT, int]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vlm_envs.worlds.grids.dynamics import budgeted_length
 from vlm_envs.worlds.grids.world import GridWorld
 from vlm_envs.worlds.sokoban.batch import SokobanBatch
 from vlm_envs.worlds.sokoban.dynamics import SokobanDynamics
@@ -64,7 +65,9 @@ class SokobanWorld(GridWorld[SokobanState]):
         cell_px: int = 28,
         **world_kwargs: Any,
     ) -> None:
-        longest = max_turns * max_actions_per_turn if max_solution_length is None else max_solution_length
+        longest = max_solution_length
+        if longest is None:
+            longest = budgeted_length(min_solution_length, max_turns, max_actions_per_turn)
         dynamics = SokobanDynamics(
             dim_room=dim_room,
             num_boxes=num_boxes,

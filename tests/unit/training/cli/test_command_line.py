@@ -153,6 +153,17 @@ def test_one_setting_of_an_algorithm_is_an_option(capsys):
     assert "An algorithm without a critic takes --ppo.critic-warmup-iterations 0" in capsys.readouterr().out
 
 
+def test_what_is_chosen_by_a_name_is_listed_with_its_names_and_the_settings_of_what_is_taken(capsys):
+    with pytest.raises(SystemExit):
+        configured(Recipe(name="mine", make=RECIPES["frozenlake_tiny"]), words("--algorithm grpo --help"))
+    shown = " ".join(capsys.readouterr().out.replace("│", "").split())
+    assert "--algorithm {bilevel_gae,token_gae,turn_gae,grpo,MODULE:CLASS} How the policy learns" in shown
+    assert "(default: grpo)" in shown and "--algorithm.scale {std,none}" in shown
+    assert "--algorithm.gamma-turn" not in shown
+    assert "--judge.episode-reward {None,arm_exploration,arm_accuracy," in shown
+    assert "--resume Goes on with the run of this name" in shown
+
+
 @pytest.mark.parametrize(
     ("algorithm", "foreign"),
     [

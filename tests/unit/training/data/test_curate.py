@@ -62,7 +62,7 @@ def test_trivial_questions_are_dropped_if_asked_for(tmp_path):
 
 
 def test_arm_keeps_rollouts_with_a_call_that_worked(tmp_path):
-    chosen = config(tmp_path, "arm", method="arm_accuracy", num_samples=24, num_rollouts=1)
+    chosen = config(tmp_path, "arm", episode_reward="arm_accuracy", num_samples=24, num_rollouts=1)
     groups = play(RandomAgent(), chosen)  # answers at once
     assert any(group[0].success for group in groups)
     assert not filter_rollouts(groups, chosen).curated.kept
@@ -106,7 +106,8 @@ def test_batches_show_every_episode_once_before_any_again(tmp_path):
 
 def test_the_command_prints_the_yield_and_a_cold_start_learns_from_its_data(tmp_path, capsys):
     words = ["--output", str(tmp_path), "--name", "set", "--num-samples", "4", "--num-rollouts", "2"]
-    assert main(["curate", *words, "--mistake-rate", "0", "--settings", *SMALL, "prompt_format=points"]) == 0
+    settings = [word for setting in SMALL for word in ("--set", setting)]
+    assert main(["curate", *words, "--mistake-rate", "0", *settings]) == 0
     assert "yield 1.000" in capsys.readouterr().out
     assert RunReader(tmp_path / "set").trajectory_labels() == [CURATED]
     run = run_config(

@@ -112,7 +112,7 @@ def test_both_streams_of_ivgr_may_have_one_env_id():
         WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={**small, "prompt_format": f"ivgr_{stream}"})
         for stream in ("textual", "grounded")
     )
-    judge = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode="ivgr")
+    judge = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="ivgr")
     config = run_config(worlds=specs, judge=judge)
     collector, scorer = Collector(config), TurnScorer(judge)
     groups = collector.collect(OracleAgent(), 0)

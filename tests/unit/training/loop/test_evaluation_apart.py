@@ -68,7 +68,7 @@ def final_state(tiny_directory, tmp_path, monkeypatch):
     ("worlds", "judge", "said"),
     [
         ((LAKE,), JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.5, repetition_penalty=0.1), WRONG),
-        (STREAMS, JudgeConfig(**NOTHING, episode="ivgr"), BOXED),
+        (STREAMS, JudgeConfig(**NOTHING, episode_reward="ivgr"), BOXED),
     ],
     ids=["repetition penalty", "archive"],
 )

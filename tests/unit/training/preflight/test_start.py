@@ -172,7 +172,7 @@ def test_a_refused_start_leaves_nothing_behind(words, said, tmp_path, capsys, mo
 def test_judges_that_are_not_there_are_found_out_before_a_cold_start(monkeypatch):
     verifier = VerifierConfig(likelihood="no/such/checkpoint")
     points = WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={"prompt_format": "points", "answer_reward": 0.0})
-    judge = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode="argos", verifier=verifier)
+    judge = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos", verifier=verifier)
     with pytest.raises(ConfigError, match=r"--judge.verifier.likelihood no/such/checkpoint: no such directory"):
         ready(small(worlds=(points,), judge=judge), imitates=True)
 

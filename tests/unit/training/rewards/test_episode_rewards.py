@@ -28,7 +28,7 @@ def played(spec: WorldSpec, num: int = 4) -> list[Trajectory]:
 
 
 def scorer(method: str) -> TurnScorer:
-    return TurnScorer(JudgeConfig(**NOTHING, episode=method))
+    return TurnScorer(JudgeConfig(**NOTHING, episode_reward=method))
 
 
 def test_the_terms_are_on_the_last_turn_and_the_raw_reward_stays():
@@ -58,7 +58,7 @@ def test_unavailable_masks_the_whole_episode(monkeypatch):
 def test_what_an_episode_judge_remembers_is_part_of_the_state():
     specs = [world(f"ivgr_{stream}") for stream in ("textual", "grounded")]
     trajectories = [trajectory for spec in specs for trajectory in played(spec)]
-    config = JudgeConfig(**NOTHING, episode="ivgr")
+    config = JudgeConfig(**NOTHING, episode_reward="ivgr")
     first, second = TurnScorer(config), TurnScorer(config)
     first.score(trajectories)
     assert first.metrics()["archive_size"] > 0
@@ -77,7 +77,7 @@ def test_what_an_episode_judge_remembers_is_part_of_the_state():
 )
 def test_a_reward_that_cannot_read_the_world_is_refused(spec, method):
     with pytest.raises(ConfigError, match="reads prompt_format"):
-        run_config(worlds=(spec,), judge=JudgeConfig(**NOTHING, episode=method))
+        run_config(worlds=(spec,), judge=JudgeConfig(**NOTHING, episode_reward=method))
 
 
 @pytest.mark.parametrize(("method", "stage"), [("mags_stage_1", 2), ("mags_stage_2", 1)])
@@ -92,7 +92,7 @@ def test_a_stages_reward_goes_with_its_prompt(method, stage):
         }
         return (WorldSpec(env_id="VLM/ZoomQA-v0", kwargs=kwargs),)
 
-    judge = JudgeConfig(grounding_weight=0, worldmodeling_weight=0, episode=method)
+    judge = JudgeConfig(grounding_weight=0, worldmodeling_weight=0, episode_reward=method)
     with pytest.raises(ConfigError, match=f"mags_stage={3 - stage}"):
         run_config(worlds=mix(stage), judge=judge)
     assert run_config(worlds=mix(3 - stage), judge=judge)

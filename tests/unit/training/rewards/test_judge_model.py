@@ -112,7 +112,7 @@ def test_answers_are_judged_on_the_scale_of_the_paper(
     with FakeEndpoint() as server:
         server.answer = answer
         endpoint = EndpointConfig(model="judge", base_url=server.base_url, api_key_variable="", max_attempts=1)
-        config = JudgeConfig(grounding_weight=0, worldmodeling_weight=0, episode=method, endpoint=endpoint)
+        config = JudgeConfig(grounding_weight=0, worldmodeling_weight=0, episode_reward=method, endpoint=endpoint)
         scorer = TurnScorer(config)
         (scored,) = scorer.score([_open_question(prompt_format)])
         scorer.close()

@@ -42,7 +42,7 @@ def registered():
 
 def test_a_run_learns_from_it(tiny_directory, tmp_path, monkeypatch):
     monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
-    judge = JudgeConfig(**NOTHING, episode="brevity")
+    judge = JudgeConfig(**NOTHING, episode_reward="brevity")
     settings = {"num_iterations": 1, "num_eval_episodes": 0, "num_threads": 1, "device": "cpu"}
     run = train(run_config(name="own", output=str(tmp_path), model=str(tiny_directory), judge=judge, **settings))
     logged = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
@@ -52,14 +52,14 @@ def test_a_run_learns_from_it(tiny_directory, tmp_path, monkeypatch):
 def test_a_data_set_is_curated_by_it(tmp_path):
     settings = ("side_px=400", "target_px=(16, 40)", "prompt_format=direct")
     sizes = {"num_samples": 6, "num_rollouts": 1, "threshold": 0.001, "output": str(tmp_path)}
-    _, result = make_data_set(CurateConfig(method="brevity", settings=settings, mistake_rate=0.0, **sizes))
+    _, result = make_data_set(CurateConfig(episode_reward="brevity", settings=settings, mistake_rate=0.0, **sizes))
     assert all(each.seed % 2 for each in result.curated.kept.values())
     assert len(result.curated.kept) + result.faults["even"] == 6
 
 
 def test_models_that_it_does_not_ask_are_refused():
-    with pytest.raises(ConfigError, match=r"Only --judge\.episode argos"):
-        JudgeConfig(episode="brevity", verifier=VerifierConfig(likelihood="a"))
+    with pytest.raises(ConfigError, match=r"Only --judge\.episode-reward argos"):
+        JudgeConfig(episode_reward="brevity", verifier=VerifierConfig(likelihood="a"))
 
 
 def test_a_module_that_registers_one_is_named_with_it(tmp_path, monkeypatch):
@@ -70,7 +70,7 @@ def test_a_module_that_registers_one_is_named_with_it(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert "terseness" not in registry.EPISODE_REWARDS
-    assert JudgeConfig(**NOTHING, episode="own_rewards:terseness").episode == "own_rewards:terseness"
+    assert JudgeConfig(**NOTHING, episode_reward="own_rewards:terseness").episode_reward == "own_rewards:terseness"
     with pytest.raises(ConfigError, match=r"cannot import 'no_rewards'.*PYTHONPATH"):
-        JudgeConfig(**NOTHING, episode="no_rewards:terseness")
+        JudgeConfig(**NOTHING, episode_reward="no_rewards:terseness")
     del registry._REWARDS["terseness"]

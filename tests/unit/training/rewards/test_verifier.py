@@ -33,7 +33,7 @@ def trajectories():
 
 def argos(**directories) -> JudgeConfig:
     verifier = VerifierConfig(**{name: str(path) for name, path in directories.items()})
-    return JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode="argos", verifier=verifier)
+    return JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos", verifier=verifier)
 
 
 def qualities(model, trajectories):
@@ -95,10 +95,10 @@ def test_without_models_nothing_is_loaded():
 def test_what_cannot_be_used_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="give both detector and segmenter, or neither; got a and None"):
         VerifierConfig(detector="a")
-    with pytest.raises(ConfigError, match=r"Only --judge\.episode argos"):
-        JudgeConfig(episode="ivgr", verifier=VerifierConfig(likelihood="a"))
-    with pytest.raises(ConfigError, match="Only method argos"):
-        CurateConfig(method="arm_accuracy", settings=("prompt_format=arm",), verifier=VerifierConfig(likelihood="a"))
+    with pytest.raises(ConfigError, match=r"Only --judge\.episode-reward argos"):
+        JudgeConfig(episode_reward="ivgr", verifier=VerifierConfig(likelihood="a"))
+    with pytest.raises(ConfigError, match="Only episode_reward argos"):
+        CurateConfig(episode_reward="arm_accuracy", verifier=VerifierConfig(likelihood="a"))
     with pytest.raises(EngineUnavailableError, match="No checkpoint"):
         verifier_models(VerifierConfig(likelihood=str(tmp_path)), "cpu")
     with pytest.raises(EngineUnavailableError, match="No weights"):

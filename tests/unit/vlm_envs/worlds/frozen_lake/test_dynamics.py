@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
+from vlm_envs.registration import make
 from vlm_envs.splits import split_of
 from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 from vlm_envs.worlds.frozen_lake.slipping import slipped_action
@@ -206,6 +207,12 @@ def test_an_impossible_band_says_so() -> None:
 def test_a_configuration_without_lakes_is_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         FrozenLakeDynamics(**({"max_solution_length": 9} | arguments))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("env_id", ["VLM/FrozenLake-v0", "VLM/Sokoban-v0"])
+def test_a_budget_too_small_for_any_level_is_told_so(env_id: str) -> None:
+    with pytest.raises(ConfigError, match=r"^max_turns=1 of max_actions_per_turn=3 are 3 moves, and no level takes "):
+        make(env_id, max_turns=1)
 
 
 @pytest.mark.parametrize(
