@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 
 from vlm_envs.cli.terminal import Colors, half_blocks, wrapped
 from vlm_envs.trajectory import Observation
@@ -23,18 +24,16 @@ def observation_lines(observation: Observation, colors: Colors) -> list[str]:
             lines.append(f"[picture of {picture.shape[1]} x {picture.shape[0]} pixels]")
         else:
             lines += half_blocks(picture, colors, max_columns=size.columns, max_rows=max_rows)
-    return [*lines, *text_lines(observation.get("text", ""), colors)]
+    return [*lines, *text_lines(observation.get("text", ""))]
 
 
-def text_lines(text: str, colors: Colors) -> list[str]:
+def text_lines(text: str) -> list[str]:
     """Returns a text in printable lines, broken between words where a terminal is too narrow.
 
     Args:
         text: Anything, such as what a model wrote; characters that would steer a terminal are written as escapes.
-        colors: Colours of the terminal; `"none"` leaves lines whole, for a file or a pipe.
     """
-    lines = [_printable(line) for line in text.split("\n")]
-    return lines if colors == "none" else wrapped(lines, shutil.get_terminal_size().columns)
+    return wrapped(map(_printable, text.split("\n")), sys.stdout)
 
 
 def _printable(line: str) -> str:

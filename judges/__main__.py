@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from agents.api.config import EndpointConfig
 from judges.batches import BatchJudge, TextAndState
@@ -15,7 +15,7 @@ from judges.calibration.chance import ChanceBaseline, measure_chance, start_stat
 from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
 from judges.state_text.rules import rules_of
-from vlm_envs.arguments.options import Commands, run_command
+from vlm_envs.arguments.options import Commands, run_command, tell
 from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
@@ -40,7 +40,7 @@ class Chance:
         seed: Reset seed of the first state.
     """
 
-    env_ids: Annotated[tuple[str, ...], Positional]
+    env_ids: Annotated[tuple[str, ...], Positional, arg(metavar="ENV_ID")]
     representation: tuple[Representation, ...] = ()
     num_states: int = 200
     seed: int = 0
@@ -62,8 +62,8 @@ class Score:
         representation: How the text is written.
     """
 
-    world: Annotated[str, Positional]
-    text: Annotated[str, Positional]
+    world: Annotated[str, Positional, arg(metavar="WORLD")]
+    text: Annotated[str, Positional, arg(metavar="TEXT")]
     state: str
     representation: Representation = "natural_language"
 
@@ -84,7 +84,7 @@ class Calibrate:
         endpoint: The model and the limits of its use.
     """
 
-    env_id: Annotated[str, Positional]
+    env_id: Annotated[str, Positional, arg(metavar="ENV_ID")]
     judge: Literal["exact", "llm", "agentic"] = "exact"
     representation: Representation = "natural_language"
     num_states: int = 64
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return run_command("python -m judges", commands, arguments)
     except ModuleNotFoundError as error:
-        print(f"{error}. Install what judges need: pip install -e '.[judge]'", file=sys.stderr)
+        tell(f"{error}. Install what judges need: pip install -e '.[judge]'")
         return 2
 
 

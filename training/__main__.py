@@ -16,7 +16,7 @@ from training.config.run import RunConfig
 from training.errors import NonFiniteGradientError
 from training.preflight.start import checked, ready, require_teachable
 from training.recipes import RECIPES
-from vlm_envs.arguments.options import Program, description_of, option_names, parsed
+from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import VLMEnvsError, did_you_mean
 
@@ -47,14 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             recipe, options = find_recipe(words)
             if recipe is None:
                 known = [*RECIPES, *COMMANDS]
-                print(f"Unknown recipe {name!r}.{did_you_mean(name, known)}\n{_usage()}", file=sys.stderr)
+                tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)}\n{_usage()}")
                 return 2
             _run_recipe(recipe, options)
     except NonFiniteGradientError as error:
         print(f"stopped: {error}", file=sys.stderr)
         return 1
     except (VLMEnvsError, ValueError, FileNotFoundError, FileExistsError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        tell(error)
         return 2
     except KeyboardInterrupt as interrupt:
         print(str(interrupt) or "Stopped at once.", file=sys.stderr)

@@ -167,7 +167,10 @@ def registered_name(env_id: str) -> str:
         module, namespace = env_id.removesuffix(name), name.rpartition("/")[0]
         beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace]
         # Without a module, what has no namespace is Gymnasium's, and hardly meant
-        hint = did_you_mean(name, [*env_ids(), *(beside if module or namespace else ())], prefix=module)
+        known = [*env_ids(), *(beside if module or namespace else ())]
+        # An id is taken as it is registered: its middle alone could be several
+        whole = [each for each in [*known, *gym.registry] if each.rpartition("/")[2].rpartition("-v")[0] == name]
+        hint = did_you_mean((whole or [name])[0], whole or known, prefix=module)
         raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
     return name
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from agents.screen import observation_lines, text_lines
-from vlm_envs.cli.terminal import Colors
+from vlm_envs.cli.terminal import Colors, wrapped
 from vlm_envs.trajectory import Trajectory, Turn
 
 
@@ -33,8 +35,9 @@ class Narration:
         lines = [f"── {self.env_id}, {self._level}, turn {self._num_turns} ──"]
         if self.shows_observations:
             lines += observation_lines(turn.observation, self.colors)
-        said = text_lines(turn.response_text, self.colors)
-        print(*lines, f"{self.agent} says:", *(f"  {line}" for line in said), *_outcome(turn), "", sep="\n", flush=True)
+        said = text_lines(turn.response_text)
+        outcome = wrapped(_outcome(turn), sys.stdout)
+        print(*lines, f"{self.agent} says:", *(f"  {line}" for line in said), *outcome, "", sep="\n", flush=True)
 
     def end(self, episode: Trajectory) -> None:
         """Prints how an episode ended, with the last thing seen."""

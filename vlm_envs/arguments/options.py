@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import itertools
 import os
+import re
 import sys
 import types
 import typing
@@ -22,6 +24,14 @@ EXIT_INTERRUPTED = 130
 OptionsT = TypeVar("OptionsT")
 Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]]]
 """By name what holds a command's options, whose docstring says what it does, and what runs it."""
+
+_NO_CHOICE = re.compile(r"invalid choice (?P<value>.+) for argument '(?P<option>.+?)'\..*one of \((?P<choices>.+)\)")
+_PARSER_SAYS = (
+    (r"Error parsing (\S+): invalid literal for int\(\).*: (.+)", r"\1 must be a whole number; got \2."),
+    (r"Error parsing (\S+): could not convert string to float: (.+)", r"\1 must be a number; got \2."),
+    (r"Missing value for argument '(.+?)'\..*", r"\1 needs a value."),
+)
+"""What the parser says of a mistake, and what the user is told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +74,7 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
         default: Gives what is not said; None for the type's own defaults.
 
     Raises:
-        ConfigError: If an option is not known, a word belongs to none, or the configuration refuses a value. What the
-            parser itself cannot read ends the process with a message and status 2.
+        ConfigError: If an option is not known or lacks its value, a word belongs to none, or a value is refused.
     """
     import tyro  # which takes longer than all that `import vlm_envs` does
 
@@ -80,8 +89,9 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
             )
     except SystemExit as stop:
         _raise_own_error(stop)
-        print(said.getvalue(), end="", file=sys.stderr)
-        raise
+        if stop.code == 0:  # after --help
+            raise
+        raise ConfigError(_told(said.getvalue(), program)) from None
     config, left = found
     if left:
         raise ConfigError(program.stray(left[0]))
@@ -147,10 +157,31 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None) -> i
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (VLMEnvsError, ValueError, OSError) as error:
-        print(error, file=sys.stderr)
+        tell(error)
         return EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def tell(mistake: object) -> None:
+    """Prints what a user did wrong, as all command lines do."""
+    print(f"error: {mistake}", file=sys.stderr)
+
+
+def _told(frame: str, program: Program) -> str:
+    """Returns in one line what the parser says in a frame: of several mistakes the first."""
+    lines = [line.strip("│| ") for line in frame.splitlines()][1:]
+    parts = itertools.groupby(lines, key=lambda line: "──" in line or "---" in line)  # the latter without UTF-8
+    said = " ".join(next(part for is_rule, part in parts if not is_rule)).strip()
+    if said.startswith("Missing from "):
+        needed = said.partition(f"{program.prog}: ")[2].split(" (required)")[:-1]
+        return f"{program.prog} needs {' and '.join(each.split()[0] for each in needed)}. See {program.prog} --help"
+    if found := _NO_CHOICE.match(said):
+        choices = sorted(set(re.findall(r"'(.+?)'", found["choices"])) - {"None"})
+        said = f"{found['option']} must be one of {', '.join(map(repr, choices))}; got {found['value']}."
+    for pattern, plain in _PARSER_SAYS:
+        said = re.sub(pattern, plain, said)
+    return f"{said} All options: {program.prog} --help"
 
 
 def _raise_own_error(stop: BaseException) -> None:

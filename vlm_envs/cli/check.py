@@ -6,7 +6,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.settings import Settings, parse_settings
@@ -23,7 +23,7 @@ class Check:
         settings: Arguments of the world.
     """
 
-    env_id: Annotated[str, Positional]
+    env_id: Annotated[str, Positional, arg(metavar="ENV_ID")]
     settings: Settings = ()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli import keys
@@ -57,7 +57,7 @@ class Play:
         window: Whether to play in a window instead of the terminal.
     """
 
-    env_id: Annotated[str, Positional]
+    env_id: Annotated[str, Positional, arg(metavar="ENV_ID")]
     seed: int = 0
     obs_mode: Literal["image", "text", "image+text"] = "image"
     level: Path | None = None
@@ -128,41 +128,22 @@ def serve(session: Session, commands: Iterable[Command], show: Callable[[], None
         show()
 
 
-def frame(
-    session: Session,
-    colors: Colors,
-    help_line: str,
-    *,
-    told: Sequence[str],
-    with_ruler: bool,
-    columns: int | None = None,
-) -> list[str]:
-    """Returns everything to show: picture, state in words if the mode has it, status, help.
-
-    Args:
-        session: What is played.
-        colors: Colours of the terminal.
-        help_line: What can be typed.
-        told: What is said of the level.
-        with_ruler: Whether percents stand beside the picture.
-        columns: Width of the terminal that words are broken for; None to leave lines whole, for a file or a pipe.
-    """
+def frame(session: Session, colors: Colors, help_line: str, told: Sequence[str]) -> list[str]:
+    """Returns everything to show: picture, state in words if the mode has it, what is told, status, help."""
     state_text = str(session.info["state_text"]).splitlines() if "text" in session.world.obs_mode else []
-    below = [*state_text, *told, *session.status(), help_line]
-    if columns is not None:
-        below = wrapped(below, columns)
+    below = wrapped([*state_text, *told, *session.status(), help_line], sys.stdout)
     if "image" not in session.world.obs_mode:
         return below
-    return [*_picture(session, colors, below=below, with_ruler=with_ruler), *below]
+    return [*_picture(session, colors, below), *below]
 
 
-def _picture(session: Session, colors: Colors, *, below: Sequence[str], with_ruler: bool) -> list[str]:
+def _picture(session: Session, colors: Colors, below: Sequence[str]) -> list[str]:
     """Returns the picture in the rows that the lines below it leave; a long text scrolls it away rather than out."""
     if colors == "none":
         return str(session.world.dynamics.dump(session.world.state)).splitlines()
     columns, rows = shutil.get_terminal_size()
     max_rows = rows - NUM_SPARE_ROWS - sum(1 + max(0, len(line) - 1) // columns for line in below)
-    if not with_ruler:
+    if not session.world.shows_several:
         return half_blocks(session.picture, colors, max_columns=columns, max_rows=max(1, max_rows))
     max_rows = max(max_rows, rows // 2) - 1
     return ruled(half_blocks(session.picture, colors, max_columns=columns - RULER_COLUMNS, max_rows=max_rows))
@@ -188,10 +169,7 @@ class _Printer:
         told = session.reminder() if level == self._level else session.told()
         self._level = level
         help_line = " | ".join(filter(None, (session.help(), session.key_help() if self.has_keys else "")))
-        columns = shutil.get_terminal_size().columns if self.has_keys else None
-        with_ruler = session.world.shows_several
-        lines = frame(session, self.colors, help_line, told=told, with_ruler=with_ruler, columns=columns)
-        print("\n".join(lines), flush=True)
+        print("\n".join(frame(session, self.colors, help_line, told)), flush=True)
 
 
 def _play_with_keys(session: Session, colors: Colors) -> None:
@@ -199,8 +177,7 @@ def _play_with_keys(session: Session, colors: Colors) -> None:
 
     def show() -> None:
         # Clearing to each line's end instead of the whole screen first avoids flicker.
-        columns, help_line = shutil.get_terminal_size().columns, KEYS_HELP[session.keys()["Up"]]
-        lines = frame(session, colors, help_line, told=session.told(), with_ruler=False, columns=columns)
+        lines = frame(session, colors, KEYS_HELP[session.keys()["Up"]], session.told())
         text = "".join(f"{line}\x1b[K\r\n" for line in lines)
         print(f"\x1b[H{text}\x1b[J", end="", flush=True)
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import EngineUnavailableError
@@ -23,7 +23,7 @@ class Report:
         every_s: Seconds between two reports with `live`.
     """
 
-    run: Annotated[str, Positional]
+    run: Annotated[str, Positional, arg(metavar="RUN")]
     beside: str | None = None
     live: bool = False
     every_s: float = 20.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TextIO
@@ -63,9 +64,12 @@ def half_blocks(image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: in
     return [_line(pixels[2 * row], pixels[2 * row + 1], colors) for row in range(num_rows)]
 
 
-def wrapped(lines: Iterable[str], columns: int) -> list[str]:
-    """Returns lines no longer than a terminal is wide, broken between words; a terminal breaks inside of them."""
+def wrapped(lines: Iterable[str], stream: TextIO) -> list[str]:
+    """Returns lines broken between words where a terminal is too narrow; whole for a file or a pipe."""
+    if not stream.isatty():
+        return list(lines)
     rows: list[str] = []
+    columns = shutil.get_terminal_size().columns
     for line in lines:
         # Only what is too long: the white space of a map has to stay as it is
         rows += textwrap.wrap(line, columns, break_on_hyphens=False) if len(line) > columns else [line]

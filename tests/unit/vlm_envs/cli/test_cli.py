@@ -57,7 +57,7 @@ def test_unknown_id_suggests_the_meant_one_without_traceback(command):
     result = run_cli(command, "VLM/Sokobn-v0")
     assert result.returncode == 2
     assert result.stderr.strip() == (
-        "Unknown env 'VLM/Sokobn-v0'. Did you mean 'VLM/Sokoban-v0'? List all: python -m vlm_envs list"
+        "error: Unknown env 'VLM/Sokobn-v0'. Did you mean 'VLM/Sokoban-v0'? List all: python -m vlm_envs list"
     )
 
 

@@ -133,8 +133,11 @@ def test_a_ruler_says_percents():
     assert ruled([]) == []
 
 
-def test_words_are_not_broken_and_maps_stay_as_they_are():
-    rows = wrapped(["a  b", "Stored as observation_1; tools can be called.", ""], 20)
+def test_words_are_not_broken_and_maps_stay_as_they_are(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    told = ["a  b", "Stored as observation_1; tools can be called.", ""]
+    assert wrapped(told, FakeTerminal(is_a_tty=False)) == told, "of a file or a pipe, lines stay whole"
+    rows = wrapped(told, FakeTerminal(is_a_tty=True))
     assert rows == ["a  b", "Stored as", "observation_1; tools", "can be called.", ""]
 
 

@@ -1,0 +1,41 @@
+"""What the four command lines have in common: a mistake is one plain line, and the status is 2."""
+
+import pytest
+
+import agents.__main__
+import judges.__main__
+import training.__main__
+import vlm_envs.cli.commands
+
+MAINS = {
+    "vlm_envs": vlm_envs.cli.commands.main,
+    "agents": agents.__main__.main,
+    "judges": judges.__main__.main,
+    "training": training.__main__.main,
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("vlm_envs play VLM/Sokoban-v0 --colors red", "--colors must be one of '24bit', '256', 'none'; got 'red'."),
+        ("vlm_envs play VLM/Sokoban-v0 --seed x", "--seed must be a whole number; got 'x'."),
+        ("vlm_envs report", "python -m vlm_envs report needs RUN. See python -m vlm_envs report --help"),
+        ("vlm_envs report runs --every-s", "--every-s needs a value."),
+        ("vlm_envs check Sokoban", "Unknown env 'Sokoban'. Did you mean 'VLM/Sokoban-v0'?"),
+        ("agents play", "python -m agents play needs AGENT and ENV_ID."),
+        ("agents play oracle corridor:Corridor", "Unknown env 'corridor:Corridor'. Did you mean 'corridor:Own/Corridor"),
+        ("judges score VLM/Sokoban-v0 --state {}", "python -m judges score needs TEXT."),
+        ("judges calibrate VLM/Sokoban-v0 --threshold x", "--threshold must be a number; got 'x'."),
+        ("training sokoban_tiny --num-iterations x", "--num-iterations must be a whole number; got 'x'."),
+    ],
+)
+def test_a_mistake_is_one_plain_line(words, told, capsys, tmp_path, monkeypatch):
+    (tmp_path / "corridor.py").write_text(
+        "from vlm_envs.registration import register\nregister('Own/Corridor-v0', 'corridor:Corridor')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    program, *rest = words.split()
+    assert MAINS[program](rest) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"error: {told}")
