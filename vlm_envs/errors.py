@@ -38,7 +38,7 @@ class EpisodeOverError(VLMEnvsError, RuntimeError):
 
 
 class WorldContractError(VLMEnvsError, AssertionError):
-    """A world breaks the contract that `vlm_envs.testing.check_world` checks."""
+    """A world breaks the contract that `vlm_envs.testing.contract.check_world` checks."""
 
 
 class WorkerError(VLMEnvsError, RuntimeError):

@@ -59,8 +59,8 @@ def suite_texts(
     Args:
         env_ids: The worlds.
         num_levels: Training levels per world and representation.
-        settings: Arguments of worlds that ask, by id, as often as one is played; what they read and write depends on
-            them.
+        settings: Arguments of question-answering worlds, by id, as often as one is played; what they read and write
+            depends on them.
 
     Yields:
         Texts a policy reads or writes.

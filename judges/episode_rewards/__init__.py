@@ -1,1 +1,1 @@
-"""The papers' rewards of whole episodes of worlds that ask: Argos, ARM-Thinker, iVGR and Mags-RL."""
+"""The papers' rewards of whole episodes of question-answering worlds: Argos, ARM-Thinker, iVGR and Mags-RL."""

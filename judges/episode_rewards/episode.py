@@ -1,4 +1,4 @@
-"""What the judges of whole episodes read in a trajectory of a world that asks.
+"""What the judges of whole episodes read in a trajectory of a question-answering world.
 
 They read nothing but what the world recorded: the model's own pieces, one per turn and cut where generation counts as
 over, whether each was in the format, the final state, and the pictures that came with the question. What tools said is
@@ -18,7 +18,7 @@ from vlm_envs.trajectory import Trajectory, observation_images
 
 
 def final_state(trajectory: Trajectory) -> Mapping[str, Any]:
-    """Returns the world's state dict after the last turn; in a world that asks it holds question, answer and truth."""
+    """Returns the world's state dict after the last turn: question, answer and truth in a question-answering world."""
     state: Mapping[str, Any] = trajectory.turns[-1].info["state"]
     return state
 

@@ -17,7 +17,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory
 
 WorldPay = Literal["answer_reward", "format_reward"]
-"""An argument of worlds that ask: what they themselves pay for."""
+"""An argument of question-answering worlds: what they themselves pay for."""
 
 
 class EpisodeJudge(Protocol):

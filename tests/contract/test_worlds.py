@@ -10,7 +10,7 @@ import pytest
 import vlm_envs
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.responses.formats import FORMATS, REPRESENTATIONS
-from vlm_envs.testing import check_world
+from vlm_envs.testing.contract import check_world
 from vlm_envs.world import OBS_MODES
 
 # These depend on neither format nor representation nor mode; the tests of the defaults run them
@@ -20,7 +20,7 @@ INDEPENDENT = ("same_seed_gives_the_same_bytes", "splits_are_disjoint", "is_a_gy
 # the worlds of a single task, whose engine and view are the same, by `make soak`
 SLOW = [env_id for env_id in vlm_envs.env_ids() if env_id.startswith("VLM/PrimitiveSkill")]
 
-# Worlds that ask have strategies of their own; they are checked on small pictures and short documents
+# Question-answering worlds have strategies of their own; they are checked on small pictures and short documents
 _SMALL_SCENES = {"side_px": (400, 600), "target_px": (16, 40)}
 ASKING: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
     "VLM/ZoomQA-v0": (("arm", "mags", "ivgr_grounded", "ivgr_textual", "points", "direct"), _SMALL_SCENES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vlm_envs.testing import check_world
+from vlm_envs.testing.contract import check_world
 
 
 @pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/RewardJudging-v0"])

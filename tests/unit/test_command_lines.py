@@ -24,7 +24,10 @@ MAINS = {
         ("vlm_envs report runs --every-s", "--every-s needs a value."),
         ("vlm_envs check Sokoban", "Unknown env 'Sokoban'. Did you mean 'VLM/Sokoban-v0'?"),
         ("agents play", "python -m agents play needs AGENT and ENV_ID."),
-        ("agents play oracle corridor:Corridor", "Unknown env 'corridor:Corridor'. Did you mean 'corridor:Own/Corridor"),
+        (
+            "agents play oracle corridor:Corridor",
+            "Unknown env 'corridor:Corridor'. Did you mean 'corridor:Own/Corridor",
+        ),
         ("judges score VLM/Sokoban-v0 --state {}", "python -m judges score needs TEXT."),
         ("judges calibrate VLM/Sokoban-v0 --threshold x", "--threshold must be a number; got 'x'."),
         ("training sokoban_tiny --num-iterations x", "--num-iterations must be a whole number; got 'x'."),

@@ -74,8 +74,8 @@ class JudgeConfig:
         method: Who judges: `"exact"`, by rule; or a language model behind `endpoint`, by a `"direct"` verdict or by
             `"extraction"` of claims that the exact judge then counts (VAGEN, appendix D.1).
         endpoint: Where that model is, as chat completions. A turn is masked where it is unavailable.
-        episode_reward: A paper's reward for whole episodes of worlds that ask, added to their last turns; None for
-            none. With an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency.
+        episode_reward: A paper's reward for whole episodes of question-answering worlds, added to their last turns;
+            None for none. With an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency.
             `"agentic"` is for any world: the model looks with tools and says whether the last response is right.
             `MODULE:NAME` imports the module, which registers the reward of that name.
         verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.

@@ -33,7 +33,7 @@ from training.loop.evaluation import evaluate, mean_success
 from training.loop.supervised import cold_start, stop_on_interrupt
 from training.loop.trainer import Trainer
 from training.preflight.start import checked
-from vlm_envs.records.report import build_report
+from vlm_envs.records.report.page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
 

@@ -15,7 +15,7 @@ from vlm_envs.registration import registered_name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class CheckOptions:
     """Check a world, yours included, against the contract.
 
     Attributes:
@@ -27,9 +27,9 @@ class Check:
     settings: Settings = ()
 
 
-def run(options: Check) -> int:
+def run(options: CheckOptions) -> int:
     """Prints one line per check, or everything that failed; returns 1 if anything did."""
-    from vlm_envs.testing import check_world  # Only this command needs it.
+    from vlm_envs.testing.contract import check_world  # Only this command needs it.
 
     env_id = registered_name(options.env_id)
     kwargs = parse_settings(options.settings)

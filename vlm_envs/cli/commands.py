@@ -8,11 +8,11 @@ from vlm_envs.arguments.options import Commands, run_command
 from vlm_envs.cli import check, gallery, list_worlds, play, report
 
 COMMANDS: Commands = {
-    "list": (list_worlds.List, list_worlds.run),
-    "check": (check.Check, check.run),
-    "play": (play.Play, play.run),
-    "gallery": (gallery.Gallery, gallery.run),
-    "report": (report.Report, report.run),
+    "list": (list_worlds.ListOptions, list_worlds.run),
+    "check": (check.CheckOptions, check.run),
+    "play": (play.PlayOptions, play.run),
+    "gallery": (gallery.GalleryOptions, gallery.run),
+    "report": (report.ReportOptions, report.run),
 }
 
 

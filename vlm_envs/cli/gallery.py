@@ -57,7 +57,7 @@ class Strip:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gallery:
+class GalleryOptions:
     """Save pictures of every world.
 
     Attributes:
@@ -73,7 +73,7 @@ class Gallery:
         require_at_least(self, 0, "seed")
 
 
-def run(options: Gallery) -> None:
+def run(options: GalleryOptions) -> None:
     """Saves one picture a world, all of them in one (`worlds.png`), and a page that shows them."""
     out = options.out
     try:

@@ -36,7 +36,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class List:
+class ListOptions:
     """List the worlds.
 
     Attributes:
@@ -46,7 +46,7 @@ class List:
     json: bool = False
 
 
-def run(options: List) -> None:
+def run(options: ListOptions) -> None:
     """Prints the worlds."""
     listed = entries()
     if options.json:

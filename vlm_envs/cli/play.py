@@ -43,7 +43,7 @@ NUM_SPARE_ROWS = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Play:
+class PlayOptions:
     """Play a world yourself.
 
     Attributes:
@@ -71,7 +71,7 @@ class Play:
         require_at_least(self, 0, "seed")
 
 
-def run(options: Play) -> None:
+def run(options: PlayOptions) -> None:
     """Plays until the person quits or the input ends."""
     session = session_of(
         options.env_id,
@@ -99,12 +99,12 @@ def run(options: Play) -> None:
 def session_of(env_id: str, **kwargs: Any) -> Session:
     """Returns the session of a world; arguments as in `Session`."""
     creator = load_creator(env_id)
-    asking = sys.modules.get("vlm_envs.qa.world")  # Imported by every world that asks, and by no other.
+    asking = sys.modules.get("vlm_envs.qa.world")  # Imported by every question-answering world, and by no other.
     if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.QAWorld)):
         return Session(env_id, **kwargs)
-    from vlm_envs.cli.asking import AskingSession
+    from vlm_envs.cli.qa_session import QASession
 
-    return AskingSession(env_id, **kwargs)
+    return QASession(env_id, **kwargs)
 
 
 def serve(session: Session, commands: Iterable[Command], show: Callable[[], None]) -> None:

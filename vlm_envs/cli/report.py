@@ -13,7 +13,7 @@ from vlm_envs.errors import EngineUnavailableError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class ReportOptions:
     """Write the report of a run, or of any recorded episodes, as one HTML file.
 
     Attributes:
@@ -33,10 +33,10 @@ class Report:
         require_at_least(self, 1, "every_s")
 
 
-def run(options: Report) -> None:
+def run(options: ReportOptions) -> None:
     """Writes the report, and prints where it is."""
     try:
-        from vlm_envs.records.report import build_report
+        from vlm_envs.records.report.page import build_report
     except ImportError as error:
         raise EngineUnavailableError(f"{error}. A report needs: pip install 'vlm-envs[records]'") from error
 

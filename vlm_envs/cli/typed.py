@@ -1,4 +1,4 @@
-"""What a person types in a world that asks, read as an action: a look, or the answer.
+"""What a person types in a question-answering world, read as an action: a look, or the answer.
 
 Regions are written in percents of the picture that is looked at, whatever the strategy wants: a person sees no pixels.
 What cannot be carried out is a `Problem`, said in the person's words, and costs no turn.

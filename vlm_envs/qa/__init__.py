@@ -1,4 +1,4 @@
-"""Worlds that ask: one question about pictures or a document, tools to look closer, one answer.
+"""Question-answering worlds: one question about pictures or a document, tools to look closer, one answer.
 
     source ── draws ──> sample ── strategy: how to look, how to answer ──> transcript ── key ──> reward
 

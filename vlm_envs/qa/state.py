@@ -49,7 +49,7 @@ Act = CallTool | Zoom | Answer
 
 @dataclass(frozen=True, kw_only=True)
 class QAState:
-    """The state of a world that asks.
+    """The state of a question-answering world.
 
     Attributes:
         sample: What is asked.

@@ -1,4 +1,4 @@
-"""The base of every world that asks."""
+"""The base of every question-answering world."""
 
 from __future__ import annotations
 

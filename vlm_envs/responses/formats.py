@@ -1,7 +1,7 @@
 """Response formats as data: which tags a strategy asks for, in which order.
 
 Five reasoning strategies (VAGEN Table 5) times up to three representations of the visual state (VAGEN
-Table 23), and the strategies of worlds that ask questions (ARM-Thinker, Mags-RL, iVGR, Argos). A strategy is a tuple
+Table 23), and the strategies of question-answering worlds (ARM-Thinker, Mags-RL, iVGR, Argos). A strategy is a tuple
 of sections; one parser (`vlm_envs.responses.parsing`) and one writer serve them all.
 """
 
@@ -163,7 +163,7 @@ QA_FORMATS: dict[str, ResponseFormat] = {
         ResponseFormat(name="points", free_think=True),
     )
 }
-"""The strategies of worlds that ask questions, by name.
+"""The strategies of question-answering worlds, by name.
 
 Sources: ARM-Thinker, section 3.1 (a thought, then one call or the answer); Mags-RL, section 3.2 (two rounds, generation
 stops at `</think>`); iVGR, section 3.2, and Argos, section 3.1 (a thought with boxes, or points, and the answer); iVGR,

@@ -21,7 +21,7 @@ from vlm_envs.errors import ConfigError, EpisodeOverError, require_choice, requi
 from vlm_envs.vector.arguments import acting_worlds, reset_mask, reset_seeds
 from vlm_envs.vector.episodes import CALLER_MISTAKES, Episodes, Flags, Observations
 from vlm_envs.vector.pools import WorkerPool, make_pool
-from vlm_envs.vector.workers import Call, Reply
+from vlm_envs.vector.workers import Call, CallResult
 
 WORKER_KINDS = ("serial", "thread", "process")
 
@@ -157,7 +157,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         mask, calls = self._reset_calls(seed, options)
         failed = self._reset_some(calls)
         queue = sorted(self._reset_some({i: calls[i] for i in failed if i in calls})) if failed else []
-        given_up: dict[int, Reply] = {}
+        given_up: dict[int, CallResult] = {}
         while queue:
             i = queue.pop(0)
             failed = self._reset_some({i: calls[i]})
@@ -182,9 +182,9 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             for i in np.flatnonzero(mask).tolist()
         }
 
-    def _reset_some(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
+    def _reset_some(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
         """Resets some worlds and returns the replies that tell of a failure, in whichever worlds."""
-        failed: dict[int, Reply] = {}
+        failed: dict[int, CallResult] = {}
         for i, reply in sorted(self._run(calls).items()):
             if reply.error is not None or reply.lost is not None:
                 failed[i] = reply
@@ -225,7 +225,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         terminated, truncated = self._episodes.terminated.copy(), self._episodes.truncated.copy()
         return self._episodes.observations(), rewards, terminated, truncated, self._episodes.infos(acting)
 
-    def _run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
+    def _run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
         if self.closed or self._pool is None:
             raise EpisodeOverError("This VectorWorld is closed; make a new one.")
         return self._pool.run(calls)

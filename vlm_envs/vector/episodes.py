@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vlm_envs.errors import ConfigError, EpisodeOverError, LevelError
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.workers import Reply
+from vlm_envs.vector.workers import CallResult
 
 Observations = tuple[Observation, ...]
 Flags = npt.NDArray[np.bool_]
@@ -46,12 +46,12 @@ class Episodes:
         self._observations: list[Observation | None] = [None] * num_envs
         self._infos: list[dict[str, Any]] = [{} for _ in range(num_envs)]
 
-    def start(self, i: int, reply: Reply) -> None:
+    def start(self, i: int, reply: CallResult) -> None:
         """Takes over what a world's `reset` returned."""
         self._observations[i], self._infos[i] = reply.value
         self.terminated[i] = self.truncated[i] = False
 
-    def go_on(self, i: int, reply: Reply) -> float:
+    def go_on(self, i: int, reply: CallResult) -> float:
         """Takes over what a world's `step` returned, and returns the reward."""
         self._observations[i], reward, self.terminated[i], self.truncated[i], self._infos[i] = reply.value
         return float(reward)
@@ -60,7 +60,7 @@ class Episodes:
         """Leaves a world alone: it repeats its last observation, and has earned nothing."""
         self._infos[i] = {**self._infos[i], "reward_terms": {}}
 
-    def end(self, i: int, reply: Reply) -> None:
+    def end(self, i: int, reply: CallResult) -> None:
         """Truncates the running episode of a world that can no longer be stepped."""
         if self.terminated[i] or self.truncated[i] or self._observations[i] is None:
             return
@@ -70,7 +70,7 @@ class Episodes:
         done = {} if reply.value is not None else {**_NOTHING_DONE, "reward_terms": {}}
         self._infos[i] = {**self._infos[i], **done, "success": False, "worker_error": reason}
 
-    def leave_out(self, i: int, reply: Reply) -> None:
+    def leave_out(self, i: int, reply: CallResult) -> None:
         """Marks a world that could not be reset as over; what is the caller's mistake is raised."""
         if isinstance(reply.error, CALLER_MISTAKES):
             reply.unwrap()
@@ -118,6 +118,6 @@ class Episodes:
         return infos
 
 
-def _reason(reply: Reply) -> str:
+def _reason(reply: CallResult) -> str:
     """Returns why a call failed, on one line."""
     return reply.lost or f"{type(reply.error).__name__}: {reply.error}"

@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from typing import ClassVar
 
 from vlm_envs.errors import WorkerError
-from vlm_envs.vector.workers import EnvDescription, EnvFn, Reply, serve
+from vlm_envs.vector.workers import CallResult, EnvDescription, EnvFn, serve
 
 START_TIMEOUT_S = 120.0
 """How long a worker may take to import its modules and make its environments."""
@@ -131,7 +131,7 @@ class PipedWorker:
         except OSError:
             self.deadline = time.monotonic()
 
-    def receive(self, timeout_s: float) -> tuple[int, Reply]:
+    def receive(self, timeout_s: float) -> tuple[int, CallResult]:
         """Returns the next reply and gives the following one its full time."""
         assert self.pipe is not None
         index, reply = self.pipe.recv()

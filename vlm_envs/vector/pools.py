@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.vector.piped_worker import PipedWorker
-from vlm_envs.vector.workers import Call, EnvDescription, EnvFn, EnvGroup, Reply, pack_calls
+from vlm_envs.vector.workers import Call, CallResult, EnvDescription, EnvFn, EnvGroup, pack_calls
 
 _logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class WorkerPool(ABC):
         """Returns the description of each environment."""
 
     @abstractmethod
-    def run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
+    def run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
         """Carries out one call per given index.
 
         Returns:
@@ -52,7 +52,7 @@ class SerialPool(WorkerPool):
         """Returns the description of each environment."""
         return self._group.describe()
 
-    def run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
+    def run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
         """Carries out the calls in the order of their indices."""
         return {index: self._group.run(index, calls[index]) for index in sorted(calls)}
 
@@ -108,7 +108,7 @@ class PipedPool(WorkerPool):
         """Returns the description of each environment."""
         return {index: described for worker in self._workers for index, described in worker.ready().items()}
 
-    def run(self, calls: Mapping[int, Call]) -> dict[int, Reply]:
+    def run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
         """Carries out all shares at the same time, each in order; lost workers are started anew.
 
         A worker that cannot be started anew is tried again with the next call; until then its environments are lost.
@@ -118,7 +118,7 @@ class PipedPool(WorkerPool):
         """
         packed = pack_calls(calls)
         shares = [(worker, {i: packed[i] for i in worker.env_fns if i in packed}) for worker in self._workers]
-        absent: dict[int, Reply] = {}
+        absent: dict[int, CallResult] = {}
         busy: list[PipedWorker] = []
         for worker, share in shares:
             if share and (missing := _not_there(worker)):
@@ -136,9 +136,9 @@ class PipedPool(WorkerPool):
                     worker.stop(kill=True)
             raise
 
-    def _replies(self, busy: list[PipedWorker]) -> Iterator[tuple[int, Reply]]:
+    def _replies(self, busy: list[PipedWorker]) -> Iterator[tuple[int, CallResult]]:
         """Yields replies as they come; a lost worker yields one more for each of its environments."""
-        received: dict[int, Reply] = {}
+        received: dict[int, CallResult] = {}
         while waiting := {worker.pipe: worker for worker in busy if worker.unanswered}:
             now = time.monotonic()
             timeout_s = max(0.0, min(worker.deadline for worker in waiting.values()) - now)
@@ -155,14 +155,16 @@ class PipedPool(WorkerPool):
                 if worker.unanswered and worker.pipe not in pipes and worker.deadline <= time.monotonic():
                     yield from self._lose(worker, f"gave no answer within {self._timeout_s} s", received)
 
-    def _lose(self, worker: PipedWorker, why: str, received: Mapping[int, Reply]) -> Iterator[tuple[int, Reply]]:
+    def _lose(
+        self, worker: PipedWorker, why: str, received: Mapping[int, CallResult]
+    ) -> Iterator[tuple[int, CallResult]]:
         """Starts a worker anew and yields the loss of each of its environments, with what it had answered."""
         lost = f"{worker} {why} (awaited: {sorted(worker.unanswered)})."
         _logger.warning("%s Its environments are made anew.", lost)
         worker.stop(kill=True)
         worker.start()
         for index in worker.env_fns:
-            yield index, replace(received.get(index, Reply()), lost=lost)
+            yield index, replace(received.get(index, CallResult()), lost=lost)
 
     def close(self) -> None:
         """Ends every worker."""
@@ -170,14 +172,14 @@ class PipedPool(WorkerPool):
             worker.stop()
 
 
-def _not_there(worker: PipedWorker) -> dict[int, Reply]:
+def _not_there(worker: PipedWorker) -> dict[int, CallResult]:
     """Returns the loss of a worker's environments if it cannot be started, else nothing."""
     try:
         worker.ready()
     except Exception as error:  # what making an environment raises
         lost = f"{worker} could not be started: {type(error).__name__}: {error}"
         _logger.warning("%s", lost)
-        return {index: Reply(error=error, lost=lost) for index in worker.env_fns}
+        return {index: CallResult(error=error, lost=lost) for index in worker.env_fns}
     return {}
 
 

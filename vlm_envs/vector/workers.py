@@ -62,7 +62,7 @@ class EnvDescription:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class CallResult:
     """The answer of one environment.
 
     Attributes:
@@ -92,8 +92,8 @@ class Reply:
         return self.value
 
 
-def _failure(error: Exception) -> Reply:
-    return Reply(error=error, traceback="".join(traceback.format_exception(error)))
+def _failure(error: Exception) -> CallResult:
+    return CallResult(error=error, traceback="".join(traceback.format_exception(error)))
 
 
 class EnvGroup:
@@ -120,7 +120,7 @@ class EnvGroup:
             for index, env in self._envs.items()
         }
 
-    def run(self, index: int, call: Call) -> Reply:
+    def run(self, index: int, call: Call) -> CallResult:
         """Returns the answer of one environment; whatever the call raises is in it.
 
         An environment whose `step` or `reset` fails may be left half changed, so its next `reset` makes it anew; not so
@@ -131,15 +131,15 @@ class EnvGroup:
                 self._envs[index] = self._env_fns[index]()
                 self._broken.discard(index)
             if call.function is not None:
-                return Reply(value=call.function(self._envs[index].unwrapped))
+                return CallResult(value=call.function(self._envs[index].unwrapped))
             attribute = self._envs[index].get_wrapper_attr(call.name)
-            return Reply(value=attribute(*call.args, **call.kwargs) if callable(attribute) else attribute)
+            return CallResult(value=attribute(*call.args, **call.kwargs) if callable(attribute) else attribute)
         except Exception as error:
             if call.name == "step" or (call.name == "reset" and not isinstance(error, ConfigError | LevelError)):
                 self._broken.add(index)
             return _failure(error)
 
-    def run_packed(self, index: int, content: bytes) -> Reply:
+    def run_packed(self, index: int, content: bytes) -> CallResult:
         """Returns the answer to a packed call; one that cannot be unpacked here is answered with the reason."""
         try:
             call: Call = pickle.loads(content)
@@ -156,7 +156,7 @@ class EnvGroup:
                 _logger.warning("Environment %d could not be closed.", index, exc_info=True)
 
 
-def _send(pipe: Connection, index: int, reply: Reply) -> None:
+def _send(pipe: Connection, index: int, reply: CallResult) -> None:
     """Sends a reply, or says why its parts cannot be sent."""
     if reply.error is not None:
         try:
@@ -175,7 +175,7 @@ def serve(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
 
     Args:
         pipe: First gives the descriptions (index -1), then takes what `pack_calls` makes and gives
-            `(index, Reply)` each.
+            `(index, CallResult)` each.
         env_fns: What makes each environment, by its index in the batch.
     """
     try:
@@ -185,7 +185,7 @@ def serve(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
             _send(pipe, -1, _failure(error))
             return
         try:
-            _send(pipe, -1, Reply(value=group.describe()))
+            _send(pipe, -1, CallResult(value=group.describe()))
             while True:
                 for index, content in pipe.recv().items():
                     _send(pipe, index, group.run_packed(index, content))

@@ -20,8 +20,8 @@ from tests.unit.vlm_envs.corridor import (
 )
 from vlm_envs.errors import ConfigError, WorldContractError
 from vlm_envs.responses.parsing import ActionGrammar
-from vlm_envs.testing import check_world
 from vlm_envs.testing.checks import CHECKS
+from vlm_envs.testing.contract import check_world
 from vlm_envs.world import World
 
 PROCESS_CHECK = "same_seed_gives_the_same_bytes"

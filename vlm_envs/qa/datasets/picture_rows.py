@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vlm_envs.qa.datasets.images import StoredImage, StoredImageRef, image_ref
 from vlm_envs.qa.datasets.rows import BrokenRowError, LabelledBox
-from vlm_envs.qa.datasets.source import Row
+from vlm_envs.qa.datasets.source import DatasetRow
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.tools.coordinates import Box, OriginalPixels
@@ -16,7 +16,7 @@ from vlm_envs.tools.errors import ToolError, ToolErrorKind
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PictureRow(Row):
+class PictureRow(DatasetRow):
     """One question about a picture.
 
     Attributes:

@@ -22,7 +22,7 @@ from vlm_envs.tools.files import FileRoot
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row(ABC):
+class DatasetRow(ABC):
     """One question of a data set, before its picture or document is read.
 
     Attributes:
@@ -66,11 +66,16 @@ class DatasetSource:
     """
 
     def __init__(
-        self, name: str, rows: Iterable[Row], *, unlisted: Iterable[Row] = (), is_benchmark: bool | None = None
+        self,
+        name: str,
+        rows: Iterable[DatasetRow],
+        *,
+        unlisted: Iterable[DatasetRow] = (),
+        is_benchmark: bool | None = None,
     ) -> None:
         self._name, self._is_benchmark = name, is_benchmark
-        self._rows: dict[str, Row] = {}
-        self._by_split: dict[str, list[Row]] = {split: [] for split in SPLITS}
+        self._rows: dict[str, DatasetRow] = {}
+        self._by_split: dict[str, list[DatasetRow]] = {split: [] for split in SPLITS}
         for row in rows:
             if known := self._rows.get(row.key):
                 raise broken(row.where, f"an id other than that of {known.where}", row.key)
@@ -96,7 +101,7 @@ class DatasetSource:
         return tuple(map(self._id, self._of(split)))
 
     def sample_at(self, index: int, split: str) -> Sample:
-        """Returns a sample of a split by its place in the files, from 0; raises as `Row.sample`."""
+        """Returns a sample of a split by its place in the files, from 0; raises as `DatasetRow.sample`."""
         return self._sample(self._of(split)[index])
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
@@ -108,7 +113,7 @@ class DatasetSource:
 
         Raises:
             GenerationError: If the split has none.
-            ConfigError: As `Row.sample`.
+            ConfigError: As `DatasetRow.sample`.
         """
         rows = self._of(split)
         if not rows:
@@ -125,7 +130,7 @@ class DatasetSource:
 
         Raises:
             LevelError: If the data set has none of it.
-            ConfigError: As `Row.sample`.
+            ConfigError: As `DatasetRow.sample`.
         """
         name, _, key = sample_id.partition(":")
         row = self._rows.get(key) if name == self._name else None
@@ -134,13 +139,13 @@ class DatasetSource:
             raise LevelError(f"Ids of this data set look like {example}; none of its samples has {quoted(sample_id)}.")
         return self._sample(row)
 
-    def _of(self, split: str) -> Sequence[Row]:
+    def _of(self, split: str) -> Sequence[DatasetRow]:
         return self._by_split[require_choice("split", split, SPLITS)]
 
-    def _id(self, row: Row) -> str:
+    def _id(self, row: DatasetRow) -> str:
         return f"{self._name}:{row.key}"
 
-    def _sample(self, row: Row) -> Sample:
+    def _sample(self, row: DatasetRow) -> Sample:
         return row.sample(self._id(row))
 
 
@@ -181,7 +186,7 @@ class Dataset:
 
     expected: str
     files: Callable[[FileRoot], Sequence[str]]
-    rows: Callable[[Copy], Iterable[Row]]
+    rows: Callable[[Copy], Iterable[DatasetRow]]
     is_benchmark: bool | None = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from vlm_envs.worlds.grids.canvas import Canvas, Colour
+from vlm_envs.worlds.grids.canvas import Canvas, Color
 from vlm_envs.worlds.grids.figure import draw_player
 
 _FLOOR, _FLOOR_LINE = "#ece5d8", "#d3c8b5"
@@ -41,7 +41,7 @@ def _target(cell_px: int) -> Canvas:
     return canvas
 
 
-def _draw_crate(canvas: Canvas, wood: Colour, frame: Colour, gap: Colour) -> None:
+def _draw_crate(canvas: Canvas, wood: Color, frame: Color, gap: Color) -> None:
     canvas.rectangle((0.08, 0.08), (0.92, 0.92), frame, radius=0.06)
     canvas.rectangle((0.20, 0.20), (0.80, 0.80), wood)
     for y in (0.40, 0.60):

@@ -21,9 +21,9 @@ _WALL = 0.004
 _DRAWER_TOP, _CABINET_TOP = 0.044, 0.068
 _GAP = 0.003
 """Play of the drawer in the cabinet, in m."""
-_BODY_COLOUR = (0.20, 0.24, 0.32, 1.0)
-_DRAWER_COLOUR = (0.75, 0.75, 0.72, 1.0)
-_HANDLE_COLOUR = (0.90, 0.42, 0.08, 1.0)
+_BODY_COLOR = (0.20, 0.24, 0.32, 1.0)
+_DRAWER_COLOR = (0.75, 0.75, 0.72, 1.0)
+_HANDLE_COLOR = (0.90, 0.42, 0.08, 1.0)
 _RAIL_FRICTION, _RAIL_DAMPING = 0.05, 8.0
 """What makes the drawer stop where the arm leaves it."""
 
@@ -41,14 +41,14 @@ def add_cabinet(scene: Any) -> Any:
     body.set_name("cabinet")
     for centre, half in _body_boxes():
         body.add_box_collision(pose=_at(centre), half_size=half)
-        body.add_box_visual(pose=_at(centre), half_size=half, material=_BODY_COLOUR)
+        body.add_box_visual(pose=_at(centre), half_size=half, material=_BODY_COLOR)
     drawer = builder.create_link_builder(body)
     drawer.set_name("drawer")
     drawer.set_joint_name("rails")
     drawer.set_joint_properties("prismatic", [[0.0, DRAWER_TRAVEL_M]], _at((0, 0, 0)), _at((0, 0, 0)))
-    for (centre, half), colour in _drawer_boxes():
+    for (centre, half), color in _drawer_boxes():
         drawer.add_box_collision(pose=_at(centre), half_size=half)
-        drawer.add_box_visual(pose=_at(centre), half_size=half, material=colour)
+        drawer.add_box_visual(pose=_at(centre), half_size=half, material=color)
     cabinet = builder.build(fix_root_link=True)
     (rails,) = cabinet.active_joints
     rails.set_friction(_RAIL_FRICTION)
@@ -87,7 +87,7 @@ def _drawer_boxes() -> list[tuple[Box, tuple[float, float, float, float]]]:
     stem_x = front + _WALL + stem_half
     stems = [((stem_x, side * 0.05, HANDLE_Z_M - 0.008), (stem_half, 0.005, 0.005)) for side in (-1, 1)]
     bar = ((HANDLE_X_M, 0.0, HANDLE_Z_M - 0.008), (CUBE_HALF_M, 0.055, 0.008))
-    return [*((box, _DRAWER_COLOUR) for box in walls), *((box, _HANDLE_COLOUR) for box in (*stems, bar))]
+    return [*((box, _DRAWER_COLOR) for box in walls), *((box, _HANDLE_COLOR) for box in (*stems, bar))]
 
 
 def _at(position: Vector) -> Any:

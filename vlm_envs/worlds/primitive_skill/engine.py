@@ -128,7 +128,7 @@ class Engine:
                 cube = state.cubes[index]
                 x, y, z = cube.position
                 self._set_cube(index, (x - self._frame_x_m, y, z), cube.rotation)
-                material.set_base_color(RGB[cube.colour])
+                material.set_base_color(RGB[cube.color])
             else:
                 self._set_cube(index, (PARKED_X_M, index * 0.2, FLOOR_M + CUBE_HALF_M), (1.0, 0.0, 0.0, 0.0))
         for index, disc in enumerate(self._furniture.discs):

@@ -18,7 +18,7 @@ from vlm_envs.worlds.primitive_skill.geometry import CUBE_HALF_M, yaw_quaternion
 from vlm_envs.worlds.primitive_skill.level_text import level_key
 from vlm_envs.worlds.primitive_skill.phrases import num_phrasings
 from vlm_envs.worlds.primitive_skill.stages import is_met, reached_stage
-from vlm_envs.worlds.primitive_skill.state import COLOURS, Cube, Drawer, Goal, GoalKind, PrimitiveSkillState, Target
+from vlm_envs.worlds.primitive_skill.state import COLORS, Cube, Drawer, Goal, GoalKind, PrimitiveSkillState, Target
 
 NUM_TRIES, NUM_SPOT_TRIES = 5_000, 50
 APART_MM = 90
@@ -160,13 +160,13 @@ def _clears_stack(stack: Spot, spot: Spot) -> bool:
 
 def _cubes(rng: np.random.Generator, spots: Sequence[Spot], task: str) -> tuple[Cube, ...]:
     """Returns cubes of different colours, each turned at random."""
-    colours = _choice(rng, len(COLOURS), len(spots))
+    colors = _choice(rng, len(COLORS), len(spots))
     span = (-MAX_YAW_DEG[task], MAX_YAW_DEG[task])
     return tuple(
         Cube(
-            colour=COLOURS[colour],
+            color=COLORS[color],
             position=(x / 1000, y / 1000, CUBE_HALF_M),
             rotation=yaw_quaternion(math.radians(_integer(rng, span))),
         )
-        for colour, (x, y) in zip(colours, spots, strict=True)
+        for color, (x, y) in zip(colors, spots, strict=True)
     )

@@ -14,7 +14,7 @@ from vlm_envs.worlds.primitive_skill.kinematics import NUM_ARM_JOINTS, tool_posi
 from vlm_envs.worlds.primitive_skill.phrases import num_phrasings
 from vlm_envs.worlds.primitive_skill.stages import STAGES
 from vlm_envs.worlds.primitive_skill.state import (
-    COLOURS,
+    COLORS,
     HOME_QPOS,
     MAX_NUM_CUBES,
     Cube,
@@ -58,7 +58,7 @@ def level_key(state: PrimitiveSkillState) -> bytes:
 def _content(state: PrimitiveSkillState) -> dict[str, Any]:
     return {
         "task": state.task,
-        "cubes": [{"colour": c.colour, "position_m": c.position, "rotation": c.rotation} for c in state.cubes],
+        "cubes": [{"colour": c.color, "position_m": c.position, "rotation": c.rotation} for c in state.cubes],
         "targets": [{"side": target.side, "position_mm": target.position_mm} for target in state.targets],
         "drawer": None if state.drawer is None else {"y_mm": state.drawer.y_mm, "open_m": state.drawer.open_m},
         "goals": [{"kind": goal.kind.value, "cube": goal.cube, "where": goal.where} for goal in state.goals],
@@ -109,7 +109,7 @@ def _cube(content: dict[str, Any]) -> Cube:
     _know(content, ("colour", "position_m", "rotation"))
     x, y, z = _floats(content["position_m"], 3)
     w, a, b, c = _floats(content["rotation"], 4)
-    return Cube(colour=_text(content["colour"]), position=(x, y, z), rotation=(w, a, b, c))
+    return Cube(color=_text(content["colour"]), position=(x, y, z), rotation=(w, a, b, c))
 
 
 def _target(content: dict[str, Any]) -> Target:
@@ -163,9 +163,9 @@ def _check(state: PrimitiveSkillState) -> None:
 
 
 def _has_cubes(state: PrimitiveSkillState) -> bool:
-    colours = [cube.colour for cube in state.cubes]
-    is_known = set(colours) <= set(COLOURS) and len(set(colours)) == len(colours)
-    return is_known and 0 < len(colours) <= MAX_NUM_CUBES and state.held in (None, *range(len(colours)))
+    colors = [cube.color for cube in state.cubes]
+    is_known = set(colors) <= set(COLORS) and len(set(colors)) == len(colors)
+    return is_known and 0 < len(colors) <= MAX_NUM_CUBES and state.held in (None, *range(len(colors)))
 
 
 def _has_places(state: PrimitiveSkillState) -> bool:
@@ -233,7 +233,7 @@ _GOAL_KINDS = {
 _REQUIREMENTS: tuple[tuple[str, Callable[[PrimitiveSkillState], bool]], ...] = (
     (f"a task out of {', '.join(STAGES)}", lambda state: state.task in STAGES),
     (
-        f"1 to {MAX_NUM_CUBES} cubes of different colours out of {', '.join(COLOURS)}, the held one among them",
+        f"1 to {MAX_NUM_CUBES} cubes of different colours out of {', '.join(COLORS)}, the held one among them",
         _has_cubes,
     ),
     (f"positions within {_MAX_COORDINATE_M:g} m and rotations of length 1", _has_places),

@@ -77,8 +77,8 @@ def build() -> Furniture:
     physics, rendering = _physics(), sapien.render.RenderSystem(sapien.Device("cpu"))
     scene = sapien.Scene([physics, rendering])
     robot = _add_robot(scene)
-    _add_static_box(scene, centre=(-0.12, 0.0, FLOOR_M / 2), half=(0.65, 1.1, -FLOOR_M / 2), colour=WOOD)
-    _add_static_box(scene, centre=(0.0, 0.0, FLOOR_M - 0.1), half=(8.0, 8.0, 0.1), colour=FLOOR)
+    _add_static_box(scene, centre=(-0.12, 0.0, FLOOR_M / 2), half=(0.65, 1.1, -FLOOR_M / 2), color=WOOD)
+    _add_static_box(scene, centre=(0.0, 0.0, FLOOR_M - 0.1), half=(8.0, 8.0, 0.1), color=FLOOR)
     cubes = tuple(_add_cube(scene) for _ in range(MAX_NUM_CUBES))
     return Furniture(
         scene=scene,
@@ -123,13 +123,13 @@ def _add_robot(scene: Any) -> Any:
     return robot
 
 
-def _add_static_box(scene: Any, *, centre: Vector, half: Vector, colour: Rgba) -> None:
+def _add_static_box(scene: Any, *, centre: Vector, half: Vector, color: Rgba) -> None:
     """Adds a box that never moves."""
     import sapien
 
     builder = scene.create_actor_builder()
     builder.add_box_collision(half_size=half)
-    builder.add_box_visual(half_size=half, material=colour)
+    builder.add_box_visual(half_size=half, material=color)
     builder.set_initial_pose(sapien.Pose(centre))
     builder.build_static()
 

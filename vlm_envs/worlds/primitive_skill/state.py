@@ -22,7 +22,7 @@ from vlm_envs.worlds.primitive_skill.geometry import (
     Vector,
 )
 
-COLOURS = ("red", "green", "yellow", "blue", "purple")
+COLORS = ("red", "green", "yellow", "blue", "purple")
 MAX_NUM_CUBES = 3
 
 HOME_QPOS: tuple[float, ...] = (0.0, -0.3354, 0.0, -2.6761, 0.0, 2.3408, math.pi / 4, 0.04, 0.04)
@@ -34,19 +34,19 @@ class Cube:
     """A cube with sides of 40 mm.
 
     Attributes:
-        colour: One of `COLOURS`.
+        color: One of `COLORS`.
         position: Its centre in m.
         rotation: Its rotation (w, x, y, z).
     """
 
-    colour: str
+    color: str
     position: Vector
     rotation: Quaternion
 
     @property
     def name(self) -> str:
         """What a sentence calls it."""
-        return f"{self.colour} cube"
+        return f"{self.color} cube"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

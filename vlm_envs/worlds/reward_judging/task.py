@@ -19,7 +19,7 @@ class JudgingTask(QATask):
         return super().instruction(replace(state, sample=replace(state.sample, texts=texts)))
 
     def metrics(self, state: QAState) -> dict[str, float]:
-        """Returns what every world that asks reports, and the score under the name of its track."""
+        """Returns what every question-answering world reports, and the score under the name of its track."""
         score = score_answer(state.answer, state.sample.key)
         return super().metrics(state) | {f"score_{track_of(state.sample.category)}": score}
 

@@ -29,7 +29,7 @@ FINEST_PX = 96
 LEVEL_WEIGHTS = (0.1, 0.2, 0.2, 0.2, 0.15, 0.15)
 """Share of each resolution, from 96 pixels a side down to 3."""
 
-TERM_WEIGHTS = {"coverage": 0.3, "colour": 0.3, "edges": 0.2, "structure": 0.2}
+TERM_WEIGHTS = {"coverage": 0.3, "color": 0.3, "edges": 0.2, "structure": 0.2}
 """Share of each question; they sum to 1."""
 
 _WINDOW = 5
@@ -90,7 +90,7 @@ def _level_score(target: _Level, drawing: _Level) -> float:
     """Returns the weighted score of one resolution, 0 to 1."""
     scores = {
         "coverage": _shared(target.ink, drawing.ink),
-        "colour": _shared(target.dye, drawing.dye),
+        "color": _shared(target.dye, drawing.dye),
         "edges": (_shared(*_slopes(target, drawing, 1)) + _shared(*_slopes(target, drawing, 2))) / 2,
     }
     if _WINDOW <= len(target.ink) < FINEST_PX:  # up close it costs most and adds least

@@ -1,4 +1,4 @@
-"""A person in the worlds that ask: what is typed, pressed or pulled up becomes the response of the strategy."""
+"""A person in question-answering worlds: what is typed, pressed or pulled up becomes the strategy's response."""
 
 import json
 from pathlib import Path

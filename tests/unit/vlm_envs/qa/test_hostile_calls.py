@@ -1,4 +1,4 @@
-"""Every tool of every world that asks, called with anything: each call is answered in bounded words, none raises."""
+"""Every tool of every question-answering world, called with anything: bounded words, never an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strategies of worlds that ask, on a small quiz."""
+"""The strategies of question-answering worlds, on a small quiz."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.qa.strategies import STRATEGIES
 from vlm_envs.qa.world import QAWorld
 from vlm_envs.responses.formats import KNOWN_TAGS
-from vlm_envs.testing import check_world
+from vlm_envs.testing.contract import check_world
 
 ENV_ID = "VLM/QuizForTests-v0"
 ZOOM = '{"name": "image_zoom_in_tool", "arguments": {"image": "original_image", "bbox_2d": [0, 0, 500, 500]}}'

@@ -1,4 +1,4 @@
-"""The five strategies are the tags of VAGEN Table 5, in order; worlds that ask have strategies of their own."""
+"""The five strategies are the tags of VAGEN Table 5, in order; question-answering worlds have their own."""
 
 from __future__ import annotations
 

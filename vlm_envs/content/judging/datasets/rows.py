@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vlm_envs.content.judging.datasets.reading import DataFolder, StoredPicture
 from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
-from vlm_envs.qa.datasets.source import Row
+from vlm_envs.qa.datasets.source import DatasetRow
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import AnswerKind
 from vlm_envs.splits import split_of
@@ -64,7 +64,7 @@ class JudgedRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ShownRow(Row):
+class ShownRow(DatasetRow):
     """A judged row in one of two orders of its candidates.
 
     The order follows from the row, so that no place is right more often because of how a file was written.

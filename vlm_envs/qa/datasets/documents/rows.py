@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, text
-from vlm_envs.qa.datasets.source import Row
+from vlm_envs.qa.datasets.source import DatasetRow
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.tools.documents import Document
@@ -20,7 +20,7 @@ MAX_LITERAL_CHARS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DocumentRow(Row):
+class DocumentRow(DatasetRow):
     """One question about a document.
 
     Attributes:

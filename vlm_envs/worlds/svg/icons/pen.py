@@ -14,7 +14,7 @@ SHEET = 64
 COLORS = ("red", "orange", "gold", "green", "teal", "skyblue", "blue", "purple", "pink", "brown", "gray", "black")
 """Names of CSS colours that are easy to tell apart."""
 
-Point: TypeAlias = tuple[float, float]
+SheetPoint: TypeAlias = tuple[float, float]
 
 
 class Pen:
@@ -25,7 +25,7 @@ class Pen:
         offset: Where the sheet's origin comes to lie.
     """
 
-    def __init__(self, *, scale: float = 1.0, offset: Point = (0.0, 0.0)) -> None:
+    def __init__(self, *, scale: float = 1.0, offset: SheetPoint = (0.0, 0.0)) -> None:
         self.scale, self.offset = scale, offset
         self.elements: list[str] = []
 
@@ -64,15 +64,15 @@ class Pen:
         size = f'width="{self.length(width)}" height="{self.length(height)}"{corner}'
         self._add("rect", f'x="{self.x(x)}" y="{self.y(y)}" {size}', paint)
 
-    def polygon(self, points: Iterable[Point], paint: str) -> None:
+    def polygon(self, points: Iterable[SheetPoint], paint: str) -> None:
         """Draws a closed figure of straight lines."""
         self._add("polygon", f'points="{self._points(points)}"', paint)
 
-    def polyline(self, points: Iterable[Point], paint: str) -> None:
+    def polyline(self, points: Iterable[SheetPoint], paint: str) -> None:
         """Draws an open figure of straight lines."""
         self._add("polyline", f'points="{self._points(points)}"', paint)
 
-    def line(self, start: Point, end: Point, color: str, width: float) -> None:
+    def line(self, start: SheetPoint, end: SheetPoint, color: str, width: float) -> None:
         """Draws a line."""
         ends = f'x1="{self.x(start[0])}" y1="{self.y(start[1])}" x2="{self.x(end[0])}" y2="{self.y(end[1])}"'
         self._add("line", ends, f'stroke="{color}" stroke-width="{self.length(width)}"')
@@ -87,7 +87,7 @@ class Pen:
         """Returns the paint of a stroked figure."""
         return f'fill="{fill}" stroke="{color}" stroke-width="{self.length(width)}"'
 
-    def turned(self, degrees: float, center: Point, elements: Sequence[str]) -> None:
+    def turned(self, degrees: float, center: SheetPoint, elements: Sequence[str]) -> None:
         """Adds a group of elements, turned about a point."""
         turn = f"rotate({number(degrees)} {self.x(center[0])} {self.y(center[1])})"
         self.elements.append(f'<g transform="{turn}">{"".join(elements)}</g>')
@@ -100,7 +100,7 @@ class Pen:
         """Returns the whole drawing."""
         return f'<svg viewBox="0 0 {SHEET} {SHEET}">{"".join(self.elements)}</svg>'
 
-    def _points(self, points: Iterable[Point]) -> str:
+    def _points(self, points: Iterable[SheetPoint]) -> str:
         return " ".join(f"{self.x(x)},{self.y(y)}" for x, y in points)
 
     def _add(self, tag: str, geometry: str, paint: str) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.state_text.exact import ExactJudge
-from vlm_envs.worlds.primitive_skill.state import COLOURS, Cube, Drawer, PrimitiveSkillState, Target
+from vlm_envs.worlds.primitive_skill.state import COLORS, Cube, Drawer, PrimitiveSkillState, Target
 from vlm_envs.worlds.primitive_skill.state_text import REPRESENTATIONS, describe, hint, structured
 
 coordinates_m = st.integers(-200, 200).map(lambda millimetres: millimetres / 1000)
@@ -16,20 +16,20 @@ coordinates_mm = st.integers(-200, 200)
 
 @st.composite
 def tables(draw):
-    colours = draw(st.lists(st.sampled_from(COLOURS), min_size=1, max_size=3, unique=True))
-    places = [draw(st.tuples(coordinates_m, coordinates_m, coordinates_m)) for _ in colours]
+    colors = draw(st.lists(st.sampled_from(COLORS), min_size=1, max_size=3, unique=True))
+    places = [draw(st.tuples(coordinates_m, coordinates_m, coordinates_m)) for _ in colors]
     sides = draw(st.lists(st.sampled_from(("left", "right")), max_size=2, unique=True))
     is_drawer = draw(st.booleans())
     return PrimitiveSkillState(
         task="place",
         cubes=tuple(
-            Cube(colour=colour, position=place, rotation=(1.0, 0.0, 0.0, 0.0))
-            for colour, place in zip(colours, places, strict=True)
+            Cube(color=color, position=place, rotation=(1.0, 0.0, 0.0, 0.0))
+            for color, place in zip(colors, places, strict=True)
         ),
         targets=tuple(Target(side=side, position_mm=draw(st.tuples(coordinates_mm, coordinates_mm))) for side in sides),
         drawer=Drawer(y_mm=draw(coordinates_mm), open_m=draw(coordinates_m)) if is_drawer else None,
         goals=(),
-        held=draw(st.none() | st.integers(0, len(colours) - 1)),
+        held=draw(st.none() | st.integers(0, len(colors) - 1)),
     )
 
 

@@ -25,7 +25,7 @@ from vlm_envs.qa.datasets.documents.registry import DOCUMENT_DATASETS
 from vlm_envs.qa.datasets.registry import DATASETS, dataset_source
 from vlm_envs.qa.datasets.splitting import remedy_of
 from vlm_envs.splits import SPLIT_SEEDS, seed_index, split_seeds
-from vlm_envs.testing import check_world
+from vlm_envs.testing.contract import check_world
 
 NUM_ITEMS = 30
 

@@ -7,10 +7,9 @@ import pytest
 from agents.oracle import OracleAgent
 from vlm_envs.records.episode_record import TurnNotes
 from vlm_envs.records.json_lines import MissingRunDataError
-from vlm_envs.records.report import build_report
 from vlm_envs.records.report.claims import compare, mark_differences
 from vlm_envs.records.report.headline import comparisons, find, sentence, wall_time_s, written_p, written_time
-from vlm_envs.records.report.page import _csp_hash
+from vlm_envs.records.report.page import _csp_hash, build_report
 from vlm_envs.records.report.panels import panel_groups
 from vlm_envs.records.run_data import RunReader, RunWriter, training_label
 from vlm_envs.registration import make

@@ -10,8 +10,8 @@ from vlm_envs.worlds.primitive_skill.state import HOME_QPOS, Cube, Drawer, Goal,
 TARGETS = (Target(side="left", position_mm=(80, -100)), Target(side="right", position_mm=(80, 100)))
 
 
-def cube(colour: str, x_mm: float, y_mm: float, z_mm: float = 20) -> Cube:
-    return Cube(colour=colour, position=(x_mm / 1000, y_mm / 1000, z_mm / 1000), rotation=yaw_quaternion(0.0))
+def cube(color: str, x_mm: float, y_mm: float, z_mm: float = 20) -> Cube:
+    return Cube(color=color, position=(x_mm / 1000, y_mm / 1000, z_mm / 1000), rotation=yaw_quaternion(0.0))
 
 
 PLACE = PrimitiveSkillState(
@@ -51,7 +51,7 @@ def holding(state: PrimitiveSkillState, index: int) -> PrimitiveSkillState:
     """Returns a table with a cube in the gripper, as the simulator leaves it after a pick."""
     x, y, z = TOOL_AT_HOME_MM
     cubes = list(state.cubes)
-    cubes[index] = cube(cubes[index].colour, x + round(1000 * FRAME_X_M[state.task]), y, z)
+    cubes[index] = cube(cubes[index].color, x + round(1000 * FRAME_X_M[state.task]), y, z)
     return replace(state, cubes=tuple(cubes), held=index, qpos=HOLDING_QPOS)
 
 

@@ -38,6 +38,6 @@ def test_equal_seeds_give_equal_tables_and_others_differ() -> None:
     assert tables[0] == tables[1] != tables[2]
 
 
-def test_the_order_of_positions_gives_no_colour_away() -> None:
-    first = {generate(np.random.default_rng(seed), "train", "place").cubes[0].colour for seed in range(60)}
+def test_the_order_of_positions_gives_no_color_away() -> None:
+    first = {generate(np.random.default_rng(seed), "train", "place").cubes[0].color for seed in range(60)}
     assert len(first) == 5

@@ -216,7 +216,7 @@ STYLED = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><style>{}</s
         ("/* rect { fill: red } */ nonsense", '<rect width="1" height="1"/>', "black", True),
     ],
 )
-def test_style_sheets_colour_as_they_do_in_the_picture(rules, element, color, filled):
+def test_style_sheets_color_as_they_do_in_the_picture(rules, element, color, filled):
     pytest.importorskip("cairosvg")
     (shape,) = shapes_of(STYLED.format(rules, element))
     assert (shape["color"], shape["filled"]) == (color, filled)
@@ -275,7 +275,7 @@ def test_references_are_followed_and_definitions_left_out():
         ('<rect width="1" height="1" fill="url(#g)"/>', "patterned", True),
     ],
 )
-def test_colours(element, color, filled):
+def test_colors(element, color, filled):
     (shape,) = shapes_of(f'<svg viewBox="0 0 9 9">{element}</svg>')
     assert (shape["color"], shape["filled"]) == (color, filled)
 
@@ -305,7 +305,7 @@ def test_unreadable_markup_has_no_shapes():
     ("written", "name"),
     [("red", "red"), ("#f00", "red"), ("rgb(1,2,250)", "blue"), ("DimGrey", "dimgray"), ("nonsense", "patterned")],
 )
-def test_colour_names(written, name):
+def test_color_names(written, name):
     assert color_name(written) == name
 
 

@@ -1,4 +1,4 @@
-"""A person's episode in a world that asks: looks in plain words, arrows that turn pages, and what was right."""
+"""A person's episode in a question-answering world: looks in plain words, arrows for pages, what was right."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Region:
         return f"zoom {x1:g} {y1:g} {x2:g} {y2:g} of {self.name}"
 
 
-class AskingSession(Session):
-    """One world that asks, played by a person. See `Session`."""
+class QASession(Session):
+    """One question-answering world, played by a person. See `Session`."""
 
     def restart(self) -> None:
         """Asks the same question again."""
