@@ -50,6 +50,7 @@ class Space(Protocol):
 class _Pixels:
     """Pixels of a picture of known size."""
 
+    _UNIT: ClassVar[str]
     width: int
     height: int
 
@@ -58,25 +59,24 @@ class _Pixels:
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
                 raise ConfigError(f"A picture has at least 1 pixel a side; got {self.width} x {self.height}.")
 
+    @property
+    def unit(self) -> str:
+        """What the numbers are."""
+        return self._UNIT.format(self)
+
 
 @dataclass(frozen=True, slots=True)
 class OriginalPixels(_Pixels):
     """Pixels of the picture as it is stored."""
 
-    @property
-    def unit(self) -> str:
-        """What the numbers are."""
-        return f"pixels of the original {self.width} x {self.height} picture"
+    _UNIT = "pixels of the original {0.width} x {0.height} picture"
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPixels(_Pixels):
     """Pixels of the picture as the model was shown it, scaled to a budget."""
 
-    @property
-    def unit(self) -> str:
-        """What the numbers are."""
-        return f"pixels of the {self.width} x {self.height} picture as shown"
+    _UNIT = "pixels of the {0.width} x {0.height} picture as shown"
 
 
 @dataclass(frozen=True, slots=True)

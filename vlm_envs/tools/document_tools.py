@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -58,11 +57,6 @@ class IndexArguments(Arguments):
     image_idx: Annotated[int, Field(description="Number of the page, counted from 1.")]
 
 
-def first_distinct(numbers: Iterable[int], count: int) -> list[int]:
-    """Returns the first `count` different numbers in the order they come."""
-    return list(dict.fromkeys(numbers))[:count]
-
-
 def page_retrieval_by_query(store: DocumentStore, settings: RetrievalSettings | None = None) -> Tool[QueryArguments]:
     """Makes the tool that finds pages by words.
 
@@ -80,7 +74,8 @@ def page_retrieval_by_query(store: DocumentStore, settings: RetrievalSettings | 
 
     def run(arguments: QueryArguments, memory: Memory) -> ToolOutput:
         document = store.document(arguments.filename)
-        numbers = first_distinct(used.retriever.search(document, arguments.query), used.num_pages)
+        found = used.retriever.search(document, arguments.query)
+        numbers = list(dict.fromkeys(found))[: used.num_pages]
         if not numbers:
             raise ToolError(
                 ToolErrorKind.NO_MATCH,

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from vlm_envs.errors import ConfigError
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, listed, quoted, require_package
 from vlm_envs.tools.files import FileRoot
 from vlm_envs.tools.pictures import Picture, within_long_side
@@ -352,9 +353,7 @@ class PdfFolder:
     def __init__(self, folder: str | Path, *, max_pages: int = MAX_PAGES, max_open: int = 8) -> None:
         self._root = FileRoot(folder)
         self._max_pages = max_pages
-        self._max_open = max_open
-        self._open: dict[str, PdfDocument] = {}
-        self._lock = threading.Lock()
+        self._open: BoundedCache[PdfDocument] = BoundedCache(max_open, drop=PdfDocument.close)
 
     def names(self) -> list[str]:
         """Returns the PDF files directly in the folder, in order."""
@@ -367,25 +366,7 @@ class PdfFolder:
             ToolError: As `FileRoot.read`.
         """
         file_name = name if name.endswith(".pdf") else f"{name[:1000]}.pdf"
-        with self._lock:
-            document = self._open.pop(file_name, None)
-            if document is None:
-                content = self._root.read(file_name, max_bytes=MAX_PDF_BYTES)
-                document = PdfDocument(file_name, content, max_pages=self._max_pages)
-            self._open[file_name] = document
-            while len(self._open) > self._max_open:
-                self._open.pop(next(iter(self._open))).close()
-        return document
+        return self._open.get(file_name, lambda: self._opened(file_name))
 
-    def close(self) -> None:
-        """Closes every document."""
-        with self._lock:
-            for document in self._open.values():
-                document.close()
-            self._open.clear()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": {}, "_lock": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.Lock())
+    def _opened(self, file_name: str) -> PdfDocument:
+        return PdfDocument(file_name, self._root.read(file_name, max_bytes=MAX_PDF_BYTES), max_pages=self._max_pages)

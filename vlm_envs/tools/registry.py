@@ -101,20 +101,7 @@ class CallRecord:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CallError:
-    """Why a text is no tool call.
-
-    Attributes:
-        kind: What went wrong.
-        message: The same in words for the model.
-    """
-
-    kind: ToolErrorKind
-    message: str
-
-
-def parse_tool_call(text: str) -> ToolCall | CallError:
+def parse_tool_call(text: str) -> ToolCall | ToolError:
     """Reads `{"name": …, "arguments": {…}}`, with these two keys and nothing around it but white space.
 
     Args:
@@ -140,7 +127,7 @@ def parse_tool_call(text: str) -> ToolCall | CallError:
                 f"a {_JSON_TYPES[type(arguments)]}.",
             )
     except ToolError as error:
-        return CallError(error.kind, error.message)
+        return error
     return ToolCall(name, arguments)
 
 
@@ -209,8 +196,8 @@ class ToolRegistry:
             The result.
         """
         call = parse_tool_call(text)
-        if isinstance(call, CallError):
-            return _refusal(call.kind, call.message, memory)
+        if isinstance(call, ToolError):
+            return _refusal(call, memory)
         return self._carry_out(call.name, call.arguments, memory)
 
     def call(self, name: str, arguments: str, memory: Memory) -> ToolResult:
@@ -226,11 +213,11 @@ class ToolRegistry:
         """
         try:
             values = read_json(arguments)
+            if not isinstance(values, dict):
+                found = _JSON_TYPES[type(values)]
+                raise ToolError(ToolErrorKind.NOT_A_TOOL_CALL, f"Arguments are a JSON object; got a {found}.")
         except ToolError as error:
-            return _refusal(error.kind, error.message, memory)
-        if not isinstance(values, dict):
-            found = _JSON_TYPES[type(values)]
-            return _refusal(ToolErrorKind.NOT_A_TOOL_CALL, f"Arguments are a JSON object; got a {found}.", memory)
+            return _refusal(error, memory)
         return self._carry_out(name, values, memory)
 
     def _carry_out(self, name: str, values: dict[str, Any], memory: Memory) -> ToolResult:
@@ -246,7 +233,7 @@ class ToolRegistry:
             output = tool.run(cast(Any, read_arguments(tool.name, tool.arguments, values)), memory)
             return _success(output, memory)
         except ToolError as error:
-            return _refusal(error.kind, error.message, memory)
+            return _refusal(error, memory)
 
 
 def _success(output: ToolOutput, memory: Memory) -> ToolResult:
@@ -269,6 +256,6 @@ def _success(output: ToolOutput, memory: Memory) -> ToolResult:
     )
 
 
-def _refusal(kind: ToolErrorKind, message: str, memory: Memory) -> ToolResult:
+def _refusal(error: ToolError, memory: Memory) -> ToolResult:
     """Returns the one form of every error."""
-    return ToolResult(ok=False, text=f"Error ({kind.value}): {message}", error=kind, memory=memory)
+    return ToolResult(ok=False, text=f"Error ({error.kind.value}): {error.message}", error=error.kind, memory=memory)

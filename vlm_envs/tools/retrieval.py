@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-import threading
 import unicodedata
-from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.errors import ConfigError
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.documents import Document
 from vlm_envs.tools.errors import require_package
 
@@ -21,8 +19,6 @@ MAX_QUERY_CHARS = 2_000
 
 _MAX_INDEXES = 64
 _WORD = re.compile(r"\w+")
-
-IndexT = TypeVar("IndexT")
 
 
 class Retriever(Protocol):
@@ -45,31 +41,6 @@ def words(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
-class _Indexes(Generic[IndexT]):
-    """An index per document, made when first asked for; the one unused longest is dropped."""
-
-    def __init__(self, make: Callable[[Document], IndexT]) -> None:
-        self._make = make
-        self._indexes: OrderedDict[str, IndexT] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def of(self, document: Document) -> IndexT:
-        with self._lock:
-            index = self._indexes.pop(document.digest, None)
-            if index is None:
-                index = self._make(document)
-            self._indexes[document.digest] = index
-            while len(self._indexes) > _MAX_INDEXES:
-                self._indexes.popitem(last=False)
-        return index
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_make": self._make}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["_make"])  # type: ignore[misc]
-
-
 class Bm25Retriever:
     """BM25 over the words of each page's text layer (bm25s, its default: Lucene's variant, k1 = 1.5, b = 0.75).
 
@@ -77,7 +48,7 @@ class Bm25Retriever:
     """
 
     def __init__(self) -> None:
-        self._indexes: _Indexes[Any] = _Indexes(_bm25_index)
+        self._indexes: BoundedCache[Any] = BoundedCache(_MAX_INDEXES)
 
     def search(self, document: Document, query: str) -> list[int]:
         """Returns the pages that share a word with the query, the best first; of equals the earlier first.
@@ -93,7 +64,7 @@ class Bm25Retriever:
             EngineUnavailableError: If bm25s is not installed.
             ToolError: If the document cannot be read.
         """
-        index = self._indexes.of(document)
+        index = self._indexes.get(document.digest, lambda: _bm25_index(document))
         query_words = words(query[:MAX_QUERY_CHARS])
         if index is None or not query_words:
             return []
@@ -135,7 +106,7 @@ class DenseRetriever:
 
     def __init__(self, encoder: PageEncoder) -> None:
         self._encoder = encoder
-        self._indexes: _Indexes[npt.NDArray[np.float64]] = _Indexes(self._vectors)
+        self._indexes: BoundedCache[npt.NDArray[np.float64]] = BoundedCache(_MAX_INDEXES)
 
     def search(self, document: Document, query: str) -> list[int]:
         """Returns every page, the most similar first; of equals the earlier first.
@@ -143,7 +114,7 @@ class DenseRetriever:
         Raises:
             ConfigError: If the encoder's vectors have a wrong shape or are not finite.
         """
-        vectors = self._indexes.of(document)
+        vectors = self._indexes.get(document.digest, lambda: self._vectors(document))
         query_vector = np.asarray(self._encoder.encode_query(query[:MAX_QUERY_CHARS]), np.float64)
         if query_vector.shape != vectors.shape[1:]:
             raise ConfigError(f"Expected a query vector of shape {vectors.shape[1:]}; got {query_vector.shape}.")

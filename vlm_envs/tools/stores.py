@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, listed, quoted
@@ -21,6 +22,7 @@ ORIGINAL_IMAGE = "original_image"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}\Z")
 _OBSERVATION = "observation_"
+ItemT = TypeVar("ItemT")
 
 
 def _check_new_name(name: str, taken: tuple[str, ...]) -> None:
@@ -34,7 +36,33 @@ def _check_new_name(name: str, taken: tuple[str, ...]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ImageStore:
+class _Store(Generic[ItemT]):
+    """Items by name, in the order they came."""
+
+    items: tuple[tuple[str, ItemT], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that exist."""
+        return tuple(name for name, _ in self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def _found(self, name: str, what: str, kind: ToolErrorKind) -> ItemT:
+        """Returns an item; raises `ToolError` of a kind, with the names that exist."""
+        for known, item in self.items:
+            if known == name:
+                return item
+        names = listed(list(self.names))
+        raise ToolError(kind, f"There is no {what} {quoted(name)}. {what.capitalize()}s that exist: {names}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStore(_Store[ImageRef]):
     """Images by name, in the order they came.
 
     Attributes:
@@ -43,25 +71,13 @@ class ImageStore:
         max_total_pixels: Most pixels of all images together.
     """
 
-    items: tuple[tuple[str, ImageRef], ...] = ()
     max_images: int = field(default=64, kw_only=True)
     max_total_pixels: int = field(default=256_000_000, kw_only=True)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that exist."""
-        return tuple(name for name, _ in self.items)
 
     @property
     def total_pixels(self) -> int:
         """Pixels of all images together."""
         return sum(image.width * image.height for _, image in self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
 
     def __getitem__(self, name: str) -> Picture:
         """Returns an image.
@@ -69,13 +85,7 @@ class ImageStore:
         Raises:
             ToolError: `UNKNOWN_IMAGE`, with the names that exist.
         """
-        for known, image in self.items:
-            if known == name:
-                return image.picture()
-        raise ToolError(
-            ToolErrorKind.UNKNOWN_IMAGE,
-            f"There is no image {quoted(name)}. Images that exist: {listed(list(self.names))}.",
-        )
+        return self._found(name, "image", ToolErrorKind.UNKNOWN_IMAGE).picture()
 
     def with_image(self, name: str, image: ImageRef) -> ImageStore:
         """Returns a store with one image more.
@@ -119,7 +129,7 @@ class ImageStore:
 
 
 @dataclass(frozen=True, slots=True)
-class TextStore:
+class TextStore(_Store[str]):
     """Texts by name, in the order they came: responses to be judged.
 
     Attributes:
@@ -128,20 +138,8 @@ class TextStore:
         max_total_chars: Most characters of all texts together.
     """
 
-    items: tuple[tuple[str, str], ...] = ()
     max_texts: int = field(default=64, kw_only=True)
     max_total_chars: int = field(default=4_000_000, kw_only=True)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that exist."""
-        return tuple(name for name, _ in self.items)
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
 
     def __getitem__(self, name: str) -> str:
         """Returns a text.
@@ -149,13 +147,7 @@ class TextStore:
         Raises:
             ToolError: `UNKNOWN_TEXT`, with the names that exist.
         """
-        for known, text in self.items:
-            if known == name:
-                return text
-        raise ToolError(
-            ToolErrorKind.UNKNOWN_TEXT,
-            f"There is no text {quoted(name)}. Texts that exist: {listed(list(self.names))}.",
-        )
+        return self._found(name, "text", ToolErrorKind.UNKNOWN_TEXT)
 
     def with_text(self, name: str, text: str) -> TextStore:
         """Returns a store with one text more.

@@ -47,18 +47,14 @@ def read_json(text: str) -> Any:
         # Escapes can write half of a surrogate pair, which no text file, log or tokenizer could hold.
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
+        near = quoted(text[max(0, error.pos - 10) : error.pos + 20])
         raise ToolError(
             ToolErrorKind.MALFORMED_JSON,
-            f"This is not JSON: {error.msg} at character {error.pos + 1}, near {quoted(_near(text, error.pos))}.",
+            f"This is not JSON: {error.msg} at character {error.pos + 1}, near {near}.",
         ) from error
     except UnicodeEncodeError as error:
         raise ToolError(ToolErrorKind.MALFORMED_JSON, "A string holds half of a surrogate pair.") from error
     return value
-
-
-def _near(text: str, position: int) -> str:
-    """Returns the few characters at a position."""
-    return text[max(0, position - 10) : position + 20]
 
 
 def _check_depth(text: str) -> None:

@@ -7,7 +7,7 @@ Mags-RL gives this to a super-resolution agent. Lanczos resampling is the defaul
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from PIL import Image
 
@@ -36,28 +36,26 @@ class _Resampling:
         factor: How many times as wide and as high; at least 1.
     """
 
+    _METHOD: ClassVar[Image.Resampling]
     factor: int = 2
 
     def __post_init__(self) -> None:
         require_positive("factor", self.factor)
 
-    def _upscale(self, picture: Picture, resample: Image.Resampling) -> Picture:
-        return resized(picture, picture.width * self.factor, picture.height * self.factor, resample)
+    def upscale(self, picture: Picture) -> Picture:
+        """Returns the enlarged picture."""
+        return resized(picture, picture.width * self.factor, picture.height * self.factor, self._METHOD)
 
 
 @dataclass(frozen=True)
 class LanczosUpscaler(_Resampling):
     """Lanczos resampling; the default super-resolution agent."""
 
-    def upscale(self, picture: Picture) -> Picture:
-        """Returns the enlarged picture."""
-        return self._upscale(picture, Image.Resampling.LANCZOS)
+    _METHOD = Image.Resampling.LANCZOS
 
 
 @dataclass(frozen=True)
 class BicubicUpscaler(_Resampling):
     """Bicubic resampling; ARM-Thinker's zoom-in tool."""
 
-    def upscale(self, picture: Picture) -> Picture:
-        """Returns the enlarged picture."""
-        return self._upscale(picture, Image.Resampling.BICUBIC)
+    _METHOD = Image.Resampling.BICUBIC

@@ -5,12 +5,11 @@ A plan alone decides which split its homes belong to, so no floor plan of an eva
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from vlm_envs.content.homes.home import Door, Room, plan_bytes
 from vlm_envs.content.homes.palette import FLOORS, WALLS
+from vlm_envs.content.homes.rectangles import Rectangle
 from vlm_envs.errors import GenerationError
 from vlm_envs.splits import split_of
 
@@ -22,17 +21,6 @@ _NUM_ROOMS = (2, 3, 4)
 _MIN_SIDE, _MAX_SIDE = 11, 19
 _DOOR_WIDTH = 4
 _DOOR_MARGIN = 2
-
-
-class _Rectangle(NamedTuple):
-    west: int
-    south: int
-    east: int
-    north: int
-
-    @property
-    def area(self) -> int:
-        return (self.east - self.west) * (self.north - self.south)
 
 
 def draw_plan(rng: np.random.Generator, split: str) -> tuple[tuple[Room, ...], tuple[Door, ...]]:
@@ -57,14 +45,14 @@ def draw_plan(rng: np.random.Generator, split: str) -> tuple[tuple[Room, ...], t
     raise GenerationError(f"No floor plan of split {split!r} was found in {NUM_TRIES} tries; try another seed.")
 
 
-def _cut(rng: np.random.Generator, num_rooms: int) -> list[_Rectangle]:
+def _cut(rng: np.random.Generator, num_rooms: int) -> list[Rectangle]:
     """Returns rectangles that fill one: two side by side, of which each may be cut once across."""
     widths = rng.integers(_MIN_SIDE, _MAX_SIDE, size=2).tolist()
     is_tall = num_rooms > 2
     depth = (
         int(rng.integers(2 * _MIN_SIDE, 2 * _MAX_SIDE - 4)) if is_tall else int(rng.integers(_MIN_SIDE + 2, _MAX_SIDE))
     )
-    columns = [_Rectangle(0, 0, widths[0], depth), _Rectangle(widths[0], 0, widths[0] + widths[1], depth)]
+    columns = [Rectangle(0, 0, widths[0], depth), Rectangle(widths[0], 0, widths[0] + widths[1], depth)]
     if not is_tall:
         return columns
     first = int(rng.integers(2))
@@ -80,7 +68,7 @@ def _cut(rng: np.random.Generator, num_rooms: int) -> list[_Rectangle]:
     return rectangles
 
 
-def _doors(rng: np.random.Generator, rectangles: list[_Rectangle]) -> tuple[Door, ...]:
+def _doors(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Door, ...]:
     """Returns a door in every shared wall that is long enough for one; such walls connect all rooms."""
     doors = []
     for index, one in enumerate(rectangles):
@@ -98,7 +86,7 @@ def _doors(rng: np.random.Generator, rectangles: list[_Rectangle]) -> tuple[Door
     return tuple(doors)
 
 
-def _named(rng: np.random.Generator, rectangles: list[_Rectangle]) -> tuple[Room, ...]:
+def _named(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Room, ...]:
     """Returns the rectangles as rooms with a use, paint and floor each."""
     kinds = [ROOM_KINDS[index] for index in rng.permutation(len(ROOM_KINDS))[: len(rectangles)]]
     smallest = min(range(len(rectangles)), key=lambda index: rectangles[index].area)

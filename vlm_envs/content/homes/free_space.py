@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from vlm_envs.content.homes.home import LATTICE_CM, QUARTERS, WALL_HEIGHT_CM, WALL_THICKNESS_CM, Cell, Door, Home
 from vlm_envs.content.homes.kinds import KINDS
-from vlm_envs.content.homes.rectangles import footprint_of
+from vlm_envs.content.homes.rectangles import floor_under
 
 BODY_RADIUS_CM = 20
 """Half the side of the square the agent takes up on the floor."""
@@ -69,7 +69,7 @@ def free_space(home: Home, num_steps: int = 1, with_furniture: bool = True) -> F
     if with_furniture:
         for thing in home.things:
             if KINDS[thing.kind].place == "floor":
-                _block(free, footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn))
+                _block(free, floor_under(thing))
     height, width = free.shape
     steps = []
     for x, y in QUARTERS:
@@ -157,7 +157,7 @@ def geometry(home: Home) -> Geometry:
     boxes, owners = _walls_cm(home), [-1] * len(_walls_cm(home))
     for index, thing in enumerate(home.things):
         if KINDS[thing.kind].is_solid:
-            west, south, east, north = footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn)
+            west, south, east, north = floor_under(thing)
             top = thing.z_cm + KINDS[thing.kind].size_cm[2]
             boxes.append(((west, south, thing.z_cm), (east, north, top)))
             owners.append(index)

@@ -13,10 +13,12 @@ from vlm_envs.content.homes.kinds import KINDS, WALL_MIDDLE_CM
 from vlm_envs.content.homes.rectangles import (
     Rectangle,
     floor_before,
+    floor_under,
     footprint_of,
     inner_cm,
     place_at_wall,
     relative_to,
+    sides_of,
 )
 from vlm_envs.content.homes.room_contents import COMPANIONS, FURNISHINGS, UNIQUE
 from vlm_envs.errors import GenerationError
@@ -63,7 +65,7 @@ class _Furnisher:
     def stand(self, thing: Thing, passage: Rectangle | None = None) -> None:
         """Places a thing on the floor, and keeps a passage to it free."""
         self.things.append(thing)
-        self.taken.append(footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn))
+        self.taken.append(floor_under(thing))
         if passage is not None:
             self.kept_free.append(passage)
 
@@ -173,17 +175,14 @@ class _Furnisher:
         return any(
             thing.z_cm + KINDS[thing.kind].size_cm[2] > bottom - 5
             and KINDS[thing.kind].place != "wall"
-            and place.meets(footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn), 10)
+            and place.meets(floor_under(thing), 10)
             for thing in self.things
         )
 
     def _is_outer_wall(self, room: Room, turn: int) -> bool:
         """Returns whether nothing but the outside is behind the wall that a turn faces away from."""
-        behind = floor_before(Rectangle(room.west, room.south, room.east, room.north), (turn + 2) % 4, 1)
-        others = (
-            Rectangle(other.west, other.south, other.east, other.north) for other in self.rooms if other is not room
-        )
-        return not any(behind.meets(other) for other in others)
+        behind = floor_before(sides_of(room), (turn + 2) % 4, 1)
+        return not any(behind.meets(sides_of(other)) for other in self.rooms if other is not room)
 
 
 def furnish(rng: np.random.Generator, rooms: tuple[Room, ...], doors: tuple[Door, ...]) -> Home:

@@ -8,22 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vlm_envs.content.homes.palette import (
-    BLACK,
-    DARK_WOOD,
-    GLASS,
-    IRON,
-    LEAF,
-    LIGHT,
-    RGB,
-    STEEL,
-    WATER,
-    WHITE,
-    WOOD,
-    darker,
-    lighter,
-    mixed,
-)
+from vlm_envs.content.colors import RGB, darker, lighter, mixed
+from vlm_envs.content.homes.palette import BLACK, DARK_WOOD, GLASS, IRON, LEAF, LIGHT, STEEL, WATER, WHITE, WOOD
 from vlm_envs.content.homes.primitives import Mesh, ball, box, boxes, column, upright_disc
 
 Parts = list[Mesh]
@@ -110,7 +96,7 @@ FURNITURE_ART: dict[str, Art] = {
     ],
     "CoffeeTable": lambda color: [
         box((0, 0), (0.9, 0.55), 0.36, 0.42, color),
-        box((0, 0), (0.76, 0.42), 0.12, 0.15, darker(color)),
+        box((0, 0), (0.76, 0.42), 0.12, 0.15, darker(color, 0.3)),
         *_legs(0.86, 0.51, 0.36, darker(color, 0.2)),
     ],
     "TVStand": _tv_stand,

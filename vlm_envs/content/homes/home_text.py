@@ -11,6 +11,7 @@ from vlm_envs.content.homes.home import WALL_HEIGHT_CM, Door, Home, Room, Thing
 from vlm_envs.content.homes.kinds import KINDS
 from vlm_envs.content.homes.palette import COLORS, FLOORS, WALLS
 from vlm_envs.content.homes.portals import has_door
+from vlm_envs.content.homes.rectangles import sides_of
 from vlm_envs.errors import LevelError
 
 MAX_ROOMS, MAX_DOORS, MAX_THINGS = 12, 24, 250
@@ -49,8 +50,9 @@ def read_home(content: Any) -> Home:
     if not rooms:
         raise LevelError("A home needs at least one room.")
     for first, second in itertools.combinations(rooms, 2):
-        if _overlap(first, second):
-            raise LevelError(f"Rooms may share walls but not floor; {_sides(first)} and {_sides(second)} overlap.")
+        one, other = sides_of(first), sides_of(second)
+        if one.meets(other):
+            raise LevelError(f"Rooms may share walls but not floor; {list(one)} and {list(other)} overlap.")
     doors = _read_list(content["doors"], "doors", MAX_DOORS, _read_door)
     for door in doors:
         if not any(has_door(room, door) for room in rooms):
@@ -108,15 +110,6 @@ def _read_room(item: list[Any]) -> Room:
         floor=read_name(values["floor"], "A room's floor", FLOORS),
         **sides,
     )
-
-
-def _overlap(first: Room, second: Room) -> bool:
-    is_beside = first.east <= second.west or second.east <= first.west
-    return not (is_beside or first.north <= second.south or second.north <= first.south)
-
-
-def _sides(room: Room) -> list[int]:
-    return [getattr(room, side) for side in _ROOM[1:5]]
 
 
 def _read_door(item: list[Any]) -> Door:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-RGB = tuple[int, int, int]
+from vlm_envs.content.colors import RGB
 
 COLORS: Mapping[str, RGB] = {
     "red": (200, 44, 44),
@@ -62,19 +62,3 @@ LIGHT: RGB = (255, 240, 176)
 FLAME: RGB = (255, 176, 40)
 CEILING: RGB = (236, 236, 232)
 TRIM: RGB = (246, 244, 238)
-
-
-def mixed(color: RGB, other: RGB, share: float) -> RGB:
-    """Returns a colour with a share, 0 to 1, of another in it."""
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(color, other, strict=True))
-    return red, green, blue
-
-
-def darker(color: RGB, share: float = 0.3) -> RGB:
-    """Returns a colour closer to black by a share from 0 to 1."""
-    return mixed(color, (0, 0, 0), share)
-
-
-def lighter(color: RGB, share: float = 0.4) -> RGB:
-    """Returns a colour closer to white by a share from 0 to 1."""
-    return mixed(color, (255, 255, 255), share)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.content.homes.palette import RGB
+from vlm_envs.content.colors import RGB
 
 Floats = NDArray[np.float32]
 

@@ -11,12 +11,17 @@ _INSET_CM = WALL_THICKNESS_CM // 2
 
 
 class Rectangle(NamedTuple):
-    """A level rectangle in centimetres."""
+    """A level rectangle, in centimetres or lattice steps."""
 
     west: int
     south: int
     east: int
     north: int
+
+    @property
+    def area(self) -> int:
+        """Its area in the square of the unit."""
+        return (self.east - self.west) * (self.north - self.south)
 
     def meets(self, other: Rectangle, gap: int = 0) -> bool:
         """Returns whether two rectangles overlap or are closer than a gap."""
@@ -29,15 +34,24 @@ class Rectangle(NamedTuple):
         return inside_x and other.south <= self.south and self.north <= other.north
 
 
+def sides_of(room: Room) -> Rectangle:
+    """Returns where a room's walls are, in lattice steps."""
+    return Rectangle(room.west, room.south, room.east, room.north)
+
+
 def inner_cm(room: Room) -> Rectangle:
     """Returns the floor between a room's walls."""
-    sides = (room.west, room.south, room.east, room.north)
-    west, south, east, north = (side * LATTICE_CM for side in sides)
+    west, south, east, north = (side * LATTICE_CM for side in sides_of(room))
     return Rectangle(west + _INSET_CM, south + _INSET_CM, east - _INSET_CM, north - _INSET_CM)
 
 
-def footprint_of(kind: str, x_cm: int, y_cm: int, turn: int) -> Rectangle:
+def floor_under(thing: Thing) -> Rectangle:
     """Returns the floor a thing covers."""
+    return footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn)
+
+
+def footprint_of(kind: str, x_cm: int, y_cm: int, turn: int) -> Rectangle:
+    """Returns the floor that a thing of a kind would cover."""
     width, depth, _ = KINDS[kind].size_cm
     if turn % 2 == 1:
         width, depth = depth, width

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import pairwise
 
+from vlm_envs.content.colors import RGB, darker
 from vlm_envs.content.homes.furniture_art import FURNITURE_ART
 from vlm_envs.content.homes.home import (
     DOOR_HEIGHT_CM,
@@ -17,10 +18,10 @@ from vlm_envs.content.homes.home import (
     Thing,
 )
 from vlm_envs.content.homes.kinds import KINDS
-from vlm_envs.content.homes.palette import CEILING, COLORS, FLOORS, RGB, TRIM, WALLS, darker
+from vlm_envs.content.homes.palette import CEILING, COLORS, FLOORS, TRIM, WALLS
 from vlm_envs.content.homes.portals import has_door
 from vlm_envs.content.homes.primitives import Mesh, box, joined, quad
-from vlm_envs.content.homes.rectangles import footprint_of
+from vlm_envs.content.homes.rectangles import floor_under
 from vlm_envs.content.homes.small_art import SMALL_ART
 
 ART = FURNITURE_ART | SMALL_ART
@@ -81,7 +82,7 @@ def _placed(home: Home, thing: Thing) -> list[Mesh]:
     meshes = [thing_mesh(thing.kind, thing.color, thing.turn).moved(x, y, z)]
     if kind.place == "floor":
         room = home.rooms[home.room_of_thing(thing) or 0]
-        sides = footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn)
+        sides = floor_under(thing)
         west, south, east, north = (side / 100 for side in sides)
         shade = darker(FLOORS[room.floor][1], 0.28)
         meshes.append(_level((west, south, east, north), 0.012, shade))

@@ -5,6 +5,7 @@ What hangs on a wall has its middle, not its lowest point, at z = 0.
 
 from __future__ import annotations
 
+from vlm_envs.content.colors import RGB, darker, lighter, mixed
 from vlm_envs.content.homes.furniture_art import Art, Parts
 from vlm_envs.content.homes.palette import (
     BLACK,
@@ -15,14 +16,10 @@ from vlm_envs.content.homes.palette import (
     LEAF,
     LIGHT,
     PAPER,
-    RGB,
     SCREEN,
     STEEL,
     WHITE,
     WOOD,
-    darker,
-    lighter,
-    mixed,
 )
 from vlm_envs.content.homes.primitives import ball, box, boxes, column, quad, upright_disc
 

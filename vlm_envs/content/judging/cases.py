@@ -11,7 +11,7 @@ import numpy as np
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.qa.sample import Evidence
 from vlm_envs.tools.documents import Document
-from vlm_envs.tools.instructions import Constraint
+from vlm_envs.tools.instructions.constraints import Constraint
 from vlm_envs.tools.pictures import ImageRef
 
 TRACKS = ("fine_grained", "document", "instruction_following")
@@ -105,10 +105,7 @@ class Case:
         texts = sorted(candidate.text for candidate in self.candidates)
         about = [image.digest for image in self.images]
         about += [self.document.digest] if self.document is not None else []
-        content = hashlib.blake2b(digest_size=16)
-        for part in (self.track, self.request, *texts, *about):
-            content.update(hashlib.blake2b(part.encode("utf-8", "surrogatepass"), digest_size=16).digest())
-        return content.hexdigest()
+        return hash_of(self.track, self.request, *texts, *about)
 
     def reordered(self, order: Sequence[int]) -> Case:
         """Returns the case with its candidates in another order.
@@ -117,6 +114,14 @@ class Case:
             order: Index of the candidate that comes first, of the one that comes second, and so on.
         """
         return replace(self, candidates=tuple(self.candidates[index] for index in order))
+
+
+def hash_of(*parts: str) -> str:
+    """Returns a hash of texts, 32 hexadecimal digits, the same on every machine."""
+    content = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content.update(hashlib.blake2b(part.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+    return content.hexdigest()
 
 
 def is_length_matched(texts: Sequence[str]) -> bool:

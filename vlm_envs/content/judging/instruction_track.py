@@ -13,14 +13,8 @@ import numpy as np
 
 from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matched, shown_candidates
 from vlm_envs.errors import GenerationError
-from vlm_envs.tools.instructions.cases import (
-    MAX_CONSTRAINTS,
-    Instruction,
-    draw_broken,
-    draw_instruction,
-    instruction_text,
-)
 from vlm_envs.tools.instructions.drafts import Draft, draw_sentence, padded
+from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction
 from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
 
 _MAX_TRIES = 200
@@ -58,14 +52,13 @@ def draw_instruction_case(
         instruction = draw_instruction(rng, definition, int(rng.integers(1, MAX_CONSTRAINTS + 1)))
         if instruction is None:
             continue
-        request = instruction_text(instruction.task, instruction.constraints)
-        if is_wanted is not None and not is_wanted(request):
+        if is_wanted is not None and not is_wanted(instruction.text):
             return None
         candidates = _draw_candidates(rng, instruction, max(2, num_candidates))
         if candidates is not None and is_length_matched([candidate.text for candidate in candidates]):
             return Case(
                 track="instruction_following",
-                request=request,
+                request=instruction.text,
                 candidates=shown_candidates(rng, candidates, num_candidates),
                 constraints=instruction.constraints,
             )

@@ -86,19 +86,26 @@ def picture_claims(rng: np.random.Generator, scene: Scene) -> dict[str, Sequence
     """
     kinds = Counter(thing.kind for thing in scene.things)
     names = Counter(thing.name for thing in scene.things)
-    small = small_things(scene)
-    single_kinds = [index for index in small if kinds[scene.things[index].kind] == 1]
-    single_names = [index for index in small if names[scene.things[index].name] == 1]
-    related = [single_names[int(index)] for index in rng.permutation(len(single_names))[:_MAX_RELATED]]
+    small = [(index, scene.things[index]) for index in small_things(scene)]
+    named = [(index, thing) for index, thing in small if names[thing.name] == 1]
+    related = [named[int(place)][0] for place in rng.permutation(len(named))[:_MAX_RELATED]]
     return {
-        "colour": [_color(scene, index) for index in single_kinds],
-        "count": [*_counts(scene, small), *_absences(rng, scene)],
+        "colour": [
+            _claim("wrong_colour", thing.color, (thing.kind,), (index,), thing.kind)
+            for index, thing in small
+            if kinds[thing.kind] == 1
+        ],
+        "count": [*_counts(scene, small_things(scene)), *_absences(rng, scene)],
         **_relations(scene, related),
-        "text": [_text(scene, i) for i in single_names if scene.things[i].text and scene.things[i].size_px >= SIGN_PX],
+        "text": [
+            _claim("wrong_text", thing.text, (thing.kind,), (index,), thing.name)
+            for index, thing in named
+            if thing.text and thing.size_px >= SIGN_PX
+        ],
         "time": [
-            _time(scene, index)
-            for index in single_names
-            if scene.things[index].kind == "clock" and scene.things[index].size_px >= CLOCK_PX
+            _claim("wrong_time", clock_time(thing.minutes), (thing.kind,), (index,), thing.name)
+            for index, thing in named
+            if thing.kind == "clock" and thing.size_px >= CLOCK_PX
         ],
     }
 
@@ -109,20 +116,46 @@ def small_things(scene: Scene) -> tuple[int, ...]:
     return small or tuple(range(len(scene.things)))
 
 
-def _color(scene: Scene, index: int) -> Claim:
-    kind = scene.things[index].kind
-    return Claim(
-        topic=f"what colour the only {kind} is",
-        wordings=(
-            f"The only {kind} in the picture is {{value}}.",
-            f"There is a single {kind}, and it is {{value}}.",
-            f"The colour of the one {kind} there is {{value}}.",
-        ),
-        value=scene.things[index].color,
-        subjects=frozenset((kind,)),
-        flaw="wrong_colour",
-        things=(index,),
-    )
+_SENTENCES = {
+    "wrong_colour": (
+        "what colour the only {0} is",
+        "The only {0} in the picture is {{value}}.",
+        "There is a single {0}, and it is {{value}}.",
+        "The colour of the one {0} there is {{value}}.",
+    ),
+    "wrong_count": (
+        "how many {0} there are",
+        "The number of {0} is {{value}}.",
+        "Counting the {0} gives {{value}}.",
+        "As for {0}, the count is {{value}}.",
+    ),
+    "wrong_relation": (
+        "where the {0} is, seen from the {1}",
+        "The {0} is {{value}} the {1}.",
+        "In the picture the {0} can be found {{value}} the {1}.",
+        "One sees the {0} {{value}} the {1}.",
+    ),
+    "wrong_text": (
+        "what the {0} reads",
+        "The {0} reads {{value}}.",
+        "On the {0} one can read {{value}}.",
+        "The letters on the {0} are {{value}}.",
+    ),
+    "wrong_time": (
+        "what time the {0} shows",
+        "The {0} shows {{value}}.",
+        "The time on the {0} is {{value}}.",
+        "The hands of the {0} stand at {{value}}.",
+    ),
+}
+"""Topic and wordings of claims, by the flaw of those that are not so."""
+
+
+def _claim(flaw: str, value: str, kinds: Collection[str], things: tuple[int, ...], *names: str) -> Claim:
+    """Returns a claim about things of some kinds, which its sentences call by names."""
+    topic, *wordings = (text.format(*names) for text in _SENTENCES[flaw])
+    subjects = frozenset(kinds)
+    return Claim(topic=topic, wordings=tuple(wordings), value=value, subjects=subjects, flaw=flaw, things=things)
 
 
 def _counts(scene: Scene, small: Collection[int]) -> list[Claim]:
@@ -141,19 +174,8 @@ def _absences(rng: np.random.Generator, scene: Scene) -> list[Claim]:
 
 
 def _count(scene: Scene, kind: str, color: str, number: int) -> Claim:
-    names = several(kind, color)
-    return Claim(
-        topic=f"how many {names} there are",
-        wordings=(
-            f"The number of {names} is {{value}}.",
-            f"Counting the {names} gives {{value}}.",
-            f"As for {names}, the count is {{value}}.",
-        ),
-        value=_NUMBERS[number],
-        subjects=frozenset((kind,)),
-        flaw="wrong_count",
-        things=scene.indices(kind=kind, color=color),
-    )
+    things = scene.indices(kind=kind, color=color)
+    return _claim("wrong_count", _NUMBERS[number], (kind,), things, several(kind, color))
 
 
 def _relations(scene: Scene, indices: Sequence[int]) -> dict[str, Sequence[Claim]]:
@@ -173,50 +195,7 @@ def _relations(scene: Scene, indices: Sequence[int]) -> dict[str, Sequence[Claim
 
 def _relation(scene: Scene, one: int, other: int, words: str) -> Claim:
     first, second = scene.things[one], scene.things[other]
-    return Claim(
-        topic=f"where the {first.name} is, seen from the {second.name}",
-        wordings=(
-            f"The {first.name} is {{value}} the {second.name}.",
-            f"In the picture the {first.name} can be found {{value}} the {second.name}.",
-            f"One sees the {first.name} {{value}} the {second.name}.",
-        ),
-        value=words,
-        subjects=frozenset((first.kind, second.kind)),
-        flaw="wrong_relation",
-        things=(one, other),
-    )
-
-
-def _text(scene: Scene, index: int) -> Claim:
-    thing = scene.things[index]
-    return Claim(
-        topic=f"what the {thing.name} reads",
-        wordings=(
-            f"The {thing.name} reads {{value}}.",
-            f"On the {thing.name} one can read {{value}}.",
-            f"The letters on the {thing.name} are {{value}}.",
-        ),
-        value=thing.text,
-        subjects=frozenset((thing.kind,)),
-        flaw="wrong_text",
-        things=(index,),
-    )
-
-
-def _time(scene: Scene, index: int) -> Claim:
-    thing = scene.things[index]
-    return Claim(
-        topic=f"what time the {thing.name} shows",
-        wordings=(
-            f"The {thing.name} shows {{value}}.",
-            f"The time on the {thing.name} is {{value}}.",
-            f"The hands of the {thing.name} stand at {{value}}.",
-        ),
-        value=clock_time(thing.minutes),
-        subjects=frozenset((thing.kind,)),
-        flaw="wrong_time",
-        things=(index,),
-    )
+    return _claim("wrong_relation", words, (first.kind, second.kind), (one, other), first.name, second.name)
 
 
 def _flaw_kind(claim: Claim, said: str) -> str:

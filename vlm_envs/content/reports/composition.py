@@ -136,18 +136,10 @@ def _front_blocks(
 
 def _labels(num_fronts: int, body: Sequence[Subject], style: ReportStyle) -> list[str]:
     """Returns the printed label of every page: none, Roman, Arabic, and those of the appendix."""
-    labels = ["", *map(_roman, range(2, num_fronts + 1))]
-    num_plain = sum(not (style.letters_appendix and _is_appendix(subject)) for subject in body)
+    labels = ["", "ii", "iii", "iv", "v", "vi"][:num_fronts]
+    num_plain = sum(not (style.letters_appendix and isinstance(subject, (Risks, Glossary))) for subject in body)
     labels += [str(number) for number in range(1, num_plain + 1)]
     return labels + [f"A-{number}" for number in range(1, len(body) - num_plain + 1)]
-
-
-def _is_appendix(subject: Subject) -> bool:
-    return isinstance(subject, (Risks, Glossary))
-
-
-def _roman(number: int) -> str:
-    return ("i", "ii", "iii", "iv", "v", "vi")[number - 1]
 
 
 def _entries(

@@ -209,20 +209,13 @@ def _chapters(
 def _chosen(rng: np.random.Generator, chapters: tuple[tuple[Subject, ...], ...], count: int) -> tuple[Subject, ...]:
     """Returns `count` subjects in order, those among them that questions of every category need."""
     subjects = [subject for chapter in chapters for subject in chapter]
-    regional = [index for index, subject in enumerate(subjects) if isinstance(subject, RegionYear)]
-    first = pick(rng, regional)
-    twins = [index for index in regional if index != first and _are_twins(subjects[first], subjects[index])]
-    needed = [first, pick(rng, twins), len(regional)]
+    regional = [(index, subject) for index, subject in enumerate(subjects) if isinstance(subject, RegionYear)]
+    first, shown = pick(rng, regional)
+    alike = [pair for pair in regional if pair[1].region == shown.region or pair[1].year == shown.year]
+    second, _ = pick(rng, [pair for pair in alike if pair[0] != first])
+    needed = [first, second, len(regional)]
     others = [index for index in range(len(subjects)) if index not in needed]
     return tuple(subjects[index] for index in sorted(needed + several(rng, others, count - len(needed))))
-
-
-def _are_twins(first: Subject, second: Subject) -> bool:
-    return (
-        isinstance(first, RegionYear)
-        and isinstance(second, RegionYear)
-        and (first.region == second.region or first.year == second.year)
-    )
 
 
 def _region_years(
@@ -271,11 +264,8 @@ def _departments(
 
 def _site_years(rng: np.random.Generator, sites: list[str], years: tuple[int, ...], cast: _Cast) -> Iterator[SiteYear]:
     for site in sites:
-        area, opened, level = (
-            int(rng.integers(18, 190)) * 50,
-            int(rng.integers(1922, 2006)),
-            10 ** rng.uniform(1.6, 2.7),
-        )
+        area, opened = int(rng.integers(18, 190)) * 50, int(rng.integers(1922, 2006))
+        level = 10 ** rng.uniform(1.6, 2.7)
         for year in years:
             yield SiteYear(
                 site=site,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from vlm_envs.content.reports.composition import Report, compose_report
 from vlm_envs.content.reports.rendering import render_pdf, text_layer
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX, PdfDocument, check_page_number
 from vlm_envs.tools.pictures import Picture
 
@@ -66,7 +65,8 @@ class ReportDocument:
             EngineUnavailableError: If a package of the extra `tools` is missing.
         """
         check_page_number(self, number)
-        return _rendered.pdf(self).page_picture(number, long_side_px)
+        pdf, _ = _rendered.get(self.digest, lambda: _render(self))
+        return pdf.page_picture(number, long_side_px)
 
     def pdf_bytes(self) -> bytes:
         """Returns the PDF file.
@@ -77,38 +77,11 @@ class ReportDocument:
         return render_pdf(self.report)
 
 
-class RenderedReports:
-    """PDFs by the digest of their report, up to a number of bytes.
-
-    Args:
-        max_bytes: Of all files together; the one asked for last is kept even if it is larger.
-    """
-
-    def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._pdfs: OrderedDict[str, tuple[PdfDocument, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def pdf(self, document: ReportDocument) -> PdfDocument:
-        """Returns the rendered document; renders it if it is not kept."""
-        with self._lock:
-            kept = self._pdfs.pop(document.digest, None)
-            if kept is None:
-                content = document.pdf_bytes()
-                kept = PdfDocument(document.name, content), len(content)
-            self._pdfs[document.digest] = kept
-            while len(self._pdfs) > 1 and self.num_bytes > self._max_bytes:
-                _, (dropped, _) = self._pdfs.popitem(last=False)
-                dropped.close()
-            return kept[0]
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of the files that are kept."""
-        return sum(size for _, size in self._pdfs.values())
-
-    def __len__(self) -> int:
-        return len(self._pdfs)
+_rendered: BoundedCache[tuple[PdfDocument, int]] = BoundedCache(
+    MAX_CACHED_BYTES, size_of=lambda kept: kept[1], drop=lambda kept: kept[0].close()
+)
 
 
-_rendered = RenderedReports()
+def _render(document: ReportDocument) -> tuple[PdfDocument, int]:
+    content = document.pdf_bytes()
+    return PdfDocument(document.name, content), len(content)

@@ -18,6 +18,10 @@ TEXT_WIDTH = 170 * POINTS_PER_MM
 _PURPOSE = "Rendering reports"
 
 
+def _platypus() -> Any:
+    return require_package("reportlab.platypus", _PURPOSE)
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """How blocks are set.
@@ -39,16 +43,14 @@ class Setting:
             text: Without markup.
             **style: Overrides of reportlab's ParagraphStyle. `fontSize` is a factor of the size of running text.
         """
-        platypus = require_package("reportlab.platypus", _PURPOSE)
         styles = require_package("reportlab.lib.styles", _PURPOSE)
         size = self.fonts.size * self.scale * style.pop("fontSize", 1.0)
         settings = {"fontName": self.fonts.regular, "fontSize": size, "leading": size * 1.42, **style}
-        return platypus.Paragraph(escape(text), styles.ParagraphStyle("block", **settings))
+        return _platypus().Paragraph(escape(text), styles.ParagraphStyle("block", **settings))
 
     def gap(self, factor: float = 1.0) -> Any:
         """Returns empty space; a factor of 1 parts two paragraphs."""
-        platypus = require_package("reportlab.platypus", _PURPOSE)
-        return platypus.Spacer(1, self.fonts.size * 0.8 * self.scale * factor)
+        return _platypus().Spacer(1, self.fonts.size * 0.8 * self.scale * factor)
 
 
 def flowables_of(block: Block, setting: Setting) -> list[Any]:
@@ -91,7 +93,6 @@ def _caption(text: str, setting: Setting) -> Any:
 
 
 def _clauses(number: int, texts: tuple[str, ...], setting: Setting) -> list[Any]:
-    platypus = require_package("reportlab.platypus", _PURPOSE)
     rows = [
         [setting.paragraph(f"{number}.{index}", fontName=setting.fonts.bold), setting.paragraph(text)]
         for index, text in enumerate(texts, start=1)
@@ -101,11 +102,10 @@ def _clauses(number: int, texts: tuple[str, ...], setting: Setting) -> list[Any]
         ("LEFTPADDING", (0, 0), (0, -1), 0),
         ("BOTTOMPADDING", (0, 0), (-1, -1), 7),
     ]
-    return [platypus.Table(rows, colWidths=[40, TEXT_WIDTH - 40], style=style), setting.gap()]
+    return [_platypus().Table(rows, colWidths=[40, TEXT_WIDTH - 40], style=style), setting.gap()]
 
 
 def _at_a_glance(entries: tuple[tuple[str, str], ...], setting: Setting) -> list[Any]:
-    platypus = require_package("reportlab.platypus", _PURPOSE)
     labels = [setting.paragraph(label, fontSize=0.85, textColor="#666666") for label, _ in entries]
     values = [setting.paragraph(value, fontName=setting.fonts.bold) for _, value in entries]
     style = [
@@ -114,22 +114,23 @@ def _at_a_glance(entries: tuple[tuple[str, str], ...], setting: Setting) -> list
         ("LEFTPADDING", (0, 0), (-1, -1), 9),
         ("BOTTOMPADDING", (0, 1), (-1, 1), 7),
     ]
-    box = platypus.Table([labels, values], colWidths=[TEXT_WIDTH / len(entries)] * len(entries), style=style)
+    box = _platypus().Table([labels, values], colWidths=[TEXT_WIDTH / len(entries)] * len(entries), style=style)
     return [box, setting.gap(1.5)]
 
 
 def _chart(chart: Chart, setting: Setting) -> Any:
-    platypus = require_package("reportlab.platypus", _PURPOSE)
     width, height = CHART_SIZE_MM[chart.kind]
     factor = POINTS_PER_MM * min(setting.scale, 1.0)
-    return platypus.Image(io.BytesIO(chart_png(chart, setting.style)), width * factor, height * factor, hAlign="LEFT")
+    return _platypus().Image(
+        io.BytesIO(chart_png(chart, setting.style)), width * factor, height * factor, hAlign="LEFT"
+    )
 
 
 def _table(table: Table, setting: Setting) -> Any:
-    platypus = require_package("reportlab.platypus", _PURPOSE)
-    numeric = [_is_numeric([row[index] for row in table.rows]) for index in range(len(table.columns))]
+    numeric = [all(cell.replace(",", "").isdigit() for cell in column) for column in zip(*table.rows, strict=True)]
+    color = setting.style.palette[0] if setting.style.table_lines == "rules" else "#ffffff"
     head = [
-        setting.paragraph(text, fontName=setting.fonts.bold, alignment=2 * right, **_head_color(setting))
+        setting.paragraph(text, fontName=setting.fonts.bold, alignment=2 * right, textColor=color)
         for text, right in zip(table.columns, numeric, strict=True)
     ]
     rows = [head]
@@ -141,15 +142,7 @@ def _table(table: Table, setting: Setting) -> Any:
                 for cell, right in zip(row, numeric, strict=True)
             ]
         )
-    return platypus.Table(rows, colWidths=_widths(table), style=_table_style(table, setting), hAlign="LEFT")
-
-
-def _head_color(setting: Setting) -> dict[str, str]:
-    return {"textColor": "#ffffff"} if setting.style.table_lines != "rules" else {"textColor": setting.style.palette[0]}
-
-
-def _is_numeric(cells: list[str]) -> bool:
-    return all(cell.replace(",", "").isdigit() for cell in cells)
+    return _platypus().Table(rows, colWidths=_widths(table), style=_table_style(table, setting), hAlign="LEFT")
 
 
 def _widths(table: Table) -> list[float]:

@@ -6,79 +6,66 @@ from functools import singledispatch
 
 import numpy as np
 
-from vlm_envs.content.reports import prose
+from vlm_envs.content.reports import prose, subjects
 from vlm_envs.content.reports.blocks import AtAGlance, Block, Chart, Clauses, Heading, Paragraph, Table
 from vlm_envs.content.reports.contents import Organisation
 from vlm_envs.content.reports.prose import paragraphs
-from vlm_envs.content.reports.subjects import (
-    Board,
-    BudgetYear,
-    Department,
-    Front,
-    Glossary,
-    Letter,
-    Policy,
-    ProjectList,
-    RegionYear,
-    Risks,
-    SiteYear,
-    Subject,
-)
 from vlm_envs.content.reports.words import MONTHS, QUARTERS, grouped
 
 NOTE_MARK = "*"
+Blocks = tuple[Block, ...]
 
 
-_CHAPTERS: dict[type[Subject], str] = {
-    Department: "Departments",
-    BudgetYear: "Budget",
-    SiteYear: "Buildings",
-    ProjectList: "Projects",
-    Policy: "Policies",
-    Board: "Governance",
-    Risks: "Appendix",
-    Glossary: "Appendix",
+_CHAPTERS: dict[type[subjects.Subject], str] = {
+    subjects.Department: "Departments",
+    subjects.BudgetYear: "Budget",
+    subjects.SiteYear: "Buildings",
+    subjects.ProjectList: "Projects",
+    subjects.Policy: "Policies",
+    subjects.Board: "Governance",
+    subjects.Risks: "Appendix",
+    subjects.Glossary: "Appendix",
 }
-_TITLES: dict[type[Subject], str] = {
-    Front: "Contents",
-    Letter: "To our readers",
-    RegionYear: "{0.region} region, {0.year}",
-    Department: "{0.name} department",
-    BudgetYear: "Division of the budget, {0.year}",
-    SiteYear: "{0.site}, {0.year}",
-    ProjectList: "Projects begun in {0.year}",
-    Policy: "Policy {0.number}: {0.topic}",
-    Board: "The board",
-    Risks: "Register of risks, part {0.part}",
-    Glossary: "Glossary",
+_TITLES: dict[type[subjects.Subject], str] = {
+    subjects.Front: "Contents",
+    subjects.Letter: "To our readers",
+    subjects.RegionYear: "{0.region} region, {0.year}",
+    subjects.Department: "{0.name} department",
+    subjects.BudgetYear: "Division of the budget, {0.year}",
+    subjects.SiteYear: "{0.site}, {0.year}",
+    subjects.ProjectList: "Projects begun in {0.year}",
+    subjects.Policy: "Policy {0.number}: {0.topic}",
+    subjects.Board: "The board",
+    subjects.Risks: "Register of risks, part {0.part}",
+    subjects.Glossary: "Glossary",
 }
 
 
-def chapter_of(subject: Subject, organisation: Organisation) -> str:
+def chapter_of(subject: subjects.Subject, organisation: Organisation) -> str:
     """Returns the chapter that a page belongs to; empty in the front matter."""
-    return organisation.trade.chapter if isinstance(subject, RegionYear) else _CHAPTERS.get(type(subject), "")
+    return organisation.trade.chapter if isinstance(subject, subjects.RegionYear) else _CHAPTERS.get(type(subject), "")
 
 
-def title_of(subject: Subject) -> str:
+def title_of(subject: subjects.Subject) -> str:
     """Returns the title of a page."""
-    return "" if subject == Front("cover") else _TITLES[type(subject)].format(subject)
+    return "" if subject == subjects.Front("cover") else _TITLES[type(subject)].format(subject)
 
 
-def notes_of(subject: Subject, organisation: Organisation) -> tuple[str, ...]:
+def notes_of(subject: subjects.Subject, organisation: Organisation) -> tuple[str, ...]:
     """Returns the footnotes of a page."""
     match subject:
-        case RegionYear():
+        case subjects.RegionYear():
             line, quarter = subject.lines[subject.noted], QUARTERS[subject.noted_quarter]
             counted = organisation.trade.counted(line)
             return (f"Late count: the {quarter} figure includes {subject.corrected} {counted} of the quarter before.",)
-        case ProjectList():
+        case subjects.ProjectList():
             return ("As decided by the steering group at its last meeting of the period.",)
         case _:
             return ()
 
 
 @singledispatch
-def blocks_of(subject: Subject, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def blocks_of(subject: subjects.Subject, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     """Returns what a page holds below its title.
 
     Args:
@@ -93,7 +80,7 @@ def blocks_of(subject: Subject, organisation: Organisation, rng: np.random.Gener
 
 
 @blocks_of.register
-def _letter(letter: Letter, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _letter(letter: subjects.Letter, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     opening, middle, closing = paragraphs(rng, prose.LETTER, 2, 4, 3)
     return (
         Paragraph("Dear readers,", "lead"),
@@ -110,7 +97,7 @@ def _letter(letter: Letter, organisation: Organisation, rng: np.random.Generator
 
 
 @blocks_of.register
-def _region_year(subject: RegionYear, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _region_year(subject: subjects.RegionYear, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     trade = organisation.trade
     before, after, last = paragraphs(rng, prose.REGION, 4, 4, 3)
     rows = [
@@ -142,12 +129,13 @@ def _region_year(subject: RegionYear, organisation: Organisation, rng: np.random
 
 
 @blocks_of.register
-def _department(subject: Department, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _department(subject: subjects.Department, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     year = organisation.years[-1]
     opening, below, outlook = paragraphs(rng, prose.DEPARTMENT, 2, 4, 3)
+    shown = f"{subject.months[0]} to {subject.months[-1]}"
     chart = Chart(
         kind="bar",
-        caption=f"{subject.counted.capitalize()} received by {subject.name}, {_span(subject.months)} {year}",
+        caption=f"{subject.counted.capitalize()} received by {subject.name}, {shown} {year}",
         labels=tuple(month[:3] for month in subject.months),
         values=subject.values,
         unit=subject.counted,
@@ -166,12 +154,8 @@ def _department(subject: Department, organisation: Organisation, rng: np.random.
     )
 
 
-def _span(months: tuple[str, ...]) -> str:
-    return f"{months[0]} to {months[-1]}"
-
-
 @blocks_of.register
-def _budget_year(subject: BudgetYear, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _budget_year(subject: subjects.BudgetYear, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     above, below = paragraphs(rng, prose.BUDGET, 3, 3)
     chart = Chart(
         kind="pie",
@@ -194,7 +178,7 @@ def _budget_year(subject: BudgetYear, organisation: Organisation, rng: np.random
 
 
 @blocks_of.register
-def _site_year(subject: SiteYear, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _site_year(subject: subjects.SiteYear, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     above, below = paragraphs(rng, prose.SITE, 3, 4)
     chart = Chart(
         kind="line",
@@ -218,7 +202,7 @@ def _site_year(subject: SiteYear, organisation: Organisation, rng: np.random.Gen
 
 
 @blocks_of.register
-def _project_list(subject: ProjectList, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _project_list(subject: subjects.ProjectList, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     above, below = paragraphs(rng, prose.PROJECT, 3, 3)
     table = Table(
         caption=f"Projects that began in {subject.year}",
@@ -229,7 +213,7 @@ def _project_list(subject: ProjectList, organisation: Organisation, rng: np.rand
 
 
 @blocks_of.register
-def _policy(subject: Policy, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _policy(subject: subjects.Policy, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     above, below = paragraphs(rng, prose.POLICY, 2, 2)
     return (
         Paragraph(above, "lead"),
@@ -241,7 +225,7 @@ def _policy(subject: Policy, organisation: Organisation, rng: np.random.Generato
 
 
 @blocks_of.register
-def _board(subject: Board, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _board(subject: subjects.Board, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     above, below = paragraphs(rng, prose.GOVERNANCE, 2, 2)
     table = Table(
         caption=f"Spokespersons of the committees at the end of {organisation.years[-1]}",
@@ -252,7 +236,7 @@ def _board(subject: Board, organisation: Organisation, rng: np.random.Generator)
 
 
 @blocks_of.register
-def _risks(subject: Risks, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _risks(subject: subjects.Risks, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     table = Table(
         caption="Risks under watch", columns=("Code", "Risk", "Watched by", "Likelihood"), rows=subject.entries
     )
@@ -260,7 +244,7 @@ def _risks(subject: Risks, organisation: Organisation, rng: np.random.Generator)
 
 
 @blocks_of.register
-def _glossary(subject: Glossary, organisation: Organisation, rng: np.random.Generator) -> tuple[Block, ...]:
+def _glossary(subject: subjects.Glossary, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     blocks: list[Block] = [Paragraph("Words that this report uses in a sense of its own.", "lead")]
     for term, meaning in subject.terms:
         blocks += [Heading(term), Paragraph(f"{meaning[0].upper()}{meaning[1:]}.")]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw
 
-from vlm_envs.content.scenes.colors import RGB
+from vlm_envs.content.colors import RGB
 from vlm_envs.content.scenes.letters import GLYPH_HEIGHT, GLYPH_WIDTH, dots
 
 FRAME = 100

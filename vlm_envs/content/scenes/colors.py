@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-RGB = tuple[int, int, int]
+from vlm_envs.content.colors import RGB, darker, lighter
 
 COLORS: Mapping[str, RGB] = {
     "red": (214, 36, 40),
@@ -25,22 +25,6 @@ INK: RGB = (24, 22, 28)
 """Outlines of things; black ones are outlined in `CHALK`."""
 
 CHALK: RGB = (232, 232, 228)
-
-
-def mixed(color: RGB, other: RGB, share: float) -> RGB:
-    """Returns a colour with a share, 0 to 1, of another in it."""
-    red, green, blue = (round(a + (b - a) * share) for a, b in zip(color, other, strict=True))
-    return red, green, blue
-
-
-def darker(color: RGB, share: float = 0.35) -> RGB:
-    """Returns a colour closer to black by a share."""
-    return mixed(color, (0, 0, 0), share)
-
-
-def lighter(color: RGB, share: float = 0.4) -> RGB:
-    """Returns a colour closer to white by a share."""
-    return mixed(color, (255, 255, 255), share)
 
 
 def shade(color: RGB) -> RGB:

@@ -12,7 +12,7 @@ from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.settings.strokes import Stroke, draw_strokes
 from vlm_envs.content.scenes.sprites import sprite
-from vlm_envs.qa.picture_cache import PictureCache
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.coordinates import PixelRectangle
 from vlm_envs.tools.pictures import Picture
 
@@ -81,10 +81,10 @@ class SceneImageRef:
 
     def picture(self) -> Picture:
         """Returns the pixels; drawn at the first call and while the cache has let go of them."""
-        return _pictures.picture(self.scene, lambda: _picture(self.scene))
+        return _pictures.get(self.scene, lambda: _picture(self.scene))
 
 
-_pictures = PictureCache(CACHE_BYTES)
+_pictures: BoundedCache[Picture] = BoundedCache(CACHE_BYTES, size_of=lambda picture: picture.pixels.nbytes)
 
 
 def _picture(scene: Scene) -> Picture:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from vlm_envs.content.scenes.placement import Placement
-from vlm_envs.content.scenes.questions import CATEGORIES, TEMPLATES, Draft, Question, Template
+from vlm_envs.content.scenes.questions.question import Draft, Question, Template
+from vlm_envs.content.scenes.questions.templates import CATEGORIES, TEMPLATES
 from vlm_envs.content.scenes.rendering import SceneImageRef, scenery_plan
 from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.settings import SETTINGS
@@ -27,9 +28,6 @@ from vlm_envs.errors import (
 )
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.splits import SPLITS, split_of
-
-NAME = "scene"
-"""What ids of these samples begin with."""
 
 KINDS_OF_ANSWERS = ("choice", "exact", "number")
 """Kinds of keys that questions about scenes have."""
@@ -54,76 +52,26 @@ _ID = re.compile(
 _EXAMPLE = "scene:side=2000-8000,target=8-40,things=40,ask=existence+count,key=exact+number,in=street+desk:123"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SceneSettings:
-    """What scenes a source draws; part of every id.
-
-    Attributes:
-        side_px: Least and largest side of a picture. Where the two are equal all pictures are squares; else the longer
-            side is anything between, and the shorter one a half to a whole of it where that is in the range.
-        target_px: Least and largest longer side of the things that questions ask about. Some kinds are never drawn at
-            the least sizes, where one could not tell them: a bicycle has at least 17 pixels, a clock whose time is
-            asked for 24.
-        max_objects: Most things in a scene; never more than cover three tenths of it.
-        categories: Of questions; each as often as another.
-        kinds: Of answer keys.
-        settings: Of scenes.
-    """
-
-    side_px: tuple[int, int] = (2000, 8000)
-    target_px: tuple[int, int] = (8, 40)
-    max_objects: int = 40
-    categories: tuple[str, ...] = CATEGORIES
-    kinds: tuple[str, ...] = KINDS_OF_ANSWERS
-    settings: tuple[str, ...] = tuple(SETTINGS)
-
-    def __post_init__(self) -> None:
-        """Refuse settings under which some category could not be asked."""
-        _check_range("side_px", self.side_px, MIN_SIDE_PX, MAX_SIDE_PX)
-        _check_range("target_px", self.target_px, MIN_TARGET_PX, self.side_px[0] // 6)
-        require_positive("max_objects", self.max_objects, minimum=12)
-        _check_names("categories", self.categories, CATEGORIES)
-        _check_names("kinds", self.kinds, KINDS_OF_ANSWERS)
-        _check_names("settings", self.settings, tuple(SETTINGS))
-        if silent := [category for category in self.categories if not self.templates(category)]:
-            raise ConfigError(
-                f"Questions of category {', '.join(silent)} cannot be asked with target_px={self.target_px} and "
-                f"kinds={self.kinds}. Allow larger targets (at least 12 px) or more kinds, or leave the category out."
-            )
-
-    def templates(self, category: str) -> tuple[Template, ...]:
-        """Returns the ways to ask a question of a category."""
-        return tuple(
-            template
-            for template in TEMPLATES
-            if template.category == category and template.kind in self.kinds and template.can_be_asked(self.target_px)
-        )
-
-    @property
-    def text(self) -> str:
-        """The settings as ids hold them."""
-        sides, targets = (f"{low}-{high}" for low, high in (self.side_px, self.target_px))
-        names = ",".join(
-            f"{name}={'+'.join(values)}"
-            for name, values in (("ask", self.categories), ("key", self.kinds), ("in", self.settings))
-        )
-        return f"side={sides},target={targets},things={self.max_objects},{names}"
-
-
 class SceneSource:
-    """Questions about generated scenes, with exact answers, boxes and masks.
+    """Questions about generated scenes, with exact answers, boxes and masks. Its arguments are part of every id.
 
     Args:
-        side_px: Least and largest side of a picture, or the one side of all of them.
-        target_px: Least and largest longer side of the things that questions ask about, or the one size.
-        max_objects: Most things in a scene.
-        categories: Of questions, from `CATEGORIES`.
+        side_px: Least and largest side of a picture, or the one side of all of them. Where the two are equal all
+            pictures are squares; else the longer side is anything between, and the shorter one a half to a whole of it
+            where that is in the range.
+        target_px: Least and largest longer side of the things that questions ask about, or the one size. Some kinds
+            are never drawn at the least sizes, where one could not tell them: a bicycle has at least 17 pixels, a clock
+            whose time is asked for 24.
+        max_objects: Most things in a scene; never more than cover three tenths of it.
+        categories: Of questions, from `CATEGORIES`; each as often as another.
         kinds: Of answer keys: `choice`, `exact`, `number`.
         settings: Of scenes, from `SETTINGS`.
 
     Raises:
         ConfigError: If an argument is out of range, or no question of some category can be asked under them.
     """
+
+    name = "scene"
 
     def __init__(
         self,
@@ -135,19 +83,35 @@ class SceneSource:
         kinds: Iterable[str] = KINDS_OF_ANSWERS,
         settings: Iterable[str] = tuple(SETTINGS),
     ) -> None:
-        self.settings = SceneSettings(
-            side_px=require_range("side_px", side_px),
-            target_px=require_range("target_px", target_px),
-            max_objects=max_objects,
-            categories=as_names(categories),
-            kinds=as_names(kinds),
-            settings=as_names(settings),
+        self.side_px = _range("side_px", side_px, MIN_SIDE_PX, MAX_SIDE_PX)
+        self.target_px = _range("target_px", target_px, MIN_TARGET_PX, self.side_px[0] // 6)
+        self.max_objects = max_objects
+        require_positive("max_objects", max_objects, minimum=12)
+        self.categories = _names("categories", categories, CATEGORIES)
+        self.kinds = _names("kinds", kinds, KINDS_OF_ANSWERS)
+        self.settings = _names("settings", settings, tuple(SETTINGS))
+        if silent := [category for category in self.categories if not self.templates(category)]:
+            raise ConfigError(
+                f"Questions of category {', '.join(silent)} cannot be asked with target_px={self.target_px} and "
+                f"kinds={self.kinds}. Allow larger targets (at least 12 px) or more kinds, or leave the category out."
+            )
+
+    def templates(self, category: str) -> tuple[Template, ...]:
+        """Returns the ways to ask a question of a category."""
+        return tuple(
+            template
+            for template in TEMPLATES[category]
+            if template.kind in self.kinds and template.can_be_asked(self.target_px)
         )
 
-    @property
-    def name(self) -> str:
-        """What its ids begin with."""
-        return NAME
+    def sample_id(self, seed: int) -> str:
+        """Returns the id of the sample of a seed: the arguments of the source, and the seed."""
+        sides, targets = (f"{low}-{high}" for low, high in (self.side_px, self.target_px))
+        names = ",".join(
+            f"{name}={'+'.join(values)}"
+            for name, values in (("ask", self.categories), ("key", self.kinds), ("in", self.settings))
+        )
+        return f"{self.name}:side={sides},target={targets},things={self.max_objects},{names}:{seed}"
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a sample of a split; nothing is rendered.
@@ -162,12 +126,12 @@ class SceneSource:
         require_choice("split", split, SPLITS)
         for _ in range(_MAX_SEEDS):
             seed = int(rng.integers(2**63))
-            asked = _asked(self.settings, seed)
+            asked = _asked(self, seed)
             if asked is not None and split_of(asked.digest.encode()) == split:
-                return asked.sample(_sample_id(self.settings, seed))
+                return asked.sample(self.sample_id(seed))
         raise GenerationError(
-            f"No scene of split {split!r} was found among {_MAX_SEEDS} seeds with {self.settings.text}. Use larger "
-            "pictures, smaller targets or fewer categories."
+            f"No scene of split {split!r} was found among {_MAX_SEEDS} seeds, the last of them {self.sample_id(seed)}. "
+            "Use larger pictures, smaller targets or fewer categories."
         )
 
     def find(self, sample_id: str) -> Sample:
@@ -186,21 +150,21 @@ def find_sample(sample_id: str) -> Sample:
     Raises:
         LevelError: If the id is none of a scene.
     """
-    settings, seed = _read(sample_id)
-    asked = _asked(settings, seed)
+    source, seed = _read(sample_id)
+    asked = _asked(source, seed)
     if asked is None:
         raise LevelError(f"No scene comes of {sample_id!r}: its seed was never drawn. Take ids from samples.")
     return asked.sample(sample_id)
 
 
-def _read(sample_id: str) -> tuple[SceneSettings, int]:
+def _read(sample_id: str) -> tuple[SceneSource, int]:
     match = _ID.fullmatch(sample_id) if isinstance(sample_id, str) else None
     if match is None:
         raise LevelError(f"Ids of scenes look like {_EXAMPLE}; got {str(sample_id)[:120]!r}.")
     low, high, least, largest, number = map(int, match.groups()[:5])
-    categories, kinds, settings = (tuple(names.split("+")) for names in match.groups()[5:8])
+    categories, kinds, settings = (names.split("+") for names in match.groups()[5:8])
     try:
-        found = SceneSettings(
+        source = SceneSource(
             side_px=(low, high),
             target_px=(least, largest),
             max_objects=number,
@@ -211,13 +175,9 @@ def _read(sample_id: str) -> tuple[SceneSettings, int]:
     except ConfigError as error:
         raise LevelError(f"{sample_id[:200]!r} is no id of a scene: {error}") from error
     seed = int(match[9])
-    if seed >= 2**63 or _sample_id(found, seed) != sample_id:
+    if seed >= 2**63 or source.sample_id(seed) != sample_id:
         raise LevelError(f"Ids of scenes look like {_EXAMPLE}, numbers without leading zeros; got {sample_id[:200]!r}.")
-    return found, seed
-
-
-def _sample_id(settings: SceneSettings, seed: int) -> str:
-    return f"{NAME}:{settings.text}:{seed}"
+    return source, seed
 
 
 @dataclass(frozen=True)
@@ -254,43 +214,43 @@ class _Asked:
         )
 
 
-def _asked(settings: SceneSettings, seed: int) -> _Asked | None:
+def _asked(source: SceneSource, seed: int) -> _Asked | None:
     """Returns what a seed asks; None where no scene was found for what it wants."""
     rng = np.random.default_rng(seed)
-    width, height = _size(settings, rng)
-    category = settings.categories[int(rng.integers(len(settings.categories)))]
-    templates = settings.templates(category)
+    width, height = _size(source, rng)
+    category = source.categories[int(rng.integers(len(source.categories)))]
+    templates = source.templates(category)
     template = templates[int(rng.integers(len(templates)))]
-    bounds = limits(settings.target_px, min(width, height))
+    bounds = limits(source.target_px, min(width, height))
     for _ in range(_MAX_DRAFTS):
         draft = template.draft(rng, bounds)
         # The answer is kept while scenes are tried: rarer answers must not be those that find room.
         for _ in range(_MAX_SCENES_A_DRAFT):
-            scene = _scene(settings, rng, (width, height), draft)
+            scene = _scene(source, rng, (width, height), draft)
             question = draft.ask(rng, scene) if scene is not None else None
             if scene is not None and question is not None:
                 return _Asked(scene, question, category)
     return None
 
 
-def _size(settings: SceneSettings, rng: np.random.Generator) -> tuple[int, int]:
-    low, high = settings.side_px
+def _size(source: SceneSource, rng: np.random.Generator) -> tuple[int, int]:
+    low, high = source.side_px
     longer = int(rng.integers(low, high + 1))
     shorter = longer if low == high else max(low, round(longer / _SHAPES[int(rng.integers(len(_SHAPES)))]))
     return (longer, shorter) if low == high or rng.random() < 0.7 else (shorter, longer)
 
 
-def _scene(settings: SceneSettings, rng: np.random.Generator, size: tuple[int, int], draft: Draft) -> Scene | None:
+def _scene(source: SceneSource, rng: np.random.Generator, size: tuple[int, int], draft: Draft) -> Scene | None:
     """Returns a scene with what a draft needs and other things; None where something did not find room."""
     width, height = size
-    setting = settings.settings[int(rng.integers(len(settings.settings)))]
+    setting = source.settings[int(rng.integers(len(source.settings)))]
     scenery_seed = int(rng.integers(2**32))
     zones = SETTINGS[setting].zones(scenery_plan(setting, width, height, scenery_seed))
     placement = Placement(width, height, zones)
     if not all(placement.add(rng, thing) for thing in draft.things):
         return None
-    bounds = limits(settings.target_px, min(width, height))
-    for _ in range(int(rng.integers(settings.max_objects // 2, settings.max_objects + 1)) - len(draft.things)):
+    bounds = limits(source.target_px, min(width, height))
+    for _ in range(int(rng.integers(source.max_objects // 2, source.max_objects + 1)) - len(draft.things)):
         if placement.is_full:
             break
         other = filler(rng, bounds, draft.reserved)
@@ -299,14 +259,17 @@ def _scene(settings: SceneSettings, rng: np.random.Generator, size: tuple[int, i
     return Scene(width=width, height=height, setting=setting, scenery_seed=scenery_seed, things=tuple(placement.things))
 
 
-def _check_range(what: str, value: tuple[int, int], least: int, largest: int) -> None:
-    low, high = (require_positive(what, number) for number in value)
+def _range(what: str, value: tuple[int, int] | int, least: int, largest: int) -> tuple[int, int]:
+    low, high = (require_positive(what, number) for number in require_range(what, value))
     if not least <= low <= high <= largest:
         raise ConfigError(f"{what} must be a range within {least} to {largest}; got {low} to {high}.")
+    return low, high
 
 
-def _check_names(what: str, names: Collection[str], known: tuple[str, ...]) -> None:
-    for name in names:
+def _names(what: str, names: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    chosen = as_names(names)
+    for name in chosen:
         require_choice(what, name, known)
-    if not names or len(set(names)) != len(names):
-        raise ConfigError(f"{what} must hold at least one of {', '.join(known)}, each once; got {tuple(names)!r}.")
+    if not chosen or len(set(chosen)) != len(chosen):
+        raise ConfigError(f"{what} must hold at least one of {', '.join(known)}, each once; got {chosen!r}.")
+    return chosen

@@ -8,7 +8,7 @@ import functools
 import hashlib
 from dataclasses import dataclass
 
-from vlm_envs.qa.picture_cache import PictureCache
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, quoted
 from vlm_envs.tools.files import MAX_FILE_BYTES, FileRoot, decode_image, image_size
 from vlm_envs.tools.pictures import Picture
@@ -73,7 +73,7 @@ class StoredImageRef:
 
     def picture(self) -> Picture:
         """Returns the decoded image."""
-        return _pictures.picture(self.stored, lambda: decode_image(self.stored.read(), name=self.stored.name))
+        return _pictures.get(self.stored, lambda: decode_image(self.stored.read(), name=self.stored.name))
 
 
 def image_ref(stored: StoredImage) -> StoredImageRef:
@@ -88,7 +88,7 @@ def image_ref(stored: StoredImage) -> StoredImageRef:
     return StoredImageRef(stored=stored, width=width, height=height, digest=digest)
 
 
-_pictures = PictureCache(CACHE_BYTES)
+_pictures: BoundedCache[Picture] = BoundedCache(CACHE_BYTES, size_of=lambda picture: picture.pixels.nbytes)
 
 
 @functools.lru_cache(maxsize=16)

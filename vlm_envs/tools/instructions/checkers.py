@@ -7,6 +7,7 @@ ARM-Thinker's released tools, so its checkpoints call them; MM-IFEngine writes t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -26,9 +27,9 @@ from vlm_envs.tools.instructions.arguments import (
     with_text_name,
 )
 from vlm_envs.tools.instructions.matching import count_keyword
-from vlm_envs.tools.instructions.numerals import Numeral, numerals
+from vlm_envs.tools.instructions.numerals import numerals
 from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
-from vlm_envs.tools.instructions.results import CheckResult, listed, ordinals, range_text, shown
+from vlm_envs.tools.instructions.results import CheckResult, listed, range_text, shown
 from vlm_envs.tools.instructions.segmentation import cleaned, paragraphs_of, sentences_by_paragraph, sentences_of
 
 MAX_TEXT_CHARS = 1_000_000
@@ -48,12 +49,14 @@ class Checker(Generic[ArgumentsT]):
     Attributes:
         name: Its name as a tool.
         description: What it checks, for a model.
+        requirement: The sentence that asks a writer for it, with blanks for `range`, `ranges`, `quoted`, `precision`.
         arguments: Model of its arguments.
         find: The check itself.
     """
 
     name: str
     description: str
+    requirement: str
     arguments: type[ArgumentsT]
     find: Find[ArgumentsT]
 
@@ -96,20 +99,19 @@ def _count(what: str, count: int, lower: int, upper: int) -> CheckResult:
 def _counts(what: str, counts: Sequence[int], ranges: Sequence[tuple[int, int]]) -> CheckResult:
     """Returns whether every paragraph's count is in its range."""
     wrong = [
-        place
-        for place, (count, (lower, upper)) in enumerate(zip(counts, ranges, strict=True))
+        str(place)
+        for place, (count, (lower, upper)) in enumerate(zip(counts, ranges, strict=True), start=1)
         if not lower <= count <= upper
     ]
     found = f"{what} per paragraph: {listed([str(count) for count in counts]) or 'no paragraphs'}"
     asked = f"; asked for {listed([range_text(*bounds) for bounds in dict.fromkeys(ranges)])}" if counts else ""
-    return CheckResult(not wrong, found + asked + (f"; not so in {ordinals(wrong)}." if wrong else "."))
+    return CheckResult(not wrong, found + asked + (f"; not so in {listed(wrong)}." if wrong else "."))
 
 
-def _all_so(what: str, units: Sequence[str], is_so: Callable[[str], bool], asked: str) -> CheckResult:
-    """Returns whether something is so of every unit."""
-    wrong = [place for place, unit in enumerate(units) if not is_so(unit)]
-    reason = f"{len(units) - len(wrong)} of {len(units)} {what} {asked}"
-    return CheckResult(not wrong, reason + (f"; not {ordinals(wrong)}." if wrong else "."))
+def _all_but(wrong: Sequence[str], total: int, what: str) -> CheckResult:
+    """Returns whether something is so of all units but none."""
+    reason = f"{total - len(wrong)} of {total} {what}"
+    return CheckResult(not wrong, reason + (f"; not {listed(wrong)}." if wrong else "."))
 
 
 def _counted(what: str, units_of: Callable[[str, Profile], Sized]) -> Find[RangeArguments]:
@@ -147,14 +149,6 @@ def _substrings_absent(text: str, substrings: Sequence[str], profile: Profile) -
     return CheckResult(not present, absent + (f"; {listed(present)} present." if present else "."))
 
 
-def _substring_absent(text: str, arguments: ForbiddenArguments, profile: Profile) -> CheckResult:
-    return _substrings_absent(text, [arguments.substring], profile)
-
-
-def _all_substrings_absent(text: str, arguments: ForbiddenListArguments, profile: Profile) -> CheckResult:
-    return _substrings_absent(text, arguments.substrings, profile)
-
-
 def _has_edge(edge: Edge, unit: str, substring: str, profile: Profile) -> bool:
     """Returns whether a unit begins or ends with a substring, as a profile compares them."""
     text, wanted = profile.edges(unit, substring)
@@ -165,10 +159,9 @@ def _each_edge(what: str, units_of: Callable[[str], Sequence[str]], edge: Edge) 
     """Returns the check of what every unit of some kind begins or ends with."""
 
     def find(text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
-        units = units_of(text)
-        wrong = [place for place, unit in enumerate(units) if not _has_edge(edge, unit, arguments.substring, profile)]
-        reason = f"{len(units) - len(wrong)} of {len(units)} {what} {edge} with {shown(arguments.substring)}"
-        return CheckResult(not wrong, reason + (f"; not {ordinals(wrong)}." if wrong else "."))
+        units, wanted = units_of(text), arguments.substring
+        wrong = [str(place) for place, unit in enumerate(units, 1) if not _has_edge(edge, unit, wanted, profile)]
+        return _all_but(wrong, len(units), f"{what} {edge} with {shown(wanted)}")
 
     return find
 
@@ -178,6 +171,24 @@ def _response_edge(edge: Edge, text: str, arguments: EdgeArguments, profile: Pro
     return CheckResult(
         _has_edge(edge, text, arguments.substring, profile),
         f"The response {edge}s with {shown(found)}; asked for {shown(arguments.substring)}.",
+    )
+
+
+def _edge_checker(
+    unit: Literal["each_sentence", "each_paragraph", "whole_response"], edge: Edge
+) -> Checker[EdgeArguments]:
+    """Returns the check of what every sentence, every paragraph or the whole text begins or ends with."""
+    subject, asked, find = {
+        "each_sentence": ("every sentence", "Every sentence", _each_edge("sentences", sentences_of, edge)),
+        "each_paragraph": ("every paragraph", "Every paragraph", _each_edge("paragraphs", paragraphs_of, edge)),
+        "whole_response": ("the whole text", "The text", partial(_response_edge, edge)),
+    }[unit]
+    return Checker(
+        f"check_whether_{unit}_{edge}_with_certain_substring",
+        f"Checks that {subject} {edge}s with a substring.",
+        f"{asked} {edge}s with {{quoted}}.",
+        EdgeArguments,
+        find,
     )
 
 
@@ -203,19 +214,15 @@ def _total_keywords_mentioned(text: str, arguments: KeywordArguments, profile: P
     return _count("mentions of the keywords", total, arguments.lower_bound_times, arguments.upper_bound_times)
 
 
-def _precision(what: str, found: Sequence[Numeral], precision: int) -> CheckResult:
-    """Returns whether all numbers have the required decimals."""
-    wrong = [shown(numeral.text) for numeral in found if numeral.num_decimals != precision]
-    reason = f"{len(found) - len(wrong)} of {len(found)} {what} have {precision} decimals"
-    return CheckResult(not wrong, reason + (f"; not {listed(wrong)}." if wrong else "."))
+def _precision(what: str, pattern_of: Callable[[Profile], re.Pattern[str]]) -> Find[PrecisionArguments]:
+    """Returns the check of whether all numbers of some kind have the required decimals."""
 
+    def find(text: str, arguments: PrecisionArguments, profile: Profile) -> CheckResult:
+        found, precision = numerals(pattern_of(profile), text), arguments.precision
+        wrong = [shown(numeral.text) for numeral in found if numeral.num_decimals != precision]
+        return _all_but(wrong, len(found), f"{what} have {precision} decimals")
 
-def _percentage_precision(text: str, arguments: PrecisionArguments, profile: Profile) -> CheckResult:
-    return _precision("percentages", numerals(profile.percentages, text), arguments.precision)
-
-
-def _number_precision(text: str, arguments: PrecisionArguments, profile: Profile) -> CheckResult:
-    return _precision("numbers", numerals(profile.numbers, text), arguments.precision)
+    return find
 
 
 def _no_arabic_number(text: str, arguments: NoArguments, profile: Profile) -> CheckResult:
@@ -227,119 +234,101 @@ _CHECKERS: tuple[Checker[Any], ...] = (
     Checker(
         "check_whether_response_paragraph_number_in_range",
         "Checks that the number of paragraphs is in a range, both bounds included. Blank lines divide paragraphs.",
+        "The number of paragraphs is {range}.",
         RangeArguments,
         _counted("paragraphs", lambda text, profile: paragraphs_of(text)),
     ),
     Checker(
         "check_whether_response_sentence_number_in_range",
         "Checks that the number of sentences of the whole text is in a range, both bounds included.",
+        "The number of sentences in the whole text is {range}.",
         RangeArguments,
         _counted("sentences", lambda text, profile: sentences_of(text)),
     ),
     Checker(
         "check_whether_each_paragraph_sentence_number_in_range",
         "Checks that every paragraph has a number of sentences in a range, both bounds included.",
+        "The number of sentences in each paragraph is {range}.",
         RangeArguments,
         _each_paragraph_sentence_number,
     ),
     Checker(
         "check_whether_each_paragraph_sentence_number_in_range_list",
         "Checks that there are as many paragraphs as ranges, and each paragraph's number of sentences is in its own.",
+        "The numbers of sentences in the paragraphs, from first to last, are: {ranges}.",
         RangesArguments,
         _each_paragraph_sentence_numbers,
     ),
     Checker(
         "check_whether_response_word_count_in_range",
         "Checks that the number of words of the whole text is in a range, both bounds included.",
+        "The number of words in the whole text is {range}.",
         RangeArguments,
         _counted("words", lambda text, profile: profile.words(text)),
     ),
     Checker(
         "check_whether_each_paragraph_word_count_in_range",
         "Checks that every paragraph has a number of words in a range, both bounds included.",
+        "The number of words in each paragraph is {range}.",
         RangeArguments,
         _each_paragraph_word_number,
     ),
     Checker(
         "check_whether_whole_response_not_contain_certain_substrings",
         "Checks that none of several substrings occurs in the text.",
+        "None of these occurs anywhere: {quoted}.",
         ForbiddenListArguments,
-        _all_substrings_absent,
+        lambda text, arguments, profile: _substrings_absent(text, arguments.substrings, profile),
     ),
     Checker(
         "check_whether_whole_response_not_contain_certain_substring",
         "Checks that a substring does not occur in the text.",
+        "This does not occur anywhere: {quoted}.",
         ForbiddenArguments,
-        _substring_absent,
+        lambda text, arguments, profile: _substrings_absent(text, [arguments.substring], profile),
     ),
-    Checker(
-        "check_whether_each_sentence_begin_with_certain_substring",
-        "Checks that every sentence begins with a substring.",
-        EdgeArguments,
-        _each_edge("sentences", sentences_of, "begin"),
-    ),
-    Checker(
-        "check_whether_each_paragraph_begin_with_certain_substring",
-        "Checks that every paragraph begins with a substring.",
-        EdgeArguments,
-        _each_edge("paragraphs", paragraphs_of, "begin"),
-    ),
-    Checker(
-        "check_whether_each_paragraph_end_with_certain_substring",
-        "Checks that every paragraph ends with a substring.",
-        EdgeArguments,
-        _each_edge("paragraphs", paragraphs_of, "end"),
-    ),
-    Checker(
-        "check_whether_each_sentence_end_with_certain_substring",
-        "Checks that every sentence ends with a substring.",
-        EdgeArguments,
-        _each_edge("sentences", sentences_of, "end"),
-    ),
-    Checker(
-        "check_whether_whole_response_begin_with_certain_substring",
-        "Checks that the whole text begins with a substring.",
-        EdgeArguments,
-        partial(_response_edge, "begin"),
-    ),
-    Checker(
-        "check_whether_whole_response_end_with_certain_substring",
-        "Checks that the whole text ends with a substring.",
-        EdgeArguments,
-        partial(_response_edge, "end"),
-    ),
+    _edge_checker("each_sentence", "begin"),
+    _edge_checker("each_paragraph", "begin"),
+    _edge_checker("each_paragraph", "end"),
+    _edge_checker("each_sentence", "end"),
+    _edge_checker("whole_response", "begin"),
+    _edge_checker("whole_response", "end"),
     Checker(
         "check_whether_each_keyword_in_list_mentioned_in_range",
         "Checks that each keyword is mentioned, as a whole word in any case, a number of times in a range.",
+        "The number of mentions of each of these words is {range}: {quoted}.",
         KeywordArguments,
         _each_keyword_mentioned,
     ),
     Checker(
         "check_whether_total_keyword_in_list_mentioned_in_range",
         "Checks that all keywords together are mentioned, as whole words in any case, a number of times in a range.",
+        "The number of mentions of these words, taken together, is {range}: {quoted}.",
         KeywordArguments,
         _total_keywords_mentioned,
     ),
     Checker(
         "check_percentage_number_precision_in_response",
         "Checks that every percentage has exactly the required number of digits after the decimal point.",
+        "Digits after the decimal point in every percentage: {precision}.",
         PrecisionArguments,
-        _percentage_precision,
+        _precision("percentages", lambda profile: profile.percentages),
     ),
     Checker(
         "check_number_precision_in_response",
         "Checks that every number has exactly the required number of digits after the decimal point.",
+        "Digits after the decimal point in every number: {precision}.",
         PrecisionArguments,
-        _number_precision,
+        _precision("numbers", lambda profile: profile.numbers),
     ),
     Checker(
         "check_whether_has_no_arabic_number_in_response",
         "Checks that no number is written in digits; digits that are part of a word, as in 3D, are allowed.",
+        "No number is written in digits.",
         NoArguments,
         _no_arabic_number,
     ),
 )
-
 CHECKERS: dict[str, Checker[Any]] = {checker.name: checker for checker in _CHECKERS}
 """The 19 checks by name."""
 

@@ -49,7 +49,7 @@ class Constraint:
 
     def requirement(self) -> str:
         """Returns the sentence that asks a writer for it."""
-        return _REQUIREMENTS[self.checker].format(**_filled(self.arguments))
+        return checker_named(self.checker).requirement.format(**_filled(self.arguments))
 
 
 def _filled(arguments: Arguments) -> dict[str, str]:
@@ -78,32 +78,3 @@ def _between(lower: int, upper: int) -> str:
 
 def _quotation(text: str) -> str:
     return f"“{text}”"
-
-
-_REQUIREMENTS: dict[str, str] = {
-    "check_whether_response_paragraph_number_in_range": "The number of paragraphs is {range}.",
-    "check_whether_response_sentence_number_in_range": "The number of sentences in the whole text is {range}.",
-    "check_whether_each_paragraph_sentence_number_in_range": "The number of sentences in each paragraph is {range}.",
-    "check_whether_each_paragraph_sentence_number_in_range_list": (
-        "The numbers of sentences in the paragraphs, from first to last, are: {ranges}."
-    ),
-    "check_whether_response_word_count_in_range": "The number of words in the whole text is {range}.",
-    "check_whether_each_paragraph_word_count_in_range": "The number of words in each paragraph is {range}.",
-    "check_whether_whole_response_not_contain_certain_substrings": "None of these occurs anywhere: {quoted}.",
-    "check_whether_whole_response_not_contain_certain_substring": "This does not occur anywhere: {quoted}.",
-    "check_whether_each_sentence_begin_with_certain_substring": "Every sentence begins with {quoted}.",
-    "check_whether_each_paragraph_begin_with_certain_substring": "Every paragraph begins with {quoted}.",
-    "check_whether_each_paragraph_end_with_certain_substring": "Every paragraph ends with {quoted}.",
-    "check_whether_each_sentence_end_with_certain_substring": "Every sentence ends with {quoted}.",
-    "check_whether_whole_response_begin_with_certain_substring": "The text begins with {quoted}.",
-    "check_whether_whole_response_end_with_certain_substring": "The text ends with {quoted}.",
-    "check_whether_each_keyword_in_list_mentioned_in_range": (
-        "The number of mentions of each of these words is {range}: {quoted}."
-    ),
-    "check_whether_total_keyword_in_list_mentioned_in_range": (
-        "The number of mentions of these words, taken together, is {range}: {quoted}."
-    ),
-    "check_percentage_number_precision_in_response": "Digits after the decimal point in every percentage: {precision}.",
-    "check_number_precision_in_response": "Digits after the decimal point in every number: {precision}.",
-    "check_whether_has_no_arabic_number_in_response": "No number is written in digits.",
-}

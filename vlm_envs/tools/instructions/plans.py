@@ -7,9 +7,11 @@ caller to see; changes are drawn at random, so that another try may do better.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -40,60 +42,26 @@ _CLOSINGS = (" today.", " as the picture shows.", " at this hour.", " once again
 _FORBIDDEN = ("umbrella", "piano", "volcano", "dragon", "satellite", "penguin", "cactus", "trumpet")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Plan:
     """How one check is planned for.
 
     Attributes:
         groups: Names of what it is about; two checks that share one do not go together.
-        prepare: Gives the draft what the check is about.
-        constraint: Draws a constraint that the draft satisfies.
+        arguments: Draws arguments of the check with which the draft satisfies it.
         disturb: Changes the draft a little against a constraint.
+        prepare: Gives the draft what the check is about.
     """
 
     groups: frozenset[str]
-    prepare: Callable[[Rng, Draft], Draft]
-    constraint: Callable[[Rng, Draft, Profile], Constraint]
+    arguments: Callable[[Rng, Draft, Profile], dict[str, Any]]
     disturb: Disturb
+    prepare: Callable[[Rng, Draft], Draft] = lambda rng, draft: draft
 
 
-def _unprepared(rng: Rng, draft: Draft) -> Draft:
-    return draft
-
-
-def _around(rng: Rng, counts: list[int], slack: int) -> tuple[int, int]:
+def _around(rng: Rng, counts: list[int], slack: int, least: int = 1) -> tuple[int, int]:
     """Returns a range that holds all counts, with up to `slack` more on either side."""
-    return max(1, min(counts) - int(rng.integers(slack + 1))), max(counts) + int(rng.integers(slack + 1))
-
-
-def _range(checker: str, slack: int, measure: Callable[[Draft, Profile], list[int]]) -> Callable[..., Constraint]:
-    """Returns how a constraint is drawn that puts counts in a range."""
-
-    def constraint(rng: Rng, draft: Draft, profile: Profile) -> Constraint:
-        lower, upper = _around(rng, measure(draft, profile), slack)
-        return Constraint.of(checker, lower_bound=lower, upper_bound=upper)
-
-    return constraint
-
-
-def _num_paragraphs(draft: Draft, profile: Profile) -> list[int]:
-    return [len(draft.paragraphs)]
-
-
-def _num_sentences(draft: Draft, profile: Profile) -> list[int]:
-    return [len(draft.places)]
-
-
-def _num_paragraph_sentences(draft: Draft, profile: Profile) -> list[int]:
-    return [len(sentences) for sentences in draft.paragraphs]
-
-
-def _num_words(draft: Draft, profile: Profile) -> list[int]:
-    return [len(profile.words(draft.text()))]
-
-
-def _num_paragraph_words(draft: Draft, profile: Profile) -> list[int]:
-    return [len(profile.words(paragraph)) for paragraph in paragraphs_of(draft.text())]
+    return max(least, min(counts) - int(rng.integers(slack + 1))), max(counts) + int(rng.integers(slack + 1))
 
 
 def _draw_place(rng: Rng, draft: Draft) -> tuple[int, int, Sentence]:
@@ -134,21 +102,9 @@ def _pad_or_trim(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) ->
     return draft
 
 
-def _ranges(rng: Rng, draft: Draft, profile: Profile) -> Constraint:
-    """Draws a range for each paragraph's number of sentences."""
-    ranges = [_around(rng, [len(sentences)], 1) for sentences in draft.paragraphs]
-    return Constraint.of("check_whether_each_paragraph_sentence_number_in_range_list", ranges=ranges)
-
-
-def _forbid_one(rng: Rng, draft: Draft, profile: Profile) -> Constraint:
-    checker = "check_whether_whole_response_not_contain_certain_substring"
-    return Constraint.of(checker, substring=draw_text(rng, _FORBIDDEN))
-
-
-def _forbid_some(rng: Rng, draft: Draft, profile: Profile) -> Constraint:
+def _forbid_some(rng: Rng, draft: Draft, profile: Profile) -> dict[str, Any]:
     chosen = rng.choice(len(_FORBIDDEN), size=int(rng.integers(2, 4)), replace=False)
-    checker = "check_whether_whole_response_not_contain_certain_substrings"
-    return Constraint.of(checker, substrings=[_FORBIDDEN[int(index)] for index in chosen])
+    return {"substrings": [_FORBIDDEN[int(index)] for index in chosen]}
 
 
 def _mention(rng: Rng, draft: Draft, word: str) -> Draft:
@@ -173,10 +129,6 @@ def _with_edge(begins: bool, level: Level, rng: Rng, draft: Draft) -> Draft:
     return replace(draft, closing=draw_text(rng, _CLOSINGS), closing_level=level)
 
 
-def _edge(begins: bool, checker: str, rng: Rng, draft: Draft, profile: Profile) -> Constraint:
-    return Constraint.of(checker, substring=draft.opening if begins else draft.closing.strip())
-
-
 def _drop_edge(begins: bool, rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
     """Leaves the opening or the closing out once more."""
     places = [place for place in draft.places if (draft.opens if begins else draft.closes)(*place)]
@@ -186,15 +138,14 @@ def _drop_edge(begins: bool, rng: Rng, draft: Draft, constraint: Constraint, gro
     return draft.with_sentence(row, column, dropped)
 
 
-def _keywords(checker: str, together: bool, rng: Rng, draft: Draft, profile: Profile) -> Constraint:
+def _keywords(together: bool, rng: Rng, draft: Draft, profile: Profile) -> dict[str, Any]:
     """Draws one to three things of the topic as keywords, and a range of their mentions."""
     nouns, text = draft.topic.nouns, draft.text()
     chosen = rng.choice(len(nouns), size=int(rng.integers(1, 4)), replace=False)
     keywords = [nouns[int(index)] for index in chosen]
     counts = [count_keyword(text, keyword, open_hashtags=profile.open_hashtags) for keyword in keywords]
-    measured = [sum(counts)] if together else counts
-    lower, upper = max(0, min(measured) - int(rng.integers(2))), max(measured) + int(rng.integers(2))
-    return Constraint.of(checker, keywords=keywords, lower_bound_times=lower, upper_bound_times=upper)
+    lower, upper = _around(rng, [sum(counts)] if together else counts, 1, least=0)
+    return {"keywords": keywords, "lower_bound_times": lower, "upper_bound_times": upper}
 
 
 def _change_mentions(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
@@ -211,20 +162,6 @@ def _change_mentions(rng: Rng, draft: Draft, constraint: Constraint, grows: bool
     return draft.with_sentence(row, column, replace(sentence, clause=" ".join(words)))
 
 
-def _number(style: NumberStyle, rng: Rng, draft: Draft) -> Draft:
-    return with_numbers(rng, draft, style, int(rng.integers(1, 4)))
-
-
-def _decimals(checker: str, rng: Rng, draft: Draft, profile: Profile) -> Constraint:
-    """Asks for the decimals that the draft's numbers have."""
-    read = profile.percentages if checker == "check_percentage_number_precision_in_response" else profile.numbers
-    return Constraint.of(checker, precision=numerals(read, draft.text())[0].num_decimals)
-
-
-def _no_digits(rng: Rng, draft: Draft, profile: Profile) -> Constraint:
-    return Constraint.of("check_whether_has_no_arabic_number_in_response")
-
-
 def _rewrite_number(style: NumberStyle, rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
     """Writes one number in another style, or with one decimal more or less."""
     places = [(row, column) for row, column in draft.places if draft.paragraphs[row][column].number]
@@ -235,89 +172,89 @@ def _rewrite_number(style: NumberStyle, rng: Rng, draft: Draft, constraint: Cons
     return draft.with_sentence(row, column, sentence)
 
 
-def _range_plan(
-    checker: str,
-    groups: set[str],
-    slack: int,
-    measure: Callable[[Draft, Profile], list[int]],
-    disturb: Disturb,
-) -> Plan:
-    constraint = _range(checker, slack, measure)
-    return Plan(groups=frozenset(groups), prepare=_unprepared, constraint=constraint, disturb=disturb)
+def _range_plan(group: str, slack: int, measure: Callable[[Draft, Profile], list[int]], disturb: Disturb) -> Plan:
+    def arguments(rng: Rng, draft: Draft, profile: Profile) -> dict[str, Any]:
+        lower, upper = _around(rng, measure(draft, profile), slack)
+        return {"lower_bound": lower, "upper_bound": upper}
+
+    return Plan(frozenset({group}), arguments, disturb)
 
 
-def _edge_plan(checker: str, level: Level) -> Plan:
-    begins = "_begin_with_" in checker
+def _edge_plan(begins: bool, level: Level) -> Plan:
     return Plan(
-        groups=frozenset({"beginnings" if begins else "endings"}),
-        prepare=partial(_with_edge, begins, level),
-        constraint=partial(_edge, begins, checker),
-        disturb=partial(_drop_edge, begins),
+        frozenset({"beginnings" if begins else "endings"}),
+        lambda rng, draft, profile: {"substring": draft.opening if begins else draft.closing.strip()},
+        partial(_drop_edge, begins),
+        partial(_with_edge, begins, level),
     )
 
 
-def _keyword_plan(checker: str, together: bool) -> Plan:
-    constraint = partial(_keywords, checker, together)
-    groups = frozenset({"keywords"})
-    return Plan(groups=groups, prepare=_unprepared, constraint=constraint, disturb=_change_mentions)
+def _number_plan(style: NumberStyle, other: NumberStyle, patterns: Callable[[Profile], re.Pattern[str]] | None) -> Plan:
+    """Returns a plan that writes numbers in one style; the change is to another, or to other decimals of the same."""
 
+    def arguments(rng: Rng, draft: Draft, profile: Profile) -> dict[str, Any]:
+        """Asks for the decimals that the draft's numbers have."""
+        return {"precision": numerals(patterns(profile), draft.text())[0].num_decimals} if patterns else {}
 
-def _precision_plan(checker: str, style: NumberStyle) -> Plan:
-    return Plan(
-        groups=frozenset({"numbers"}),
-        prepare=partial(_number, style),
-        constraint=partial(_decimals, checker),
-        disturb=partial(_rewrite_number, style),
-    )
+    def prepare(rng: Rng, draft: Draft) -> Draft:
+        return with_numbers(rng, draft, style, int(rng.integers(1, 4)))
 
-
-def _edge_plans(unit: str, level: Level) -> dict[str, Plan]:
-    names = [f"check_whether_{unit}_{edge}_with_certain_substring" for edge in ("begin", "end")]
-    return {name: _edge_plan(name, level) for name in names}
-
-
-def _range_plans() -> dict[str, Plan]:
-    paragraphs, sentences = {"paragraphs"}, {"sentences"}
-    name = "check_whether_{}_in_range".format
-    rows = (
-        (name("response_paragraph_number"), paragraphs, 1, _num_paragraphs, _merge_or_split),
-        (name("response_sentence_number"), sentences, 1, _num_sentences, _add_or_drop),
-        (name("each_paragraph_sentence_number"), sentences, 0, _num_paragraph_sentences, _add_or_drop),
-        (name("response_word_count"), {"words"}, 8, _num_words, _pad_or_trim),
-        (name("each_paragraph_word_count"), {"words"}, 4, _num_paragraph_words, _pad_or_trim),
-    )
-    return {row[0]: _range_plan(*row) for row in rows}
-
-
-def _keyword_plans() -> dict[str, Plan]:
-    name = "check_whether_{}_keyword_in_list_mentioned_in_range".format
-    return {name(which): _keyword_plan(name(which), which == "total") for which in ("each", "total")}
+    return Plan(frozenset({"numbers"}), arguments, partial(_rewrite_number, other), prepare)
 
 
 PLANS: dict[str, Plan] = {
-    **_range_plans(),
+    "check_whether_response_paragraph_number_in_range": _range_plan(
+        "paragraphs", 1, lambda draft, profile: [len(draft.paragraphs)], _merge_or_split
+    ),
+    "check_whether_response_sentence_number_in_range": _range_plan(
+        "sentences", 1, lambda draft, profile: [len(draft.places)], _add_or_drop
+    ),
+    "check_whether_each_paragraph_sentence_number_in_range": _range_plan(
+        "sentences", 0, lambda draft, profile: list(map(len, draft.paragraphs)), _add_or_drop
+    ),
+    "check_whether_response_word_count_in_range": _range_plan(
+        "words", 8, lambda draft, profile: [len(profile.words(draft.text()))], _pad_or_trim
+    ),
+    "check_whether_each_paragraph_word_count_in_range": _range_plan(
+        "words",
+        4,
+        lambda draft, profile: [len(profile.words(text)) for text in paragraphs_of(draft.text())],
+        _pad_or_trim,
+    ),
     "check_whether_each_paragraph_sentence_number_in_range_list": Plan(
-        groups=frozenset({"sentences", "paragraphs"}), prepare=_unprepared, constraint=_ranges, disturb=_add_or_drop
+        frozenset({"sentences", "paragraphs"}),
+        lambda rng, draft, profile: {"ranges": [_around(rng, [len(part)], 1) for part in draft.paragraphs]},
+        _add_or_drop,
     ),
     "check_whether_whole_response_not_contain_certain_substring": Plan(
-        groups=frozenset({"absent"}), prepare=_unprepared, constraint=_forbid_one, disturb=_mention_forbidden
+        frozenset({"absent"}),
+        lambda rng, draft, profile: {"substring": draw_text(rng, _FORBIDDEN)},
+        _mention_forbidden,
     ),
     "check_whether_whole_response_not_contain_certain_substrings": Plan(
-        groups=frozenset({"absent"}), prepare=_unprepared, constraint=_forbid_some, disturb=_mention_forbidden
+        frozenset({"absent"}), _forbid_some, _mention_forbidden
     ),
-    **_edge_plans("each_sentence", Level.SENTENCE),
-    **_edge_plans("each_paragraph", Level.PARAGRAPH),
-    **_edge_plans("whole_response", Level.RESPONSE),
-    **_keyword_plans(),
-    "check_percentage_number_precision_in_response": _precision_plan(
-        "check_percentage_number_precision_in_response", NumberStyle.PERCENTAGE
+    **{
+        f"check_whether_{unit}_{edge}_with_certain_substring": _edge_plan(edge == "begin", level)
+        for unit, level in (
+            ("each_sentence", Level.SENTENCE),
+            ("each_paragraph", Level.PARAGRAPH),
+            ("whole_response", Level.RESPONSE),
+        )
+        for edge in ("begin", "end")
+    },
+    **{
+        f"check_whether_{which}_keyword_in_list_mentioned_in_range": Plan(
+            frozenset({"keywords"}), partial(_keywords, which == "total"), _change_mentions
+        )
+        for which in ("each", "total")
+    },
+    "check_percentage_number_precision_in_response": _number_plan(
+        NumberStyle.PERCENTAGE, NumberStyle.PERCENTAGE, lambda profile: profile.percentages
     ),
-    "check_number_precision_in_response": _precision_plan("check_number_precision_in_response", NumberStyle.DECIMAL),
-    "check_whether_has_no_arabic_number_in_response": Plan(
-        groups=frozenset({"numbers"}),
-        prepare=partial(_number, NumberStyle.WORDS),
-        constraint=_no_digits,
-        disturb=partial(_rewrite_number, NumberStyle.WHOLE),
+    "check_number_precision_in_response": _number_plan(
+        NumberStyle.DECIMAL, NumberStyle.DECIMAL, lambda profile: profile.numbers
     ),
+    "check_whether_has_no_arabic_number_in_response": _number_plan(NumberStyle.WORDS, NumberStyle.WHOLE, None),
 }
 """A plan for every check, by its name."""

@@ -66,11 +66,6 @@ class Profile:
     arabic_numbers: re.Pattern[str]
 
 
-def words_between_spaces(text: str) -> list[str]:
-    """Returns the runs between white space."""
-    return text.split()
-
-
 def words_without_punctuation(text: str) -> list[str]:
     """Returns the runs between white space once all but letters, digits, `_`, `.` and `-` is removed.
 
@@ -124,7 +119,7 @@ def is_poem(paragraph: str) -> bool:
 
 ARM = Profile(
     name="arm",
-    words=words_between_spaces,
+    words=str.split,
     searched=cleaned,
     folded=str.lower,
     edges=outer_dots_dropped,

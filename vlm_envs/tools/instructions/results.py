@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_SHOWN_CHARS = 40
@@ -45,8 +45,3 @@ def listed(items: Sequence[str]) -> str:
 def range_text(lower: int, upper: int) -> str:
     """Returns a range as a reason names it: `"3"` or `"3 to 5"`."""
     return str(lower) if lower == upper else f"{lower} to {upper}"
-
-
-def ordinals(places: Iterable[int]) -> str:
-    """Returns places counted from 1, e.g. `"2, 5"`."""
-    return listed([str(place + 1) for place in places])

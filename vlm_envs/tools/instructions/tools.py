@@ -10,33 +10,25 @@ from vlm_envs.tools.registry import Tool, ToolOutput
 from vlm_envs.tools.stores import Memory
 
 
-def checker_tool(checker: Checker[Any], profile: str | Profile = ARM) -> Tool[Any]:
-    """Makes a check a tool.
+def checker_tools(profile: str | Profile = ARM) -> tuple[Tool[Any], ...]:
+    """Returns all 19 checks as tools.
+
+    Each takes the arguments of its check and `response`, the name of a stored text, and answers whether the text
+    passes and nothing else (ARM-Thinker, appendix E).
 
     Args:
-        checker: The check.
-        profile: Which definition it checks by.
-
-    Returns:
-        A tool of the check's name. It takes the check's arguments and `response`, the name of a stored text, and
-        answers whether the text passes and nothing else (ARM-Thinker, appendix E).
+        profile: Which definition they check by.
 
     Raises:
         ConfigError: If there is no such profile.
     """
     definition = profile_named(profile)
 
-    def run(arguments: Any, memory: Memory) -> ToolOutput:
-        text = memory.texts_map[arguments.response]
-        return ToolOutput(f"{checker.check(text, arguments, profile=definition).tool_text}.")
+    def tool(checker: Checker[Any]) -> Tool[Any]:
+        def run(arguments: Any, memory: Memory) -> ToolOutput:
+            text = memory.texts_map[arguments.response]
+            return ToolOutput(f"{checker.check(text, arguments, profile=definition).tool_text}.")
 
-    return Tool(name=checker.name, description=checker.description, arguments=checker.tool_arguments, run=run)
+        return Tool(name=checker.name, description=checker.description, arguments=checker.tool_arguments, run=run)
 
-
-def checker_tools(profile: str | Profile = ARM) -> tuple[Tool[Any], ...]:
-    """Returns all 19 checks as tools.
-
-    Args:
-        profile: Which definition they check by.
-    """
-    return tuple(checker_tool(checker, profile) for checker in CHECKERS.values())
+    return tuple(map(tool, CHECKERS.values()))

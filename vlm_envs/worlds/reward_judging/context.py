@@ -17,7 +17,7 @@ from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import OriginalPixels, ShownPixels, shown_space
 from vlm_envs.tools.document_tools import page_retrieval_by_index, page_retrieval_by_query
 from vlm_envs.tools.documents import DocumentShelf
-from vlm_envs.tools.instructions import Constraint
+from vlm_envs.tools.instructions.constraints import Constraint
 from vlm_envs.tools.instructions.tools import checker_tools
 from vlm_envs.tools.pictures import ImageRef, Picture, within_budget
 from vlm_envs.tools.registry import ToolRegistry

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from vlm_envs.arguments.factories import resolved
-from vlm_envs.content.scenes.questions import CATEGORIES
+from vlm_envs.content.scenes.questions.templates import CATEGORIES
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
 from vlm_envs.errors import ConfigError, require_choice, require_flag

@@ -9,7 +9,6 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.tools.document_tools import (
     RetrievalSettings,
     document_overview,
-    first_distinct,
     page_retrieval_by_index,
     page_retrieval_by_query,
 )
@@ -65,7 +64,6 @@ def test_pages_found_twice_come_once_in_rank_order():
 
     tool = page_retrieval_by_query(SHELF, RetrievalSettings(retriever=Passages()))
     assert "right: 3, 1, 2, 5, 6." in query("x", registry=ToolRegistry((tool,))).text
-    assert first_distinct([3, 1, 3, 3, 2], 2) == [3, 1]
 
 
 @pytest.mark.parametrize("number", [1, 8])

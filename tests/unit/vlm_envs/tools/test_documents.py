@@ -182,7 +182,6 @@ def test_a_folder_of_pdf_files(tmp_path):
     assert first.page_text(1) == "alpha"  # which opens again.
     assert folder.document("b.pdf") is folder.document("b")
     assert pickle.loads(pickle.dumps(folder)).document("a").page_text(1) == "alpha"
-    folder.close()
     with pytest.raises(ToolError) as refusal:
         folder.document("../a")
     assert refusal.value.kind is ToolErrorKind.FORBIDDEN_PATH

@@ -15,7 +15,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.tools.arguments import Arguments, Field
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, quoted
 from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.registry import CallError, Tool, ToolCall, ToolOutput, ToolRegistry, parse_tool_call
+from vlm_envs.tools.registry import Tool, ToolCall, ToolOutput, ToolRegistry, parse_tool_call
 from vlm_envs.tools.stores import ImageStore, Memory
 from vlm_envs.tools.strict_json import MAX_JSON_CHARS, MAX_JSON_DEPTH, read_json
 
@@ -182,7 +182,7 @@ def test_a_tool_call_is_a_name_and_arguments():
 )
 def test_other_shapes_are_no_tool_calls(text):
     parsed = parse_tool_call(text)
-    assert isinstance(parsed, CallError) and parsed.kind is ToolErrorKind.NOT_A_TOOL_CALL
+    assert isinstance(parsed, ToolError) and parsed.kind is ToolErrorKind.NOT_A_TOOL_CALL
 
 
 @given(st.text(max_size=300))

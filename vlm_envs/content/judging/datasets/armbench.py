@@ -85,7 +85,7 @@ def _row(row: Row) -> JudgedRow:
     track = row.text("track")
     if track not in TRACKS:
         raise row.broken(f"'track' must be one of {', '.join(TRACKS)}; got {track[:60]!r}.")
-    responses = row.responses("responses", NUM_CANDIDATES)
+    responses = row.distinct(row.texts("responses", NUM_CANDIDATES))
     document = row.text("document") if "document" in row.values else ""
     pages = tuple(row.texts("pages", range(1, 501))) if "pages" in row.values else ()
     if pages and not document:

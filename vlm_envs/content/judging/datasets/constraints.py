@@ -10,7 +10,9 @@ from vlm_envs.content.judging.datasets.reading import DataFolder, Row
 from vlm_envs.content.judging.datasets.rows import JudgedRow
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.arguments import BaseModel
-from vlm_envs.tools.instructions import MM_IFENGINE, Checker, Constraint, checker_named
+from vlm_envs.tools.instructions.checkers import Checker, checker_named
+from vlm_envs.tools.instructions.constraints import Constraint
+from vlm_envs.tools.instructions.profiles import MM_IFENGINE
 
 _IMAGES = ("image", "image_path")
 

@@ -72,7 +72,8 @@ def _ranked_row(row: Row) -> JudgedRow:
     if "chosen" in row.values:
         image = _image(row)
         return _preferred_row(row, f"vl_rewardbench_{_group(row, image)}", image)
-    query, responses, ranking = row.text("query"), row.responses("response", (2,)), row.get("human_ranking", list)
+    query, responses, ranking = row.text("query"), row.texts("response", (2,)), row.get("human_ranking", list)
+    row.distinct(responses)
     if ranking not in ([0, 1], [1, 0]):
         raise row.broken(f"'human_ranking' must be [0, 1] or [1, 0], the better response having 0; got {ranking!r}.")
     image = _image(row)

@@ -96,18 +96,6 @@ class Row:
             raise self.broken(f"{field!r} must be a list of {wanted} texts; got {quoted(values)}.")
         return tuple(values)
 
-    def responses(self, field: str, counts: Sequence[int]) -> tuple[str, ...]:
-        """Returns a field that is a list of responses of which one at most is right.
-
-        Args:
-            field: Its name.
-            counts: How many responses there may be.
-
-        Raises:
-            ConfigError: If it is anything else, or two of them are equal.
-        """
-        return self.distinct(self.texts(field, counts))
-
     def distinct(self, responses: tuple[str, ...], right: int | None = None) -> tuple[str, ...]:
         """Returns responses of which no two are equal but for white space at their ends.
 

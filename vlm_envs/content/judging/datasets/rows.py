@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from vlm_envs.content.judging.cases import hash_of
 from vlm_envs.content.judging.datasets.reading import DataFolder, StoredPicture
 from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
 from vlm_envs.qa.datasets.source import DatasetRow
@@ -50,8 +50,7 @@ class JudgedRow:
 
         No file is read for it, so that a large data set can be listed.
         """
-        parts = (self.request, *sorted(self.responses), self._image_name, self.document, *self.pages)
-        return _hash(*parts)
+        return hash_of(self.request, *sorted(self.responses), self._image_name, self.document, *self.pages)
 
     @property
     def _image_name(self) -> str:
@@ -90,8 +89,10 @@ class ShownRow(DatasetRow):
         images = (self.data.picture(row.image, row.where),) if row.image else ()
         document = self.data.document(row.document, row.pages, row.where) if row.document else None
         about = [each.digest for each in (*images, document) if each is not None]
-        digest = _hash(row.request, *sorted(row.responses), *about)
-        shown = sorted(range(len(row.responses)), key=lambda place: _hash(digest, str(place)), reverse=self.is_reversed)
+        digest = hash_of(row.request, *sorted(row.responses), *about)
+        shown = sorted(
+            range(len(row.responses)), key=lambda place: hash_of(digest, str(place)), reverse=self.is_reversed
+        )
         question = judging_question(row.track, row.request, len(shown), is_shown=bool(about))
         return Sample(
             sample_id=sample_id,
@@ -120,11 +121,3 @@ def shown_rows(
             data=data,
             is_reversed=is_reversed,
         )
-
-
-def _hash(*parts: str) -> str:
-    """Returns a hash of texts, 32 hexadecimal digits, the same on every machine."""
-    content = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        content.update(hashlib.blake2b(part.encode("utf-8", "surrogatepass"), digest_size=16).digest())
-    return content.hexdigest()

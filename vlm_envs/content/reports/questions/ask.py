@@ -20,6 +20,14 @@ CATEGORIES = (TABLE, CHART, TEXT, COMPARISON, CROSS_PAGE, PAGE_LABEL, UNANSWERAB
 of several look-alike pages has the most; sums and differences over two pages; the number printed on a page; what the
 report does not hold."""
 
+_ASKERS = {
+    COMPARISON: ask_comparison,
+    CROSS_PAGE: ask_cross_page,
+    PAGE_LABEL: ask_label,
+    UNANSWERABLE: ask_missing,
+}
+"""What asks about more than one page's facts, by category."""
+
 _MAX_TRIES = 200
 
 
@@ -40,24 +48,10 @@ def ask(report: Report, category: str, rng: np.random.Generator) -> Asked:
     """
     require_choice("category", category, CATEGORIES)
     for _ in range(_MAX_TRIES):
-        asked = _try(report, category, rng)
+        asked = _ASKERS[category](report, rng) if category in _ASKERS else _ask_page(report, category, rng)
         if asked is not None:
             return asked
     raise GenerationError(f"The report has no question of the category {category!r} in {_MAX_TRIES} tries.")
-
-
-def _try(report: Report, category: str, rng: np.random.Generator) -> Asked | None:
-    match category:
-        case "comparison":
-            return ask_comparison(report, rng)
-        case "cross_page":
-            return ask_cross_page(report, rng)
-        case "page_label":
-            return ask_label(report, rng)
-        case "unanswerable":
-            return ask_missing(report, rng)
-        case _:
-            return _ask_page(report, category, rng)
 
 
 def _ask_page(report: Report, category: str, rng: np.random.Generator) -> Asked | None:

@@ -7,22 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from vlm_envs.content.reports import subjects
 from vlm_envs.content.reports.composition import Page, Report
 from vlm_envs.content.reports.questions.asked import Asked, exact_key
-from vlm_envs.content.reports.subjects import (
-    Board,
-    BudgetYear,
-    Department,
-    Letter,
-    Policy,
-    ProjectList,
-    RegionYear,
-    Risks,
-    SiteYear,
-    Subject,
-)
 from vlm_envs.content.reports.words import pick
-from vlm_envs.responses.answers import AnswerKey
 
 PAGE_LABEL = "page_label"
 
@@ -34,6 +22,7 @@ def ask_label(report: Report, rng: np.random.Generator) -> Asked | None:
     """
     number = pick(rng, [index for index, page in enumerate(report.pages, start=1) if any(mentions(page.subject))])
     page = report.pages[number - 1]
+    label = page.label
     template, what = pick(rng, list(mentions(page.subject)))
     if sum(says(other, what) for other in report.pages) != 1:
         return None
@@ -41,9 +30,9 @@ def ask_label(report: Report, rng: np.random.Generator) -> Asked | None:
         category=PAGE_LABEL,
         template=template,
         question=label_question(template, what),
-        key=label_key(page.label),
+        key=exact_key(label, f"page {label}", f"p. {label}", f"– {label} –", f"- {label} -"),
         pages=(number,),
-        facts=f"{_SUBJECTS[template].format(what)} is named on the page on which the number {page.label} is printed.",
+        facts=f"{_SUBJECTS[template].format(what)} is named on the page on which the number {label} is printed.",
         terms=(what,),
     )
 
@@ -61,38 +50,33 @@ def label_question(template: str, what: str) -> str:
     )
 
 
-def label_key(label: str) -> AnswerKey:
-    """Returns the key of a printed label."""
-    return exact_key(label, f"page {label}", f"p. {label}", f"– {label} –", f"- {label} -")
-
-
 def says(page: Page, what: str) -> bool:
     """Returns whether a page's text holds a name as whole words."""
     return re.search(rf"(?<![\w-]){re.escape(what)}(?![\w-])", page.text) is not None
 
 
-def mentions(subject: Subject) -> Iterator[tuple[str, str]]:
+def mentions(subject: subjects.Subject) -> Iterator[tuple[str, str]]:
     """Yields the people, projects and risks that a page names, each with its template."""
     match subject:
         case (
-            Letter(chair=name)
-            | RegionYear(manager=name)
-            | SiteYear(warden=name)
-            | BudgetYear(approved_by=name)
-            | Policy(owner=name)
+            subjects.Letter(chair=name)
+            | subjects.RegionYear(manager=name)
+            | subjects.SiteYear(warden=name)
+            | subjects.BudgetYear(approved_by=name)
+            | subjects.Policy(owner=name)
         ):
             yield "person", name
-        case Department():
+        case subjects.Department():
             yield "person", subject.head
             yield "person", subject.deputy
-        case ProjectList():
+        case subjects.ProjectList():
             for project in subject.projects:
                 yield "project", project.name
                 yield "person", project.lead
-        case Board():
+        case subjects.Board():
             for name, _, _ in subject.members:
                 yield "person", name
-        case Risks():
+        case subjects.Risks():
             for code, _, owner, _ in subject.entries:
                 yield "risk", code
                 yield "person", owner

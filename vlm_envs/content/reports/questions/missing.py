@@ -12,22 +12,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from vlm_envs.content.reports import subjects
 from vlm_envs.content.reports.composition import Report
 from vlm_envs.content.reports.contents import COMMITTEES
 from vlm_envs.content.reports.policies import TOPICS, draw_policy
 from vlm_envs.content.reports.questions.asked import Asked, refusal_key
 from vlm_envs.content.reports.questions.labels import label_question
 from vlm_envs.content.reports.questions.page_facts import facts_of
-from vlm_envs.content.reports.subjects import (
-    Board,
-    BudgetYear,
-    Department,
-    Policy,
-    ProjectList,
-    RegionYear,
-    SiteYear,
-    Subject,
-)
 from vlm_envs.content.reports.words import (
     DEPARTMENTS,
     FIRST_NAMES,
@@ -42,7 +33,7 @@ from vlm_envs.content.reports.words import (
 UNANSWERABLE = "unanswerable"
 
 ItemT = TypeVar("ItemT")
-SubjectT = TypeVar("SubjectT", bound=Subject)
+SubjectT = TypeVar("SubjectT", bound=subjects.Subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +46,7 @@ class _Absent:
         templates: Those of its facts that are then absent; all if empty.
     """
 
-    subject: Subject
+    subject: subjects.Subject
     reason: str
     templates: tuple[str, ...] = ()
 
@@ -67,7 +58,10 @@ def ask_missing(report: Report, rng: np.random.Generator) -> Asked | None:
     if index == len(makers):
         return _nobody(report, rng)
     absent = makers[index](report, rng)
-    return _about(absent, report, rng) if absent is not None else None
+    if absent is None:
+        return None
+    fact = _draw_fact(absent, report, rng)
+    return replace(fact, category=UNANSWERABLE, key=refusal_key(fact.key.kind), facts=absent.reason)
 
 
 def absent_fact(report: Report, rng: np.random.Generator) -> tuple[Asked, str] | None:
@@ -88,11 +82,11 @@ def _makers(report: Report) -> list[Callable[[Report, np.random.Generator], _Abs
         _other_month,
     ]
     optional = (
-        (SiteYear, _other_site),
-        (BudgetYear, _other_budget),
-        (Policy, _other_policy),
-        (ProjectList, _other_project),
-        (Board, _other_committee),
+        (subjects.SiteYear, _other_site),
+        (subjects.BudgetYear, _other_budget),
+        (subjects.Policy, _other_policy),
+        (subjects.ProjectList, _other_project),
+        (subjects.Board, _other_committee),
     )
     return makers + [maker for kind, maker in optional if _pages(report, kind)]
 
@@ -106,12 +100,6 @@ def _draw_fact(absent: _Absent, report: Report, rng: np.random.Generator) -> Ask
     ]
     template = pick(rng, sorted({fact.template for fact in facts}))
     return pick(rng, [fact for fact in facts if fact.template == template])
-
-
-def _about(absent: _Absent, report: Report, rng: np.random.Generator) -> Asked:
-    """Returns a question about an absent page."""
-    fact = _draw_fact(absent, report, rng)
-    return replace(fact, category=UNANSWERABLE, key=refusal_key(fact.key.kind), facts=absent.reason)
 
 
 def _nobody(report: Report, rng: np.random.Generator) -> Asked | None:
@@ -131,7 +119,7 @@ def _nobody(report: Report, rng: np.random.Generator) -> Asked | None:
 
 def _other_year(report: Report, rng: np.random.Generator) -> _Absent | None:
     """A region in a year without a page, within the years of the report or next to them."""
-    pages = _pages(report, RegionYear)
+    pages = _pages(report, subjects.RegionYear)
     shown = pick(rng, pages)
     years = range(report.organisation.years[0] - 1, report.organisation.years[-1] + 2)
     known = {subject.year for subject in pages if subject.region == shown.region}
@@ -143,7 +131,7 @@ def _other_year(report: Report, rng: np.random.Generator) -> _Absent | None:
 
 def _other_line(report: Report, rng: np.random.Generator) -> _Absent | None:
     """A line that the table of a region does not have."""
-    shown = pick(rng, _pages(report, RegionYear))
+    shown = pick(rng, _pages(report, subjects.RegionYear))
     trade = report.organisation.trade
     line = pick(rng, [line for line in trade.lines if line not in shown.lines])
     listed = listing([known.lower() for known in shown.lines])
@@ -152,7 +140,7 @@ def _other_line(report: Report, rng: np.random.Generator) -> _Absent | None:
 
 
 def _other_department(report: Report, rng: np.random.Generator) -> _Absent | None:
-    pages = _pages(report, Department)
+    pages = _pages(report, subjects.Department)
     name, counted = pick(rng, _others(DEPARTMENTS, [(page.name, page.counted) for page in pages]))
     absent = replace(pick(rng, pages), name=name, counted=counted)
     return _Absent(absent, f"The report has no page about a department named {name}.")
@@ -160,7 +148,7 @@ def _other_department(report: Report, rng: np.random.Generator) -> _Absent | Non
 
 def _other_month(report: Report, rng: np.random.Generator) -> _Absent | None:
     """A month that the chart of a department leaves out."""
-    shown = pick(rng, _pages(report, Department))
+    shown = pick(rng, _pages(report, subjects.Department))
     months = _others(MONTHS, shown.months)
     if not months:
         return None
@@ -169,26 +157,26 @@ def _other_month(report: Report, rng: np.random.Generator) -> _Absent | None:
 
 
 def _other_site(report: Report, rng: np.random.Generator) -> _Absent | None:
-    pages = _pages(report, SiteYear)
+    pages = _pages(report, subjects.SiteYear)
     site = pick(rng, _others(SITES, [page.site for page in pages]))
     return _Absent(replace(pick(rng, pages), site=site), f"The report has no page about a building named {site}.")
 
 
 def _other_budget(report: Report, rng: np.random.Generator) -> _Absent | None:
-    pages = _pages(report, BudgetYear)
+    pages = _pages(report, subjects.BudgetYear)
     years = range(report.organisation.years[0] - 1, report.organisation.years[-1] + 2)
     year = pick(rng, _others(years, [page.year for page in pages]))
     return _Absent(replace(pick(rng, pages), year=year), f"The report has no page about the budget of {year}.")
 
 
 def _other_policy(report: Report, rng: np.random.Generator) -> _Absent | None:
-    pages = _pages(report, Policy)
+    pages = _pages(report, subjects.Policy)
     topic = pick(rng, _others(tuple(TOPICS), [page.topic for page in pages]))
     return _Absent(draw_policy(rng, 1, topic, "nobody"), f"The report has no policy on {topic.lower()}.")
 
 
 def _other_project(report: Report, rng: np.random.Generator) -> _Absent | None:
-    pages = _pages(report, ProjectList)
+    pages = _pages(report, subjects.ProjectList)
     name = pick(rng, _others(PROJECTS, [project.name for page in pages for project in page.projects]))
     shown = pick(rng, pages)
     absent = replace(shown, projects=(replace(shown.projects[0], name=name),))
@@ -196,12 +184,12 @@ def _other_project(report: Report, rng: np.random.Generator) -> _Absent | None:
 
 
 def _other_committee(report: Report, rng: np.random.Generator) -> _Absent | None:
-    (board,) = _pages(report, Board)
+    (board,) = _pages(report, subjects.Board)
     committees = _others(COMMITTEES, [committee for _, committee, _ in board.members])
     if not committees:
         return None
     committee = pick(rng, committees)
-    absent = Board(members=(("nobody", committee, 1),))
+    absent = subjects.Board(members=(("nobody", committee, 1),))
     return _Absent(absent, f"The report knows no {committee} committee.")
 
 

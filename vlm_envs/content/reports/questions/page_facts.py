@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import singledispatch
 
+from vlm_envs.content.reports import subjects
 from vlm_envs.content.reports.contents import Organisation
 from vlm_envs.content.reports.questions.asked import Asked, count_key, exact_key, name_key, reading_key
-from vlm_envs.content.reports.subjects import (
-    Board,
-    BudgetYear,
-    Department,
-    Glossary,
-    Letter,
-    Policy,
-    ProjectList,
-    RegionYear,
-    Risks,
-    SiteYear,
-    Subject,
-)
 from vlm_envs.content.reports.words import MONTHS, QUARTERS, grouped
 from vlm_envs.responses.answers import AnswerKey
 
@@ -29,7 +17,7 @@ _Row = tuple[str, str, AnswerKey, str]
 
 
 @singledispatch
-def facts_of(subject: Subject, organisation: Organisation) -> Iterator[Asked]:
+def facts_of(subject: subjects.Subject, organisation: Organisation) -> Iterator[Asked]:
     """Yields what can be asked about a subject from its own page alone.
 
     Args:
@@ -49,7 +37,7 @@ def _facts(category: str, terms: tuple[str, ...], *rows: _Row) -> Iterator[Asked
 
 
 @facts_of.register
-def _letter(letter: Letter, organisation: Organisation) -> Iterator[Asked]:
+def _letter(letter: subjects.Letter, organisation: Organisation) -> Iterator[Asked]:
     name = organisation.name
     return _facts(
         TEXT, (name,),
@@ -67,7 +55,7 @@ def count_year(year: int) -> AnswerKey:
 
 
 @facts_of.register
-def _region_year(subject: RegionYear, organisation: Organisation) -> Iterator[Asked]:
+def _region_year(subject: subjects.RegionYear, organisation: Organisation) -> Iterator[Asked]:
     trade, region, year = organisation.trade, subject.region, str(subject.year)
     where = f"the {region} region"
     for line, counts in zip(subject.lines, subject.counts, strict=True):
@@ -106,7 +94,7 @@ def unit_words(organisation: Organisation, line: str) -> tuple[str, ...]:
 
 
 @facts_of.register
-def _department(subject: Department, organisation: Organisation) -> Iterator[Asked]:
+def _department(subject: subjects.Department, organisation: Organisation) -> Iterator[Asked]:
     name, counted, year = subject.name, subject.counted, organisation.years[-1]
     for month, value in zip(subject.months, subject.values, strict=True):
         yield from _facts(
@@ -146,7 +134,7 @@ def month_key(month: str, year: int) -> AnswerKey:
 
 
 @facts_of.register
-def _budget_year(subject: BudgetYear, organisation: Organisation) -> Iterator[Asked]:
+def _budget_year(subject: subjects.BudgetYear, organisation: Organisation) -> Iterator[Asked]:
     year = str(subject.year)
     for name, share in zip(subject.names, subject.shares, strict=True):
         yield from _facts(
@@ -173,7 +161,7 @@ def _budget_year(subject: BudgetYear, organisation: Organisation) -> Iterator[As
 
 
 @facts_of.register
-def _site_year(subject: SiteYear, organisation: Organisation) -> Iterator[Asked]:
+def _site_year(subject: subjects.SiteYear, organisation: Organisation) -> Iterator[Asked]:
     site, year = subject.site, str(subject.year)
     for word, extreme in (("most", max), ("least", min)):
         month = MONTHS[subject.usage_mwh.index(extreme(subject.usage_mwh))]
@@ -193,7 +181,7 @@ def _site_year(subject: SiteYear, organisation: Organisation) -> Iterator[Asked]
 
 
 @facts_of.register
-def _projects(subject: ProjectList, organisation: Organisation) -> Iterator[Asked]:
+def _projects(subject: subjects.ProjectList, organisation: Organisation) -> Iterator[Asked]:
     for project in subject.projects:
         name = project.name
         month, _, _ = project.start.partition(" ")
@@ -212,7 +200,7 @@ def _projects(subject: ProjectList, organisation: Organisation) -> Iterator[Aske
 
 
 @facts_of.register
-def _policy(subject: Policy, organisation: Organisation) -> Iterator[Asked]:
+def _policy(subject: subjects.Policy, organisation: Organisation) -> Iterator[Asked]:
     topic = subject.topic.lower()
     for rule, question, answer in zip(subject.rules, subject.questions, subject.answers, strict=True):
         if question:
@@ -227,7 +215,7 @@ def _policy(subject: Policy, organisation: Organisation) -> Iterator[Asked]:
 
 
 @facts_of.register
-def _board(subject: Board, organisation: Organisation) -> Iterator[Asked]:
+def _board(subject: subjects.Board, organisation: Organisation) -> Iterator[Asked]:
     for name, committee, since in subject.members:
         yield from _facts(
             TABLE, (committee,),
@@ -239,7 +227,7 @@ def _board(subject: Board, organisation: Organisation) -> Iterator[Asked]:
 
 
 @facts_of.register
-def _risks(subject: Risks, organisation: Organisation) -> Iterator[Asked]:
+def _risks(subject: subjects.Risks, organisation: Organisation) -> Iterator[Asked]:
     for code, text, owner, _ in subject.entries:
         yield from _facts(
             TABLE, (code,),
@@ -249,7 +237,7 @@ def _risks(subject: Risks, organisation: Organisation) -> Iterator[Asked]:
 
 
 @facts_of.register
-def _glossary(subject: Glossary, organisation: Organisation) -> Iterator[Asked]:
+def _glossary(subject: subjects.Glossary, organisation: Organisation) -> Iterator[Asked]:
     for term, meaning in subject.terms:
         yield from _facts(
             TEXT, (meaning,),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from vlm_envs.content.colors import darker, lighter
 from vlm_envs.content.scenes.brush import Brush
-from vlm_envs.content.scenes.colors import INK, darker, lighter, shade
+from vlm_envs.content.scenes.colors import INK, shade
 from vlm_envs.content.scenes.kinds.kind import Kind, Look
 
 

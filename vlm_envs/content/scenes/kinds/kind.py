@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from vlm_envs.content.colors import RGB
 from vlm_envs.content.scenes.brush import Brush
-from vlm_envs.content.scenes.colors import RGB
 
 Place = Literal["ground", "wall", "air", "water"]
 """Where a thing is found: standing, hanging on a wall, in the sky, on water."""

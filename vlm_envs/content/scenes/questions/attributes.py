@@ -116,15 +116,11 @@ def _each(things: Sequence[Thing]) -> frozenset[Trait]:
 
 
 TEMPLATES = (
-    Template(name="colour_choice", category="attribute", kind="choice", chance=0.25, draft=_color("choice")),
-    Template(name="colour", category="attribute", kind="exact", chance=1 / 11, draft=_color("exact")),
-    Template(
-        name="text_choice", category="attribute", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX
-    ),
-    Template(name="text", category="attribute", kind="exact", chance=0.0, draft=_text("exact"), least_px=SIGN_PX),
-    Template(
-        name="time_choice", category="attribute", kind="choice", chance=0.25, draft=_time("choice"), least_px=CLOCK_PX
-    ),
-    Template(name="time", category="attribute", kind="exact", chance=1 / 48, draft=_time("exact"), least_px=CLOCK_PX),
+    Template(name="colour_choice", kind="choice", chance=0.25, draft=_color("choice")),
+    Template(name="colour", kind="exact", chance=1 / 11, draft=_color("exact")),
+    Template(name="text_choice", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX),
+    Template(name="text", kind="exact", chance=0.0, draft=_text("exact"), least_px=SIGN_PX),
+    Template(name="time_choice", kind="choice", chance=0.25, draft=_time("choice"), least_px=CLOCK_PX),
+    Template(name="time", kind="exact", chance=1 / 48, draft=_time("exact"), least_px=CLOCK_PX),
 )
 """Questions of attributes."""

@@ -101,16 +101,15 @@ def _same_time(rng: np.random.Generator, limits: Limits) -> Draft:
 
 
 TEMPLATES = (
-    Template(name="more", category="comparison", kind="choice", chance=1 / 3, draft=_more),
+    Template(name="more", kind="choice", chance=1 / 3, draft=_more),
     Template(
         name="taller",
-        category="comparison",
         kind="choice",
         chance=0.5,
         draft=_taller,
         least_px=18,
         ratio=_HEIGHT_RATIO,
     ),
-    Template(name="same_time", category="comparison", kind="exact", chance=0.5, draft=_same_time, least_px=CLOCK_PX),
+    Template(name="same_time", kind="exact", chance=0.5, draft=_same_time, least_px=CLOCK_PX),
 )
 """Questions of comparison."""

@@ -52,7 +52,7 @@ def _counted(text: str, number: int, facts: str) -> Question:
 
 
 TEMPLATES = (
-    Template(name="count", category="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
-    Template(name="count_of_kind", category="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
+    Template(name="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
+    Template(name="count_of_kind", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
 )
 """Questions of counts."""

@@ -58,7 +58,7 @@ def _which_is_there(rng: np.random.Generator, limits: Limits) -> Draft:
 
 
 TEMPLATES = (
-    Template(name="presence", category="existence", kind="exact", chance=0.5, draft=_presence),
-    Template(name="which_is_there", category="existence", kind="choice", chance=0.25, draft=_which_is_there),
+    Template(name="presence", kind="exact", chance=0.5, draft=_presence),
+    Template(name="which_is_there", kind="choice", chance=0.25, draft=_which_is_there),
 )
 """Questions of existence."""

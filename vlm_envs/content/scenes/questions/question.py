@@ -52,7 +52,6 @@ class Template:
 
     Attributes:
         name: What reports call it.
-        category: Of its samples.
         kind: Of its keys.
         chance: What the best constant answer scores, by construction.
         draft: Draws what is asked about, and the answer where places do not decide it.
@@ -61,7 +60,6 @@ class Template:
     """
 
     name: str
-    category: str
     kind: AnswerKind
     chance: float
     draft: Callable[[np.random.Generator, Limits], Draft]

@@ -132,10 +132,10 @@ def _contents(rng: np.random.Generator, limits: Limits) -> Draft:
 
 
 TEMPLATES = (
-    Template(name="side", category="relation", kind="choice", chance=0.5, draft=_pair(_side)),
-    Template(name="height", category="relation", kind="choice", chance=0.5, draft=_pair(_height)),
-    Template(name="direction", category="relation", kind="choice", chance=0.25, draft=_pair(_direction)),
-    Template(name="claim", category="relation", kind="exact", chance=0.5, draft=_pair(_claim)),
-    Template(name="contents", category="relation", kind="choice", chance=0.25, draft=_contents),
+    Template(name="side", kind="choice", chance=0.5, draft=_pair(_side)),
+    Template(name="height", kind="choice", chance=0.5, draft=_pair(_height)),
+    Template(name="direction", kind="choice", chance=0.25, draft=_pair(_direction)),
+    Template(name="claim", kind="exact", chance=0.5, draft=_pair(_claim)),
+    Template(name="contents", kind="choice", chance=0.25, draft=_contents),
 )
 """Questions of relations."""

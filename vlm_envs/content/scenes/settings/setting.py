@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.content.scenes.colors import RGB
+from vlm_envs.content.colors import RGB
 from vlm_envs.content.scenes.kinds import Place
 from vlm_envs.content.scenes.settings.strokes import Stroke
 from vlm_envs.tools.coordinates import PixelRectangle

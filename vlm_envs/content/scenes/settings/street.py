@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.content.scenes.colors import RGB, darker, lighter, mixed
+from vlm_envs.content.colors import RGB, darker, lighter, mixed
 from vlm_envs.content.scenes.kinds import Place
 from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick, spans
 from vlm_envs.content.scenes.settings.strokes import Stroke, ellipse, line, polygon, rect

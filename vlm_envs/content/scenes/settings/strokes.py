@@ -8,7 +8,7 @@ from typing import Literal
 
 from PIL import Image, ImageDraw
 
-from vlm_envs.content.scenes.colors import RGB
+from vlm_envs.content.colors import RGB
 from vlm_envs.tools.coordinates import PixelRectangle
 
 

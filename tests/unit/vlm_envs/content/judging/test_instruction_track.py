@@ -11,7 +11,8 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, Case
 from vlm_envs.content.judging.instruction_track import draw_instruction_case
-from vlm_envs.tools.instructions import CHECKERS, PROFILES
+from vlm_envs.tools.instructions.checkers import CHECKERS
+from vlm_envs.tools.instructions.profiles import PROFILES
 
 _PREFIX = "constraint_violated:"
 

@@ -13,7 +13,7 @@ import pytest
 
 from vlm_envs.content.reports.blocks import Chart, Paragraph
 from vlm_envs.content.reports.composition import compose_report
-from vlm_envs.content.reports.document import RenderedReports, ReportDocument
+from vlm_envs.content.reports.document import ReportDocument
 from vlm_envs.content.reports.questions.ask import CATEGORIES, ask
 from vlm_envs.content.reports.rendering import render_pdf
 from vlm_envs.tools.documents import PdfDocument
@@ -129,27 +129,3 @@ def test_page_numbers_are_checked_before_anything_is_rendered(document, monkeypa
     for number in (0, 27, -1):
         with pytest.raises(ToolError, match="numbered from 1 to 26"):
             document.page_text(number)
-
-
-def test_the_cache_keeps_within_its_bytes_and_drops_the_oldest(monkeypatch):
-    rendered = []
-    monkeypatch.setattr(
-        "vlm_envs.content.reports.document.render_pdf", lambda report: rendered.append(report.file_name) or b"x" * 40
-    )
-    cache = RenderedReports(max_bytes=100)
-    first, second, third = (ReportDocument.of(5, seed) for seed in range(3))
-    for document in (first, second, first, third):  # The third drops the second, which was used before the first.
-        cache.pdf(document)
-    assert len(cache) == 2
-    assert cache.num_bytes == 80
-    cache.pdf(first)
-    assert len(rendered) == 3
-    cache.pdf(second)
-    assert len(rendered) == 4
-
-
-def test_a_report_larger_than_the_cache_is_kept_while_it_is_the_last(monkeypatch):
-    monkeypatch.setattr("vlm_envs.content.reports.document.render_pdf", lambda report: b"x" * 400)
-    cache = RenderedReports(max_bytes=100)
-    document = ReportDocument.of(5, 0)
-    assert cache.pdf(document) is cache.pdf(document)

@@ -1,13 +1,14 @@
 """Every question has one true answer, its evidence is what it says it is, and no constant answer pays."""
 
+import itertools
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
 from tests.unit.vlm_envs.content.scenes.truth import true_answers
-from vlm_envs.content.scenes.questions import CATEGORIES, TEMPLATES
-from vlm_envs.content.scenes.source import SceneSettings, SceneSource, _scene
+from vlm_envs.content.scenes.questions.templates import CATEGORIES, TEMPLATES
+from vlm_envs.content.scenes.source import SceneSource, _scene
 from vlm_envs.content.scenes.things import limits
 from vlm_envs.responses.answers import normalise, score_answer
 
@@ -111,23 +112,23 @@ def test_nothing_of_questions_names_positions_of_options(samples):
     assert all(option == normalise(option) or any(sign.isupper() for sign in option) for option in texts)
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.name)
+@pytest.mark.parametrize("template", itertools.chain(*TEMPLATES.values()), ids=lambda template: template.name)
 @pytest.mark.parametrize(("side_px", "target_px"), [(224, (16, 24)), (1000, (8, 40)), (300, (12, 12))])
 def test_every_template_finds_its_scene(template, side_px, target_px):
     if not template.can_be_asked(target_px):
         assert template.least_px > target_px[1] or template.ratio > target_px[1] / target_px[0]
         return
-    settings = SceneSettings(side_px=(side_px, side_px), target_px=target_px, max_objects=12)
+    source = SceneSource(side_px=(side_px, side_px), target_px=target_px, max_objects=12)
     rng = np.random.default_rng(1)
     for _ in range(5):
         draft = template.draft(rng, limits(target_px, side_px))
-        scenes = (_scene(settings, rng, (side_px, side_px), draft) for _ in range(24))
+        scenes = (_scene(source, rng, (side_px, side_px), draft) for _ in range(24))
         assert any(scene is not None and draft.ask(rng, scene) is not None for scene in scenes)
 
 
 @pytest.mark.parametrize(
     "template",
-    [template for template in TEMPLATES if template.category in ("existence", "count")],
+    [*TEMPLATES["existence"], *TEMPLATES["count"]],
     ids=lambda template: template.name,
 )
 def test_drafts_of_an_answer_are_as_often_as_those_of_another(template):

@@ -14,16 +14,10 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.instructions import (
-    CHECKERS,
-    NAMES_IN_MM_IFENGINE,
-    PROFILES,
-    Constraint,
-    checker_named,
-)
-from vlm_envs.tools.instructions.checkers import MAX_TEXT_CHARS
+from vlm_envs.tools.instructions.checkers import CHECKERS, MAX_TEXT_CHARS, NAMES_IN_MM_IFENGINE, checker_named
+from vlm_envs.tools.instructions.constraints import Constraint
 from vlm_envs.tools.instructions.matching import count_keyword
-from vlm_envs.tools.instructions.profiles import is_poem, words_between_spaces, words_without_punctuation
+from vlm_envs.tools.instructions.profiles import PROFILES, is_poem, words_without_punctuation
 
 PARAGRAPHS = "check_whether_response_paragraph_number_in_range"
 SENTENCES = "check_whether_response_sentence_number_in_range"
@@ -273,7 +267,7 @@ def test_an_unknown_profile_is_refused():
     ],
 )
 def test_words(text, arm, mm_ifengine):
-    assert len(words_between_spaces(text)) == arm
+    assert len(PROFILES["arm"].words(text)) == arm
     assert len(words_without_punctuation(text)) == mm_ifengine
 
 

@@ -8,7 +8,7 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from vlm_envs.tools.errors import ToolErrorKind
-from vlm_envs.tools.instructions import CHECKERS
+from vlm_envs.tools.instructions.checkers import CHECKERS
 from vlm_envs.tools.instructions.tools import checker_tools
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.stores import Memory, TextStore

@@ -16,7 +16,7 @@ from agents.oracle import OracleAgent
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.instructions import CHECKERS
+from vlm_envs.tools.instructions.checkers import CHECKERS
 from vlm_envs.worlds.reward_judging.task import quotation
 from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld
 

@@ -1,0 +1,19 @@
+"""Every way to ask a question about a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vlm_envs.content.scenes.questions import attributes, comparisons, counts, existence, relations
+from vlm_envs.content.scenes.questions.question import Template
+
+TEMPLATES: Mapping[str, tuple[Template, ...]] = {
+    "existence": existence.TEMPLATES,
+    "attribute": attributes.TEMPLATES,
+    "relation": relations.TEMPLATES,
+    "count": counts.TEMPLATES,
+    "comparison": comparisons.TEMPLATES,
+}
+"""Ways to ask, by the category of their questions."""
+
+CATEGORIES = tuple(TEMPLATES)

@@ -1,0 +1,114 @@
+"""Instructions that can be verified: constraints, a draft that satisfies all, and drafts that break exactly one.
+
+Texts come from a small grammar of our own. They are candidates for judging: they differ by a small change, and
+which constraint the change breaks is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vlm_envs.tools.instructions.constraints import Constraint
+from vlm_envs.tools.instructions.drafts import Draft, NumberStyle, draw_draft, with_numbers
+from vlm_envs.tools.instructions.plans import PLANS
+from vlm_envs.tools.instructions.profiles import Profile
+
+MAX_CONSTRAINTS = 4
+_MAX_TRIES = 6
+"""Tries to break each constraint of a draft."""
+
+_MAX_CHANGES = 6
+"""Changes in one try."""
+
+_NUMBERS_SHARE = 0.3
+"""How often a draft has whole numbers that no constraint is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """Constraints, and a draft that satisfies all of them.
+
+    Attributes:
+        profile: The definition.
+        draft: The text in the making.
+        constraints: What it satisfies.
+    """
+
+    profile: Profile
+    draft: Draft
+    constraints: tuple[Constraint, ...]
+
+    @property
+    def text(self) -> str:
+        """What to write, and the numbered requirements."""
+        requirements = (f"{number}. {item.requirement()}" for number, item in enumerate(self.constraints, start=1))
+        task = f"Describe {self.draft.topic.name} as it is seen in a picture."
+        return "\n".join((task, "Requirements:", *requirements))
+
+    def failed(self, draft: Draft) -> list[int]:
+        """Returns the indices of the constraints that a draft's text fails."""
+        text = draft.text()
+        return [
+            index for index, item in enumerate(self.constraints) if not item.check(text, profile=self.profile).passed
+        ]
+
+
+def draw_instruction(rng: np.random.Generator, profile: Profile, num_constraints: int) -> Instruction | None:
+    """Draws constraints that go together, and a draft that satisfies them. Equal generators give equal ones.
+
+    Args:
+        rng: Where all randomness comes from.
+        profile: The definition.
+        num_constraints: Most constraints; fewer where not so many of the checks go together.
+
+    Returns:
+        The instruction; None if this draft does not satisfy what it was made for.
+    """
+    names = _draw_compatible(rng, num_constraints)
+    draft = draw_draft(rng)
+    if not any("numbers" in PLANS[name].groups for name in names) and rng.random() < _NUMBERS_SHARE:
+        draft = with_numbers(rng, draft, NumberStyle.WHOLE, 0)
+    for name in names:
+        draft = PLANS[name].prepare(rng, draft)
+    constraints = tuple(Constraint.of(name, **PLANS[name].arguments(rng, draft, profile)) for name in names)
+    instruction = Instruction(profile=profile, draft=draft, constraints=constraints)
+    return None if instruction.failed(draft) else instruction
+
+
+def draw_broken(rng: np.random.Generator, instruction: Instruction, violated: int) -> Draft | None:
+    """Changes an instruction's draft until it fails one constraint and no other.
+
+    Args:
+        rng: Where all randomness comes from.
+        instruction: The instruction.
+        violated: Index of the constraint to fail.
+
+    Returns:
+        The changed draft; None if no try failed that constraint alone.
+    """
+    target = instruction.constraints[violated]
+    for _ in range(_MAX_TRIES):
+        changed, grows = instruction.draft, bool(rng.integers(2))
+        for _ in range(_MAX_CHANGES):
+            changed = PLANS[target.checker].disturb(rng, changed, target, grows)
+            failed = instruction.failed(changed)
+            if failed:
+                break
+        if failed == [violated]:
+            return changed
+    return None
+
+
+def _draw_compatible(rng: np.random.Generator, num_wanted: int) -> list[str]:
+    """Returns up to `num_wanted` checks that go together, in random order."""
+    names = sorted(PLANS)
+    chosen: list[str] = []
+    taken: set[str] = set()
+    for index in rng.permutation(len(names)):
+        name = names[int(index)]
+        if len(chosen) < num_wanted and not PLANS[name].groups & taken:
+            chosen.append(name)
+            taken |= PLANS[name].groups
+    return chosen
