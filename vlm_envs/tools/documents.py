@@ -12,7 +12,8 @@ import hashlib
 import math
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -172,7 +173,7 @@ class PdfDocument:
             ToolError: As `num_pages`; `PAGE_OUT_OF_RANGE`.
         """
         check_page_number(self, number)
-        with _pdfium_lock, _Page(self, number) as page:
+        with _pdfium_lock, self._page(number) as page:
             text_page = page.get_textpage()
             try:
                 num_chars = min(text_page.count_chars(), MAX_PAGE_CHARS)
@@ -187,7 +188,7 @@ class PdfDocument:
             ToolError: As `num_pages`; `PAGE_OUT_OF_RANGE`.
         """
         check_page_number(self, number)
-        with _pdfium_lock, _Page(self, number) as page:
+        with _pdfium_lock, self._page(number) as page:
             sides = page.get_size()
             if not all(math.isfinite(side) and side > 0 for side in sides):
                 raise self._broken(f"page {number} has no size")
@@ -207,6 +208,19 @@ class PdfDocument:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pdf": None}
+
+    @contextmanager
+    def _page(self, number: int) -> Iterator[Any]:
+        """Yields a loaded page; whatever PDFium says of it becomes a `ToolError`. The caller holds the lock."""
+        pdf = self._opened()
+        try:
+            page = pdf.get_page(number - 1)
+            try:
+                yield page
+            finally:
+                page.close()
+        except require_package("pypdfium2", "Reading PDF files").PdfiumError as error:
+            raise self._broken(f"page {number} is damaged") from error
 
     def _opened(self) -> Any:
         """Returns PDFium's handle. The caller holds the lock."""
@@ -255,35 +269,12 @@ def _close_all_at_exit() -> None:
 
     The package would close the documents too, and complain of each.
     """
-    atexit.register(_close_all)
 
+    def close_all() -> None:
+        for document in list(_open_documents):
+            document.close()
 
-def _close_all() -> None:
-    for document in list(_open_documents):
-        document.close()
-
-
-class _Page:
-    """One page, loaded for as long as the block lasts; whatever PDFium says of it becomes a `ToolError`."""
-
-    def __init__(self, document: PdfDocument, number: int) -> None:
-        self._document = document
-        self._number = number
-        self._page: Any = None
-
-    def __enter__(self) -> Any:
-        pdf = self._document._opened()
-        self._failure = require_package("pypdfium2", "Reading PDF files").PdfiumError
-        try:
-            self._page = pdf.get_page(self._number - 1)
-        except self._failure as error:
-            raise self._document._broken(f"page {self._number} is damaged") from error
-        return self._page
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        self._page.close()
-        if isinstance(error, self._failure):
-            raise self._document._broken(f"page {self._number} is damaged") from error
+    atexit.register(close_all)
 
 
 class DocumentStore(Protocol):

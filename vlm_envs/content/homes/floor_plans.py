@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.homes.home import Door, Room, plan_bytes
 from vlm_envs.content.homes.palette import FLOORS, WALLS
 from vlm_envs.content.homes.rectangles import Rectangle
@@ -96,6 +97,6 @@ def _named(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Room,
     walls, floors = list(WALLS), list(FLOORS)
     rooms = []
     for kind, rectangle in zip(kinds, rectangles, strict=True):
-        wall, floor = walls[int(rng.integers(len(walls)))], floors[int(rng.integers(len(floors)))]
+        wall, floor = pick(rng, walls), pick(rng, floors)
         rooms.append(Room(kind=kind, wall=wall, floor=floor, **rectangle._asdict()))
     return tuple(rooms)

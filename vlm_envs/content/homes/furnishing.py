@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.homes.free_space import are_rooms_connected
 from vlm_envs.content.homes.home import LATTICE_CM, Door, Home, Room, Thing
 from vlm_envs.content.homes.kinds import KINDS, WALL_MIDDLE_CM
@@ -48,7 +49,7 @@ class _Furnisher:
         """Returns a colour, preferably one that no other thing of the kind has."""
         used = {thing.color for thing in self.things if thing.kind == kind}
         colors = [color for color in KINDS[kind].colors if color not in used] or KINDS[kind].colors
-        return colors[int(self.rng.integers(len(colors)))]
+        return pick(self.rng, colors)
 
     def has(self, kind: str) -> bool:
         """Returns whether there is a thing of a kind."""
@@ -129,7 +130,7 @@ class _Furnisher:
             else:
                 places = [each for each in supports if each.kind != "TVStand"]
             for _ in range(_NUM_PLACES if places else 0):
-                support = places[int(self.rng.integers(len(places)))]
+                support = pick(self.rng, places)
                 if self._put_on(kind, support, taken):
                     break
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.judging.cases import Candidate, Flaw, is_length_matched
 
 MAX_CONTEXT = 3
@@ -81,11 +82,6 @@ class Dispute:
         """All that candidates speak of, the disputed claim first."""
         return (self.claim, *self.context)
 
-    @property
-    def values(self) -> tuple[str, ...]:
-        """The right value and the wrong ones."""
-        return (self.claim.value, *self.wrong)
-
     def decisive(self, num_candidates: int) -> tuple[Claim, ...]:
         """Returns the claims to verify: all of a single candidate's; the disputed one where candidates differ in it."""
         return self.claims if num_candidates == 1 else (self.claim,)
@@ -134,7 +130,7 @@ def _context(rng: np.random.Generator, groups: Mapping[str, Sequence[Claim]], di
         usable = [name for name in groups if free[name]]
         if usable:
             claims = free[_of_a_family(rng, usable)]
-            chosen.append(claims[int(rng.integers(len(claims)))])
+            chosen.append(pick(rng, claims))
             taken |= chosen[-1].subjects
     return tuple(chosen)
 
@@ -144,8 +140,8 @@ def _of_a_family(rng: np.random.Generator, names: Sequence[str]) -> str:
     families: dict[str, list[str]] = {}
     for name in sorted(names):
         families.setdefault(name.partition(":")[0], []).append(name)
-    family = families[_one_of(rng, list(families))]
-    return _one_of(rng, family)
+    family = families[pick(rng, list(families))]
+    return pick(rng, family)
 
 
 def write_candidates(
@@ -177,17 +173,13 @@ def write_candidates(
 def _paragraph(rng: np.random.Generator, dispute: Dispute, value: str, opening: Sequence[str]) -> tuple[str, str]:
     """Returns a paragraph, and the sentence of it that is disputed."""
     pairs = [(dispute.claim, value), *((claim, claim.value) for claim in dispute.context)]
-    sentences = [_one_of(rng, claim.sentences(said)) for claim, said in pairs]
+    sentences = [pick(rng, claim.sentences(said)) for claim, said in pairs]
     disputed = sentences[0]
     ordered = [sentences[int(index)] for index in rng.permutation(len(sentences))]
-    return " ".join(filter(None, (_one_of(rng, opening), *ordered))), disputed
+    return " ".join(filter(None, (pick(rng, opening), *ordered))), disputed
 
 
 def topics(rng: np.random.Generator, dispute: Dispute) -> list[str]:
     """Returns what a paragraph is asked to say, in random order."""
     asked = [claim.topic for claim in dispute.claims]
     return [asked[int(index)] for index in rng.permutation(len(asked))]
-
-
-def _one_of(rng: np.random.Generator, texts: Sequence[str]) -> str:
-    return texts[int(rng.integers(len(texts)))]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.judging.cases import Case, shown_candidates
 from vlm_envs.content.judging.claims import Claim, Dispute, draw_dispute, topics, write_candidates
 from vlm_envs.content.reports.composition import Report
@@ -220,7 +221,7 @@ def _unanswered(rng: np.random.Generator, fact: Asked, reason: str, values: Sequ
 
     What it is wrongly said to be is printed elsewhere in the report.
     """
-    value = values[int(rng.integers(len(values)))]
+    value = pick(rng, values)
     head, tail = _split(fact.facts, _value_in(fact))
     stated = tuple(text.replace("{value}", value) for text in _wordings(f"{head}{{value}}{tail}"))
     return Claim(
@@ -246,5 +247,6 @@ def _is_legible(dispute: Dispute) -> bool:
     """Returns whether the values of a chart in dispute are far enough apart."""
     if not dispute.claim.is_reading:
         return True
-    numbers = sorted(number for value in dispute.values if (number := read_number(value)) is not None)
+    values = (dispute.claim.value, *dispute.wrong)
+    numbers = sorted(number for value in values if (number := read_number(value)) is not None)
     return all(high - low >= _LEAST_APART * high for low, high in itertools.pairwise(numbers))

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matched, shown_candidates
 from vlm_envs.errors import GenerationError
 from vlm_envs.tools.instructions.drafts import Draft, draw_sentence, padded
@@ -102,7 +103,7 @@ def _fitted(
         missing = num_chars - len(draft.text())
         if abs(missing) <= _LENGTH_TOLERANCE:
             break
-        row, column = draft.places[int(rng.integers(len(draft.places)))]
+        row, column = pick(rng, draft.places)
         sentence = draft.paragraphs[row][column]
         if missing > 0:
             changed = padded(rng, draft.topic, sentence)

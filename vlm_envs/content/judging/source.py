@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS, Case
 from vlm_envs.content.judging.document_track import draw_document_case
 from vlm_envs.content.judging.instruction_track import draw_instruction_case
@@ -129,7 +130,7 @@ class JudgingSource:
     def draw_case(self, rng: np.random.Generator, split: str) -> tuple[str, Case]:
         """Returns the id and the case of the sample that `draw` gives for an equal generator; raises as it does."""
         require_choice("split", split, SPLITS)
-        track = self.tracks[int(rng.integers(len(self.tracks)))]
+        track = pick(rng, self.tracks)
         for _ in range(_MAX_TRIES):
             question = None if track == "instruction_following" else self._questions[track].draw(rng, split)
             name = CaseName(

@@ -7,17 +7,20 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.reports.blocks import Block, Contents, Cover, texts_of
 from vlm_envs.content.reports.contents import Organisation, generate_contents
 from vlm_envs.content.reports.page_texts import blocks_of, chapter_of, notes_of, title_of
 from vlm_envs.content.reports.style import ReportStyle, draw_style
 from vlm_envs.content.reports.subjects import Front, Glossary, Letter, Risks, Subject
-from vlm_envs.content.reports.words import pick
 
 MIN_PAGES, MAX_PAGES = 5, 60
+
+SubjectT = TypeVar("SubjectT", bound=Subject)
 
 _SCHEME = 1
 """Raised whenever the same recipe gives another report, so that digests and splits change with it."""
@@ -75,6 +78,11 @@ class Report:
         """Name of the PDF, such as `kelford_ferries_2019.pdf`."""
         words = "".join(c if c.isalnum() else " " for c in self.organisation.name.replace("'", "")).split()
         return f"{'_'.join(words).lower()}_{self.organisation.years[-1]}.pdf"
+
+    def pages_about(self, kind: type[SubjectT]) -> list[tuple[int, SubjectT]]:
+        """Returns the numbers, from 1, and the subjects of the pages about one kind of subject."""
+        pages = enumerate(self.pages, start=1)
+        return [(number, page.subject) for number, page in pages if isinstance(page.subject, kind)]
 
     @property
     def digest(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick, pick_several
 from vlm_envs.content.reports.policies import TOPICS, draw_policy
 from vlm_envs.content.reports.subjects import (
     Board,
@@ -32,8 +33,6 @@ from vlm_envs.content.reports.words import (
     TOWNS,
     TRADES,
     Trade,
-    pick,
-    several,
 )
 
 MIN_BODY_PAGES, MAX_BODY_PAGES = 3, 56
@@ -104,14 +103,14 @@ class _Cast:
     """Hands out names, each once."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        firsts, lasts = several(rng, FIRST_NAMES, 99), several(rng, LAST_NAMES, 99)
+        firsts, lasts = pick_several(rng, FIRST_NAMES, 99), pick_several(rng, LAST_NAMES, 99)
         # Every first name with every last name, such that neighbours share neither.
         self._people = iter(
             f"{first} {lasts[(index + shift) % len(lasts)]}"
             for shift in range(len(lasts))
             for index, first in enumerate(firsts)
         )
-        self._towns = iter(several(rng, TOWNS, 99))
+        self._towns = iter(pick_several(rng, TOWNS, 99))
 
     def person(self) -> str:
         return next(self._people)
@@ -186,15 +185,15 @@ def _chapters(
 ) -> tuple[tuple[Subject, ...], ...]:
     """Returns all subjects there could be, by chapter; regions first, departments second."""
     years, trade = organisation.years, organisation.trade
-    departments = several(rng, DEPARTMENTS, sizes.departments)
+    departments = pick_several(rng, DEPARTMENTS, sizes.departments)
     chapters: list[tuple[Subject, ...]] = [
-        tuple(_region_years(rng, trade, several(rng, REGIONS, sizes.regions), years, cast)),
+        tuple(_region_years(rng, trade, pick_several(rng, REGIONS, sizes.regions), years, cast)),
         tuple(_departments(rng, departments, years[-1], cast)),
     ]
     if not sizes.sites:
         return tuple(chapters)
-    sites = several(rng, SITES, sizes.sites)
-    topics = several(rng, tuple(TOPICS), sizes.policies)
+    sites = pick_several(rng, SITES, sizes.sites)
+    topics = pick_several(rng, tuple(TOPICS), sizes.policies)
     first_number = int(rng.integers(2, 30))
     return (
         *chapters,
@@ -215,17 +214,17 @@ def _chosen(rng: np.random.Generator, chapters: tuple[tuple[Subject, ...], ...],
     second, _ = pick(rng, [pair for pair in alike if pair[0] != first])
     needed = [first, second, len(regional)]
     others = [index for index in range(len(subjects)) if index not in needed]
-    return tuple(subjects[index] for index in sorted(needed + several(rng, others, count - len(needed))))
+    return tuple(subjects[index] for index in sorted(needed + pick_several(rng, others, count - len(needed))))
 
 
 def _region_years(
     rng: np.random.Generator, trade: Trade, regions: list[str], years: tuple[int, ...], cast: _Cast
 ) -> Iterator[RegionYear]:
-    shuffled = several(rng, trade.lines, len(trade.lines))
+    shuffled = pick_several(rng, trade.lines, len(trade.lines))
     everywhere, elsewhere = shuffled[:2], shuffled[2:]
     for region in regions:
         # A line that a region lacks is something to ask for in vain; lines stay the same over the years.
-        kept = everywhere + several(rng, elsewhere, int(rng.integers(2, 4)))
+        kept = everywhere + pick_several(rng, elsewhere, int(rng.integers(2, 4)))
         lines = tuple(line for line in trade.lines if line in kept)
         level = 10 ** rng.uniform(2.3, 3.6, size=len(lines))
         for year in years:
@@ -280,7 +279,7 @@ def _site_years(rng: np.random.Generator, sites: list[str], years: tuple[int, ..
 def _distinct(rng: np.random.Generator, count: int, level: float) -> tuple[int, ...]:
     """Returns values around a level of which the greatest and the least can be told from the others by eye."""
     values = [int(value) for value in rng.uniform(0.6, 1.1, size=count) * level]
-    top, bottom = several(rng, range(count), 2)
+    top, bottom = pick_several(rng, range(count), 2)
     values[top] = int(max(values) * rng.uniform(1.12, 1.3)) + 2
     values[bottom] = int(min(values) * rng.uniform(0.7, 0.86)) - 2
     return tuple(values)
@@ -298,7 +297,7 @@ def _budget(rng: np.random.Generator, year: int, names: list[str], cast: _Cast) 
 
 
 def _project_lists(rng: np.random.Generator, count: int, last_year: int, cast: _Cast) -> Iterator[ProjectList]:
-    names = iter(several(rng, PROJECTS, len(PROJECTS)))
+    names = iter(pick_several(rng, PROJECTS, len(PROJECTS)))
     for year in range(last_year - count + 1, last_year + 1):
         rows = []
         for _ in range(int(rng.integers(6, 10))):
@@ -315,14 +314,14 @@ def _board(rng: np.random.Generator, organisation: Organisation, cast: _Cast) ->
     return Board(
         members=tuple(
             (cast.person(), committee, int(rng.integers(last_year - 14, last_year + 1)))
-            for committee in several(rng, COMMITTEES, int(rng.integers(5, 9)))
+            for committee in pick_several(rng, COMMITTEES, int(rng.integers(5, 9)))
         )
     )
 
 
 def _risks(rng: np.random.Generator, cast: _Cast) -> Iterator[Risks]:
-    texts = several(rng, _RISKS, len(_RISKS))
-    codes = iter(several(rng, range(11, 99), len(texts)))
+    texts = pick_several(rng, _RISKS, len(_RISKS))
+    codes = iter(pick_several(rng, range(11, 99), len(texts)))
     for part in (1, 2):
         chosen = texts[(part - 1) * 9 : part * 9]
         yield Risks(
@@ -332,4 +331,4 @@ def _risks(rng: np.random.Generator, cast: _Cast) -> Iterator[Risks]:
 
 
 def _terms(rng: np.random.Generator) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(several(rng, _TERMS, 10)))
+    return tuple(sorted(pick_several(rng, _TERMS, 10)))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick_several
 from vlm_envs.content.reports.subjects import Policy
-from vlm_envs.content.reports.words import several
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,6 @@ def draw_policy(rng: np.random.Generator, number: int, topic: str, owner: str) -
     for rule in TOPICS[topic]:
         value = rule.low + rule.step * int(rng.integers((rule.high - rule.low) // rule.step + 1))
         written.append((rule.text.format(n=value), rule.question, str(value)))
-    written += [(text, "", "") for text in several(rng, _GENERAL, 3)]
-    rules, questions, answers = zip(*several(rng, written, len(written)), strict=True)
+    written += [(text, "", "") for text in pick_several(rng, _GENERAL, 3)]
+    rules, questions, answers = zip(*pick_several(rng, written, len(written)), strict=True)
     return Policy(number=number, topic=topic, rules=rules, questions=questions, answers=answers, owner=owner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vlm_envs.content.reports.words import several
+from vlm_envs.content.drawing import pick_several
 
 REGION = (
     "Demand was carried by returning customers, while the number of new ones stayed below what had been hoped for.",
@@ -108,5 +108,5 @@ def paragraphs(rng: np.random.Generator, sentences: tuple[str, ...], *counts: in
         sentences: At least as many as all paragraphs have together.
         counts: Sentences of each paragraph.
     """
-    chosen = iter(several(rng, sentences, sum(counts)))
+    chosen = iter(pick_several(rng, sentences, sum(counts)))
     return [" ".join(next(chosen) for _ in range(count)) for count in counts]

@@ -99,14 +99,11 @@ def _draw_cover(canvas: Any, report: Report, cover: Cover, fonts: Fonts) -> None
         left = PAGE_WIDTH * index / steps
         height = PAGE_HEIGHT * (0.05 + 0.035 * ((index * 3 + report.organisation.years[0]) % steps))
         canvas.rect(left, PAGE_HEIGHT * 0.52, PAGE_WIDTH / steps, height, stroke=0, fill=1)
-    canvas.setFillColor("#ffffff")
-    canvas.setFont(fonts.bold, 21)
+    _pen(canvas, "#ffffff", fonts.bold, 21)
     canvas.drawString(_MARGIN, PAGE_HEIGHT * 0.88, cover.organisation)
-    canvas.setFillColor(palette[0])
-    canvas.setFont(fonts.bold, 34)
+    _pen(canvas, palette[0], fonts.bold, 34)
     canvas.drawString(_MARGIN, PAGE_HEIGHT * 0.4, cover.title)
-    canvas.setFillColor(_GREY)
-    canvas.setFont(fonts.regular, 20)
+    _pen(canvas, _GREY, fonts.regular, 20)
     canvas.drawString(_MARGIN, PAGE_HEIGHT * 0.4 - 34, cover.period)
 
 
@@ -117,12 +114,10 @@ def _draw_head(canvas: Any, report: Report, page: Page, fonts: Fonts) -> None:
     if report.style.banner:
         canvas.setFillColor(report.style.palette[0])
         canvas.rect(0, PAGE_HEIGHT - height, PAGE_WIDTH, height, stroke=0, fill=1)
-        canvas.setFillColor("#ffffff")
-        canvas.setFont(fonts.bold, 9.5)
+        _pen(canvas, "#ffffff", fonts.bold, 9.5)
         canvas.drawString(_MARGIN, PAGE_HEIGHT - height * 0.62, head)
     else:
-        canvas.setFillColor(_GREY)
-        canvas.setFont(fonts.regular, 8)
+        _pen(canvas, _GREY, fonts.regular, 8)
         canvas.drawString(_MARGIN, PAGE_HEIGHT - height, report.organisation.name)
         canvas.drawRightString(PAGE_WIDTH - _MARGIN, PAGE_HEIGHT - height, head)
         _rule(canvas, PAGE_HEIGHT - height - 4, "#bbbbbb", 0.5)
@@ -131,8 +126,7 @@ def _draw_head(canvas: Any, report: Report, page: Page, fonts: Fonts) -> None:
 def _draw_foot(canvas: Any, report: Report, page: Page, number: int, fonts: Fonts) -> None:
     """Draws the printed label, and the organisation where it leaves room."""
     label = report.style.label_form.format(label=page.label)
-    canvas.setFillColor("#222222")
-    canvas.setFont(fonts.regular, 9.5)
+    _pen(canvas, "#222222", fonts.regular, 9.5)
     at_left = report.style.label_place == "outside" and number % 2 == 0
     if report.style.label_place == "middle":
         canvas.drawCentredString(PAGE_WIDTH / 2, _FOOT, label)
@@ -141,8 +135,7 @@ def _draw_foot(canvas: Any, report: Report, page: Page, number: int, fonts: Font
     else:
         canvas.drawRightString(PAGE_WIDTH - _MARGIN, _FOOT, label)
     if report.style.label_place != "middle":
-        canvas.setFillColor(_GREY)
-        canvas.setFont(fonts.regular, 7.5)
+        _pen(canvas, _GREY, fonts.regular, 7.5)
         line = f"{report.organisation.name} · {report.title}"
         draw = canvas.drawRightString if at_left else canvas.drawString
         draw(PAGE_WIDTH - _MARGIN if at_left else _MARGIN, _FOOT, line)
@@ -156,8 +149,7 @@ def _draw_notes(canvas: Any, page: Page, fonts: Fonts) -> float:
     canvas.setLineWidth(0.5)
     top = _BOTTOM + 11 * len(page.notes)
     canvas.line(_MARGIN, top + 3, _MARGIN + 120, top + 3)
-    canvas.setFillColor("#333333")
-    canvas.setFont(fonts.regular, fonts.size * 0.85)
+    _pen(canvas, "#333333", fonts.regular, fonts.size * 0.85)
     for index, note in enumerate(page.notes):
         canvas.drawString(_MARGIN, top - 8 - 11 * index, f"{NOTE_MARK} {note}")
     return top + 12
@@ -165,8 +157,7 @@ def _draw_notes(canvas: Any, page: Page, fonts: Fonts) -> float:
 
 def _draw_title(canvas: Any, report: Report, page: Page, fonts: Fonts) -> float:
     """Draws the title and returns where the room below it begins."""
-    canvas.setFillColor(report.style.palette[0])
-    canvas.setFont(fonts.bold, 18)
+    _pen(canvas, report.style.palette[0], fonts.bold, 18)
     canvas.drawString(_MARGIN, _TOP - 16, page.title)
     _rule(canvas, _TOP - 25, report.style.palette[1], 1.1)
     return _TOP - 25 - 12
@@ -179,8 +170,7 @@ def _draw_contents(canvas: Any, contents: Contents, report: Report, fonts: Fonts
         height = top - step * (index + 1)
         left = _MARGIN + (0 if is_chapter else 14)
         font, size = (fonts.bold, fonts.size * 1.05) if is_chapter else (fonts.regular, fonts.size)
-        canvas.setFillColor(report.style.palette[0] if is_chapter else "#222222")
-        canvas.setFont(font, size)
+        _pen(canvas, report.style.palette[0] if is_chapter else "#222222", font, size)
         canvas.drawString(left, height, title)
         canvas.drawRightString(PAGE_WIDTH - _MARGIN, height, label)
         begin = left + canvas.stringWidth(title, font, size) + 6
@@ -205,6 +195,11 @@ def _draw_blocks(canvas: Any, report: Report, page: Page, fonts: Fonts, top: flo
     for flowable, height in zip(flowables, heights, strict=True):
         flowable.drawOn(canvas, _MARGIN, top - height)
         top -= height
+
+
+def _pen(canvas: Any, color: str, font: str, size: float) -> None:
+    canvas.setFillColor(color)
+    canvas.setFont(font, size)
 
 
 def _rule(canvas: Any, height: float, color: str, width: float) -> None:

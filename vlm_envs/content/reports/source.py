@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES
 from vlm_envs.content.reports.document import ReportDocument
 from vlm_envs.content.reports.questions.ask import CATEGORIES, ask
 from vlm_envs.content.reports.questions.missing import UNANSWERABLE
-from vlm_envs.content.reports.words import pick
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, as_names, require_choice, require_range
 from vlm_envs.qa.sample import Sample
 from vlm_envs.splits import SPLITS, split_of

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from vlm_envs.content.reports.words import pick
+from vlm_envs.content.drawing import pick
 
 Typeface = Literal["sans", "serif", "book"]
 _PALETTES = (

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
-
-import numpy as np
-
-ItemT = TypeVar("ItemT")
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -130,16 +125,6 @@ TRADES = (
         outlets="ticket offices",
     ),
 )
-
-
-def pick(rng: np.random.Generator, items: Sequence[ItemT]) -> ItemT:
-    """Returns one item, each as likely."""
-    return items[int(rng.integers(len(items)))]
-
-
-def several(rng: np.random.Generator, items: Sequence[ItemT], count: int) -> list[ItemT]:
-    """Returns different items in a random order, at most as many as there are."""
-    return [items[int(index)] for index in rng.permutation(len(items))[:count]]
 
 
 def listing(items: Sequence[str], last: str = "and") -> str:

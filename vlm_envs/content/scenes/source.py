@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.scenes.placement import Placement
 from vlm_envs.content.scenes.questions.question import Draft, Question, Template
 from vlm_envs.content.scenes.questions.templates import CATEGORIES, TEMPLATES
@@ -218,9 +219,9 @@ def _asked(source: SceneSource, seed: int) -> _Asked | None:
     """Returns what a seed asks; None where no scene was found for what it wants."""
     rng = np.random.default_rng(seed)
     width, height = _size(source, rng)
-    category = source.categories[int(rng.integers(len(source.categories)))]
+    category = pick(rng, source.categories)
     templates = source.templates(category)
-    template = templates[int(rng.integers(len(templates)))]
+    template = pick(rng, templates)
     bounds = limits(source.target_px, min(width, height))
     for _ in range(_MAX_DRAFTS):
         draft = template.draft(rng, bounds)
@@ -236,14 +237,14 @@ def _asked(source: SceneSource, seed: int) -> _Asked | None:
 def _size(source: SceneSource, rng: np.random.Generator) -> tuple[int, int]:
     low, high = source.side_px
     longer = int(rng.integers(low, high + 1))
-    shorter = longer if low == high else max(low, round(longer / _SHAPES[int(rng.integers(len(_SHAPES)))]))
+    shorter = longer if low == high else max(low, round(longer / pick(rng, _SHAPES)))
     return (longer, shorter) if low == high or rng.random() < 0.7 else (shorter, longer)
 
 
 def _scene(source: SceneSource, rng: np.random.Generator, size: tuple[int, int], draft: Draft) -> Scene | None:
     """Returns a scene with what a draft needs and other things; None where something did not find room."""
     width, height = size
-    setting = source.settings[int(rng.integers(len(source.settings)))]
+    setting = pick(rng, source.settings)
     scenery_seed = int(rng.integers(2**32))
     zones = SETTINGS[setting].zones(scenery_plan(setting, width, height, scenery_seed))
     placement = Placement(width, height, zones)

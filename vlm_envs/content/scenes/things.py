@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.content.scenes.kinds import KINDS, PLAIN_KINDS
 from vlm_envs.content.scenes.letters import DIGITS, LETTERS
@@ -62,11 +63,6 @@ def recognisable(size_px: int) -> tuple[str, ...]:
     return tuple(kind.name for kind in KINDS.values() if max(kind.legible_px, least.get(kind.name, 0)) <= size_px)
 
 
-def chosen(rng: np.random.Generator, names: Sequence[str], number: int = 1) -> list[str]:
-    """Returns different ones of several names, in random order."""
-    return [names[index] for index in rng.permutation(len(names))[:number]]
-
-
 def colors_of(kind: str) -> tuple[str, ...]:
     """Returns the colours a kind comes in: a clock's or a sign's rim must differ from its face."""
     return tuple(color for color in COLORS if kind not in ("clock", "sign") or color not in ("white", "grey"))
@@ -82,7 +78,7 @@ def small(rng: np.random.Generator, limits: Limits, kind: str, color: str) -> Th
 def sign_text(rng: np.random.Generator) -> str:
     """Returns a letter and two digits, or two letters and a digit."""
     shape = (LETTERS, DIGITS, DIGITS) if rng.random() < 0.5 else (LETTERS, LETTERS, DIGITS)
-    return "".join(letters[int(rng.integers(len(letters)))] for letters in shape)
+    return "".join(pick(rng, letters) for letters in shape)
 
 
 def clock_minutes(rng: np.random.Generator) -> int:
@@ -113,15 +109,15 @@ def look_alikes(
         )
         free = [trait for trait in traits if not is_reserved(*trait, reserved)]
         if free:
-            found.append(small(rng, limits, *free[int(rng.integers(len(free)))]))
+            found.append(small(rng, limits, *pick(rng, free)))
     return found
 
 
 def filler(rng: np.random.Generator, limits: Limits, reserved: Collection[Trait]) -> Thing | None:
     """Returns a thing that nobody asks about, small or large; None where the chosen traits are reserved."""
-    kind = limits.kinds[int(rng.integers(len(limits.kinds)))]
+    kind = pick(rng, limits.kinds)
     colors = colors_of(kind)
-    color = colors[int(rng.integers(len(colors)))]
+    color = pick(rng, colors)
     if is_reserved(kind, color, reserved):
         return None
     if rng.random() < 0.5:

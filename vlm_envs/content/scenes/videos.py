@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from vlm_envs.content.drawing import pick_several
 from vlm_envs.content.scenes.colors import CHALK, COLORS, INK
 from vlm_envs.content.scenes.kinds import PLAIN_KINDS
 from vlm_envs.content.scenes.labels import label_mask
@@ -21,7 +22,7 @@ from vlm_envs.content.scenes.rendering import render_region
 from vlm_envs.content.scenes.scene import Scene, Thing
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.sprites import Mask, frame_size, sprite
-from vlm_envs.content.scenes.things import chosen, recognisable
+from vlm_envs.content.scenes.things import recognisable
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.coordinates import PixelRectangle
 
@@ -185,18 +186,18 @@ def draw_clip(
     upright, num_frames = bool(rng.random() < 0.5), int(rng.integers(MIN_FRAMES, MAX_FRAMES + 1))
     line_at = int(rng.integers(side_px * 2 // 5, side_px * 3 // 5))
     kinds = [kind for kind in recognisable(size_px[0]) if kind in PLAIN_KINDS]
-    colors = chosen(rng, tuple(COLORS), int(rng.integers(num_movers[0], num_movers[1] + 1)))
+    colors = pick_several(rng, tuple(COLORS), int(rng.integers(num_movers[0], num_movers[1] + 1)))
     movers: list[Mover] = []
     for color in colors:
-        kind, size = chosen(rng, kinds)[0], int(rng.integers(size_px[0], size_px[1] + 1))
+        kind, size = pick_several(rng, kinds, 1)[0], int(rng.integers(size_px[0], size_px[1] + 1))
         movers.append(_mover(rng, kind, color, size, side_px, num_frames, (upright, line_at), crosses=not movers))
     return Clip(
         width=side_px,
         height=side_px,
-        setting=chosen(rng, tuple(SETTINGS))[0],
+        setting=pick_several(rng, tuple(SETTINGS), 1)[0],
         scenery_seed=int(rng.integers(2**32)),
         num_frames=num_frames,
-        line_color=chosen(rng, _LINE_COLORS)[0],
+        line_color=pick_several(rng, _LINE_COLORS, 1)[0],
         line_upright=upright,
         line_at=line_at,
         movers=tuple(movers),

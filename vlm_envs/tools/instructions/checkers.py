@@ -174,15 +174,14 @@ def _response_edge(edge: Edge, text: str, arguments: EdgeArguments, profile: Pro
     )
 
 
-def _edge_checker(
-    unit: Literal["each_sentence", "each_paragraph", "whole_response"], edge: Edge
-) -> Checker[EdgeArguments]:
+def _edge_checker(unit: str, edge: Edge) -> Checker[EdgeArguments]:
     """Returns the check of what every sentence, every paragraph or the whole text begins or ends with."""
-    subject, asked, find = {
+    units: dict[str, tuple[str, str, Find[EdgeArguments]]] = {
         "each_sentence": ("every sentence", "Every sentence", _each_edge("sentences", sentences_of, edge)),
         "each_paragraph": ("every paragraph", "Every paragraph", _each_edge("paragraphs", paragraphs_of, edge)),
         "whole_response": ("the whole text", "The text", partial(_response_edge, edge)),
-    }[unit]
+    }
+    subject, asked, find = units[unit]
     return Checker(
         f"check_whether_{unit}_{edge}_with_certain_substring",
         f"Checks that {subject} {edge}s with a substring.",

@@ -26,10 +26,9 @@ import re
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
-from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.tools.errors import require_package
 
 MAX_PYSBD_CHARS = 100_000
 """Longer texts are cut at every sentence mark before a space; pysbd takes 0.3 to 4 s for as many characters."""
@@ -175,14 +174,8 @@ def _real_ends(window: str, lengths: list[int]) -> list[int]:
 @lru_cache(maxsize=1)
 def _segmenter() -> Any:
     """Returns pysbd's segmenter for English, which also knows the marks of Chinese and Japanese."""
-    try:
-        with warnings.catch_warnings():
-            # Compiled at its first import, as after `uv pip install`, it warns of escapes, which may be an error
-            warnings.simplefilter("ignore")
-            pysbd = import_module("pysbd")
-    except ImportError as error:
-        raise EngineUnavailableError(
-            f"Counting sentences needs the package pysbd, which cannot be imported ({error}). "
-            "Install it: pip install 'vlm-envs[tools]'"
-        ) from error
+    with warnings.catch_warnings():
+        # Compiled at its first import, as after `uv pip install`, it warns of escapes, which may be an error
+        warnings.simplefilter("ignore")
+        pysbd = require_package("pysbd", "Counting sentences")
     return pysbd.Segmenter(language="en", clean=False)

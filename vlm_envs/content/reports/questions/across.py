@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick, pick_several
 from vlm_envs.content.reports.composition import Report
 from vlm_envs.content.reports.questions.asked import Asked, count_key, exact_key
 from vlm_envs.content.reports.questions.page_facts import count_year, unit_words
 from vlm_envs.content.reports.subjects import Department, ProjectList, RegionYear, SiteYear
-from vlm_envs.content.reports.words import QUARTERS, grouped, listing, pick, several
+from vlm_envs.content.reports.words import QUARTERS, grouped, listing
 from vlm_envs.responses.answers import AnswerKey
 
 COMPARISON, CROSS_PAGE = "comparison", "cross_page"
@@ -69,7 +70,7 @@ def ask_comparison(report: Report, rng: np.random.Generator) -> Asked | None:
     if family is None:
         return None
     count = int(rng.integers(2, min(_MAX_COMPARED, len(family.entries)) + 1))
-    chosen = several(rng, family.entries, count)
+    chosen = pick_several(rng, family.entries, count)
     index = int(rng.integers(2))
     extreme = (max, min)[index](entry.value for entry in chosen)
     best = [entry for entry in chosen if entry.value == extreme]
@@ -92,7 +93,7 @@ def ask_cross_page(report: Report, rng: np.random.Generator) -> Asked | None:
     family = _draw_family(report, rng)
     if family is None:
         return None
-    first, second = several(rng, family.entries, 2)
+    first, second = pick_several(rng, family.entries, 2)
     is_sum = bool(rng.integers(2))
     if first.value < second.value and not is_sum:
         first, second = second, first
@@ -114,7 +115,7 @@ def ask_cross_page(report: Report, rng: np.random.Generator) -> Asked | None:
 
 def _draw_family(report: Report, rng: np.random.Generator) -> _Family | None:
     """Returns a family, each template as likely; None if no number stands beside another."""
-    families = list(_families(report))
+    families = [family for family in _families(report) if len(family.entries) >= 2]
     if not families:
         return None
     template = pick(rng, sorted({family.template for family in families}))
@@ -122,15 +123,14 @@ def _draw_family(report: Report, rng: np.random.Generator) -> _Family | None:
 
 
 def _families(report: Report) -> Iterator[_Family]:
-    pages = list(enumerate(report.pages, start=1))
-    regional = [(number, page.subject) for number, page in pages if isinstance(page.subject, RegionYear)]
+    regional = report.pages_about(RegionYear)
     for year in sorted({subject.year for _, subject in regional}):
         yield from _regions(report, [pair for pair in regional if pair[1].year == year])
     for region in sorted({subject.region for _, subject in regional}):
         yield from _years(report, [pair for pair in regional if pair[1].region == region])
-    yield from _departments(report, [(n, page.subject) for n, page in pages if isinstance(page.subject, Department)])
-    yield from _sites([(n, page.subject) for n, page in pages if isinstance(page.subject, SiteYear)])
-    yield from _projects([(n, page.subject) for n, page in pages if isinstance(page.subject, ProjectList)])
+    yield from _departments(report, report.pages_about(Department))
+    yield from _sites(report.pages_about(SiteYear))
+    yield from _projects(report.pages_about(ProjectList))
 
 
 def _regions(report: Report, pages: Sequence[tuple[int, RegionYear]]) -> Iterator[_Family]:
@@ -176,12 +176,10 @@ def _years(report: Report, pages: Sequence[tuple[int, RegionYear]]) -> Iterator[
 def _cells(
     report: Report, pages: Sequence[tuple[int, RegionYear]], *, by_year: bool
 ) -> Iterator[tuple[str, int, tuple[_Entry, ...]]]:
-    """Yields line, quarter and entries of those cells that several pages have."""
+    """Yields line, quarter and entries of the cells of each line that a page has."""
     trade = report.organisation.trade
     for line in trade.lines:
         having = [(number, subject) for number, subject in pages if line in subject.lines]
-        if len(having) < 2:
-            continue
         for quarter in range(len(QUARTERS)):
             entries = []
             for number, subject in having:
@@ -193,8 +191,6 @@ def _cells(
 
 
 def _departments(report: Report, pages: Sequence[tuple[int, Department]]) -> Iterator[_Family]:
-    if len(pages) < 2:
-        return
     year = report.organisation.years[-1]
     yield _Family(
         template="staff",
@@ -231,19 +227,17 @@ def _sites(pages: Sequence[tuple[int, SiteYear]]) -> Iterator[_Family]:
             for number, each in pages
             if each.year == year
         )
-        if len(entries) >= 2:
-            yield _Family(
-                template="areas",
-                entries=entries,
-                which=f"Which building had the {{word}} floor area in {year}: {{names}}?",
-                words=("largest", "smallest"),
-                answer=exact_key,
-                total=f"What was the floor area of {{first}} and {{second}} together in {year}, in square metres?",
-                more=f"By how many square metres was the floor area of {{first}} larger than that of {{second}} in "
-                f"{year}?",
-                units=("square metres", "m²", "m2", "sqm"),
-                terms=(str(year),),
-            )
+        yield _Family(
+            template="areas",
+            entries=entries,
+            which=f"Which building had the {{word}} floor area in {year}: {{names}}?",
+            words=("largest", "smallest"),
+            answer=exact_key,
+            total=f"What was the floor area of {{first}} and {{second}} together in {year}, in square metres?",
+            more=f"By how many square metres was the floor area of {{first}} larger than that of {{second}} in {year}?",
+            units=("square metres", "m²", "m2", "sqm"),
+            terms=(str(year),),
+        )
 
 
 def _projects(pages: Sequence[tuple[int, ProjectList]]) -> Iterator[_Family]:

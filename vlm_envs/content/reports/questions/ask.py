@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.reports.composition import Report
 from vlm_envs.content.reports.questions.across import COMPARISON, CROSS_PAGE, ask_comparison, ask_cross_page
 from vlm_envs.content.reports.questions.asked import Asked
 from vlm_envs.content.reports.questions.labels import PAGE_LABEL, ask_label
 from vlm_envs.content.reports.questions.missing import UNANSWERABLE, ask_missing
 from vlm_envs.content.reports.questions.page_facts import CHART, TABLE, TEXT, facts_of
-from vlm_envs.content.reports.words import pick
 from vlm_envs.errors import GenerationError, require_choice
 
 CATEGORIES = (TABLE, CHART, TEXT, COMPARISON, CROSS_PAGE, PAGE_LABEL, UNANSWERABLE)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.reports import subjects
 from vlm_envs.content.reports.composition import Page, Report
 from vlm_envs.content.reports.questions.asked import Asked, exact_key
-from vlm_envs.content.reports.words import pick
 
 PAGE_LABEL = "page_label"
 

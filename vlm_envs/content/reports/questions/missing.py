@@ -12,28 +12,19 @@ from typing import TypeVar
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.reports import subjects
-from vlm_envs.content.reports.composition import Report
+from vlm_envs.content.reports.composition import Report, SubjectT
 from vlm_envs.content.reports.contents import COMMITTEES
 from vlm_envs.content.reports.policies import TOPICS, draw_policy
 from vlm_envs.content.reports.questions.asked import Asked, refusal_key
 from vlm_envs.content.reports.questions.labels import label_question
 from vlm_envs.content.reports.questions.page_facts import facts_of
-from vlm_envs.content.reports.words import (
-    DEPARTMENTS,
-    FIRST_NAMES,
-    LAST_NAMES,
-    MONTHS,
-    PROJECTS,
-    SITES,
-    listing,
-    pick,
-)
+from vlm_envs.content.reports.words import DEPARTMENTS, FIRST_NAMES, LAST_NAMES, MONTHS, PROJECTS, SITES, listing
 
 UNANSWERABLE = "unanswerable"
 
 ItemT = TypeVar("ItemT")
-SubjectT = TypeVar("SubjectT", bound=subjects.Subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +79,7 @@ def _makers(report: Report) -> list[Callable[[Report, np.random.Generator], _Abs
         (subjects.ProjectList, _other_project),
         (subjects.Board, _other_committee),
     )
-    return makers + [maker for kind, maker in optional if _pages(report, kind)]
+    return makers + [maker for kind, maker in optional if report.pages_about(kind)]
 
 
 def _draw_fact(absent: _Absent, report: Report, rng: np.random.Generator) -> Asked:
@@ -195,7 +186,7 @@ def _other_committee(report: Report, rng: np.random.Generator) -> _Absent | None
 
 def _pages(report: Report, kind: type[SubjectT]) -> list[SubjectT]:
     """Returns the subjects of one kind in the order of the pages."""
-    return [page.subject for page in report.pages if isinstance(page.subject, kind)]
+    return [subject for _, subject in report.pages_about(kind)]
 
 
 def _others(items: Sequence[ItemT], known: Sequence[ItemT]) -> list[ItemT]:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick, pick_several
 from vlm_envs.content.scenes.brush import FRAME
 from vlm_envs.content.scenes.kinds import KINDS
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
+from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact
 from vlm_envs.content.scenes.questions.wording import clock_time, several, there_are
 from vlm_envs.content.scenes.scene import Scene
-from vlm_envs.content.scenes.things import CLOCK_PX, Limits, Trait, chosen, clock_minutes, colors_of, small
+from vlm_envs.content.scenes.things import CLOCK_PX, Limits, Trait, clock_minutes, colors_of, small
 
 _MAX_COUNT = 4
 _HEIGHT_RATIO = 1.4
@@ -19,8 +20,8 @@ _LEAST_SEEN_RATIO = 1.3
 
 
 def _more(rng: np.random.Generator, limits: Limits) -> Draft:
-    kinds = chosen(rng, limits.plain_kinds, 2)
-    colors = [chosen(rng, colors_of(kind))[0] for kind in kinds]
+    kinds = pick_several(rng, limits.plain_kinds, 2)
+    colors = [pick_several(rng, colors_of(kind), 1)[0] for kind in kinds]
     traits: tuple[Trait, ...] = tuple(zip(kinds, colors, strict=True))
     more = int(rng.integers(3))  # The first, the second, or neither.
     if more == 2:
@@ -36,7 +37,7 @@ def _more(rng: np.random.Generator, limits: Limits) -> Draft:
     ]
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        text = one_of(rng, "Of which are there more in the picture?", "Which does the picture show more of?")
+        text = pick(rng, ("Of which are there more in the picture?", "Which does the picture show more of?"))
         options = [several(kind, color) for kind, color in zip(kinds, colors, strict=True)]
         options.append("neither, there are as many of both")
         key = choice(rng, text, options.pop(more), options)
@@ -54,8 +55,8 @@ def _taller(rng: np.random.Generator, limits: Limits) -> Draft:
         for kind in limits.plain_kinds
         if KINDS[kind].height == FRAME and max(KINDS[kind].legible_px, limits.small_px[0]) * _HEIGHT_RATIO <= high
     ]
-    kinds = chosen(rng, upright, 2)
-    colors = chosen(rng, colors_of(kinds[0]), 2)
+    kinds = pick_several(rng, upright, 2)
+    colors = pick_several(rng, colors_of(kinds[0]), 2)
     low = max(limits.small_px[0], *(KINDS[kind].legible_px for kind in kinds))
     short = int(rng.integers(low, int(high / _HEIGHT_RATIO) + 1))
     tall = int(rng.integers(int(np.ceil(short * _HEIGHT_RATIO)), high + 1))
@@ -69,7 +70,7 @@ def _taller(rng: np.random.Generator, limits: Limits) -> Draft:
         heights = [scene.box(index).y2 - scene.box(index).y1 for index in (0, 1)]
         if heights[0] < _LEAST_SEEN_RATIO * heights[1]:
             return None
-        text = one_of(rng, "Which of the two is taller in the picture?", "Which of these takes up more of the height?")
+        text = pick(rng, ("Which of the two is taller in the picture?", "Which of these takes up more of the height?"))
         first, second = (thing.name for thing in things)
         key = choice(rng, text, f"the {first}", [f"the {second}"])
         return Question(text=text, key=key, evidence=(0, 1), facts=f"The {first} is taller than the {second}.")
@@ -78,7 +79,7 @@ def _taller(rng: np.random.Generator, limits: Limits) -> Draft:
 
 
 def _same_time(rng: np.random.Generator, limits: Limits) -> Draft:
-    colors = chosen(rng, colors_of("clock"), 2)
+    colors = pick_several(rng, colors_of("clock"), 2)
     minutes = [clock_minutes(rng)] * 2
     same = bool(rng.random() < 0.5)
     while not same and minutes[0] == minutes[1]:
@@ -89,10 +90,12 @@ def _same_time(rng: np.random.Generator, limits: Limits) -> Draft:
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
         first, second = (thing.name for thing in things)
-        text = one_of(
+        text = pick(
             rng,
-            f"Do the {first} and the {second} show the same time?",
-            f"Is it the same time by the {first} as by the {second}?",
+            (
+                f"Do the {first} and the {second} show the same time?",
+                f"Is it the same time by the {first} as by the {second}?",
+            ),
         )
         times = [f"The {thing.name} shows {clock_time(thing.minutes)}." for thing in things]
         return Question(text=text, key=exact(text, "yes" if same else "no"), evidence=(0, 1), facts=" ".join(times))

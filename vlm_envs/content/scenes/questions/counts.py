@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template, one_of
+from vlm_envs.content.drawing import pick, pick_several
+from vlm_envs.content.scenes.questions.question import Draft, Question, Template
 from vlm_envs.content.scenes.questions.wording import several, there_are
 from vlm_envs.content.scenes.scene import Scene
-from vlm_envs.content.scenes.things import Limits, Trait, chosen, colors_of, look_alikes, small
+from vlm_envs.content.scenes.things import Limits, Trait, colors_of, look_alikes, small
 from vlm_envs.responses.answers import AnswerKey
 
 MAX_COUNT = 5
 
 
 def _of_a_color(rng: np.random.Generator, limits: Limits) -> Draft:
-    kind = chosen(rng, limits.plain_kinds)[0]
-    color = chosen(rng, colors_of(kind))[0]
+    kind = pick_several(rng, limits.plain_kinds, 1)[0]
+    color = pick_several(rng, colors_of(kind), 1)[0]
     reserved: frozenset[Trait] = frozenset(((kind, color),))
     number = int(rng.integers(MAX_COUNT + 1))
     counted = [small(rng, limits, kind, color) for _ in range(number)]
@@ -23,23 +24,25 @@ def _of_a_color(rng: np.random.Generator, limits: Limits) -> Draft:
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
         names = several(kind, color)
-        text = one_of(rng, f"How many {names} are there in the picture?", f"How many {names} does the picture show?")
+        text = pick(rng, (f"How many {names} are there in the picture?", f"How many {names} does the picture show?"))
         return _counted(text, number, there_are(number, kind, color))
 
     return Draft(things=(*counted, *others), reserved=reserved, ask=ask)
 
 
 def _of_a_kind(rng: np.random.Generator, limits: Limits) -> Draft:
-    kind = chosen(rng, limits.plain_kinds)[0]
+    kind = pick_several(rng, limits.plain_kinds, 1)[0]
     reserved: frozenset[Trait] = frozenset(((kind, None),))
     number = int(rng.integers(MAX_COUNT + 1))
-    counted = [small(rng, limits, kind, chosen(rng, colors_of(kind))[0]) for _ in range(number)]
+    counted = [small(rng, limits, kind, pick_several(rng, colors_of(kind), 1)[0]) for _ in range(number)]
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        text = one_of(
+        text = pick(
             rng,
-            f"How many {several(kind)} of any colour are there in the picture?",
-            f"Whatever their colours, how many {several(kind)} does the picture show?",
+            (
+                f"How many {several(kind)} of any colour are there in the picture?",
+                f"Whatever their colours, how many {several(kind)} does the picture show?",
+            ),
         )
         return _counted(text, number, there_are(number, kind))
 

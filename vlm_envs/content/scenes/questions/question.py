@@ -90,8 +90,3 @@ def choice(rng: np.random.Generator, question: str, right: str, wrong: Sequence[
 def exact(question: str, *answers: str) -> AnswerKey:
     """Returns the key of an answer that is compared as a text."""
     return AnswerKey(kind="exact", answers=answers, question=question)
-
-
-def one_of(rng: np.random.Generator, *wordings: str) -> str:
-    """Returns one of several wordings."""
-    return wordings[int(rng.integers(len(wordings)))]

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from vlm_envs.content.drawing import pick, pick_several
 from vlm_envs.content.scenes.kinds import HOLDER_KINDS, KINDS
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact, one_of
+from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact
 from vlm_envs.content.scenes.questions.wording import a
 from vlm_envs.content.scenes.scene import Scene, Thing
-from vlm_envs.content.scenes.things import Limits, chosen, colors_of, small
+from vlm_envs.content.scenes.things import Limits, colors_of, small
 
 HOLDER_RATIO = 2.6
 """Size of a holder by that of what lies in it."""
@@ -46,11 +47,11 @@ def _pair(
 
     def draft(rng: np.random.Generator, limits: Limits) -> Draft:
         # Kites are above mugs and boats beside them wherever one looks; pairs of one place tell nothing.
-        first = chosen(rng, limits.plain_kinds)[0]
+        first = pick_several(rng, limits.plain_kinds, 1)[0]
         alike = [kind for kind in limits.plain_kinds if KINDS[kind].place == KINDS[first].place and kind != first]
-        kinds = [first, chosen(rng, alike)[0] if alike else first]
+        kinds = [first, pick_several(rng, alike, 1)[0] if alike else first]
         kinds = [kinds[index] for index in rng.permutation(2)]
-        colors = chosen(rng, colors_of(kinds[0]), 2)
+        colors = pick_several(rng, colors_of(kinds[0]), 2)
         one, other = (small(rng, limits, kind, color) for kind, color in zip(kinds, colors, strict=True))
         return Draft(
             things=(one, other),
@@ -65,7 +66,7 @@ def _side(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Quest
     across, _ = relation(scene, 0, 1)
     if not across:
         return None
-    text = one_of(rng, f"On which side of the {other} is the {one}?", f"Where is the {one}, as seen from the {other}?")
+    text = pick(rng, (f"On which side of the {other} is the {one}?", f"Where is the {one}, as seen from the {other}?"))
     sides = {"left": "to the left", "right": "to the right"}
     key = choice(rng, text, sides.pop(across), list(sides.values()))
     return Question(text=text, key=key, evidence=(0, 1), facts=f"The {one} is to the {across} of the {other}.")
@@ -85,10 +86,12 @@ def _direction(rng: np.random.Generator, scene: Scene, one: str, other: str) -> 
     across, upright = relation(scene, 0, 1)
     if not across or not upright:
         return None
-    text = one_of(
+    text = pick(
         rng,
-        f"In which direction from the {other} is the {one}?",
-        f"Relative to the {other}, where in the picture is the {one}?",
+        (
+            f"In which direction from the {other} is the {one}?",
+            f"Relative to the {other}, where in the picture is the {one}?",
+        ),
     )
     options = [
         _diagonal(*words) for words in (("left", "above"), ("right", "above"), ("left", "below"), ("right", "below"))
@@ -104,7 +107,7 @@ def _claim(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Ques
     true = across if rng.random() < 0.5 else upright
     if not true:
         return None
-    claim = one_of(rng, *(("left", "right") if true == across else ("above", "below")))
+    claim = pick(rng, (("left", "right") if true == across else ("above", "below")))
     words = {"left": "to the left of", "right": "to the right of", "above": "above", "below": "below"}
     text = f"Is the {one} {words[claim]} the {other} in the picture?"
     facts = f"The {one} is {words[true]} the {other}."
@@ -116,15 +119,15 @@ def _diagonal(across: str, upright: str) -> str:
 
 
 def _contents(rng: np.random.Generator, limits: Limits) -> Draft:
-    kinds = chosen(rng, limits.plain_kinds, 1 + _NUM_ELSEWHERE)
-    inner, *elsewhere = (small(rng, limits, kind, chosen(rng, colors_of(kind))[0]) for kind in kinds)
-    holder_kind = chosen(rng, HOLDER_KINDS)[0]
+    kinds = pick_several(rng, limits.plain_kinds, 1 + _NUM_ELSEWHERE)
+    inner, *elsewhere = (small(rng, limits, kind, pick_several(rng, colors_of(kind), 1)[0]) for kind in kinds)
+    holder_kind = pick_several(rng, HOLDER_KINDS, 1)[0]
     size_px = max(KINDS[holder_kind].legible_px, math.ceil(HOLDER_RATIO * inner.size_px))
-    holder = Thing(kind=holder_kind, color=chosen(rng, colors_of(holder_kind))[0], size_px=size_px)
+    holder = Thing(kind=holder_kind, color=pick_several(rng, colors_of(holder_kind), 1)[0], size_px=size_px)
     things = (holder, replace(inner, inside=0), *elsewhere)
 
     def ask(rng: np.random.Generator, scene: Scene) -> Question:
-        text = one_of(rng, f"What lies in the {holder.name}?", f"Which thing is inside the {holder.name}?")
+        text = pick(rng, (f"What lies in the {holder.name}?", f"Which thing is inside the {holder.name}?"))
         key = choice(rng, text, a(inner.name), [a(thing.name) for thing in elsewhere])
         return Question(text=text, key=key, evidence=(1, 0), facts=f"In the {holder.name} lies {a(inner.name)}.")
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter, mixed
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick
+from vlm_envs.content.drawing import pick
+from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain
 from vlm_envs.content.scenes.settings.strokes import Stroke, line, polygon, rect
 from vlm_envs.tools.coordinates import PixelRectangle
 
@@ -77,7 +78,7 @@ def _strokes(plan: Desk, rng: np.random.Generator) -> Iterator[Stroke]:
         for column in range(math.ceil(plan.width / unit) + 1):
             for _ in range(int(rng.integers(1, 4))):
                 middle = ((column + between(rng, -0.5, 0.5)) * unit, (row + between(rng, -0.5, 0.5)) * unit)
-                article = articles[int(rng.integers(len(articles)))]
+                article = pick(rng, articles)
                 yield from article(rng, middle, unit * between(rng, 0.6, 1.25))
 
 

@@ -92,11 +92,6 @@ def between(rng: np.random.Generator, low: float, high: float) -> float:
     return float(low + (high - low) * rng.random())
 
 
-def pick(rng: np.random.Generator, colors: tuple[RGB, ...]) -> RGB:
-    """Returns one of several colours."""
-    return colors[int(rng.integers(len(colors)))]
-
-
 def spans(rng: np.random.Generator, total: float, low: float, high: float) -> list[tuple[float, float]]:
     """Returns stretches from start to stop, each between two lengths, that fill a length; the last may be shorter."""
     found, at = [], 0.0

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick, spans
+from vlm_envs.content.drawing import pick
+from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, spans
 from vlm_envs.content.scenes.settings.strokes import Stroke, rect
 from vlm_envs.tools.coordinates import PixelRectangle
 

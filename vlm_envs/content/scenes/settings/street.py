@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter, mixed
+from vlm_envs.content.drawing import pick
 from vlm_envs.content.scenes.kinds import Place
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, pick, spans
+from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, spans
 from vlm_envs.content.scenes.settings.strokes import Stroke, ellipse, line, polygon, rect
 from vlm_envs.tools.coordinates import PixelRectangle
 
@@ -83,7 +84,7 @@ def _plan(width: int, height: int, rng: np.random.Generator) -> Town:
         _terrace(width, round(horizon + top), round(horizon + bottom), rng)
         for top, bottom in spans(rng, height - horizon, step * 0.85, step * 1.2)
     )
-    sky = _SKIES[int(rng.integers(len(_SKIES)))]
+    sky = pick(rng, _SKIES)
     return Town(width, height, horizon, sky, int(rng.integers(2**32)), terraces)
 
 

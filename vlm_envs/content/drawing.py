@@ -1,0 +1,20 @@
+"""Items drawn by chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+ItemT = TypeVar("ItemT")
+
+
+def pick(rng: np.random.Generator, items: Sequence[ItemT]) -> ItemT:
+    """Returns one item, each as likely."""
+    return items[int(rng.integers(len(items)))]
+
+
+def pick_several(rng: np.random.Generator, items: Sequence[ItemT], count: int) -> list[ItemT]:
+    """Returns different items in a random order, at most as many as there are."""
+    return [items[int(index)] for index in rng.permutation(len(items))[:count]]
