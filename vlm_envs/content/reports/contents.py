@@ -99,7 +99,7 @@ class Organisation:
     closing: str
 
 
-class _Cast:
+class _UnusedNames:
     """Hands out names, each once."""
 
     def __init__(self, rng: np.random.Generator) -> None:
@@ -158,14 +158,14 @@ def generate_contents(rng: np.random.Generator, num_body_pages: int) -> tuple[Or
         region or the same year, and a department.
     """
     sizes = _Sizes.fitting(num_body_pages)
-    cast = _Cast(rng)
+    unused = _UnusedNames(rng)
     trade = pick(rng, TRADES)
     last_year = int(rng.integers(2009, 2025))
     years = tuple(range(last_year - sizes.years + 1, last_year + 1))
     letter = Letter(
-        chair=cast.person(),
+        chair=unused.person(),
         founded=int(rng.integers(1871, 1996)),
-        town=cast.town(),
+        town=unused.town(),
         num_people=int(rng.integers(420, 9800)),
     )
     name = f"{pick(rng, TOWNS)} {pick(rng, trade.kinds)}"
@@ -176,19 +176,19 @@ def generate_contents(rng: np.random.Generator, num_body_pages: int) -> tuple[Or
         letter=letter,
         closing=f"{int(rng.integers(3, 29))} {pick(rng, MONTHS[1:5])}",
     )
-    chapters = _chapters(rng, organisation, sizes, cast)
+    chapters = _chapters(rng, organisation, sizes, unused)
     return organisation, _chosen(rng, chapters, num_body_pages)
 
 
 def _chapters(
-    rng: np.random.Generator, organisation: Organisation, sizes: _Sizes, cast: _Cast
+    rng: np.random.Generator, organisation: Organisation, sizes: _Sizes, unused: _UnusedNames
 ) -> tuple[tuple[Subject, ...], ...]:
     """Returns all subjects there could be, by chapter; regions first, departments second."""
     years, trade = organisation.years, organisation.trade
     departments = pick_several(rng, DEPARTMENTS, sizes.departments)
     chapters: list[tuple[Subject, ...]] = [
-        tuple(_region_years(rng, trade, pick_several(rng, REGIONS, sizes.regions), years, cast)),
-        tuple(_departments(rng, departments, years[-1], cast)),
+        tuple(_region_years(rng, trade, pick_several(rng, REGIONS, sizes.regions), years, unused)),
+        tuple(_departments(rng, departments, years[-1], unused)),
     ]
     if not sizes.sites:
         return tuple(chapters)
@@ -197,11 +197,11 @@ def _chapters(
     first_number = int(rng.integers(2, 30))
     return (
         *chapters,
-        tuple(_budget(rng, year, [name for name, _ in departments], cast) for year in years),
-        tuple(_site_years(rng, sites, years, cast)),
-        tuple(_project_lists(rng, sizes.projects, years[-1], cast)),
-        tuple(draw_policy(rng, first_number + index, topic, cast.person()) for index, topic in enumerate(topics)),
-        (_board(rng, organisation, cast), *_risks(rng, cast), Glossary(terms=_terms(rng))),
+        tuple(_budget(rng, year, [name for name, _ in departments], unused) for year in years),
+        tuple(_site_years(rng, sites, years, unused)),
+        tuple(_project_lists(rng, sizes.projects, years[-1], unused)),
+        tuple(draw_policy(rng, first_number + index, topic, unused.person()) for index, topic in enumerate(topics)),
+        (_board(rng, organisation, unused), *_risks(rng, unused), Glossary(terms=_terms(rng))),
     )
 
 
@@ -218,7 +218,7 @@ def _chosen(rng: np.random.Generator, chapters: tuple[tuple[Subject, ...], ...],
 
 
 def _region_years(
-    rng: np.random.Generator, trade: Trade, regions: list[str], years: tuple[int, ...], cast: _Cast
+    rng: np.random.Generator, trade: Trade, regions: list[str], years: tuple[int, ...], unused: _UnusedNames
 ) -> Iterator[RegionYear]:
     shuffled = pick_several(rng, trade.lines, len(trade.lines))
     everywhere, elsewhere = shuffled[:2], shuffled[2:]
@@ -234,7 +234,7 @@ def _region_years(
                 year=year,
                 lines=lines,
                 counts=tuple(tuple(int(count) for count in row) for row in counts),
-                manager=cast.person(),
+                manager=unused.person(),
                 new_outlets=int(rng.integers(2, 19)),
                 noted=int(rng.integers(len(lines))),
                 noted_quarter=int(rng.integers(4)),
@@ -243,16 +243,16 @@ def _region_years(
 
 
 def _departments(
-    rng: np.random.Generator, departments: list[tuple[str, str]], year: int, cast: _Cast
+    rng: np.random.Generator, departments: list[tuple[str, str]], year: int, unused: _UnusedNames
 ) -> Iterator[Department]:
     for name, counted in departments:
         begin, end = pick(rng, ((0, 12), (0, 6), (6, 12), (0, 9)))
         level = 10 ** rng.uniform(1.8, 2.9)
         yield Department(
             name=name,
-            head=cast.person(),
-            deputy=cast.person(),
-            town=cast.town(),
+            head=unused.person(),
+            deputy=unused.person(),
+            town=unused.town(),
             num_people=int(rng.integers(12, 480)),
             since=int(rng.integers(year - 60, year - 3)),
             counted=counted,
@@ -261,7 +261,9 @@ def _departments(
         )
 
 
-def _site_years(rng: np.random.Generator, sites: list[str], years: tuple[int, ...], cast: _Cast) -> Iterator[SiteYear]:
+def _site_years(
+    rng: np.random.Generator, sites: list[str], years: tuple[int, ...], unused: _UnusedNames
+) -> Iterator[SiteYear]:
     for site in sites:
         area, opened = int(rng.integers(18, 190)) * 50, int(rng.integers(1922, 2006))
         level = 10 ** rng.uniform(1.6, 2.7)
@@ -269,7 +271,7 @@ def _site_years(rng: np.random.Generator, sites: list[str], years: tuple[int, ..
             yield SiteYear(
                 site=site,
                 year=year,
-                warden=cast.person(),
+                warden=unused.person(),
                 floor_area_m2=area + 10 * int(rng.integers(0, 40)),
                 opened=opened,
                 usage_mwh=_distinct(rng, 12, level),
@@ -285,18 +287,18 @@ def _distinct(rng: np.random.Generator, count: int, level: float) -> tuple[int, 
     return tuple(values)
 
 
-def _budget(rng: np.random.Generator, year: int, names: list[str], cast: _Cast) -> BudgetYear:
+def _budget(rng: np.random.Generator, year: int, names: list[str], unused: _UnusedNames) -> BudgetYear:
     """Divides 100 percent; every share at least 4, and no two neighbours of a pie hard to tell apart."""
     slices = names[: int(rng.integers(4, 7))]
     weights = rng.dirichlet([2.0] * len(slices))
     shares = [4 + int(weight * (100 - 4 * len(slices))) for weight in weights]
     shares[shares.index(max(shares))] += 100 - sum(shares)
     return BudgetYear(
-        year=year, names=tuple(slices), shares=tuple(shares), approved_by=cast.person(), month=pick(rng, MONTHS)
+        year=year, names=tuple(slices), shares=tuple(shares), approved_by=unused.person(), month=pick(rng, MONTHS)
     )
 
 
-def _project_lists(rng: np.random.Generator, count: int, last_year: int, cast: _Cast) -> Iterator[ProjectList]:
+def _project_lists(rng: np.random.Generator, count: int, last_year: int, unused: _UnusedNames) -> Iterator[ProjectList]:
     names = iter(pick_several(rng, PROJECTS, len(PROJECTS)))
     for year in range(last_year - count + 1, last_year + 1):
         rows = []
@@ -304,29 +306,29 @@ def _project_lists(rng: np.random.Generator, count: int, last_year: int, cast: _
             start = f"{pick(rng, MONTHS)} {year}"
             budget = int(rng.integers(14, 980)) * 5
             rows.append(
-                Project(name=next(names), lead=cast.person(), budget=budget, start=start, status=pick(rng, _STATUSES))
+                Project(name=next(names), lead=unused.person(), budget=budget, start=start, status=pick(rng, _STATUSES))
             )
         yield ProjectList(year=year, projects=tuple(rows))
 
 
-def _board(rng: np.random.Generator, organisation: Organisation, cast: _Cast) -> Board:
+def _board(rng: np.random.Generator, organisation: Organisation, unused: _UnusedNames) -> Board:
     last_year = organisation.years[-1]
     return Board(
         members=tuple(
-            (cast.person(), committee, int(rng.integers(last_year - 14, last_year + 1)))
+            (unused.person(), committee, int(rng.integers(last_year - 14, last_year + 1)))
             for committee in pick_several(rng, COMMITTEES, int(rng.integers(5, 9)))
         )
     )
 
 
-def _risks(rng: np.random.Generator, cast: _Cast) -> Iterator[Risks]:
+def _risks(rng: np.random.Generator, unused: _UnusedNames) -> Iterator[Risks]:
     texts = pick_several(rng, _RISKS, len(_RISKS))
     codes = iter(pick_several(rng, range(11, 99), len(texts)))
     for part in (1, 2):
         chosen = texts[(part - 1) * 9 : part * 9]
         yield Risks(
             part=part,
-            entries=tuple((f"R-{next(codes)}", text, cast.person(), pick(rng, _LEVELS)) for text in chosen),
+            entries=tuple((f"R-{next(codes)}", text, unused.person(), pick(rng, _LEVELS)) for text in chosen),
         )
 
 

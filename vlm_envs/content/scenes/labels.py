@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from vlm_envs.content.scenes.colors import COLORS
-from vlm_envs.content.scenes.kinds import KINDS
+from vlm_envs.content.scenes.kinds.table import KINDS
 from vlm_envs.content.scenes.questions.wording import clock_time
 from vlm_envs.content.scenes.rendering import SceneImageRef
 from vlm_envs.content.scenes.scene import Scene

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from vlm_envs.content.scenes.brush import FRAME
-from vlm_envs.content.scenes.kinds import KINDS
+from vlm_envs.content.scenes.kinds.table import KINDS
 from vlm_envs.content.scenes.scene import Thing
-from vlm_envs.content.scenes.settings import Zone
+from vlm_envs.content.scenes.settings.setting import Zone
 from vlm_envs.content.scenes.sprites import frame_size
 
 _GAP_PX = 3

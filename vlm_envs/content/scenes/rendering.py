@@ -9,8 +9,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from vlm_envs.content.scenes.scene import Scene
-from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.settings.strokes import Stroke, draw_strokes
+from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.sprites import sprite
 from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.coordinates import PixelRectangle

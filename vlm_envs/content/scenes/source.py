@@ -12,11 +12,11 @@ import numpy as np
 
 from vlm_envs.content.drawing import pick
 from vlm_envs.content.scenes.placement import Placement
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template
+from vlm_envs.content.scenes.questions.question import Question, QuestionDraft, QuestionTemplate
 from vlm_envs.content.scenes.questions.templates import CATEGORIES, TEMPLATES
 from vlm_envs.content.scenes.rendering import SceneImageRef, scenery_plan
 from vlm_envs.content.scenes.scene import Scene
-from vlm_envs.content.scenes.settings import SETTINGS
+from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.things import filler, limits
 from vlm_envs.errors import (
     ConfigError,
@@ -97,7 +97,7 @@ class SceneSource:
                 f"kinds={self.kinds}. Allow larger targets (at least 12 px) or more kinds, or leave the category out."
             )
 
-    def templates(self, category: str) -> tuple[Template, ...]:
+    def templates(self, category: str) -> tuple[QuestionTemplate, ...]:
         """Returns the ways to ask a question of a category."""
         return tuple(
             template
@@ -241,7 +241,7 @@ def _size(source: SceneSource, rng: np.random.Generator) -> tuple[int, int]:
     return (longer, shorter) if low == high or rng.random() < 0.7 else (shorter, longer)
 
 
-def _scene(source: SceneSource, rng: np.random.Generator, size: tuple[int, int], draft: Draft) -> Scene | None:
+def _scene(source: SceneSource, rng: np.random.Generator, size: tuple[int, int], draft: QuestionDraft) -> Scene | None:
     """Returns a scene with what a draft needs and other things; None where something did not find room."""
     width, height = size
     setting = pick(rng, source.settings)

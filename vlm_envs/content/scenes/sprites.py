@@ -12,7 +12,8 @@ from PIL import Image
 
 from vlm_envs.content.scenes.brush import FRAME, Brush, outlined
 from vlm_envs.content.scenes.colors import CHALK, COLORS, INK
-from vlm_envs.content.scenes.kinds import KINDS, Look
+from vlm_envs.content.scenes.kinds.kind import ThingStyle
+from vlm_envs.content.scenes.kinds.table import KINDS
 
 Mask = npt.NDArray[np.bool_]
 
@@ -62,8 +63,8 @@ def sprite(appearance: Appearance) -> Image.Image:
     times = _enlargement(appearance.size_px)
     outline = _outline_px(appearance.size_px) * times
     brush = Brush(width * times, height * times, (max(width, height) * times - 2 * outline) / FRAME, outline)
-    look = Look(color=COLORS[appearance.color], text=appearance.text, minutes=appearance.minutes)
-    KINDS[appearance.kind].paint(brush, look)
+    style = ThingStyle(color=COLORS[appearance.color], text=appearance.text, minutes=appearance.minutes)
+    KINDS[appearance.kind].paint(brush, style)
     canvas = outlined(brush.canvas, round(outline), CHALK if appearance.color == "black" else INK)
     if appearance.mirrored:
         canvas = canvas.transpose(Image.Transpose.FLIP_LEFT_RIGHT)

@@ -9,7 +9,7 @@ import numpy as np
 
 from vlm_envs.content.drawing import pick
 from vlm_envs.content.scenes.colors import COLORS
-from vlm_envs.content.scenes.kinds import KINDS, PLAIN_KINDS
+from vlm_envs.content.scenes.kinds.table import KINDS, PLAIN_KINDS
 from vlm_envs.content.scenes.letters import DIGITS, LETTERS
 from vlm_envs.content.scenes.scene import Thing
 

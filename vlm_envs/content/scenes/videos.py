@@ -16,11 +16,11 @@ from PIL import Image
 
 from vlm_envs.content.drawing import pick_several
 from vlm_envs.content.scenes.colors import CHALK, COLORS, INK
-from vlm_envs.content.scenes.kinds import PLAIN_KINDS
+from vlm_envs.content.scenes.kinds.table import PLAIN_KINDS
 from vlm_envs.content.scenes.labels import label_mask
 from vlm_envs.content.scenes.rendering import render_region
 from vlm_envs.content.scenes.scene import Scene, Thing
-from vlm_envs.content.scenes.settings import SETTINGS
+from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.sprites import Mask, frame_size, sprite
 from vlm_envs.content.scenes.things import recognisable
 from vlm_envs.errors import ConfigError

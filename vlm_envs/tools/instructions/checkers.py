@@ -26,7 +26,6 @@ from vlm_envs.tools.instructions.arguments import (
     RangesArguments,
     with_text_name,
 )
-from vlm_envs.tools.instructions.matching import count_keyword
 from vlm_envs.tools.instructions.numerals import numerals
 from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
 from vlm_envs.tools.instructions.results import CheckResult, listed, range_text, shown
@@ -194,9 +193,7 @@ def _edge_checker(unit: str, edge: Edge) -> Checker[EdgeArguments]:
 def _mentions(text: str, arguments: KeywordArguments, profile: Profile) -> dict[str, int]:
     """Returns how often each keyword is mentioned in the cleaned text, by keyword."""
     searched = cleaned(text)
-    return {
-        keyword: count_keyword(searched, keyword, open_hashtags=profile.open_hashtags) for keyword in arguments.keywords
-    }
+    return {keyword: profile.count_keyword(searched, keyword) for keyword in arguments.keywords}
 
 
 def _each_keyword_mentioned(text: str, arguments: KeywordArguments, profile: Profile) -> CheckResult:

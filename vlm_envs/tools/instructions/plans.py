@@ -28,7 +28,6 @@ from vlm_envs.tools.instructions.drafts import (
     padded,
     with_numbers,
 )
-from vlm_envs.tools.instructions.matching import count_keyword
 from vlm_envs.tools.instructions.numerals import numerals
 from vlm_envs.tools.instructions.profiles import Profile
 from vlm_envs.tools.instructions.segmentation import paragraphs_of
@@ -143,7 +142,7 @@ def _keywords(together: bool, rng: Rng, draft: Draft, profile: Profile) -> dict[
     nouns, text = draft.topic.nouns, draft.text()
     chosen = rng.choice(len(nouns), size=int(rng.integers(1, 4)), replace=False)
     keywords = [nouns[int(index)] for index in chosen]
-    counts = [count_keyword(text, keyword, open_hashtags=profile.open_hashtags) for keyword in keywords]
+    counts = [profile.count_keyword(text, keyword) for keyword in keywords]
     lower, upper = _around(rng, [sum(counts)] if together else counts, 1, least=0)
     return {"keywords": keywords, "lower_bound_times": lower, "upper_bound_times": upper}
 

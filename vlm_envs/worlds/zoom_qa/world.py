@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.scenes.questions.templates import CATEGORIES
-from vlm_envs.content.scenes.settings import SETTINGS
+from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
 from vlm_envs.errors import ConfigError, require_choice, require_flag
 from vlm_envs.qa.context import PictureContext

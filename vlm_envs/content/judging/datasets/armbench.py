@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS
 from vlm_envs.content.judging.datasets.preferences import without_marks
-from vlm_envs.content.judging.datasets.reading import DataFolder, Row
+from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
 from vlm_envs.content.judging.datasets.rows import JudgedRow
 
 RELEASED = "fine_grained_perception.jsonl multimodal_long_document.jsonl multimodal_instruction_following.jsonl"
@@ -37,7 +37,7 @@ def armbench_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     return tuple(_released_row(row) if "rm_tag" in row.values else _row(row) for row in data.rows())
 
 
-def _released_row(row: Row) -> JudgedRow:
+def _released_row(row: FileRow) -> JudgedRow:
     tag = row.text("rm_tag")
     if tag not in _NUM_RESPONSES:
         raise row.broken(f"'rm_tag' must be one of {', '.join(_NUM_RESPONSES)}; got {tag[:60]!r}.")
@@ -60,7 +60,7 @@ def _released_row(row: Row) -> JudgedRow:
     )
 
 
-def _requirement(row: Row) -> str:
+def _requirement(row: FileRow) -> str:
     """Returns what a response is to satisfy, where a row is about that; empty for others."""
     if not row.values.get("constraints"):
         return ""
@@ -70,7 +70,7 @@ def _requirement(row: Row) -> str:
     return str(first["value"])
 
 
-def _released_right(row: Row, num_responses: int) -> int | None:
+def _released_right(row: FileRow, num_responses: int) -> int | None:
     """Returns the index of the right response; None for a single wrong one."""
     said = str(row.get("gt", (str, int, bool))).strip()
     if num_responses == 1 and said in ("True", "False"):
@@ -81,7 +81,7 @@ def _released_right(row: Row, num_responses: int) -> int | None:
     raise row.broken(f"'gt' must be {expected}; got {said[:60]!r}.")
 
 
-def _row(row: Row) -> JudgedRow:
+def _row(row: FileRow) -> JudgedRow:
     track = row.text("track")
     if track not in TRACKS:
         raise row.broken(f"'track' must be one of {', '.join(TRACKS)}; got {track[:60]!r}.")
@@ -105,7 +105,7 @@ def _row(row: Row) -> JudgedRow:
     )
 
 
-def _right(row: Row, num_responses: int) -> int | None:
+def _right(row: FileRow, num_responses: int) -> int | None:
     """Returns the index of the right response; None for a single wrong one."""
     if num_responses == 1:
         return 0 if row.get("answer", bool) else None
@@ -115,7 +115,7 @@ def _right(row: Row, num_responses: int) -> int | None:
     return number - 1
 
 
-def _evidence_pages(row: Row) -> tuple[int, ...]:
+def _evidence_pages(row: FileRow) -> tuple[int, ...]:
     if "evidence_pages" not in row.values:
         return ()
     pages = row.get("evidence_pages", list)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from vlm_envs.content.judging.datasets.preferences import without_marks
-from vlm_envs.content.judging.datasets.reading import DataFolder, Row
+from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
 from vlm_envs.content.judging.datasets.rows import JudgedRow
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.arguments import BaseModel
@@ -37,7 +37,7 @@ def mm_ifeval_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     return rows
 
 
-def _checked_row(row: Row) -> JudgedRow | None:
+def _checked_row(row: FileRow) -> JudgedRow | None:
     if row.values.get("tag", "C-Level") != "C-Level" or row.values.get("infer_type", "main") != "main":
         return None
     listed = _constraints(row)
@@ -62,7 +62,7 @@ def _checked_row(row: Row) -> JudgedRow | None:
     )
 
 
-def _request(row: Row, constraints: list[dict[str, Any]]) -> str:
+def _request(row: FileRow, constraints: list[dict[str, Any]]) -> str:
     """Returns the whole prompt; where a row holds it in parts, the instruction and what each constraint says."""
     if "question" in row.values or "instruction" not in row.values:
         return without_marks(row.text("question"))
@@ -70,7 +70,7 @@ def _request(row: Row, constraints: list[dict[str, Any]]) -> str:
     return " ".join((without_marks(row.text("instruction")), *said))
 
 
-def _constraints(row: Row) -> list[dict[str, Any]]:
+def _constraints(row: FileRow) -> list[dict[str, Any]]:
     """Returns the constraints of a row, which may be JSON within JSON."""
     value = row.get("constraints", (list, str))
     if isinstance(value, str):
@@ -86,7 +86,7 @@ def _constraints(row: Row) -> list[dict[str, Any]]:
     return value
 
 
-def _constraint(row: Row, call: Any) -> Constraint:
+def _constraint(row: FileRow, call: Any) -> Constraint:
     """Returns a call of one of MM-IFEngine's functions as a constraint; its parameters come in order."""
     if not isinstance(call, dict) or not isinstance(call.get("func"), str):
         raise row.broken("an entry of 'verify_funcs' is an object with 'func' and 'params'.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from vlm_envs.content.judging.datasets.reading import DataFolder, Row, StoredPicture, is_file_name
+from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow, StoredPicture, is_file_name
 from vlm_envs.content.judging.datasets.rows import JudgedRow
 
 _GROUPS = {
@@ -68,7 +68,7 @@ def pair_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     return tuple(_preferred_row(row, "pairs", _image(row) if _has_image(row) else "") for row in data.rows())
 
 
-def _ranked_row(row: Row) -> JudgedRow:
+def _ranked_row(row: FileRow) -> JudgedRow:
     if "chosen" in row.values:
         image = _image(row)
         return _preferred_row(row, f"vl_rewardbench_{_group(row, image)}", image)
@@ -89,7 +89,7 @@ def _ranked_row(row: Row) -> JudgedRow:
     )
 
 
-def _preferred_row(row: Row, category: str, image: str | StoredPicture) -> JudgedRow:
+def _preferred_row(row: FileRow, category: str, image: str | StoredPicture) -> JudgedRow:
     """Returns a pair whose better response is told from the other by the name of its field."""
     return JudgedRow(
         where=row.where,
@@ -103,11 +103,11 @@ def _preferred_row(row: Row, category: str, image: str | StoredPicture) -> Judge
     )
 
 
-def _image(row: Row) -> str | StoredPicture:
+def _image(row: FileRow) -> str | StoredPicture:
     return row.image("image", "image_path")
 
 
-def _has_image(row: Row) -> bool:
+def _has_image(row: FileRow) -> bool:
     return any(row.values.get(name) is not None for name in ("image", "image_path"))
 
 
@@ -116,7 +116,7 @@ def without_marks(request: str) -> str:
     return request.replace("<image>", "").strip()
 
 
-def _group(row: Row, image: str | StoredPicture) -> str:
+def _group(row: FileRow, image: str | StoredPicture) -> str:
     """Returns what a row is about, by its picture's path, or else its id, or else where its query is from.
 
     Of a path the innermost folder that tells counts, and the file's own name where none does.
@@ -145,7 +145,7 @@ def llava_critic_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     return tuple(found for row in data.rows() if (found := _compared_row(row)) is not None)
 
 
-def _compared_row(row: Row) -> JudgedRow | None:
+def _compared_row(row: FileRow) -> JudgedRow | None:
     turns = row.get("conversations", list)
     if len(turns) < 2 or not all(isinstance(turn, dict) and isinstance(turn.get("value"), str) for turn in turns):
         raise row.broken("'conversations' must be a list of at least two turns with a 'value' each.")

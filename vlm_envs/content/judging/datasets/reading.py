@@ -23,7 +23,7 @@ ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True)
-class Row:
+class FileRow:
     """One row of a file.
 
     Attributes:
@@ -157,7 +157,7 @@ class DataFolder:
             there = ", ".join(self._root.names()[:10]) or "nothing"
             raise ConfigError(f"{folder} has no {', '.join(patterns[:-1])} or {patterns[-1]}; it has {there}.")
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[FileRow]:
         """Yields the rows in order; pictures of tables are `StoredPicture`.
 
         Raises:
@@ -169,16 +169,16 @@ class DataFolder:
                 yield from self._table_rows(file)
             else:
                 for number, (where, values) in enumerate(read_rows(self._root, file), start=1):
-                    yield Row(where, number, values)
+                    yield FileRow(where, number, values)
 
-    def _table_rows(self, file: str) -> Iterator[Row]:
+    def _table_rows(self, file: str) -> Iterator[FileRow]:
         for number, (group, place, fields) in enumerate(table_rows(self._root, file), start=1):
             values = {
                 name: value if (content := _bytes_of(value)) is None else _stored(file, group, place, name, content)
                 for name, value in fields.items()
                 if value is not None
             }
-            yield Row(f"{file}, row {number}", number, values)
+            yield FileRow(f"{file}, row {number}", number, values)
 
     def picture(self, image: str | StoredPicture, where: str) -> Picture:
         """Returns a row's picture.

@@ -14,7 +14,7 @@ Place = Literal["ground", "wall", "air", "water"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+class ThingStyle:
     """What a kind's painter goes by.
 
     Attributes:
@@ -46,7 +46,7 @@ class Kind:
     """
 
     name: str
-    paint: Callable[[Brush, Look], None]
+    paint: Callable[[Brush, ThingStyle], None]
     width: int = 100
     height: int = 100
     plural: str = ""

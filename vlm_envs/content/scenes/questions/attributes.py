@@ -10,7 +10,7 @@ import numpy as np
 
 from vlm_envs.content.drawing import pick, pick_several
 from vlm_envs.content.scenes.letters import DIGITS, LETTERS
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact
+from vlm_envs.content.scenes.questions.question import Question, QuestionDraft, QuestionTemplate, choice, exact
 from vlm_envs.content.scenes.questions.wording import clock_time
 from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.things import (
@@ -28,8 +28,8 @@ from vlm_envs.responses.answers import AnswerKind
 _NUM_WRONG = 3
 
 
-def _color(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
-    def draft(rng: np.random.Generator, limits: Limits) -> Draft:
+def _color(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
+    def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
         kind = pick_several(rng, limits.plain_kinds, 1)[0]
         color, *others = pick_several(rng, colors_of(kind), 1 + _NUM_WRONG)
         reserved: frozenset[Trait] = frozenset(((kind, None),))
@@ -41,7 +41,7 @@ def _color(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], D
             key = choice(rng, text, color, others) if answered_by == "choice" else exact(text, *_spellings(color))
             return Question(text=text, key=key, evidence=(0,), facts=f"The {kind} is {color}.")
 
-        return Draft(things=things, reserved=reserved, ask=ask)
+        return QuestionDraft(things=things, reserved=reserved, ask=ask)
 
     return draft
 
@@ -51,10 +51,10 @@ def _shown(
     field: str,
     draw_four: Callable[[np.random.Generator], list[Any]],
     ask: Callable[[np.random.Generator, str, Any, list[Any]], Question],
-) -> Callable[[np.random.Generator, Limits], Draft]:
+) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
     """Returns a way to draft a question about what the first of three signs or clocks shows; the fourth is for none."""
 
-    def draft(rng: np.random.Generator, limits: Limits) -> Draft:
+    def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
         colors = pick_several(rng, colors_of(kind), 3)
         right, *wrong = draw_four(rng)
         things = tuple(
@@ -62,12 +62,14 @@ def _shown(
             for color, value in zip(colors, (right, *wrong[:2]), strict=True)
         )
         reserved = frozenset((thing.kind, thing.color) for thing in things)
-        return Draft(things=things, reserved=reserved, ask=lambda rng, scene: ask(rng, things[0].name, right, wrong))
+        return QuestionDraft(
+            things=things, reserved=reserved, ask=lambda rng, scene: ask(rng, things[0].name, right, wrong)
+        )
 
     return draft
 
 
-def _text(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
+def _text(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
     def ask(rng: np.random.Generator, name: str, right: str, wrong: list[str]) -> Question:
         text = pick(rng, (f"What is written on the {name}?", f"What does the {name} say?"))
         key = choice(rng, text, right, wrong) if answered_by == "choice" else exact(text, right)
@@ -76,7 +78,7 @@ def _text(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Dr
     return _shown("sign", "text", _four_texts, ask)
 
 
-def _time(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Draft]:
+def _time(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
     def ask(rng: np.random.Generator, name: str, right: int, wrong: list[int]) -> Question:
         time = clock_time(right)
         text = pick(rng, (f"What time does the {name} show?", f"What time is it by the {name}?"))
@@ -113,11 +115,11 @@ def _spellings(color: str) -> tuple[str, ...]:
 
 
 TEMPLATES = (
-    Template(name="colour_choice", kind="choice", chance=0.25, draft=_color("choice")),
-    Template(name="colour", kind="exact", chance=1 / 11, draft=_color("exact")),
-    Template(name="text_choice", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX),
-    Template(name="text", kind="exact", chance=0.0, draft=_text("exact"), least_px=SIGN_PX),
-    Template(name="time_choice", kind="choice", chance=0.25, draft=_time("choice"), least_px=CLOCK_PX),
-    Template(name="time", kind="exact", chance=1 / 48, draft=_time("exact"), least_px=CLOCK_PX),
+    QuestionTemplate(name="colour_choice", kind="choice", chance=0.25, draft=_color("choice")),
+    QuestionTemplate(name="colour", kind="exact", chance=1 / 11, draft=_color("exact")),
+    QuestionTemplate(name="text_choice", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX),
+    QuestionTemplate(name="text", kind="exact", chance=0.0, draft=_text("exact"), least_px=SIGN_PX),
+    QuestionTemplate(name="time_choice", kind="choice", chance=0.25, draft=_time("choice"), least_px=CLOCK_PX),
+    QuestionTemplate(name="time", kind="exact", chance=1 / 48, draft=_time("exact"), least_px=CLOCK_PX),
 )
 """Questions of attributes."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from vlm_envs.content.drawing import pick, pick_several
 from vlm_envs.content.scenes.brush import FRAME
-from vlm_envs.content.scenes.kinds import KINDS
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact
+from vlm_envs.content.scenes.kinds.table import KINDS
+from vlm_envs.content.scenes.questions.question import Question, QuestionDraft, QuestionTemplate, choice, exact
 from vlm_envs.content.scenes.questions.wording import clock_time, several, there_are
 from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.things import CLOCK_PX, Limits, Trait, clock_minutes, colors_of, small
@@ -19,7 +19,7 @@ _HEIGHT_RATIO = 1.4
 _LEAST_SEEN_RATIO = 1.3
 
 
-def _more(rng: np.random.Generator, limits: Limits) -> Draft:
+def _more(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, 2)
     colors = [pick_several(rng, colors_of(kind), 1)[0] for kind in kinds]
     traits: tuple[Trait, ...] = tuple(zip(kinds, colors, strict=True))
@@ -44,10 +44,10 @@ def _more(rng: np.random.Generator, limits: Limits) -> Draft:
         facts = [there_are(number, kind, color) for kind, color, number in zip(kinds, colors, numbers, strict=True)]
         return Question(text=text, key=key, evidence=tuple(range(len(things))), facts=" ".join(facts))
 
-    return Draft(things=tuple(things), reserved=frozenset(traits), ask=ask)
+    return QuestionDraft(things=tuple(things), reserved=frozenset(traits), ask=ask)
 
 
-def _taller(rng: np.random.Generator, limits: Limits) -> Draft:
+def _taller(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     high = limits.small_px[1]
     # Kinds as high as their frames: of flat ones one would know without looking.
     upright = [
@@ -75,10 +75,10 @@ def _taller(rng: np.random.Generator, limits: Limits) -> Draft:
         key = choice(rng, text, f"the {first}", [f"the {second}"])
         return Question(text=text, key=key, evidence=(0, 1), facts=f"The {first} is taller than the {second}.")
 
-    return Draft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
+    return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
-def _same_time(rng: np.random.Generator, limits: Limits) -> Draft:
+def _same_time(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     colors = pick_several(rng, colors_of("clock"), 2)
     minutes = [clock_minutes(rng)] * 2
     same = bool(rng.random() < 0.5)
@@ -100,12 +100,12 @@ def _same_time(rng: np.random.Generator, limits: Limits) -> Draft:
         times = [f"The {thing.name} shows {clock_time(thing.minutes)}." for thing in things]
         return Question(text=text, key=exact(text, "yes" if same else "no"), evidence=(0, 1), facts=" ".join(times))
 
-    return Draft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
+    return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
 TEMPLATES = (
-    Template(name="more", kind="choice", chance=1 / 3, draft=_more),
-    Template(
+    QuestionTemplate(name="more", kind="choice", chance=1 / 3, draft=_more),
+    QuestionTemplate(
         name="taller",
         kind="choice",
         chance=0.5,
@@ -113,6 +113,6 @@ TEMPLATES = (
         least_px=18,
         ratio=_HEIGHT_RATIO,
     ),
-    Template(name="same_time", kind="exact", chance=0.5, draft=_same_time, least_px=CLOCK_PX),
+    QuestionTemplate(name="same_time", kind="exact", chance=0.5, draft=_same_time, least_px=CLOCK_PX),
 )
 """Questions of comparison."""

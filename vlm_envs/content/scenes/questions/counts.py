@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vlm_envs.content.drawing import pick, pick_several
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template
+from vlm_envs.content.scenes.questions.question import Question, QuestionDraft, QuestionTemplate
 from vlm_envs.content.scenes.questions.wording import several, there_are
 from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.things import Limits, Trait, colors_of, look_alikes, small
@@ -14,7 +14,7 @@ from vlm_envs.responses.answers import AnswerKey
 MAX_COUNT = 5
 
 
-def _of_a_color(rng: np.random.Generator, limits: Limits) -> Draft:
+def _of_a_color(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     kind = pick_several(rng, limits.plain_kinds, 1)[0]
     color = pick_several(rng, colors_of(kind), 1)[0]
     reserved: frozenset[Trait] = frozenset(((kind, color),))
@@ -27,10 +27,10 @@ def _of_a_color(rng: np.random.Generator, limits: Limits) -> Draft:
         text = pick(rng, (f"How many {names} are there in the picture?", f"How many {names} does the picture show?"))
         return _counted(text, number, there_are(number, kind, color))
 
-    return Draft(things=(*counted, *others), reserved=reserved, ask=ask)
+    return QuestionDraft(things=(*counted, *others), reserved=reserved, ask=ask)
 
 
-def _of_a_kind(rng: np.random.Generator, limits: Limits) -> Draft:
+def _of_a_kind(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     kind = pick_several(rng, limits.plain_kinds, 1)[0]
     reserved: frozenset[Trait] = frozenset(((kind, None),))
     number = int(rng.integers(MAX_COUNT + 1))
@@ -46,7 +46,7 @@ def _of_a_kind(rng: np.random.Generator, limits: Limits) -> Draft:
         )
         return _counted(text, number, there_are(number, kind))
 
-    return Draft(things=tuple(counted), reserved=reserved, ask=ask)
+    return QuestionDraft(things=tuple(counted), reserved=reserved, ask=ask)
 
 
 def _counted(text: str, number: int, facts: str) -> Question:
@@ -55,7 +55,7 @@ def _counted(text: str, number: int, facts: str) -> Question:
 
 
 TEMPLATES = (
-    Template(name="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
-    Template(name="count_of_kind", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
+    QuestionTemplate(name="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
+    QuestionTemplate(name="count_of_kind", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
 )
 """Questions of counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vlm_envs.content.drawing import pick, pick_several
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact
+from vlm_envs.content.scenes.questions.question import Question, QuestionDraft, QuestionTemplate, choice, exact
 from vlm_envs.content.scenes.questions.wording import a, there_are
 from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.things import Limits, Trait, colors_of, look_alikes, small
@@ -14,7 +14,7 @@ _NUM_LOOK_ALIKES = 4
 _NUM_OPTIONS = 4
 
 
-def _presence(rng: np.random.Generator, limits: Limits) -> Draft:
+def _presence(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     kind = pick_several(rng, limits.plain_kinds, 1)[0]
     color = pick_several(rng, colors_of(kind), 1)[0]
     reserved: frozenset[Trait] = frozenset(((kind, color),))
@@ -40,10 +40,10 @@ def _presence(rng: np.random.Generator, limits: Limits) -> Draft:
             facts=there_are(int(there), kind, color),
         )
 
-    return Draft(things=tuple(things), reserved=reserved, ask=ask)
+    return QuestionDraft(things=tuple(things), reserved=reserved, ask=ask)
 
 
-def _which_is_there(rng: np.random.Generator, limits: Limits) -> Draft:
+def _which_is_there(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, _NUM_OPTIONS)
     traits = [(kind, pick_several(rng, colors_of(kind), 1)[0]) for kind in kinds]
     reserved: frozenset[Trait] = frozenset(traits)
@@ -57,11 +57,11 @@ def _which_is_there(rng: np.random.Generator, limits: Limits) -> Draft:
         key = choice(rng, text, a(there), [a(name) for name in absent])
         return Question(text=text, key=key, evidence=(0,), facts=there_are(1, *traits[0]))
 
-    return Draft(things=tuple(things), reserved=reserved, ask=ask)
+    return QuestionDraft(things=tuple(things), reserved=reserved, ask=ask)
 
 
 TEMPLATES = (
-    Template(name="presence", kind="exact", chance=0.5, draft=_presence),
-    Template(name="which_is_there", kind="choice", chance=0.25, draft=_which_is_there),
+    QuestionTemplate(name="presence", kind="exact", chance=0.5, draft=_presence),
+    QuestionTemplate(name="which_is_there", kind="choice", chance=0.25, draft=_which_is_there),
 )
 """Questions of existence."""

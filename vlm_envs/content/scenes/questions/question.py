@@ -31,7 +31,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
+class QuestionDraft:
     """A question before its scene is there.
 
     Attributes:
@@ -47,7 +47,7 @@ class Draft:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Template:
+class QuestionTemplate:
     """A way to ask.
 
     Attributes:
@@ -62,7 +62,7 @@ class Template:
     name: str
     kind: AnswerKind
     chance: float
-    draft: Callable[[np.random.Generator, Limits], Draft]
+    draft: Callable[[np.random.Generator, Limits], QuestionDraft]
     least_px: int = 12
     ratio: float = 1.0
 

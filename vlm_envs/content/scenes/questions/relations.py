@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from vlm_envs.content.drawing import pick, pick_several
-from vlm_envs.content.scenes.kinds import HOLDER_KINDS, KINDS
-from vlm_envs.content.scenes.questions.question import Draft, Question, Template, choice, exact
+from vlm_envs.content.scenes.kinds.table import HOLDER_KINDS, KINDS
+from vlm_envs.content.scenes.questions.question import Question, QuestionDraft, QuestionTemplate, choice, exact
 from vlm_envs.content.scenes.questions.wording import a
 from vlm_envs.content.scenes.scene import Scene, Thing
 from vlm_envs.content.scenes.things import Limits, colors_of, small
@@ -42,10 +42,10 @@ def relation(scene: Scene, first: int, second: int) -> tuple[str, str]:
 
 def _pair(
     ask: Callable[[np.random.Generator, Scene, str, str], Question | None],
-) -> Callable[[np.random.Generator, Limits], Draft]:
+) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
     """Returns a way to draft a question about two things, each the only one of its kind and colour."""
 
-    def draft(rng: np.random.Generator, limits: Limits) -> Draft:
+    def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
         # Kites are above mugs and boats beside them wherever one looks; pairs of one place tell nothing.
         first = pick_several(rng, limits.plain_kinds, 1)[0]
         alike = [kind for kind in limits.plain_kinds if KINDS[kind].place == KINDS[first].place and kind != first]
@@ -53,7 +53,7 @@ def _pair(
         kinds = [kinds[index] for index in rng.permutation(2)]
         colors = pick_several(rng, colors_of(kinds[0]), 2)
         one, other = (small(rng, limits, kind, color) for kind, color in zip(kinds, colors, strict=True))
-        return Draft(
+        return QuestionDraft(
             things=(one, other),
             reserved=frozenset(((one.kind, one.color), (other.kind, other.color))),
             ask=lambda rng, scene: ask(rng, scene, one.name, other.name),
@@ -118,7 +118,7 @@ def _diagonal(across: str, upright: str) -> str:
     return f"{upright} and to the {across}"
 
 
-def _contents(rng: np.random.Generator, limits: Limits) -> Draft:
+def _contents(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, 1 + _NUM_ELSEWHERE)
     inner, *elsewhere = (small(rng, limits, kind, pick_several(rng, colors_of(kind), 1)[0]) for kind in kinds)
     holder_kind = pick_several(rng, HOLDER_KINDS, 1)[0]
@@ -131,14 +131,14 @@ def _contents(rng: np.random.Generator, limits: Limits) -> Draft:
         key = choice(rng, text, a(inner.name), [a(thing.name) for thing in elsewhere])
         return Question(text=text, key=key, evidence=(1, 0), facts=f"In the {holder.name} lies {a(inner.name)}.")
 
-    return Draft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
+    return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
 TEMPLATES = (
-    Template(name="side", kind="choice", chance=0.5, draft=_pair(_side)),
-    Template(name="height", kind="choice", chance=0.5, draft=_pair(_height)),
-    Template(name="direction", kind="choice", chance=0.25, draft=_pair(_direction)),
-    Template(name="claim", kind="exact", chance=0.5, draft=_pair(_claim)),
-    Template(name="contents", kind="choice", chance=0.25, draft=_contents),
+    QuestionTemplate(name="side", kind="choice", chance=0.5, draft=_pair(_side)),
+    QuestionTemplate(name="height", kind="choice", chance=0.5, draft=_pair(_height)),
+    QuestionTemplate(name="direction", kind="choice", chance=0.25, draft=_pair(_direction)),
+    QuestionTemplate(name="claim", kind="exact", chance=0.5, draft=_pair(_claim)),
+    QuestionTemplate(name="contents", kind="choice", chance=0.25, draft=_contents),
 )
 """Questions of relations."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vlm_envs.content.scenes.questions import attributes, comparisons, counts, existence, relations
-from vlm_envs.content.scenes.questions.question import Template
+from vlm_envs.content.scenes.questions.question import QuestionTemplate
 
-TEMPLATES: Mapping[str, tuple[Template, ...]] = {
+TEMPLATES: Mapping[str, tuple[QuestionTemplate, ...]] = {
     "existence": existence.TEMPLATES,
     "attribute": attributes.TEMPLATES,
     "relation": relations.TEMPLATES,

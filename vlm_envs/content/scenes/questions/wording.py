@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlm_envs.content.scenes.kinds import KINDS
+from vlm_envs.content.scenes.kinds.table import KINDS
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.content.colors import RGB
-from vlm_envs.content.scenes.kinds import Place
+from vlm_envs.content.scenes.kinds.kind import Place
 from vlm_envs.content.scenes.settings.strokes import Stroke
 from vlm_envs.tools.coordinates import PixelRectangle
 

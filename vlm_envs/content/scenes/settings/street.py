@@ -9,7 +9,7 @@ import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter, mixed
 from vlm_envs.content.drawing import pick
-from vlm_envs.content.scenes.kinds import Place
+from vlm_envs.content.scenes.kinds.kind import Place
 from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, spans
 from vlm_envs.content.scenes.settings.strokes import Stroke, ellipse, line, polygon, rect
 from vlm_envs.tools.coordinates import PixelRectangle

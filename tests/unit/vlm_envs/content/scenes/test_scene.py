@@ -4,10 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vlm_envs.content.scenes.colors import COLORS
-from vlm_envs.content.scenes.kinds import KINDS
+from vlm_envs.content.scenes.kinds.table import KINDS
 from vlm_envs.content.scenes.rendering import SceneImageRef, render, render_region
 from vlm_envs.content.scenes.scene import Scene, Thing
-from vlm_envs.content.scenes.settings import SETTINGS
+from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.content.scenes.sprites import Appearance, bounds, frame_size, innermost, silhouette, sprite
 from vlm_envs.tools.coordinates import PixelRectangle

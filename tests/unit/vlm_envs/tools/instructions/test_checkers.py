@@ -16,7 +16,6 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.instructions.checkers import CHECKERS, MAX_TEXT_CHARS, NAMES_IN_MM_IFENGINE, checker_named
 from vlm_envs.tools.instructions.constraints import Constraint
-from vlm_envs.tools.instructions.matching import count_keyword
 from vlm_envs.tools.instructions.profiles import PROFILES, is_poem, words_without_punctuation
 
 PARAGRAPHS = "check_whether_response_paragraph_number_in_range"
@@ -302,7 +301,7 @@ def test_poems(paragraph, expected):
     ],
 )
 def test_keywords(text, keyword, expected):
-    assert count_keyword(text, keyword, open_hashtags=False) == expected
+    assert PROFILES["mm_ifengine"].count_keyword(text, keyword) == expected
 
 
 EXAMPLES = {name: next(arguments for checker, arguments, _, _ in CASES if checker == name) for name in CHECKERS}
