@@ -50,16 +50,7 @@ class EngineUnavailableError(VLMEnvsError, RuntimeError):
 
 
 def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "") -> str:
-    """Returns ``" Did you mean 'x'?"`` for the closest known name, or an empty string.
-
-    Args:
-        name: What the caller wrote.
-        known: The names that exist.
-        prefix: What the caller wrote before the name, and has to write again.
-
-    Returns:
-        A sentence with a leading space, ready to append to an error message.
-    """
+    """Returns ``" Did you mean 'x'?"`` for the closest known name behind a prefix, to be appended; or nothing."""
     close = difflib.get_close_matches(name, list(known), n=1)
     return f" Did you mean {prefix + close[0]!r}?" if close else ""
 
@@ -71,19 +62,7 @@ def require(condition: bool, message: str) -> None:
 
 
 def require_choice(what: str, value: object, choices: Iterable[str]) -> str:
-    """Returns `value` if it is one of `choices`, else raises.
-
-    Args:
-        what: The argument's name, for the message.
-        value: What came.
-        choices: What is allowed.
-
-    Returns:
-        The value, typed as a string.
-
-    Raises:
-        ConfigError: If `value` is not one of `choices`.
-    """
+    """Returns `value` if it is one of `choices`, else raises `ConfigError`, which says `what` it is of."""
     allowed = list(choices)
     if isinstance(value, str) and value in allowed:
         return value
@@ -92,20 +71,7 @@ def require_choice(what: str, value: object, choices: Iterable[str]) -> str:
 
 
 def require_positive(what: str, value: object, *, minimum: int = 1, maximum: int | None = None) -> int:
-    """Returns `value` if it is an integer of at least `minimum`, and at most `maximum` if there is one, else raises.
-
-    Args:
-        what: The argument's name, for the message.
-        value: What came.
-        minimum: Smallest allowed value.
-        maximum: Largest allowed value; None for none.
-
-    Returns:
-        The value, typed as an integer.
-
-    Raises:
-        ConfigError: If `value` is not an integer, is too small or too large.
-    """
+    """Returns `value` if it is an integer of at least `minimum`, and at most `maximum` if there is one, else raises."""
     is_in_range = isinstance(value, int) and minimum <= value <= (value if maximum is None else maximum)
     if isinstance(value, bool) or not isinstance(value, int) or not is_in_range:
         allowed = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
@@ -114,45 +80,21 @@ def require_positive(what: str, value: object, *, minimum: int = 1, maximum: int
 
 
 def require_flag(what: str, value: object) -> bool:
-    """Returns `value` if it is True or False, else raises: `"no"` would count as true.
-
-    Args:
-        what: The argument's name, for the message.
-        value: What came.
-
-    Raises:
-        ConfigError: If `value` is neither.
-    """
+    """Returns `value` if it is True or False, else raises `ConfigError`: `"no"` would count as true."""
     if not isinstance(value, bool):
         raise ConfigError(f"{what} must be True or False; got {value!r}.")
     return value
 
 
 def require_finite(what: str, value: object) -> float:
-    """Returns `value` if it is a finite number, else raises.
-
-    Args:
-        what: The argument's name, for the message.
-        value: What came.
-
-    Raises:
-        ConfigError: If `value` is no number, infinite or NaN.
-    """
+    """Returns `value` if it is a finite number, else raises `ConfigError`."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ConfigError(f"{what} must be a finite number; got {value!r}.")
     return float(value)
 
 
 def require_range(what: str, value: object) -> tuple[int, int]:
-    """Returns the least and the largest of a range that is given as both, or as one number for both.
-
-    Args:
-        what: The argument's name, for the message.
-        value: What came.
-
-    Raises:
-        ConfigError: If `value` is neither a whole number nor two of them.
-    """
+    """Returns the least and the largest of a range that is given as both, or as one integer for both, else raises."""
     pair = list(value) if isinstance(value, list | tuple) else [value, value]
     whole = [int(each) for each in pair if not isinstance(each, bool) and isinstance(each, Integral)]
     if len(pair) != 2 or len(whole) != 2:

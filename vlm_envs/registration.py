@@ -124,13 +124,7 @@ def env_ids() -> list[str]:
 
 
 def import_prefix(env_id: str) -> str:
-    """Imports the module in `"module:Namespace/Name-v0"`, so that a world of one's own registers itself.
-
-    Args:
-        env_id: An id with or without a module in front.
-
-    Returns:
-        The id without the module.
+    """Returns the id in `"module:Namespace/Name-v0"`, its module imported: a world of one's own registers itself.
 
     Raises:
         ConfigError: If there is a module and it cannot be imported.
@@ -151,13 +145,7 @@ def import_prefix(env_id: str) -> str:
 
 
 def registered_name(env_id: str) -> str:
-    """Returns the id as it is registered, its module imported.
-
-    Args:
-        env_id: An id with or without a module in front.
-
-    Returns:
-        The id without the module.
+    """Returns an id, with or without a module in front, as it is registered; its module is imported.
 
     Raises:
         ConfigError: If no such world is registered; the message names the closest one.
@@ -212,13 +200,8 @@ def _unknown_argument(error: TypeError, kwargs: dict[str, Any], known: list[str]
 def arguments_of(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns all arguments that a world would be made with, however much of them is spelled out.
 
-    Args:
-        env_id: A registered id, with or without a module in front.
-        kwargs: What is spelled out.
-
-    Returns:
-        These, else what the id stands for, else the constructor's defaults, those of its base classes included. Lists
-        are tuples, as they are after a run's configuration was saved.
+    That is what is spelled out, else what the id stands for, else the constructor's defaults, those of its base classes
+    included. Lists are tuples, as they are after a run's configuration was saved.
     """
     name = registered_name(env_id)
     defaults = {key: each.default for key, each in _parameters(name).items() if each.default is not each.empty}

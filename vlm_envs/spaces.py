@@ -87,18 +87,7 @@ class FreeText(_WithoutShape[str]):
         super().__init__(shape=None, dtype=str, seed=seed)
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
-        """Returns a short random string, tags and non-ASCII characters included.
-
-        Args:
-            mask: Not supported; must be None.
-            probability: Not supported; must be None.
-
-        Returns:
-            A string of 0 to 32 characters.
-
-        Raises:
-            ValueError: If a mask or a probability is given.
-        """
+        """Returns a random string of 0 to 32 characters, also tags and non-ASCII; raises `ValueError` for a mask."""
         if mask is not None or probability is not None:
             raise ValueError("FreeText.sample takes no mask and no probability; sample without them.")
         length = int(self.np_random.integers(0, min(32, self.max_length) + 1))
@@ -146,15 +135,7 @@ class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
         super().__init__(shape=None, dtype=None, seed=seed)
 
     def sample(self, mask: Any | None = None, probability: Any | None = None) -> tuple[npt.NDArray[np.uint8], ...]:
-        """Returns a few small pictures of noise.
-
-        Args:
-            mask: Not supported; must be None.
-            probability: Not supported; must be None.
-
-        Raises:
-            ValueError: If a mask or a probability is given.
-        """
+        """Returns a few small pictures of noise; raises `ValueError` for a mask."""
         if mask is not None or probability is not None:
             raise ValueError("Pictures.sample takes no mask and no probability; sample without them.")
         count = int(self.np_random.integers(0, min(3, self.max_pictures) + 1))

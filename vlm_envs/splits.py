@@ -27,14 +27,7 @@ _VAL_BUCKET, _TEST_BUCKET = 0, 1
 
 
 def split_of(level_key: bytes) -> str:
-    """Returns the one split a level's content belongs to: 80 % train, 10 % val, 10 % test.
-
-    Args:
-        level_key: Canonical bytes of the level's content, equal for equal levels.
-
-    Returns:
-        `"train"`, `"val"` or `"test"`.
-    """
+    """Returns the one split a level's content, as canonical bytes, belongs to: 80 % train, 10 % val, 10 % test."""
     bucket = int.from_bytes(hashlib.blake2b(level_key, digest_size=8).digest(), "little") % _NUM_BUCKETS
     return {_VAL_BUCKET: "val", _TEST_BUCKET: "test"}.get(bucket, "train")
 

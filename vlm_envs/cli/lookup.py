@@ -21,14 +21,7 @@ def load_creator(env_id: str) -> Callable[..., Any]:
 
 
 def make_world(env_id: str, **kwargs: Any) -> World[Any, Any]:
-    """Makes a world without Gymnasium's wrappers.
-
-    Args:
-        env_id: A registered id, with or without a module in front.
-        **kwargs: Arguments of the world.
-
-    Returns:
-        The world itself.
+    """Makes a world without Gymnasium's wrappers; its id may have a module in front.
 
     Raises:
         ConfigError: If the id is unknown, is no `World`, or does not take the arguments.

@@ -108,13 +108,7 @@ def session_of(env_id: str, **kwargs: Any) -> Session:
 
 
 def serve(session: Session, commands: Iterable[Command], show: Callable[[], None]) -> None:
-    """Carries out commands one by one, showing the session before the first and after each.
-
-    Args:
-        session: What is played.
-        commands: Requests; `Ask.QUIT` or their end stops.
-        show: Shows the session as it stands.
-    """
+    """Carries out commands until `Ask.QUIT` or their end, showing the session before the first and after each."""
     show()
     for command in commands:
         if command.ask is Ask.QUIT:

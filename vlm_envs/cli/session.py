@@ -76,11 +76,7 @@ class Session:
         self.restart()
 
     def act(self, typed: str) -> None:
-        """Carries out what a person typed; what cannot be read costs nothing and is explained in `note`.
-
-        Args:
-            typed: Actions as the world's grammar reads them, e.g. `"Up, Left"`.
-        """
+        """Carries out actions as the grammar reads them, e.g. `"Up, Left"`; what cannot be read is told in `note`."""
         if self.over:
             self.note = "The episode is over: r plays it again, n the next level, q quits."
             return

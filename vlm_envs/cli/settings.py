@@ -22,17 +22,10 @@ _WORDS = {"true": True, "false": False, "none": None}
 
 
 def parse_settings(texts: Iterable[str], *, option: str = "--set") -> dict[str, Any]:
-    """Returns settings as arguments of a world.
-
-    Args:
-        texts: Each `NAME=VALUE`; a value is a Python literal, or a string where it is none.
-        option: What they were given by, for the message.
-
-    Returns:
-        Value by name; the last one counts.
+    """Returns settings, each `NAME=VALUE`, by name: Python literals, or strings where they are none. The last counts.
 
     Raises:
-        ConfigError: If a text has no name or no equals sign.
+        ConfigError: If a text has no name or no equals sign; it names the option they were given by.
     """
     return dict(_parse_setting(text, option) for text in texts)
 

@@ -26,15 +26,7 @@ LEAVE_SCREEN = "\x1b[?25h\x1b[?1049l"
 
 
 def colors_of(stream: TextIO, environ: Mapping[str, str]) -> Colors:
-    """Returns how many colours a stream can show.
-
-    Args:
-        stream: Where the picture will be written.
-        environ: Environment variables; `NO_COLOR`, `COLORTERM` and `TERM` are read.
-
-    Returns:
-        `"24bit"`, `"256"`, or `"none"` when it is no terminal or colours are not wanted.
-    """
+    """Returns how many colours a stream shows, by `NO_COLOR`, `COLORTERM` and `TERM`; `"none"` if it is no terminal."""
     term = environ.get("TERM", "")
     if not stream.isatty() or "NO_COLOR" in environ or term in ("", "dumb"):
         return "none"
@@ -44,17 +36,7 @@ def colors_of(stream: TextIO, environ: Mapping[str, str]) -> Colors:
 
 
 def half_blocks(image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: int, max_rows: int) -> list[str]:
-    """Returns a picture as lines of text, shrunk to fit and never enlarged.
-
-    Args:
-        image: uint8[H, W, 3].
-        colors: `"24bit"` or `"256"`.
-        max_columns: Characters a line may have.
-        max_rows: Lines there may be.
-
-    Returns:
-        One string a line, each ending with a colour reset.
-    """
+    """Returns a picture, uint8[H, W, 3], in lines of text within a size, each ending with a reset; never enlarged."""
     height, width = image.shape[:2]
     scale = min(1.0, max_columns / width, 2 * max_rows / height)
     num_columns = max(1, int(width * scale))

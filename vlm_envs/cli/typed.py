@@ -88,11 +88,7 @@ class Place:
 
 
 def read_typed(typed: str, place: Place) -> Act | Show:
-    """Returns what a line asks for.
-
-    Args:
-        typed: Anything but white space alone.
-        place: Where it is typed.
+    """Returns what a line, which is not blank, asks for.
 
     Raises:
         Problem: If it cannot be carried out.

@@ -28,10 +28,7 @@ MIN_DRAG_PX = 4
 
 
 def play_in_window(session: Session) -> None:
-    """Plays until the window is closed.
-
-    Args:
-        session: What is played; actions that have no key are typed into the field below the picture.
+    """Plays until the window is closed; actions that have no key are typed into the field below the picture.
 
     Raises:
         ConfigError: If there is no tkinter or no display.
@@ -197,12 +194,7 @@ class Window:
 
 
 def fitted(picture: npt.NDArray[np.uint8], most: tuple[int, int]) -> Image.Image:
-    """Returns a uint8[H, W, 3] picture that can be seen: enlarged by a whole factor, or scaled down to a size.
-
-    Args:
-        picture: The picture.
-        most: Largest width and height in pixels.
-    """
+    """Returns a uint8[H, W, 3] picture enlarged by a whole factor, or scaled down to a width and height in pixels."""
     image = Image.fromarray(picture)
     if image.width > most[0] or image.height > most[1]:
         image.thumbnail(most, Image.Resampling.LANCZOS)

@@ -14,11 +14,7 @@ _MAX_LINES = 60
 
 
 def written_sheet(sample: Sample) -> Picture:
-    """Returns question and texts of a sample as black letters on white; what is too long for the sheet is left out.
-
-    Args:
-        sample: What is asked.
-    """
+    """Returns question and texts of a sample as black letters on white; what is too long for the sheet is left out."""
     font = ImageFont.load_default(size=_FONT_PX)
     parts = (sample.question, *(f"{name}:\n{text}" for name, text in sample.texts))
     lines = [line for part in parts for line in _wrapped(part, font)][:_MAX_LINES]

@@ -51,12 +51,7 @@ class Strategy:
         return None
 
     def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
-        """Returns the regions that are shown enlarged, of those a zoom asks for.
-
-        Args:
-            boxes: As the model wrote them, proper or not.
-            shown: The picture as shown.
-        """
+        """Returns the regions that are shown enlarged of those a zoom asks for, proper or not, in the shown picture."""
         return ()
 
     def reply(self, num_shown: int, num_asked: int) -> str:
@@ -77,12 +72,7 @@ class Strategy:
 
 
 def written_evidence(sample: Sample, space: Space | None) -> tuple[tuple[Evidence, WrittenBox], ...]:
-    """Returns the evidence of the first picture with its boxes in a space, in whole numbers where it is of pixels.
-
-    Args:
-        sample: The question.
-        space: How boxes are written; None for nothing.
-    """
+    """Returns the first picture's evidence with its boxes in a space, in whole pixels or percents; nothing for None."""
     if space is None:
         return ()
     converted = [(each, convert(each.box, space)) for each in sample.evidence if each.image == 0]

@@ -108,11 +108,7 @@ def read_lines(path: Path) -> list[Record]:
 
 
 def parse_object(text: bytes, where: str) -> Record:
-    """Reads one JSON object.
-
-    Args:
-        text: The object as UTF-8.
-        where: The file, and the line if there are several, for messages.
+    """Reads one JSON object, UTF-8; `where` is its file and line, for messages.
 
     Raises:
         BrokenRunDataError: If it is anything else.

@@ -94,12 +94,7 @@ class RunWriter:
         replace_file(self.directory / _CONFIG, text.encode())
 
     def metrics(self, metrics: Mapping[str, Any]) -> None:
-        """Appends the metrics of one iteration.
-
-        Args:
-            metrics: By name; `iteration` and `phase` say when. Numbers that are not finite are written as
-                null.
-        """
+        """Appends an iteration's metrics by name; `iteration` and `phase` say when. Infinities and NaN become null."""
         append_line(self.directory / _METRICS, metrics)
 
     def evaluation(self, evaluation: Mapping[str, Any]) -> None:
@@ -113,20 +108,12 @@ class RunWriter:
         append_line(self.directory / _EVALUATIONS, evaluation)
 
     def evaluated(self, label: str) -> set[str]:
-        """Returns what the mix calls the worlds whose results stand under a label.
-
-        Args:
-            label: The evaluation's label.
-        """
+        """Returns what the mix calls the worlds whose results stand under a label."""
         lines = read_lines(self.directory / _EVALUATIONS)
         return {str(line.get("world")) for line in lines if line.get("label") == label}
 
     def drop_evaluation(self, label: str) -> None:
-        """Drops the results under a label; its episodes are replaced when it is made again.
-
-        Args:
-            label: The evaluation's label.
-        """
+        """Drops the results under a label; its episodes are replaced when it is made again."""
         filter_lines(self.directory / _EVALUATIONS, lambda line: line.get("label") != label)
 
     def trajectories(
@@ -247,14 +234,7 @@ class RunReader:
         return named + training + sorted(recorded - labels.keys() - set(map(slug, training)))
 
     def trajectories(self, label: str) -> list[Record]:
-        """Returns the recorded episodes of an evaluation.
-
-        Args:
-            label: The evaluation's label.
-
-        Raises:
-            MissingRunDataError: If none were recorded under that label.
-        """
+        """Returns the recorded episodes of an evaluation; raises `MissingRunDataError` if its label has none."""
         path = self.directory / "trajectories" / f"{slug(label)}.jsonl"
         if not path.is_file():
             known = self.trajectory_labels()
@@ -265,14 +245,7 @@ class RunReader:
         return read_lines(path)
 
     def image(self, name: str) -> bytes:
-        """Returns the PNG file of a picture.
-
-        Args:
-            name: Its SHA-256, as episodes name it.
-
-        Raises:
-            MissingRunDataError: If there is no such picture.
-        """
+        """Returns the PNG file of a picture by its SHA-256; raises `MissingRunDataError` if there is none."""
         path = _image_path(self.directory, name)
         if not path.is_file():
             raise MissingRunDataError(f"Expected picture {name} at {path}; was the run copied without images/?")

@@ -93,15 +93,7 @@ class PairedOutcomes:
 
 
 def pair_outcomes(before: Mapping[Hashable, bool], after: Mapping[Hashable, bool]) -> PairedOutcomes:
-    """Counts the outcomes of the trials that were made both times.
-
-    Args:
-        before: Success of each trial by a key that names it, such as world and seed.
-        after: The same afterwards. Keys that only one of the two has are left out.
-
-    Returns:
-        The counts.
-    """
+    """Counts the outcomes of the trials made both times, by keys such as world and seed; others are left out."""
     pairs = [(before[key], after[key]) for key in before if key in after]
     return PairedOutcomes(
         num_both=pairs.count((True, True)),

@@ -66,7 +66,7 @@ class AnswerKey:
     question: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse keys that no answer could meet."""
+        """Refuses keys that no answer could meet."""
         require_choice("kind", self.kind, get_args(AnswerKind))
         if not self.answers or not all(normalise(answer) for answer in self.answers):
             raise ConfigError(f"answers must hold at least one answer and no empty one; got {self.answers!r}.")
@@ -112,7 +112,7 @@ def score_answer(answer: str | None, key: AnswerKey) -> float:
 
 
 def normalise(text: str) -> str:
-    """Return a text as it is compared; empty when it is longer than `MAX_ANSWER_CHARS`."""
+    """Returns a text as it is compared; empty when it is longer than `MAX_ANSWER_CHARS`."""
     if len(text) > MAX_ANSWER_CHARS:
         return ""
     visible = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
@@ -120,14 +120,7 @@ def normalise(text: str) -> str:
 
 
 def read_number(text: str) -> float | None:
-    """Read a text that is one number; None when it is none, or not finite.
-
-    Args:
-        text: any string.
-
-    Returns:
-        The number; a currency sign before it and a percent sign after it are ignored.
-    """
+    """Returns the number that a text is, currency and per cent signs around it ignored; None if none, or infinite."""
     text = " ".join(text[: _MAX_NUMBER_CHARS + 1].split())
     text = unicodedata.normalize("NFKC", text).casefold().replace("\N{MINUS SIGN}", "-")
     text = text.rstrip(".,;:!? ").removesuffix("%").strip().lstrip("$€£¥").strip()
@@ -138,7 +131,7 @@ def read_number(text: str) -> float | None:
 
 
 def relative_error(answer: float, truth: float) -> float:
-    """Distance of a number from the truth: |ŷ - y| / max(|y|, 1).
+    """Returns the distance of a number from the truth: |ŷ - y| / max(|y|, 1).
 
     Source: Argos, equation 7.
     """
@@ -146,14 +139,9 @@ def relative_error(answer: float, truth: float) -> float:
 
 
 def chosen_letter(answer: str, key: AnswerKey) -> str | None:
-    """Return the letter of the option that an answer names, in lower case.
+    """Returns the letter, in lower case, of the option that an answer (`B`, `(b)`, `B. Yes.`, `Option B`) names.
 
-    Args:
-        answer: any string, such as `B`, `(b)`, `B. Yes.`, `Option B` or `Yes`.
-        key: gives the options.
-
-    Returns:
-        The letter; None when the answer names no option, several, or contradicts itself.
+    None where it names no option or several, or contradicts itself.
     """
     said = normalise(answer.replace("**", ""))
     texts = [normalise(option.replace("**", "")) for option in key.options]
@@ -192,17 +180,12 @@ def anls(answer: str | None, truths: Collection[str], threshold: float = 0.5) ->
 
 
 def page_accuracy(page: int | None, true_pages: Collection[int]) -> float:
-    """1 when the page that the model names holds the answer, else 0.
-
-    Args:
-        page: the page named, counted like `true_pages`; None when it named none.
-        true_pages: pages that hold the answer; one in MP-DocVQA.
-    """
+    """Returns 1 when the page that the model names, counted like the true ones, holds the answer, else 0."""
     return float(page is not None and not isinstance(page, bool) and page in true_pages)
 
 
 def inclusion(answer: str | None, truths: Collection[str]) -> float:
-    """1 when an accepted answer stands in the model's answer as whole words, else 0; a refusal is 0.
+    """Returns 1 when an accepted answer stands in the model's answer as whole words, else 0; a refusal is 0.
 
     Source: Mags-RL, appendix A.2 (inclusion accuracy). Choice: whole words, see the module.
     """
@@ -229,12 +212,7 @@ def _similarity(said: str, truth: str, threshold: float) -> float:
 
 
 def edit_distance(first: str, second: str) -> int:
-    """Fewest insertions, deletions and substitutions of characters that turn one text into the other.
-
-    Args:
-        first: any string.
-        second: any string; time grows with the product of the lengths.
-    """
+    """Returns the fewest insertions, deletions and substitutions of characters that turn one text into another."""
     codes = np.array([ord(c) for c in second], dtype=np.int64)
     columns = np.arange(len(second) + 1)
     row = columns

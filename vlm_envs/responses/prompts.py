@@ -75,18 +75,7 @@ def next_prompt(
     effects: tuple[bool, ...],
     over: bool,
 ) -> str:
-    """Returns the text of a later observation: what happened, what was wrong, how much is left.
-
-    Args:
-        spec: What prompts are built from.
-        turn: Turns played so far.
-        carried_out: Names of the actions carried out in the last turn.
-        error: What was wrong with the last response, or None.
-        effects: Whether each of these actions changed anything.
-        over: Whether the episode has ended.
-
-    Returns:
-        The feedback text.
+    """Returns the text of a later observation: what happened, what was wrong, how much is left after so many turns.
 
     Source: VAGEN, Appendix B, the feedback of Navigation, which tells whether an action was carried out. It does so
     once a turn; here each action that changed nothing is told.

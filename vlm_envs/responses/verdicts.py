@@ -27,13 +27,10 @@ _WHETHER = re.compile(rf"{_LEAD}(?P<verdict>true|false)")
 
 
 def read_verdict(text: str) -> str | None:
-    """Reads a verdict.
+    """Returns the number of a response, such as `"1"`, or `"true"` or `"false"`; None for no verdict, or several.
 
     Args:
         text: Case-folded, with single spaces, as `vlm_envs.responses.answers.normalise` returns it.
-
-    Returns:
-        The number of a response, such as `"1"`, or `"true"` or `"false"`; None where there is no verdict, or several.
     """
     plain = " ".join(_BRACKETS_AND_QUOTES.sub(" ", _MARKDOWN.sub("", text)).split(" "))
     sentences = (" ".join(part.split()).strip(" .,:;!?") for part in _BETWEEN_SENTENCES.split(plain))

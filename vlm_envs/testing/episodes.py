@@ -33,15 +33,7 @@ def oracle_responses(world: AnyWorld, plan: Sequence[Any]) -> Iterator[str]:
 
 
 def episode_digest(world: AnyWorld, seed: int) -> str:
-    """Plays a random episode and returns a digest of every byte it showed.
-
-    Args:
-        world: The world; it is reset.
-        seed: Seed of the episode and of what is said in it.
-
-    Returns:
-        Hexadecimal BLAKE2b of observations, rewards, flags and `info`.
-    """
+    """Returns the hexadecimal BLAKE2b of every byte that a random episode shows, what is said drawn by the seed too."""
     observation, info = world.reset(seed=seed)
     digest = hashlib.blake2b(digest_size=16)
     _absorb(digest, observation)

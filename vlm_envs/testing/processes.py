@@ -21,11 +21,6 @@ _TIMEOUT_S = 120
 def digests_elsewhere(under_test: WorldUnderTest, entry_point: str, hash_seeds: tuple[str, ...]) -> list[str]:
     """Returns the episode's digest in one new process per `PYTHONHASHSEED`, all running at once.
 
-    Args:
-        under_test: The world under test.
-        entry_point: Its registered entry point, `module:name`.
-        hash_seeds: Values of `PYTHONHASHSEED`.
-
     Raises:
         WorldContractError: If the episode cannot be played there.
     """

@@ -173,10 +173,8 @@ def _send(pipe: Connection, index: int, reply: CallResult) -> None:
 def serve(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
     """Serves environments over a pipe until it is closed; runs in the worker.
 
-    Args:
-        pipe: First gives the descriptions (index -1), then takes what `pack_calls` makes and gives
-            `(index, CallResult)` each.
-        env_fns: What makes each environment, by its index in the batch.
+    The pipe first gives the descriptions (index -1), then takes what `pack_calls` makes and gives `(index, CallResult)`
+    each.
     """
     try:
         try:

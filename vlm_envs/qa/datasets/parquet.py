@@ -14,11 +14,7 @@ from vlm_envs.tools.files import FileRoot
 
 @contextmanager
 def opened_table(root: FileRoot, name: str) -> Iterator[Any]:
-    """Opens a table, as `pyarrow.parquet.ParquetFile`.
-
-    Args:
-        root: The folder.
-        name: The file, relative to it.
+    """Opens a table, by its name in a folder, as `pyarrow.parquet.ParquetFile`.
 
     Raises:
         ConfigError: If it is missing or no parquet.

@@ -56,13 +56,7 @@ def whole(fields: Fields, name: str, where: str) -> int:
 
 
 def box(value: object, where: str, *, corners: bool) -> tuple[float, float, float, float]:
-    """Returns a box as its corners.
-
-    Args:
-        value: Four numbers: x1, y1, x2, y2, or x, y, width, height.
-        where: For messages.
-        corners: Whether they are corners.
-    """
+    """Returns a box as its corners, from four numbers: x1, y1, x2, y2, or (without `corners`) x, y, width, height."""
     numbers: list[float] = []
     if _is_list(value) and len(value) == 4:
         numbers = [float(n) for n in value if isinstance(n, int | float) and not isinstance(n, bool) and abs(n) < 1e9]

@@ -16,16 +16,10 @@ _lock = threading.Lock()
 
 
 def shared(kind: str, folder: str | Path, load: Callable[[], SourceT], *options: Hashable) -> SourceT:
-    """Returns the source that somebody in this process holds already, or a new one.
+    """Returns the source of a kind and a folder that somebody in this process holds already, or a newly loaded one.
 
     Sources never change, so they can be shared. Nothing is kept once nobody holds it, and a folder whose tables were
-    written anew is read anew.
-
-    Args:
-        kind: Name of the data set.
-        folder: Where it is; it need not exist.
-        load: Reads it.
-        *options: What else it depends on.
+    written anew is read anew. `options` are what else the source depends on.
     """
     key = (kind, str(folder), options, tuple(_tables(Path(folder))))
     with _lock:

@@ -107,10 +107,6 @@ class DatasetSource:
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a sample of a split, each as likely as another.
 
-        Args:
-            rng: The only source of chance.
-            split: `"train"`, `"val"` or `"test"`.
-
         Raises:
             GenerationError: If the split has none.
             ConfigError: As `DatasetRow.sample`.

@@ -19,11 +19,9 @@ def content_split(content: str) -> str:
 
 
 def remedy_of(dataset: Any, is_benchmark: bool | None = None) -> str:
-    """Returns what helps where a data set, or a source without a name, has no level of a split.
+    """Returns what helps where a data set, None for a source without a name, has no level of a split.
 
-    Args:
-        dataset: Its name; None for a source without one.
-        is_benchmark: Whether all of it is `test`; None where that is not known. Data sets in `BY_FILES` ignore it.
+    `is_benchmark`, whether all of it is `test`, is None where that is not known; data sets in `BY_FILES` ignore it.
     """
     if dataset in BY_FILES:
         return f"{dataset!r} has splits of its own, by its files: put the file of that split into the folder."

@@ -37,12 +37,7 @@ _TIP = "tip:"
 
 
 def panel_svgs(panel: Panel, x_span: tuple[float, float]) -> list[str]:
-    """Returns a panel as SVG elements: wide ones span the page, and are drawn once more for phones.
-
-    Args:
-        panel: What to draw.
-        x_span: First and last iteration of its axis.
-    """
+    """Returns a panel over a span of iterations as SVG elements: wide ones span the page, and come again for phones."""
     import matplotlib
     from matplotlib.figure import Figure  # half a second, for which a wrong path must not wait
 
@@ -67,13 +62,7 @@ def panel_svgs(panel: Panel, x_span: tuple[float, float]) -> list[str]:
 
 
 def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None:
-    """Draws every panel into one picture.
-
-    Args:
-        groups: The panels.
-        path: The PNG file to write.
-        title: Stands above the panels.
-    """
+    """Draws every panel, under a title, into one PNG file."""
     from matplotlib.figure import Figure
 
     placed = [(group, panel) for group in groups for panel in group.panels]

@@ -57,12 +57,8 @@ class Comparison:
 def comparisons(reader: RunReader) -> list[Comparison]:
     """Compares the first and last evaluation of each world, on the split the whole run was judged by.
 
-    Args:
-        reader: The run.
-
-    Returns:
-        One comparison for each world, in the order of evaluation. `"before"` and `"after"` are the labels
-        compared where they exist, because evaluations in between may be on other levels.
+    `"before"` and `"after"` are the labels compared where they exist, because evaluations in between may be on other
+    levels.
     """
     by_world: dict[str, list[Record]] = {}
     for line in reader.evaluations():
@@ -72,14 +68,7 @@ def comparisons(reader: RunReader) -> list[Comparison]:
 
 
 def compare_runs(readers: Mapping[str, RunReader]) -> list[Comparison]:
-    """Compares the last evaluation of two runs, world by world, where both were evaluated on the same split.
-
-    Args:
-        readers: The two runs by name, in the order in which they are shown.
-
-    Returns:
-        One comparison for each world of both, its rates labelled with the runs' names.
-    """
+    """Compares the last evaluation of two runs by name, world by world, where both were evaluated on the same split."""
     (first, first_reader), (second, second_reader) = readers.items()
     lines = {name: _last_lines(reader) for name, reader in readers.items()}
     compared = []
@@ -163,13 +152,7 @@ def find(config: Any, *names: str) -> Any:
 
 
 def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) -> str:
-    """Says in plain words what was trained.
-
-    Args:
-        config: The run's configuration.
-        metrics: Its metrics so far.
-        env_ids: The worlds it was evaluated in.
-    """
+    """Says in plain words what was trained, and in which worlds."""
     model = find(config, "model")
     who = str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
     names = [_spoken(env_id) for env_id in env_ids]

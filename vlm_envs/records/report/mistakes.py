@@ -40,13 +40,10 @@ class Mistake:
 
 
 def first_mistake(episode: Record) -> Mistake | None:
-    """Returns what went wrong first in an episode that was not solved; None for one that was.
+    """Returns what went wrong first in an unsolved episode, as `episode_record` writes it; None for a solved one.
 
     Turn by turn, and inside a turn in the order in which a response comes about: the response itself, what it says it
     sees, what it does. A detour is blamed only where nothing else is: an episode can be solved in spite of one.
-
-    Args:
-        episode: The episode as `episode_record` writes it.
     """
     if episode.get("success"):
         return None

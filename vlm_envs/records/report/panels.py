@@ -152,14 +152,9 @@ _NOT_CURVES = frozenset({"iteration", "phase", "elapsed_s"})
 
 
 def panel_groups(metrics: Sequence[Record], evaluations: Sequence[Record]) -> list[PanelGroup]:
-    """Sorts a run's numbers into groups of panels.
+    """Sorts the lines of `metrics.jsonl` and `evaluations.jsonl` into groups of panels.
 
-    Args:
-        metrics: Lines of `metrics.jsonl`.
-        evaluations: Lines of `evaluations.jsonl`.
-
-    Returns:
-        Success first, then the other groups, then the cold start, whose steps are counted on their own axis.
+    Success comes first, then the other groups, then the cold start, whose steps are counted on their own axis.
     """
     learning = [line for line in metrics if line.get("phase") != "cold_start"]
     cold_start = [line for line in metrics if line.get("phase") == "cold_start"]
@@ -176,17 +171,7 @@ def panel_groups(metrics: Sequence[Record], evaluations: Sequence[Record]) -> li
 
 
 def laid_beside(groups: Sequence[PanelGroup], others: Sequence[PanelGroup], names: Sequence[str]) -> list[PanelGroup]:
-    """Puts the curves of two runs into the same panels.
-
-    Args:
-        groups: Panels of the one run.
-        others: Panels of the other.
-        names: What the runs are called, in this order.
-
-    Returns:
-        The first run's panels with the second's curves in those of the same title, and behind them what only the
-        second run logged.
-    """
+    """Returns the curves of two runs, by name, in the same panels by title; behind them what only the second logged."""
     titles = list(dict.fromkeys(group.title for group in (*groups, *others)))
     return [
         PanelGroup(title=title, panels=tuple(_merged(_panels_of(groups, title), _panels_of(others, title), names)))

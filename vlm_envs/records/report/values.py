@@ -28,9 +28,7 @@ def smooth(ys: Sequence[float | None]) -> list[float | None]:
 def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[float, float]:
     """Returns the first and last iteration of every group on the same axis as one, at least 1 apart.
 
-    Args:
-        groups: All groups.
-        group: One of them. The cold start counts its own steps; all others share the iterations of learning.
+    The cold start counts its own steps; all others share the iterations of learning.
     """
     sharing = [each for each in groups if (each.title == COLD_START) == (group.title == COLD_START)]
     panels = [panel for each in sharing for panel in each.panels]

@@ -18,15 +18,7 @@ from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
 def lakes(
     rng: np.random.Generator, size: int, frozen_probability: float, min_length: int, max_length: int
 ) -> Iterator[FrozenLakeState]:
-    """Yields one random lake whose shortest way lies in a band, or none if the map that was drawn has no such way.
-
-    Args:
-        rng: The only source of randomness.
-        size: Rows, and columns, of the lake.
-        frozen_probability: Chance of each cell to be ice, in (0, 1].
-        min_length: Fewest moves from start to goal.
-        max_length: Most moves from start to goal.
-    """
+    """Yields one random lake whose shortest way lies in a band, or none if the map that was drawn has no such way."""
     num_cells = size * size
     is_hole = rng.random(num_cells) >= frozen_probability
     target_cell = int(rng.integers(num_cells))

@@ -13,16 +13,7 @@ UNREACHABLE = -1
 
 
 def distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> tuple[int, ...]:
-    """Returns the moves from each cell to the goal, past the holes.
-
-    Args:
-        target: (row, column) of the goal.
-        holes: (row, column) of each hole.
-        size: Rows, and columns, of the lake.
-
-    Returns:
-        One distance per cell in reading order, `UNREACHABLE` for holes and cut-off cells.
-    """
+    """Returns the moves from each cell, in reading order, to the goal; `UNREACHABLE` for holes and cut-off cells."""
     distances = [UNREACHABLE] * (size * size)
     blocked = {row * size + column for row, column in holes}
     start = target[0] * size + target[1]

@@ -73,13 +73,7 @@ class FrozenLakeState:
 
 
 def parse_level(level: str | Sequence[str]) -> FrozenLakeState:
-    """Reads a drawn lake; the inverse of `FrozenLakeState.level_text`.
-
-    Args:
-        level: Rows of the symbols in `SYMBOLS`; Gymnasium's letters S, F, H and G work too.
-
-    Returns:
-        The drawn state, which may be over or unsolvable.
+    """Reads a drawn lake, in Gymnasium's letters too; the inverse of `FrozenLakeState.level_text`; perhaps unsolvable.
 
     Raises:
         LevelError: If the drawing is not one square lake with one player and one goal.

@@ -71,14 +71,7 @@ class GridDynamics(Dynamics[GridStateT, int]):
         """What is generated, and what to change besides the band where there is none, for messages."""
 
     def generate(self, rng: np.random.Generator, split: str) -> GridStateT:
-        """Returns a random level of a split.
-
-        Args:
-            rng: The only source of randomness; equal generators give equal levels.
-            split: `"train"`, `"val"` or `"test"`; the level's content belongs to it.
-
-        Returns:
-            A level whose shortest solution lies within the configured band.
+        """Returns a random level whose content belongs to a split and whose shortest solution lies within the band.
 
         Raises:
             GenerationError: If no such level was found.
@@ -99,15 +92,9 @@ class GridDynamics(Dynamics[GridStateT, int]):
         return state.level_text()
 
     def step(self, state: GridStateT, action: int, rng: np.random.Generator) -> tuple[GridStateT, bool]:
-        """Moves the player.
+        """Returns the level after a move (0 up, 1 down, 2 left, 3 right), and whether anything moved.
 
-        Args:
-            state: The level now.
-            action: 0 up, 1 down, 2 left, 3 right.
-            rng: Gives one uniform draw a step if the ground is slippery; unused otherwise.
-
-        Returns:
-            The level afterwards, and whether anything moved.
+        `rng` gives one uniform draw a step if the ground is slippery; unused otherwise.
         """
         successor = state.move(_DIRECTIONS[action])
         return successor, successor is not state

@@ -12,16 +12,9 @@ from vlm_envs.worlds.grids.directions import Cell
 
 
 def parse_rows(level: str | Sequence[str], symbols: Mapping[str, str]) -> tuple[str, ...]:
-    """Returns the rows of a rectangular level made only of known symbols.
+    """Returns the rows, at least one, of a rectangular level made only of known symbols.
 
     Blank lines around the level and blanks around a row are dropped; no symbol is a blank.
-
-    Args:
-        level: Rows joined by newlines, or the rows themselves.
-        symbols: Meaning of each allowed symbol, used in the error message.
-
-    Returns:
-        At least one row; all rows have the same length.
 
     Raises:
         LevelError: If the level is empty or ragged, or holds an unknown symbol.
@@ -51,16 +44,8 @@ def find_symbols(rows: Sequence[str], symbols: str) -> tuple[Cell, ...]:
 def find_single(rows: Sequence[str], symbols: str, what: str) -> Cell:
     """Returns the one cell that holds one of `symbols`.
 
-    Args:
-        rows: A rectangular level.
-        symbols: Symbols that count as `what`.
-        what: Name for the error message, e.g. `"player"`.
-
-    Returns:
-        The (row, column) of the only match.
-
     Raises:
-        LevelError: If there is no such cell or more than one.
+        LevelError: If there is no such cell or more than one; it says `what` was looked for.
     """
     cells = find_symbols(rows, symbols)
     if len(cells) != 1:

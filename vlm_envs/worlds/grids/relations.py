@@ -46,17 +46,7 @@ RELATION_PHRASES: Mapping[tuple[int, int], str] = {
 
 
 def relation_between(subject: str, subject_cell: Cell, object: str, object_cell: Cell) -> Relation:
-    """Returns the relation of one named cell to another.
-
-    Args:
-        subject: Name of the thing described.
-        subject_cell: Its (row, column).
-        object: Name of the thing it is compared with.
-        object_cell: Its (row, column).
-
-    Returns:
-        The signs of the row and column differences with both names.
-    """
+    """Returns the relation of one named cell to another: the signs of row and column differences with both names."""
     vertical = _sign(subject_cell[0] - object_cell[0])
     return Relation(subject, vertical, _sign(subject_cell[1] - object_cell[1]), object)
 

@@ -28,12 +28,7 @@ GridStateT = TypeVar("GridStateT", bound=GridState)
 def descend(state: GridStateT, cost_to_go: Callable[[GridStateT], int | None]) -> tuple[int, ...] | None:
     """Returns a shortest solution as action numbers, the first of equals in the order of the directions.
 
-    Args:
-        state: Where it starts.
-        cost_to_go: The fewest moves left from a state; None if there is no way.
-
-    Returns:
-        The moves, or None if there is no solution.
+    None if `cost_to_go`, which gives the fewest moves left from a state, knows no way.
     """
     cost = cost_to_go(state)
     if cost is None:

@@ -47,16 +47,7 @@ STRUCTURED_HELP = "Write states as {example} with (row, column) from the top lef
 
 
 def representation_help(*, natural_language: str, symbols: str, structured: str) -> Mapping[str, str]:
-    """Returns how to write states, per representation, from a world's own examples.
-
-    Args:
-        natural_language: Example sentences.
-        symbols: The symbols and their meanings.
-        structured: Example dictionary.
-
-    Returns:
-        One sentence per representation.
-    """
+    """Returns one sentence per representation on how to write states, from a world's own examples."""
     return {
         "natural_language": NATURAL_LANGUAGE_HELP.format(example=natural_language),
         "symbolic": SYMBOLIC_HELP.format(symbols=symbols),

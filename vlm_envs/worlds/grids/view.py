@@ -42,18 +42,7 @@ class GridView(View[GridStateT]):
         """Returns how things lie to each other, in the order of the sentences."""
 
     def describe(self, state: GridStateT, representation: str) -> str:
-        """Returns the level in words.
-
-        Args:
-            state: The level.
-            representation: `"natural_language"`, `"symbolic"` or `"structured"`.
-
-        Returns:
-            Sentences, rows of symbols, or a dictionary as text.
-
-        Raises:
-            ConfigError: If the representation is unknown.
-        """
+        """Returns the level as sentences, rows of symbols, or a dictionary; raises `ConfigError` for anything else."""
         require_choice("representation", representation, REPRESENTATIONS)
         if representation == "symbolic":
             return state.level_text()

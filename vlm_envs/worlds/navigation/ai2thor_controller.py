@@ -106,16 +106,7 @@ class Ai2Thor:
         return self._event
 
     def act(self, state: SceneState, action: str, **arguments: Any) -> SceneState:
-        """Carries out an action in a state.
-
-        Args:
-            state: Where the agent is.
-            action: AI2-THOR's name of the action.
-            **arguments: Its arguments.
-
-        Returns:
-            The state afterwards; equal to `state` if the simulator refuses.
-        """
+        """Returns the state after an action, called as AI2-THOR calls it; the same one if the simulator refuses."""
         self.at(state)
         self._event = self._controller.step(action=action, **arguments)
         following = with_pose_of(state, self._event) if self._event.metadata["lastActionSuccess"] else state

@@ -283,16 +283,7 @@ def make_ai2thor(
     scenes: Sequence[str] | None,
     task_file: str | PathLike[str] | None,
 ) -> tuple[SceneDynamics, SceneView]:
-    """Returns dynamics and view that share one simulator, which is not started yet.
-
-    Args:
-        rules: What decides about moves and success.
-        wanted: What kind of searches are generated.
-        size_px: Width and height of the pictures.
-        max_visible: How many visible objects the state and its texts name, the nearest first.
-        local_executable_path: A Unity build on this disk, or None.
-        scenes: Scenes to generate in; None for all of iTHOR.
-        task_file: A file of tasks, or None to generate them.
+    """Returns dynamics and view that share one simulator, which is not started yet; `scenes` None is all of iTHOR.
 
     Raises:
         ConfigError: If the instruction set needs a task file, or the file cannot be read.

@@ -87,13 +87,7 @@ def scene_split(scene: str) -> str:
 
 
 def load_tasks(path: str | PathLike[str]) -> tuple[SceneState, ...]:
-    """Reads a task file.
-
-    Args:
-        path: A JSON file in EmbodiedBench's form.
-
-    Returns:
-        The start of each task, in the file's order.
+    """Returns the start of each task of a file in EmbodiedBench's form, in the file's order.
 
     Raises:
         ConfigError: If the file cannot be read, or a task lacks something.

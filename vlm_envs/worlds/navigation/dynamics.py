@@ -26,11 +26,7 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
         self.rules, self.wanted = rules, wanted
 
     def generate(self, rng: np.random.Generator, split: str) -> NavigationState:
-        """Returns a random search in a home of a split.
-
-        Args:
-            rng: The only source of randomness; equal generators give equal searches.
-            split: `"train"`, `"val"` or `"test"`; the home's floor plan belongs to it.
+        """Returns a random search in a home whose floor plan belongs to a split.
 
         Raises:
             GenerationError: If no search of the wanted kind was found.

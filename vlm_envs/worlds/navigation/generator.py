@@ -54,16 +54,7 @@ class Wanted:
 
 
 def generate(rng: np.random.Generator, split: str, wanted: Wanted, rules: Rules) -> NavigationState:
-    """Returns a random search.
-
-    Args:
-        rng: The only source of randomness.
-        split: The split the home's floor plan belongs to.
-        wanted: What kind of search.
-        rules: What decides about moves and success.
-
-    Returns:
-        A search whose shortest plan lies in the wanted band.
+    """Returns a random search of the wanted kind in a home whose floor plan belongs to a split.
 
     Raises:
         GenerationError: If none was found in `NUM_HOMES` homes.

@@ -50,14 +50,7 @@ def name_of(home: Home, thing: Thing) -> str:
 
 
 def write_instruction(rng: np.random.Generator, home: Home, target: int, instruction_set: str) -> str:
-    """Returns a random sentence of a set that asks for a target.
-
-    Args:
-        rng: The only source of randomness.
-        home: Where the target is.
-        target: Its number; one of `target_candidates`.
-        instruction_set: A key of `INSTRUCTION_SETS`.
-    """
+    """Returns a random sentence of a set that asks for a target, one of `target_candidates`, by its number."""
     thing = home.things[target]
     patterns, described = INSTRUCTION_SETS[instruction_set], PHRASES[thing.kind]
     pattern = patterns[int(rng.integers(len(patterns)))]

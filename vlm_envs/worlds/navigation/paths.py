@@ -63,13 +63,7 @@ def is_success(home: Home, target: int, pose: Pose, rules: Rules) -> bool:
 
 
 def cost_to_go(state: NavigationState, rules: Rules, *, with_furniture: bool = True) -> int | None:
-    """Returns the fewest actions to success, or None if there is no way.
-
-    Args:
-        state: The search.
-        rules: What decides about moves and success.
-        with_furniture: Whether furniture stands in the way.
-    """
+    """Returns the fewest actions to success, or None if there is no way."""
     space = free_space(state.home, rules.num_steps, with_furniture)
     cost = _cost(state.pose, space, _field(state.home, state.target, rules, with_furniture), rules)
     return None if cost == UNREACHABLE else cost

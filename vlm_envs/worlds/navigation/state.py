@@ -60,13 +60,7 @@ def level_text(state: NavigationState) -> str:
 
 
 def parse_level(level: str) -> NavigationState:
-    """Reads a state; the inverse of `level_text`.
-
-    Args:
-        level: JSON of at most `MAX_LEVEL_CHARS` characters.
-
-    Returns:
-        The state, which may be over or unsolvable.
+    """Reads a state, which may be over or unsolvable; the inverse of `level_text`.
 
     Raises:
         LevelError: If the text is not a state.

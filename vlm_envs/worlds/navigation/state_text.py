@@ -54,15 +54,7 @@ class Sighting(NamedTuple):
 
 
 def state_dict(target: Sighting, visible: Iterable[Sighting]) -> NavigationStateDict:
-    """Returns the state as plain data.
-
-    Args:
-        target: The target, seen or not.
-        visible: Everything that is seen, the target included if it is.
-
-    Returns:
-        The dictionary; `visible_objects` is sorted by distance, then type and direction.
-    """
+    """Returns the state as plain data; what is visible, the target too if it is seen, nearest first, then by type."""
     objects = [_seen(sighting) for sighting in visible]
     objects.sort(key=lambda seen: (seen["distance_to_player"], seen["type"], seen["direction_to_player"]))
     described = _seen(target)
@@ -81,15 +73,7 @@ def shortened(state: NavigationStateDict, max_visible: int) -> NavigationStateDi
 
 
 def describe(state: NavigationStateDict, representation: str) -> str:
-    """Returns the state in words.
-
-    Args:
-        state: The dictionary.
-        representation: `"natural_language"` or `"structured"`.
-
-    Raises:
-        ConfigError: If the representation is unknown.
-    """
+    """Returns the state in words; raises `ConfigError` for an unknown representation."""
     require_choice("representation", representation, REPRESENTATIONS)
     return natural_language(state) if representation == "natural_language" else structured_text(state)
 

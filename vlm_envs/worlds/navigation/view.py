@@ -51,15 +51,7 @@ class HomeView(View[NavigationState]):
         return shortened(_structured(state, self.fov_degrees), self.max_visible)
 
     def describe(self, state: NavigationState, representation: str) -> str:
-        """Returns the search in words.
-
-        Args:
-            state: The search.
-            representation: `"natural_language"` or `"structured"`.
-
-        Raises:
-            ConfigError: If the representation is unknown.
-        """
+        """Returns the search in words; raises `ConfigError` for an unknown representation."""
         return state_text.describe(self.structured(state), representation)
 
 

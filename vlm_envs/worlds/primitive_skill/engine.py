@@ -89,12 +89,7 @@ class Engine:
         self.targets: Floats = np.array(HOME_QPOS)
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns what was made for a key before, or makes it; the last few hundred are kept.
-
-        Args:
-            key: Everything that the result depends on.
-            make: Makes it, with this engine.
-        """
+        """Returns what was made before for a key, all that it depends on, or makes it; the last hundreds are kept."""
         if key not in self._outcomes:
             self._outcomes[key] = make()
             if len(self._outcomes) > _MAX_NUM_REMEMBERED:

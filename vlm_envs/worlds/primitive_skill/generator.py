@@ -43,15 +43,7 @@ MAX_YAW_DEG = {"place": 40, "stack": 40, "drawer": 40, "align": 10}
 
 
 def generate(rng: np.random.Generator, split: str, task: str) -> PrimitiveSkillState:
-    """Returns a random table of a split.
-
-    Args:
-        rng: The only source of randomness.
-        split: The split the level's content must belong to.
-        task: `"place"`, `"stack"`, `"drawer"` or `"align"`.
-
-    Returns:
-        A table where nothing that is asked for is done yet.
+    """Returns a random table of a split and task where nothing that is asked for is done yet.
 
     Raises:
         GenerationError: If no such table was found in `NUM_TRIES` tries.

@@ -75,16 +75,10 @@ def yaw_quaternion(yaw_rad: float) -> Quaternion:
 
 
 def face_yaw(rotation: Quaternion) -> float:
-    """Returns the yaw, within -45 and 45 degrees, at which a gripper closes on the faces of a cube.
+    """Returns the yaw in radians, within 45 degrees of 0, at which a gripper closes on the faces of a cube.
 
     A cube that lies on another of its faces looks the same to a gripper, so the yaw is taken from whichever of its
     axes lies flattest.
-
-    Args:
-        rotation: The cube's rotation.
-
-    Returns:
-        The angle in radians.
     """
     w, x, y, z = rotation
     axes = (

@@ -66,13 +66,7 @@ def _content(state: PrimitiveSkillState) -> dict[str, Any]:
 
 
 def parse_level(text: str) -> PrimitiveSkillState:
-    """Reads a state; the inverse of `level_text`.
-
-    Args:
-        text: JSON as `level_text` writes it.
-
-    Returns:
-        The state, which may be solved already, or beyond help.
+    """Reads a state, which may be solved already, or beyond help; the inverse of `level_text`.
 
     Raises:
         LevelError: If the text cannot be read or does not describe a table.

@@ -40,15 +40,9 @@ class UnreachableError(Exception):
 
 
 def carry_out(engine: Engine, primitive: Primitive, held: int | None) -> int | None:
-    """Moves the arm through a primitive and back home.
+    """Moves the arm through a primitive within the workspace and back home, from the state that the engine stands at.
 
-    Args:
-        engine: The engine, standing at the state before.
-        primitive: What to do, within the workspace.
-        held: Index of the cube in the gripper, or None.
-
-    Returns:
-        Index of the cube in the gripper afterwards, or None.
+    Returns the index of the cube in the gripper afterwards, or None; `held` is the one before.
 
     Raises:
         UnreachableError: Before anything has moved, if the arm cannot get there.

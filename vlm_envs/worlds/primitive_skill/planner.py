@@ -49,14 +49,7 @@ class _NoPlanError(Exception):
 
 
 def plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
-    """Returns primitives that solve the task, none if it is solved, or None if something needed is out of reach.
-
-    Args:
-        state: Any state.
-
-    Returns:
-        The plan, all of it within the workspace.
-    """
+    """Returns primitives within the workspace that solve the task, () once solved; None if a thing is out of reach."""
     if is_solved(state):
         return ()
     paper = _Paper(

@@ -18,14 +18,7 @@ also `drawer_handle_position`, `drawer_inside_position` and `drawer_open_mm`. So
 
 
 def positions(state: PrimitiveSkillState) -> dict[str, Millimetres]:
-    """Returns where everything is, by what it is called, in the order in which the task tells it: cubes, then the rest.
-
-    Args:
-        state: The table.
-
-    Returns:
-        Names such as `red cube` and positions in mm.
-    """
+    """Returns where everything is in mm, by names such as `red cube`, in the order told: cubes, then the rest."""
     places = {cube.name: point_mm(cube.position) for cube in state.cubes}
     places |= {target.name: point_mm(target.point) for target in state.targets}
     if state.drawer is not None:

@@ -39,15 +39,7 @@ _BRUSHES: tuple[tuple[Cell, ...], ...] = (
 def rooms(
     rng: np.random.Generator, dim_room: tuple[int, int], num_boxes: int, min_length: int, max_length: int
 ) -> Iterator[SokobanState]:
-    """Yields random starts in one carved room, none with a box on a target; `is_within` accepts those of the band.
-
-    Args:
-        rng: The only source of randomness.
-        dim_room: (rows, columns) of the room, walls included.
-        num_boxes: Number of boxes and of targets.
-        min_length: Fewest moves of the shortest solution.
-        max_length: Most moves of the shortest solution.
-    """
+    """Yields random starts in one carved room, none with a box on a target; `is_within` accepts those of the band."""
     layout = _carve_layout(rng, dim_room, num_boxes)
     yield from (_one_box_starts if num_boxes == 1 else _pulled_starts)(rng, layout, min_length, max_length)
 

@@ -40,18 +40,10 @@ class PushSearch:
         self._bounds: dict[Boxes, int | None] = {}
 
     def search(self, start: Node, *, max_num_nodes: int, max_cost: int | None = None) -> tuple[int, ...] | None:
-        """Returns a shortest solution.
-
-        Args:
-            start: Where to begin.
-            max_num_nodes: How many nodes may be expanded.
-            max_cost: Solutions longer than this are not looked for.
-
-        Returns:
-            Action numbers, or None if no solution (within `max_cost`) exists.
+        """Returns a shortest solution as action numbers, or None if none (of at most `max_cost` moves) exists.
 
         Raises:
-            SolverLimitError: If the node limit was reached before the answer was known.
+            SolverLimitError: If more nodes than the limit had to be expanded.
         """
         bound = self._estimate(start)
         if bound is None:
@@ -202,17 +194,7 @@ class PushSearch:
 
 
 def walk_distances(walls: bytes, num_cols: int, player: int, occupied: frozenset[int]) -> list[int]:
-    """Returns the moves the player needs to each cell without pushing.
-
-    Args:
-        walls: One byte per cell of a closed room; 1 is a wall.
-        num_cols: Width of the room in cells.
-        player: Flat cell to start from.
-        occupied: Flat cells that hold a box.
-
-    Returns:
-        One distance per cell, -1 where the player cannot get.
-    """
+    """Returns the player's moves to each flat cell without pushing, -1 where it cannot get; boxes are on `occupied`."""
     distances = [-1] * len(walls)
     distances[player] = 0
     frontier = deque([player])

@@ -21,17 +21,10 @@ _MAX_REMEMBERED = 100_000
 
 
 def plan(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> tuple[int, ...] | None:
-    """Returns a shortest solution as action numbers, or None if there is none.
-
-    Args:
-        state: Any state of a closed room.
-        max_num_nodes: Search limit for rooms with more than one box.
-
-    Returns:
-        The moves; empty if the room is solved. Equal states give equal plans.
+    """Returns a shortest solution of a closed room as action numbers, or None; equal states have equal plans.
 
     Raises:
-        SolverLimitError: If the node limit was reached before the answer was known.
+        SolverLimitError: If the limit on nodes, for more than one box, was reached before the answer was known.
     """
     if len(state.boxes) == 1:
         return descend(state, cost_to_go)
@@ -39,17 +32,10 @@ def plan(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> tuple[in
 
 
 def cost_to_go(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> int | None:
-    """Returns the length of a shortest solution, or None if there is none.
-
-    Args:
-        state: Any state of a closed room.
-        max_num_nodes: Search limit for rooms with more than one box.
-
-    Returns:
-        Number of moves; 0 if the room is solved.
+    """Returns the length of a shortest solution in moves, or None if there is none.
 
     Raises:
-        SolverLimitError: If the node limit was reached before the answer was known.
+        SolverLimitError: If the limit on nodes, for more than one box, was reached before the answer was known.
     """
     if len(state.boxes) == 1:
         return one_box_costs(state.layout).cost(state.player, state.boxes[0])

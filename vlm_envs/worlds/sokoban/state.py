@@ -117,13 +117,7 @@ class SokobanState:
 
 
 def parse_level(level: str) -> SokobanState:
-    """Reads a drawn room; the inverse of `SokobanState.level_text`.
-
-    Args:
-        level: Rows of the symbols in `SYMBOLS`, joined by newlines.
-
-    Returns:
-        The drawn state, which may be solved or unsolvable.
+    """Reads a drawn room, which may be solved or unsolvable; the inverse of `SokobanState.level_text`.
 
     Raises:
         LevelError: If the drawing is not one closed room with one player and as many boxes as targets.

@@ -15,14 +15,9 @@ _LONGEST = 40
 
 
 def color_name(written: str) -> str:
-    """Returns the name of a colour.
+    """Returns the name of a CSS colour: its own, else that of the nearest well-known one.
 
-    Args:
-        written: A CSS colour: a name, `#rgb`, `#rrggbb` or `rgb(...)`. `hsl(...)` is black, as the renderer draws it.
-
-    Returns:
-        The name itself if it is one, else that of the nearest well-known colour; `"patterned"` for gradients,
-        patterns and what cannot be read.
+    `"patterned"` stands for gradients, patterns and what cannot be read; `hsl(...)` is black, as the renderer draws it.
     """
     return _name(written) if len(written) <= _LONGEST else _NOT_A_COLOR
 

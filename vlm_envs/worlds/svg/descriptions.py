@@ -21,15 +21,7 @@ _NO_DRAWING, _BROKEN_DRAWING = "nothing yet", "nothing, because its markup is br
 
 
 def describe(state: SvgState, representation: str) -> str:
-    """Returns a state in words of one of `REPRESENTATIONS`.
-
-    Args:
-        state: The state.
-        representation: `"natural_language"` or `"structured"`.
-
-    Returns:
-        Two sentences, one about the target and one about the drawing; or a dictionary as text.
-    """
+    """Returns a state as two sentences, one about the target and one about the drawing; or as a dictionary in text."""
     drawn = _NO_DRAWING if state.drawing is None else _BROKEN_DRAWING if state.error else None
     tell = _sentence if representation == "natural_language" else _list
     target = tell(state.target)

@@ -55,14 +55,7 @@ class SvgDynamics(Dynamics[SvgState, str]):
             load_icons(data)
 
     def generate(self, rng: np.random.Generator, split: str) -> SvgState:
-        """Returns a target that nothing was drawn for yet.
-
-        Args:
-            rng: The only source of randomness.
-            split: `"train"`, `"val"` or `"test"`; the target's markup belongs to it.
-
-        Returns:
-            The start of an episode; the target can be drawn and is not blank.
+        """Returns a target of a split that can be drawn, is not blank, and that nothing was drawn for yet.
 
         Raises:
             GenerationError: If no such target was found.
@@ -115,15 +108,9 @@ class SvgDynamics(Dynamics[SvgState, str]):
         return "\0".join(parts).encode(errors="surrogatepass")
 
     def step(self, state: SvgState, action: str, rng: np.random.Generator) -> tuple[SvgState, bool]:
-        """Draws markup and compares it with the target.
+        """Returns the state after drawing markup, compared with the target, and whether there is another drawing.
 
-        Args:
-            state: The state now.
-            action: Markup; what cannot be drawn has similarity 0 and is explained in the next state.
-            rng: Not used.
-
-        Returns:
-            The state afterwards, and whether there is another drawing: what cannot be drawn is none.
+        What cannot be drawn is none, has similarity 0 and is explained in the state.
         """
         drawn = self.renderer.render(action)
         similarity = second_similarity = 0.0

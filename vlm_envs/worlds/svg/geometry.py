@@ -113,10 +113,6 @@ def outline(element: ET.Element, viewport: Viewport) -> Points:
     """Returns points whose hull holds a shape, in the shape's own units; none for what is no shape, or has no size.
 
     Curves of paths are given by their control points, so their box may be somewhat too large; text has one point.
-
-    Args:
-        element: The shape's element.
-        viewport: What its lengths in per cent are of.
     """
 
     def get(name: str) -> float:

@@ -41,13 +41,7 @@ class MarkupError(Exception):
 
 
 def read_markup(markup: str) -> ET.Element:
-    """Parses markup that keeps the limits.
-
-    Args:
-        markup: Any text.
-
-    Returns:
-        The `<svg>` element; tags of the SVG namespace are without it, others keep theirs.
+    """Returns the `<svg>` element of markup that keeps the limits; tags of the SVG namespace are without it.
 
     Raises:
         MarkupError: If it is not well-formed XML, is no `<svg>`, breaks a limit or refers to anything outside itself.

@@ -32,18 +32,10 @@ class PainterProcess:
         self._lock = threading.Lock()
 
     def paint(self, markup: bytes, *, size_px: int, timeout_s: float) -> bytes:
-        """Returns a drawing as BGRA bytes.
-
-        Args:
-            markup: Checked markup, in UTF-8.
-            size_px: Side of the square picture in pixels.
-            timeout_s: Seconds one drawing may take.
-
-        Returns:
-            `size_px * size_px * 4` bytes.
+        """Returns a drawing of checked UTF-8 markup as `size_px * size_px * 4` BGRA bytes.
 
         Raises:
-            PaintingError: If it cannot be drawn within the limits; the next call is not affected.
+            PaintingError: If it cannot be drawn within its seconds and the limits; the next call is not affected.
             EngineUnavailableError: If the process cannot start.
         """
         with self._lock:

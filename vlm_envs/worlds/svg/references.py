@@ -32,11 +32,9 @@ class _Extent:
 
 
 def check_references(root: ET.Element, error: type[Exception]) -> None:
-    """Raises unless all references stay inside the markup, are free of circles and expand to a bounded drawing.
+    """Raises `error` unless all references stay inside the markup, are free of circles and expand to a bounded drawing.
 
-    Args:
-        root: The parsed markup; its own nesting must already be bounded, because this walks it recursively.
-        error: The exception to raise, with a message for the model.
+    The markup's own nesting must already be bounded, because this walks it recursively.
     """
     _Expansion(root, error).extent_of(root, 0)
 

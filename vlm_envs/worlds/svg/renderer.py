@@ -60,13 +60,7 @@ class Renderer:
         self.timeout_s = float(timeout_s)
 
     def render(self, markup: str) -> Rendering:
-        """Returns the picture of markup, or why there is none.
-
-        Args:
-            markup: Any text.
-
-        Returns:
-            The rendering; the same object for the same markup while it is kept.
+        """Returns the picture of any markup, or why there is none; the same object for equal markup while it is kept.
 
         Raises:
             EngineUnavailableError: If cairosvg is not installed or cannot start.

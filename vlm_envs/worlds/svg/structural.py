@@ -44,15 +44,7 @@ class StructuralScorer:
     name = "structural"
 
     def similarity(self, target: NDArray[np.uint8], drawing: NDArray[np.uint8]) -> float:
-        """Returns how alike two drawings on white paper are.
-
-        Args:
-            target: uint8[H, W, 3], what should have been drawn; any size.
-            drawing: uint8[H, W, 3], what was drawn.
-
-        Returns:
-            From 0 to 1; exactly 1 for equal pictures, 0 for a drawing without ink.
-        """
+        """Returns how alike two drawings on white paper, uint8[H, W, 3], are: 1 for equal ones, 0 without any ink."""
         if np.array_equal(target, drawing):
             return 1.0
         levels = zip(_pyramid(target), _pyramid(drawing), LEVEL_WEIGHTS, strict=True)

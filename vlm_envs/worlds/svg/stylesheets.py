@@ -16,9 +16,7 @@ Declarations = list[tuple[str, str]]
 def apply_styles(root: ET.Element, markup: str) -> None:
     """Sets the attributes that styles declare: those of sheets, of the element itself, and important ones last.
 
-    Args:
-        root: What `read_markup` made of the markup; changed in place.
-        markup: The same drawing as text.
+    `root`, changed in place, is what `read_markup` made of the markup.
 
     Raises:
         EngineUnavailableError: If there is a style sheet and the packages that read it, which come with cairosvg, are

@@ -71,15 +71,7 @@ class SvgView(View[SvgState]):
         }
 
     def describe(self, state: SvgState, representation: str) -> str:
-        """Returns both drawings in words.
-
-        Args:
-            state: The state.
-            representation: `"natural_language"` or `"structured"`.
-
-        Raises:
-            ConfigError: If the representation is unknown.
-        """
+        """Returns both drawings in words; raises `ConfigError` for an unknown representation."""
         return describe(state, require_choice("representation", representation, REPRESENTATIONS))
 
     def close(self) -> None:

@@ -80,11 +80,9 @@ class Viewport:
         return self.size(element.get(name, missing), reference)
 
     def size(self, written: str, reference: float | None = None) -> float:
-        """Returns a length in units of the drawing; 0 if it is no length.
+        """Returns a length, with or without a unit, in units of the drawing; 0 if it is none.
 
-        Args:
-            written: A number, or a number and its unit.
-            reference: What per cent are of; None for the diagonal divided by the square root of 2.
+        Per cent are of `reference`; without one, of the diagonal divided by the square root of 2.
         """
         found = _LENGTH.match(written)
         if found is None:
@@ -114,12 +112,7 @@ class Placement:
 
 
 def outermost(box: ViewBox, ratio: str) -> tuple[Viewport, Clip]:
-    """Returns the viewport of a whole drawing in a square picture and what the picture shows.
-
-    Args:
-        box: The drawing's `viewBox`.
-        ratio: Its `preserveAspectRatio`.
-    """
+    """Returns a drawing's viewport, by `viewBox` and `preserveAspectRatio`, in a square picture, and what shows."""
     left, top, width, height = box
     if ratio.startswith("none"):
         return Viewport(width, height), (left, top, left + width, top + height)

@@ -39,14 +39,9 @@ def check_difficulty(difficulty: object) -> int | str:
 
 
 def draw_icon(rng: np.random.Generator, difficulty: int | str) -> str:
-    """Returns the markup of a random icon.
+    """Returns the markup of a random icon of a difficulty, 1 to 5 or `"mixed"`, with `viewBox="0 0 64 64"`.
 
-    Args:
-        rng: The only source of randomness.
-        difficulty: 1 to 5, or `"mixed"` for any of them.
-
-    Returns:
-        Markup with `viewBox="0 0 64 64"`; about 80 characters in band 1, up to 900 in bands 4 and 5.
+    It has about 80 characters in band 1, up to 900 in bands 4 and 5.
     """
     band = int(rng.integers(1, len(BANDS) + 1)) if isinstance(difficulty, str) else difficulty
     motifs = BANDS[band]
