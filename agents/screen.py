@@ -6,7 +6,7 @@ import shutil
 import sys
 
 from vlm_envs.cli.terminal import Colors, half_blocks, wrapped
-from vlm_envs.trajectory import Observation
+from vlm_envs.trajectory import Observation, observation_images
 
 _SPARE_ROWS = 6
 """Rows of a terminal that a picture leaves to the words around it."""
@@ -14,12 +14,10 @@ _SPARE_ROWS = 6
 
 def observation_lines(observation: Observation, colors: Colors) -> list[str]:
     """Returns an observation's pictures and text; of a picture only its size where there are no colours."""
-    single = (observation["image"],) if "image" in observation else ()
-    pictures = (*single, *observation.get("images", ()))
     size = shutil.get_terminal_size()
     max_rows = max(4, size.lines - _SPARE_ROWS)
     lines: list[str] = []
-    for picture in pictures:
+    for picture in observation_images(observation):
         if colors == "none":
             lines.append(f"[picture of {picture.shape[1]} x {picture.shape[0]} pixels]")
         else:

@@ -123,42 +123,29 @@ def env_ids() -> list[str]:
     return sorted(env_id for env_id in gym.registry if env_id.startswith(f"{NAMESPACE}/"))
 
 
-def import_prefix(env_id: str) -> str:
-    """Returns the id in `"module:Namespace/Name-v0"`, its module imported: a world of one's own registers itself.
+def registered_name(env_id: str) -> str:
+    """Returns an id as it is registered; a module in front, `"module:Namespace/Name-v0"`, is imported, to register it.
 
     Raises:
-        ConfigError: If there is a module and it cannot be imported.
+        ConfigError: If the module cannot be imported, or no such world is registered; it names the closest one.
     """
     module, colon, name = env_id.rpartition(":")
-    if not colon:
-        return env_id
     try:
-        importlib.import_module(module)
+        if colon:
+            importlib.import_module(module)
     except (Exception, SystemExit) as error:
-        if fault := fault_in_module(error):
-            raise ConfigError(f"Cannot import {module!r}, the module in {env_id!r}: {fault}") from error
-        raise ConfigError(
-            f"Cannot import {module!r}, the module in {env_id!r}: {error}. "
-            "Write it as in an import statement and run from the folder that holds it."
-        ) from error
-    return name
-
-
-def registered_name(env_id: str) -> str:
-    """Returns an id, with or without a module in front, as it is registered; its module is imported.
-
-    Raises:
-        ConfigError: If no such world is registered; the message names the closest one.
-    """
-    name = import_prefix(env_id)
+        why = fault_in_module(error) or (
+            f"{error}. Write it as in an import statement and run from the folder that holds it."
+        )
+        raise ConfigError(f"Cannot import {module!r}, the module in {env_id!r}: {why}") from error
     if name not in gym.registry:
-        module, namespace = env_id.removesuffix(name), name.rpartition("/")[0]
+        namespace = name.rpartition("/")[0]
         beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace]
         # Without a module, what has no namespace is Gymnasium's, and hardly meant
-        known = [*env_ids(), *(beside if module or namespace else ())]
+        known = [*env_ids(), *(beside if colon or namespace else ())]
         # An id is taken as it is registered: its middle alone could be several
         whole = [each for each in [*known, *gym.registry] if each.rpartition("/")[2].rpartition("-v")[0] == name]
-        hint = did_you_mean((whole or [name])[0], whole or known, prefix=module)
+        hint = did_you_mean((whole or [name])[0], whole or known, prefix=module + colon)
         raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
     return name
 
@@ -181,7 +168,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     try:
         return gym.make(name, **kwargs)
     except TypeError as error:
-        unknown = _unknown_argument(error, kwargs, known := _arguments(name))
+        unknown = _unknown_argument(error, kwargs, known := list(_parameters(name)))
         if unknown is None:
             raise
         raise ConfigError(
@@ -212,15 +199,15 @@ def _with_tuples(value: Any) -> Any:
     return tuple(map(_with_tuples, value)) if isinstance(value, list | tuple) else value
 
 
-def _arguments(env_id: str) -> list[str]:
-    """Returns the keyword arguments a registered world takes, those it hands on to its base classes included."""
-    return list(_parameters(env_id))
+def creator_of(env_id: str) -> Any:
+    """Returns the class, or the function, that makes a registered world."""
+    entry_point = gym.spec(registered_name(env_id)).entry_point
+    return gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
 
 
 def _parameters(env_id: str) -> dict[str, inspect.Parameter]:
     """Returns the keyword parameters of a registered world; of a base class those that no subclass has itself."""
-    entry_point = gym.spec(env_id).entry_point
-    creator: Any = gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+    creator = creator_of(env_id)
     constructors = [vars(each).get("__init__") for each in creator.__mro__] if isinstance(creator, type) else [creator]
     found: dict[str, inspect.Parameter] = {}
     for constructor in filter(None, constructors):

@@ -224,8 +224,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             raise EpisodeOverError("The episode is over; call reset() before the next step().")
         if not isinstance(action, str):
             raise ConfigError(
-                f"step() takes the model's whole response, a string such as "
-                f"{self._response_example()!r}; got {action!r} of type {type(action).__name__}."
+                "step() takes the model's whole response, a string such as "
+                f"{self.turn_format.write(dict.fromkeys(self.turn_format.sections, '...'))!r}; got {action!r} of type "
+                f"{type(action).__name__}."
             )
         parsed = parse_response(action, self.turn_format, self.task.grammar, self.max_actions_per_turn)
         terms, effects = self._carry_out(parsed.actions)
@@ -326,10 +327,6 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         turn_format, thoughts = self.turn_format, dict(thoughts or {})
         sections = {name: "" for name in turn_format.sections if name not in turn_format.endings}
         return turn_format.write(sections | thoughts | self.task.action_sections(actions, thoughts))
-
-    def _response_example(self) -> str:
-        """Returns a response in the format, for error messages."""
-        return self.turn_format.write(dict.fromkeys(self.turn_format.sections, "..."))
 
     def render(self) -> npt.NDArray[np.uint8] | str | None:
         """Returns the picture (`"rgb_array"`), the symbols (`"ansi"`) or None, by `render_mode`."""

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import gymnasium as gym
 
-from vlm_envs.cli.lookup import load_creator
 from vlm_envs.cli.needs import need_of, reasons_missing
 from vlm_envs.errors import VLMEnvsError
-from vlm_envs.registration import VARIANTS, Need, env_ids
+from vlm_envs.registration import VARIANTS, Need, creator_of, env_ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +117,7 @@ def docstring(env_id: str) -> str:
     if written is not None:
         return written
     try:
-        return inspect.getdoc(load_creator(env_id)) or ""
+        return inspect.getdoc(creator_of(env_id)) or ""
     except (ImportError, VLMEnvsError):
         return ""
 

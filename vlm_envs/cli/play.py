@@ -16,7 +16,6 @@ from tyro.conf import Positional, arg
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli import keys
 from vlm_envs.cli.keys import Ask, Command
-from vlm_envs.cli.lookup import load_creator
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.settings import Settings, parse_settings
 from vlm_envs.cli.terminal import (
@@ -30,6 +29,7 @@ from vlm_envs.cli.terminal import (
     wrapped,
 )
 from vlm_envs.errors import ConfigError, LevelError
+from vlm_envs.registration import creator_of
 
 KEYS_HELP = {
     "Up": "arrows or w a s d move, r again, n next level, q quit",
@@ -98,7 +98,7 @@ def run(options: PlayOptions) -> None:
 
 def session_of(env_id: str, **kwargs: Any) -> Session:
     """Returns the session of a world; arguments as in `Session`."""
-    creator = load_creator(env_id)
+    creator = creator_of(env_id)
     asking = sys.modules.get("vlm_envs.qa.world")  # Imported by every question-answering world, and by no other.
     if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.QAWorld)):
         return Session(env_id, **kwargs)
@@ -113,12 +113,7 @@ def serve(session: Session, commands: Iterable[Command], show: Callable[[], None
     for command in commands:
         if command.ask is Ask.QUIT:
             return
-        if command.ask is Ask.RESET:
-            session.restart()
-        elif command.ask is Ask.NEXT:
-            session.next_level()
-        else:
-            session.act(command.answer)
+        session.follow(command)
         show()
 
 
@@ -213,7 +208,7 @@ def _size_argument(size: int | None, env_id: str) -> dict[str, Any]:
     """Returns `--size` under the name the world has for it."""
     if size is None:
         return {}
-    parameters = inspect.signature(load_creator(env_id)).parameters
+    parameters = inspect.signature(creator_of(env_id)).parameters
     if "size" in parameters:
         return {"size": size}
     if "dim_room" in parameters:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vlm_envs.cli.keys import Ask, Command
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.errors import SolverLimitError
 from vlm_envs.responses.parsing import parse_response
@@ -74,6 +75,15 @@ class Session:
         self.seed += 1
         self.level = None
         self.restart()
+
+    def follow(self, command: Command) -> None:
+        """Carries out a request, other than to leave."""
+        if command.ask is Ask.RESET:
+            self.restart()
+        elif command.ask is Ask.NEXT:
+            self.next_level()
+        else:
+            self.act(command.answer)
 
     def act(self, typed: str) -> None:
         """Carries out actions as the grammar reads them, e.g. `"Up, Left"`; what cannot be read is told in `note`."""

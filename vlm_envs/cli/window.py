@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.cli.keys import CONTROL_KEYS, Ask, command_of
+from vlm_envs.cli.keys import CONTROL_KEYS, Ask, Command, command_of
 from vlm_envs.cli.session import Session
 from vlm_envs.errors import ConfigError
 
@@ -91,11 +91,8 @@ class Window:
         is_typing = not self.session.needs_no_line
         if is_typing and (len(name) == 1 or self.field.get()):
             return
-        if name in CONTROL_KEYS:
-            self.ask(CONTROL_KEYS[name])
-        elif typed:
-            self.session.act(typed)
-            self.show()
+        if name in CONTROL_KEYS or typed:
+            self.follow(Command(CONTROL_KEYS.get(name, Ask.ACT), typed))
 
     def submit(self) -> None:
         """Carries out what stands in the field: `r`, `n`, `q` or what the world reads. It stays if it is no turn."""
@@ -104,23 +101,17 @@ class Window:
             return
         if command.ask is not Ask.ACT:
             self.field.delete(0, "end")
-            self.ask(command.ask)
-            return
         turn = self.session.info["turn"]
-        self.session.act(command.answer)
-        if self.session.info["turn"] != turn or not self.session.note:
+        self.follow(command)
+        if command.ask is Ask.ACT and (self.session.info["turn"] != turn or not self.session.note):
             self.field.delete(0, "end")
-        self.show()
 
-    def ask(self, ask: Ask) -> None:
-        """Carries out what is asked for besides acting."""
-        if ask is Ask.QUIT:
+    def follow(self, command: Command) -> None:
+        """Carries out a request, and shows what came of it."""
+        if command.ask is Ask.QUIT:
             self.root.destroy()
             return
-        if ask is Ask.RESET:
-            self.session.restart()
-        elif ask is Ask.NEXT:
-            self.session.next_level()
+        self.session.follow(command)
         self.show()
 
     def show(self) -> None:

@@ -13,9 +13,8 @@ from vlm_envs.parts import Task
 from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.state import Act, Answer, CallTool, QAState, Zoom
 from vlm_envs.qa.strategy import Strategy
-from vlm_envs.qa.view import REPRESENTATIONS
 from vlm_envs.responses.answers import AnswerKey, AnswerKind, score_answer
-from vlm_envs.responses.formats import QA_FORMATS, SECTION_MEANING, TOOL_OUTPUT_TAGS
+from vlm_envs.responses.formats import QA_FORMATS, SECTION_MEANING, TOOL_OUTPUT_TAGS, WITHOUT_SYMBOLS
 from vlm_envs.responses.parsing import ActionGrammar
 
 _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
@@ -42,8 +41,8 @@ class QATask(Task[QAState, Act]):
     """
 
     opening = "Task"
-    representations = REPRESENTATIONS
-    representation_help = MappingProxyType(dict.fromkeys(REPRESENTATIONS, ""))
+    representations = WITHOUT_SYMBOLS
+    representation_help = MappingProxyType(dict.fromkeys(WITHOUT_SYMBOLS, ""))
     formats = QA_FORMATS
     section_meaning = SECTION_MEANING | {"answer": "your answer"}
     last_turn_note = "This is the last turn: no tool can be called any more, answer now."
@@ -134,10 +133,6 @@ class QATask(Task[QAState, Act]):
     def sample_action(self, state: QAState, rng: np.random.Generator) -> Act:
         """Returns a random answer of the right kind."""
         return Answer(random_answer(state.sample.key, rng))
-
-    def explain(self, action: Act, next_state: QAState) -> str:
-        """Returns what was seen or answered."""
-        return self.write_action(action)
 
 
 def options(key: AnswerKey) -> tuple[str, ...]:

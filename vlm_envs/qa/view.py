@@ -23,8 +23,6 @@ from vlm_envs.tools.sheets import stitched_row
 
 Pixels = npt.NDArray[np.uint8]
 
-REPRESENTATIONS = ("natural_language", "structured")
-
 
 @lru_cache(maxsize=8)
 def _as_shown(image: ImageRef, max_pixels: int) -> Picture:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.records.json_lines import Record
-from vlm_envs.trajectory import Observation, Trajectory, Turn
+from vlm_envs.trajectory import Observation, Trajectory, Turn, observation_images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +49,8 @@ def episode_record(
     """
 
     def shown(observation: Observation) -> Record:
-        single = (observation["image"],) if "image" in observation else ()
-        images = (*single, *observation.get("images", ()))
-        return {"text": observation.get("text", ""), "images": [save_image(image) for image in images]}
+        images = [save_image(image) for image in observation_images(observation)]
+        return {"text": observation.get("text", ""), "images": images}
 
     records: list[Record] = []
     for turn, said in zip(trajectory.turns, notes, strict=True):

@@ -213,8 +213,7 @@ class RunReader:
     def config(self) -> Record:
         """The resolved configuration, versions and commit."""
         path = self.directory / _CONFIG
-        record = parse_object(path.read_bytes(), str(path))
-        return record
+        return parse_object(path.read_bytes(), str(path))
 
     def metrics(self) -> list[Record]:
         """Returns the metrics of every iteration, in the order they were written; empty before the first."""

@@ -13,6 +13,8 @@ from typing import Literal, get_args
 
 Representation = Literal["natural_language", "symbolic", "structured"]
 REPRESENTATIONS: tuple[str, ...] = get_args(Representation)
+WITHOUT_SYMBOLS = ("natural_language", "structured")
+"""Representations of worlds that no rows of symbols draw."""
 
 SECTION_MEANING: dict[str, str] = {
     "think": "your thoughts",

@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from multiprocessing import connection
-from typing import ClassVar
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.vector.piped_worker import PipedWorker
@@ -76,8 +75,6 @@ class PipedPool(WorkerPool):
         ConfigError: If an environment function cannot be sent to a process.
     """
 
-    _KINDS: ClassVar[tuple[str, ...]] = ("thread", "process")
-
     def __init__(
         self,
         env_fns: Mapping[int, EnvFn],
@@ -87,7 +84,6 @@ class PipedPool(WorkerPool):
         timeout_s: float,
         start_method: str,
     ) -> None:
-        assert kind in self._KINDS, kind
         if kind == "process":
             _require_picklable(env_fns)
         self._timeout_s = timeout_s

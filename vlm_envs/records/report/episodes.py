@@ -9,12 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from vlm_envs.records.episode_record import episode_keys
-from vlm_envs.records.json_lines import MissingRunDataError
+from vlm_envs.records.json_lines import MissingRunDataError, Record
 from vlm_envs.records.report.claims import compare
 from vlm_envs.records.report.mistakes import first_mistake
 from vlm_envs.records.run_data import RunReader, is_training_label
-
-Record = Mapping[str, Any]
 
 _MAX_TEXT_CHARS = 12_000
 _MAX_LABELS = 12

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vlm_envs.records.episode_record import episode_keys, world_of
-from vlm_envs.records.json_lines import MissingRunDataError
+from vlm_envs.records.json_lines import MissingRunDataError, Record
 from vlm_envs.records.run_data import PHASES, RunReader
 from vlm_envs.records.statistics import Interval, PairedOutcomes, pair_outcomes, wilson_interval
-
-Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

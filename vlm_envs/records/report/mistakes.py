@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
+from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.claims import compare
 
-Record = Mapping[str, Any]
 Kind = Literal[
     "world failed",
     "no response",

@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from vlm_envs.records.json_lines import replace_file
+from vlm_envs.records.json_lines import Record, replace_file
 from vlm_envs.records.report.curves import panel_svgs, save_curves
 from vlm_envs.records.report.episodes import episode_browser
 from vlm_envs.records.report.headline import (
@@ -140,7 +140,7 @@ def _template() -> jinja2.Template:
     return environment.get_template("template.html.j2")
 
 
-def _facts(config: Mapping[str, Any], metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+def _facts(config: Mapping[str, Any], metrics: Sequence[Record]) -> list[str]:
     """Returns what identifies the run: date, commit, wall time, as far as they are known."""
     date = find(config, "started_at", "date", "created_at")
     commit = find(config, "git_commit", "commit")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from vlm_envs.records.episode_record import world_of
+from vlm_envs.records.json_lines import Record
 from vlm_envs.records.statistics import wilson_interval
 
-Record = Mapping[str, Any]
 Scale = Literal["rate", "number"]
 
 COLD_START = "Cold start"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.worlds.frozen_lake.slipping import SLIPPED_ACTIONS
+from vlm_envs.worlds.frozen_lake.dynamics import SLIPPED_ACTIONS
 from vlm_envs.worlds.frozen_lake.task import SUCCESS_REWARD
 from vlm_envs.worlds.grids.batch import DELTAS, BatchStep, GridBatch
 from vlm_envs.worlds.grids.task import STEP_PENALTY

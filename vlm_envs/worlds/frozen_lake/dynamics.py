@@ -11,9 +11,19 @@ from vlm_envs.errors import ConfigError, LevelError, require_flag, require_posit
 from vlm_envs.spaces import MAX_GRID
 from vlm_envs.worlds.frozen_lake import solver
 from vlm_envs.worlds.frozen_lake.generator import lakes
-from vlm_envs.worlds.frozen_lake.slipping import slipped_action
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, parse_level
 from vlm_envs.worlds.grids.dynamics import GridDynamics
+
+SLIPPED_ACTIONS = (
+    (2, 0, 3),  # up: left, up, right
+    (3, 1, 2),  # down: right, down, left
+    (1, 2, 0),  # left: down, left, up
+    (0, 3, 1),  # right: up, right, down
+)
+"""For each action the equally likely ones that happen on slippery ice: the intended and the two perpendicular ones.
+
+Source: Gymnasium's FrozenLake-v1 with `is_slippery=True`; the opposite direction never happens.
+"""
 
 
 class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
@@ -96,7 +106,7 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
     def step(self, state: FrozenLakeState, action: int, rng: np.random.Generator) -> tuple[FrozenLakeState, bool]:
         """Moves the player by one cell, perhaps astray; see `GridDynamics.step`."""
         if self.is_slippery:
-            action = slipped_action(action, rng.random())
+            action = SLIPPED_ACTIONS[action][int(rng.random() * 3)]
         return super().step(state, action, rng)
 
     def is_success(self, state: FrozenLakeState) -> bool:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypedDict
 from vlm_envs.content.homes.kinds import words_of
 from vlm_envs.content.homes.sight import direction_of
 from vlm_envs.errors import require_choice
-
-REPRESENTATIONS = ("natural_language", "structured")
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS
+from vlm_envs.responses.structured_text import structured_text
 
 DIRECTION_PHRASES: Mapping[str, str] = {
     "ahead": "ahead",
@@ -74,7 +74,7 @@ def shortened(state: NavigationStateDict, max_visible: int) -> NavigationStateDi
 
 def describe(state: NavigationStateDict, representation: str) -> str:
     """Returns the state in words; raises `ConfigError` for an unknown representation."""
-    require_choice("representation", representation, REPRESENTATIONS)
+    require_choice("representation", representation, WITHOUT_SYMBOLS)
     return natural_language(state) if representation == "natural_language" else structured_text(state)
 
 
@@ -88,15 +88,6 @@ def natural_language(state: Mapping[str, Any]) -> str:
         for each in state["visible_objects"]
     )
     return f"{target} visible: {seen or 'nothing.'}"
-
-
-def structured_text(value: object) -> str:
-    """Returns the dictionary as text without quotes, as the grid worlds write theirs."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {structured_text(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(structured_text(item) for item in value) + "]"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def _seen(sighting: Sighting) -> SeenObject:

@@ -7,8 +7,8 @@ from typing import Protocol, TypeVar
 
 from vlm_envs.content.homes.kinds import words_of
 from vlm_envs.parts import Task
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS
 from vlm_envs.worlds.navigation.actions import ACTION_NAMES, GRAMMAR, Action
-from vlm_envs.worlds.navigation.state_text import REPRESENTATIONS
 
 SUCCESS_REWARD = 10.0
 STEP_PENALTY = -0.1
@@ -48,7 +48,7 @@ class NavigationTask(Task[SearchStateT, Action]):
     )
     grammar = GRAMMAR
     action_names = ACTION_NAMES
-    representations = REPRESENTATIONS
+    representations = WITHOUT_SYMBOLS
     representation_help = {  # noqa: RUF012
         "natural_language": (
             "Describe states by where the target and what you see are from you (ahead, to the left, to the right, "

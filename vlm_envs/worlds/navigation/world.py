@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
@@ -120,14 +120,22 @@ class NavigationWorld(World[Any, Action]):
             fov_degrees=_within("fov", fov, 20, 150),
         )
         wanted = _wanted(instruction_set, min_solution_length, max_turns, max_actions_per_turn)
-        parts = _ai2thor_parts if engine == "ai2thor" else _home_parts
-        dynamics, view = parts(
-            rules,
-            wanted,
-            size_px=resolution,
-            max_visible=max_visible,
-            only_ai2thor={"local_executable_path": local_executable_path, "scenes": scenes, "task_file": task_file},
-        )
+        of_ai2thor: dict[str, Any] = {
+            "local_executable_path": local_executable_path,
+            "scenes": scenes,
+            "task_file": task_file,
+        }
+        dynamics: Dynamics[Any, Action]
+        view: View[Any]
+        if engine == "ai2thor":
+            from vlm_envs.worlds.navigation.ai2thor_engine import make_ai2thor
+
+            dynamics, view = make_ai2thor(rules, wanted, size_px=resolution, max_visible=max_visible, **of_ai2thor)
+        else:
+            for name in (each for each, value in of_ai2thor.items() if value is not None):
+                raise ConfigError(f"{name} belongs to engine='ai2thor'; got engine='panda3d'.")
+            dynamics = HomeDynamics(rules, wanted)
+            view = HomeView(size_px=resolution, fov_degrees=rules.fov_degrees, max_visible=max_visible)
         task: NavigationTask[Any] = NavigationTask(
             step_length_m=step_length, success_threshold_m=success_threshold, require_visible=require_visible
         )
@@ -135,26 +143,6 @@ class NavigationWorld(World[Any, Action]):
             dynamics, view, task, max_turns=max_turns, max_actions_per_turn=max_actions_per_turn, **world_kwargs
         )
         self.set_picture_shape((resolution, resolution, 3))
-
-
-def _home_parts(
-    rules: Rules, wanted: Wanted, *, size_px: int, max_visible: int, only_ai2thor: Mapping[str, Any]
-) -> tuple[Dynamics[Any, Action], View[Any]]:
-    """Returns the embedded engine's dynamics and view; refuses what only the other engine has."""
-    for name, value in only_ai2thor.items():
-        if value is not None:
-            raise ConfigError(f"{name} belongs to engine='ai2thor'; got engine='panda3d'.")
-    view = HomeView(size_px=size_px, fov_degrees=rules.fov_degrees, max_visible=max_visible)
-    return HomeDynamics(rules, wanted), view
-
-
-def _ai2thor_parts(
-    rules: Rules, wanted: Wanted, *, size_px: int, max_visible: int, only_ai2thor: Mapping[str, Any]
-) -> tuple[Dynamics[Any, Action], View[Any]]:
-    """Returns the second engine's dynamics and view; nothing is started yet."""
-    from vlm_envs.worlds.navigation.ai2thor_engine import make_ai2thor
-
-    return make_ai2thor(rules, wanted, size_px=size_px, max_visible=max_visible, **only_ai2thor)
 
 
 def _wanted(instruction_set: str, min_length: int | None, max_turns: int, max_actions_per_turn: int) -> Wanted:

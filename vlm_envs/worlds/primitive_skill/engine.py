@@ -108,7 +108,7 @@ class Engine:
         """Makes the scene stand exactly as in a state, with nothing remembered of what was before."""
         self._furniture.renew()
         self.show(state)
-        self._set_targets(np.array((*HOME_QPOS[:NUM_ARM_JOINTS], *self._finger_targets(state))))
+        self.aim(np.array((*HOME_QPOS[:NUM_ARM_JOINTS], *self._finger_targets(state))))
 
     def _finger_targets(self, state: PrimitiveSkillState) -> tuple[float, float]:
         return (-0.01, -0.01) if state.held is not None else (HOME_QPOS[-1], HOME_QPOS[-1])
@@ -212,9 +212,6 @@ class Engine:
 
     def aim(self, joints: Floats) -> None:
         """Sets what the joints are driven towards, float64[9]."""
-        self._set_targets(joints)
-
-    def _set_targets(self, joints: Floats) -> None:
         self.targets = np.array(joints, np.float64)
         for joint, target in zip(self._joints, self.targets, strict=True):
             joint.set_drive_target(float(target))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from vlm_envs.errors import require_choice
-from vlm_envs.worlds.grids.descriptions import structured_text
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS
+from vlm_envs.responses.structured_text import structured_text
 from vlm_envs.worlds.primitive_skill.geometry import Millimetres, point_mm
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
-
-REPRESENTATIONS = ("natural_language", "structured")
-"""Sentences, or a dictionary as text. Source: VAGEN, Table 23 and Appendix C.4."""
 
 NOTHING_HELD = "none"
 
@@ -46,8 +44,8 @@ def sentences(state: PrimitiveSkillState) -> str:
 
 
 def describe(state: PrimitiveSkillState, representation: str) -> str:
-    """Returns the table in words of one of `REPRESENTATIONS`; raises `ConfigError` for any other."""
-    require_choice("representation", representation, REPRESENTATIONS)
+    """Returns the table in words, as sentences or a dictionary (VAGEN, Table 23 and Appendix C.4); else raises."""
+    require_choice("representation", representation, WITHOUT_SYMBOLS)
     return sentences(state) if representation == "natural_language" else structured_text(structured(state))
 
 

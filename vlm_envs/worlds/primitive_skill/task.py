@@ -9,6 +9,7 @@ import numpy as np
 
 from vlm_envs.errors import require_flag
 from vlm_envs.parts import Task
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS
 from vlm_envs.worlds.primitive_skill import phrases, state_text
 from vlm_envs.worlds.primitive_skill.actions import GRAMMAR, Primitive, Skill
 from vlm_envs.worlds.primitive_skill.geometry import WORKSPACES_MM, Millimetres
@@ -42,7 +43,7 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
     name = "PrimitiveSkill"
     goal = "Command a robot arm so that the table becomes what the instruction asks for."
     grammar = GRAMMAR
-    representations = state_text.REPRESENTATIONS
+    representations = WITHOUT_SYMBOLS
     representation_help = _HELP
 
     def __init__(self, *, task: str, show_positions: bool = True) -> None:

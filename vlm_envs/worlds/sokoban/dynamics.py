@@ -88,13 +88,12 @@ class SokobanDynamics(GridDynamics[SokobanState]):
                 or is too hard for the exact solver.
         """
         state = parse_level(level)
-        if (state.num_rows, state.num_cols) != self.dim_room:
-            size = (state.num_rows, state.num_cols)
+        if (size := (state.layout.num_rows, state.layout.num_cols)) != self.dim_room:
             raise LevelError(f"Expected a room of dim_room={self.dim_room}; got {size}. Make the env with {size}.")
         if state.is_solved:
             raise LevelError("Every box is already on a target. Move at least one box (X) off its target (O).")
         try:
-            if self.is_deadlocked(state):
+            if solver.is_deadlocked(state):
                 raise LevelError(f"This room has no solution; move the boxes, targets or walls:\n{state.level_text()}")
         except SolverLimitError as error:
             raise LevelError(f"It could not be checked that this room has a solution. {error}") from error
@@ -130,11 +129,3 @@ class SokobanDynamics(GridDynamics[SokobanState]):
             SolverLimitError: If the node limit was reached (several boxes only).
         """
         return solver.cost_to_go(state)
-
-    def is_deadlocked(self, state: SokobanState) -> bool:
-        """Tells whether the room can no longer be solved.
-
-        Raises:
-            SolverLimitError: If the node limit was reached (several boxes only).
-        """
-        return solver.is_deadlocked(state)

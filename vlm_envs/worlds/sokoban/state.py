@@ -56,26 +56,6 @@ class SokobanState:
     boxes: tuple[Cell, ...]
 
     @property
-    def walls(self) -> bytes:
-        """One byte per cell in reading order; 1 is a wall."""
-        return self.layout.walls
-
-    @property
-    def targets(self) -> tuple[Cell, ...]:
-        """(row, column) of each target, sorted."""
-        return self.layout.targets
-
-    @property
-    def num_rows(self) -> int:
-        """Height of the room in cells."""
-        return self.layout.num_rows
-
-    @property
-    def num_cols(self) -> int:
-        """Width of the room in cells."""
-        return self.layout.num_cols
-
-    @property
     def num_boxes_on_target(self) -> int:
         """How many boxes stand on a target."""
         return sum(box in self.layout.targets for box in self.boxes)
@@ -104,9 +84,9 @@ class SokobanState:
 
     def level_text(self) -> str:
         """Returns the room as rows of symbols joined by newlines; equal states give equal text."""
-        width = self.num_cols
-        symbols = ["#" if wall else "_" for wall in self.walls]
-        for row, column in self.targets:
+        width = self.layout.num_cols
+        symbols = ["#" if wall else "_" for wall in self.layout.walls]
+        for row, column in self.layout.targets:
             symbols[row * width + column] = "O"
         for row, column in self.boxes:
             index = row * width + column

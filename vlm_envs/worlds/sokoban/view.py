@@ -29,12 +29,12 @@ class SokobanView(GridView[SokobanState]):
         return {
             "player_position": state.player,
             "box_positions": list(state.boxes),
-            "target_positions": list(state.targets),
-            "grid_size": (state.num_rows, state.num_cols),
+            "target_positions": list(state.layout.targets),
+            "grid_size": (state.layout.num_rows, state.layout.num_cols),
         }
 
     def relations(self, state: SokobanState) -> tuple[Relation, ...]:
         """Returns where boxes and targets are: each to the player, then each target to each box."""
         player = {"the player": state.player}
-        boxes, targets = named_cells("box", state.boxes), named_cells("target", state.targets)
+        boxes, targets = named_cells("box", state.boxes), named_cells("target", state.layout.targets)
         return relations_of(boxes, player) + relations_of(targets, player) + relations_of(targets, boxes)

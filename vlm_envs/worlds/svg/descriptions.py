@@ -8,9 +8,6 @@ from vlm_envs.worlds.svg.markup import ViewBox
 from vlm_envs.worlds.svg.shapes import Shape, shapes_of, view_box_of
 from vlm_envs.worlds.svg.state import SvgState
 
-REPRESENTATIONS = ("natural_language", "structured")
-"""Sentences, or a dictionary with boxes."""
-
 MAX_TOLD = 12
 """Most shapes that are told one by one."""
 

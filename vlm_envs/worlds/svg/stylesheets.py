@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from importlib import import_module
@@ -23,17 +24,12 @@ def apply_styles(root: ET.Element, markup: str) -> None:
             missing.
     """
     sheets = _matches(markup) if "style" in markup else None
-    for element, (normal, important) in zip(root.iter(), sheets or _nothing(), strict=False):
+    for element, (normal, important) in zip(root.iter(), sheets or itertools.repeat(([], [])), strict=False):
         own = list(_declared(element.get("style", "")))
         element.attrib.update(normal)
         element.attrib.update((name, value) for name, value, is_important in own if not is_important)
         element.attrib.update(important)
         element.attrib.update((name, value) for name, value, is_important in own if is_important)
-
-
-def _nothing() -> Iterator[tuple[Declarations, Declarations]]:
-    while True:
-        yield [], []
 
 
 def _declared(style: str) -> Iterator[tuple[str, str, bool]]:

@@ -7,8 +7,8 @@ from types import MappingProxyType
 import numpy as np
 
 from vlm_envs.parts import Task
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS
 from vlm_envs.responses.parsing import ActionGrammar
-from vlm_envs.worlds.svg.descriptions import REPRESENTATIONS
 from vlm_envs.worlds.svg.icons.bands import draw_icon
 from vlm_envs.worlds.svg.shapes import shapes_of
 from vlm_envs.worlds.svg.state import SvgState
@@ -49,7 +49,7 @@ class SvgTask(Task[SvgState, str]):
         "Every turn is scored by how much your drawing looks like the target; use the next turn to improve it.",
     )
     grammar = ActionGrammar(parse=parse_drawing, separator="", expected=f"one whole SVG drawing, such as {EXAMPLE}")
-    representations = REPRESENTATIONS
+    representations = WITHOUT_SYMBOLS
     representation_help = MappingProxyType(
         {
             "natural_language": "Describe states shape by shape, such as: The target shows a large red circle in the "

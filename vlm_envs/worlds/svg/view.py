@@ -11,7 +11,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from vlm_envs.errors import require_choice
 from vlm_envs.parts import View
-from vlm_envs.worlds.svg.descriptions import REPRESENTATIONS, describe
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS
+from vlm_envs.worlds.svg.descriptions import describe
 from vlm_envs.worlds.svg.renderer import Renderer
 from vlm_envs.worlds.svg.shapes import Shape, shapes_of, view_box_of
 from vlm_envs.worlds.svg.state import SvgState
@@ -72,7 +73,7 @@ class SvgView(View[SvgState]):
 
     def describe(self, state: SvgState, representation: str) -> str:
         """Returns both drawings in words; raises `ConfigError` for an unknown representation."""
-        return describe(state, require_choice("representation", representation, REPRESENTATIONS))
+        return describe(state, require_choice("representation", representation, WITHOUT_SYMBOLS))
 
     def close(self) -> None:
         """Lets go of the drawing process."""

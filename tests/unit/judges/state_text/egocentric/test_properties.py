@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from judges.state_text.exact import ExactJudge
 from vlm_envs.content.homes.kinds import KINDS
-from vlm_envs.worlds.navigation.state_text import REPRESENTATIONS, Sighting, describe, state_dict
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS
+from vlm_envs.worlds.navigation.state_text import Sighting, describe, state_dict
 
 offsets_m = st.integers(-24, 24).map(lambda steps: steps / 4)
 sightings = st.builds(Sighting, st.sampled_from(sorted(KINDS)), offsets_m, offsets_m)
@@ -24,14 +25,14 @@ def judge(representation):
     return ExactJudge("VLM/Navigation-v0", representation)
 
 
-@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
 @settings(max_examples=150, deadline=None)
 @given(state=states())
 def test_the_worlds_own_text_scores_exactly_one(representation, state):
     assert judge(representation).score(describe(state, representation), state).f1 == 1.0
 
 
-@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
 @settings(max_examples=100, deadline=None)
 @given(state=states(), other=states(), data=st.data())
 def test_the_order_of_objects_is_free(representation, state, other, data):
@@ -45,7 +46,7 @@ def test_the_order_of_objects_is_free(representation, state, other, data):
 def test_both_representations_score_the_same(state, other):
     # The sentence calls the target by its type; the dict says that it is the target, so that its type has to be right.
     other |= {"target_obj_type": state["target_obj_type"]}
-    scores = [judge(each).score(describe(other, each), state).f1 for each in REPRESENTATIONS]
+    scores = [judge(each).score(describe(other, each), state).f1 for each in WITHOUT_SYMBOLS]
     assert scores[0] == pytest.approx(scores[1])
 
 
@@ -57,7 +58,7 @@ FRAGMENTS = """
 fragments = st.sampled_from([*FRAGMENTS.split(), "\n", "99999999999999999999999999 m"])
 
 
-@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
 @settings(max_examples=300, deadline=None)
 @given(state=states(), text=st.text() | st.lists(fragments, max_size=80).map(" ".join))
 def test_any_string_gets_a_score_between_zero_and_one(representation, state, text):
@@ -67,7 +68,7 @@ def test_any_string_gets_a_score_between_zero_and_one(representation, state, tex
     assert result.per_category.keys() == {"target_direction", "target_distance", "visible_objects"}
 
 
-@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
 @pytest.mark.parametrize(
     "unit",
     ["a", " ", "{", "1", "1.", "-", "lamp", "lamp left ", "left of ", "visible ", "visible:",

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.state_text.exact import ExactJudge
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS
 from vlm_envs.worlds.primitive_skill.state import COLORS, Cube, Drawer, PrimitiveSkillState, Target
-from vlm_envs.worlds.primitive_skill.state_text import REPRESENTATIONS, describe, hint, structured
+from vlm_envs.worlds.primitive_skill.state_text import describe, hint, structured
 
 coordinates_m = st.integers(-200, 200).map(lambda millimetres: millimetres / 1000)
 coordinates_mm = st.integers(-200, 200)
@@ -37,14 +38,14 @@ def judge(representation):
     return ExactJudge("VLM/PrimitiveSkill-v0", representation)
 
 
-@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
 @settings(max_examples=100, deadline=None)
 @given(table=tables())
 def test_the_worlds_own_text_scores_exactly_one(representation, table):
     assert judge(representation).score(describe(table, representation), structured(table)).f1 == 1.0
 
 
-@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
 @settings(max_examples=50, deadline=None)
 @given(table=tables(), other=tables(), data=st.data())
 def test_the_order_of_entries_is_free(representation, table, other, data):
@@ -63,11 +64,11 @@ def test_the_order_of_entries_is_free(representation, table, other, data):
 @settings(max_examples=50, deadline=None)
 @given(table=tables(), other=tables())
 def test_both_representations_score_the_same(table, other):
-    scores = [judge(each).score(describe(other, each), structured(table)).f1 for each in REPRESENTATIONS]
+    scores = [judge(each).score(describe(other, each), structured(table)).f1 for each in WITHOUT_SYMBOLS]
     assert scores[0] == pytest.approx(scores[1])
 
 
-@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
 @settings(max_examples=50, deadline=None)
 @given(table=tables())
 def test_copying_the_hint_earns_no_cube(representation, table):
@@ -82,7 +83,7 @@ FRAGMENTS = """
 fragments = st.sampled_from([*FRAGMENTS.split(), "\n", "(" + "9" * 400 + ", 0, 0)"])
 
 
-@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
 @settings(max_examples=200, deadline=None)
 @given(table=tables(), text=st.text() | st.lists(fragments, max_size=60).map(" ".join))
 def test_any_string_gets_a_score_between_zero_and_one(representation, table, text):
@@ -92,7 +93,7 @@ def test_any_string_gets_a_score_between_zero_and_one(representation, table, tex
     assert result.per_category.keys() == {"cubes", "others"}
 
 
-@pytest.mark.parametrize("representation", REPRESENTATIONS)
+@pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
 @pytest.mark.parametrize(
     "unit",
     ["a", " ", "(", "[(", "(1", "1", "1.", "(1, 2, 3)", "red ", "red cube ", "red and ", "cube: ", "not ", "it ",

@@ -24,7 +24,10 @@ _STATE_CODES = {"#": 0, "_": 1, "O": 2, "X": 4, "P": 5, "*": 3, "S": 5}
 def reference_env(state: SokobanState) -> Any:
     """Returns a gym-sokoban environment that stands in `state`."""
     env = _env_class()(
-        dim_room=(state.num_rows, state.num_cols), max_steps=10**9, num_boxes=len(state.boxes), reset=False
+        dim_room=(state.layout.num_rows, state.layout.num_cols),
+        max_steps=10**9,
+        num_boxes=len(state.boxes),
+        reset=False,
     )
     rows = state.level_text().split("\n")
     env.room_fixed = np.array([[_FIXED_CODES[symbol] for symbol in row] for row in rows])

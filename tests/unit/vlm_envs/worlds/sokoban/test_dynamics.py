@@ -81,8 +81,8 @@ def test_generated_rooms_keep_every_promise(dynamics: SokobanDynamics, split: st
         assert cost is not None
         assert dynamics.min_solution_length <= cost <= dynamics.max_solution_length
         assert split_of(dynamics.level_key(state)) == split
-        assert (state.num_rows, state.num_cols) == dynamics.dim_room
-        assert len(state.boxes) == len(state.targets) == dynamics.num_boxes
+        assert (state.layout.num_rows, state.layout.num_cols) == dynamics.dim_room
+        assert len(state.boxes) == len(state.layout.targets) == dynamics.num_boxes
         assert state.num_boxes_on_target == 0
         assert dynamics.load(dynamics.dump(state)) == state
 
@@ -99,7 +99,7 @@ def test_equal_seeds_give_equal_rooms_and_other_seeds_other_rooms() -> None:
     rooms = [ONE_BOX.generate(rng(seed), "train") for seed in range(100)]
     assert rooms == [ONE_BOX.generate(rng(seed), "train") for seed in range(100)]
     assert len(set(rooms)) >= 98
-    assert len({room.walls for room in rooms}) >= 50, "rooms must differ in shape, not only in their pieces"
+    assert len({room.layout.walls for room in rooms}) >= 50, "rooms must differ in shape, not only in their pieces"
 
 
 def test_generation_is_the_same_in_every_process() -> None:
