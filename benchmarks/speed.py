@@ -36,7 +36,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class SpeedReport:
     """What a run measured.
 
     Attributes:
@@ -117,7 +117,7 @@ def checked_names(names: Iterable[str]) -> list[str]:
 
 def run_speed(
     names: Sequence[str], *, quick: bool = False, on_start: Callable[[str], None] = lambda name: None
-) -> Report:
+) -> SpeedReport:
     """Runs benchmarks one after the other.
 
     Args:
@@ -140,7 +140,7 @@ def run_speed(
             rows[name] = benchmark.run(quick)
         except EngineUnavailableError as error:
             skipped[name] = str(error)
-    return Report(rows=rows, skipped=skipped)
+    return SpeedReport(rows=rows, skipped=skipped)
 
 
 def machine() -> dict[str, Any]:

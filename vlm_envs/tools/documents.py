@@ -135,26 +135,20 @@ class PdfDocument:
         content: The file's bytes.
         max_pages: Longer documents are refused.
 
+    Attributes:
+        name: What tools call it.
+        digest: Hash of the file's bytes.
+
     Raises:
         EngineUnavailableError: On first use, if pypdfium2 is not installed.
     """
 
     def __init__(self, name: str, content: bytes, *, max_pages: int = MAX_PAGES) -> None:
-        self._name = name
+        self.name = name
         self._content = content
         self._max_pages = max_pages
-        self._digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+        self.digest = hashlib.blake2b(content, digest_size=16).hexdigest()
         self._pdf: Any = None
-
-    @property
-    def name(self) -> str:
-        """What tools call it."""
-        return self._name
-
-    @property
-    def digest(self) -> str:
-        """Hash of the file's bytes."""
-        return self._digest
 
     @property
     def num_pages(self) -> int:
@@ -235,7 +229,7 @@ class PdfDocument:
         if len(self._content) > MAX_PDF_BYTES:
             raise ToolError(
                 ToolErrorKind.TOO_LARGE,
-                f"{quoted(self._name)} has {len(self._content)} bytes; at most {MAX_PDF_BYTES} are read.",
+                f"{quoted(self.name)} has {len(self._content)} bytes; at most {MAX_PDF_BYTES} are read.",
             )
         try:
             pdf = pdfium.PdfDocument(self._content)
@@ -252,12 +246,12 @@ class PdfDocument:
                 raise self._broken("it has no pages")
             raise ToolError(
                 ToolErrorKind.TOO_LARGE,
-                f"{quoted(self._name)} has {num_pages} pages; documents of at most {self._max_pages} are opened.",
+                f"{quoted(self.name)} has {num_pages} pages; documents of at most {self._max_pages} are opened.",
             )
         return pdf
 
     def _broken(self, reason: str) -> ToolError:
-        return ToolError(ToolErrorKind.UNREADABLE_FILE, f"The document {quoted(self._name)} cannot be read: {reason}.")
+        return ToolError(ToolErrorKind.UNREADABLE_FILE, f"The document {quoted(self.name)} cannot be read: {reason}.")
 
 
 _open_documents: weakref.WeakSet[PdfDocument] = weakref.WeakSet()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 Place = Literal["floor", "top", "wall"]
@@ -44,13 +44,11 @@ def _floor(
     return Kind(place="floor", size_cm=(width, depth, height), colors=colors, is_solid=solid, top_cm=top)
 
 
-def _top(width: int, depth: int, height: int, colors: tuple[str, ...]) -> Kind:
-    return Kind(place="top", size_cm=(width, depth, height), colors=colors)
+def _small(place: Place, width: int, depth: int, height: int, colors: tuple[str, ...]) -> Kind:
+    return Kind(place=place, size_cm=(width, depth, height), colors=colors)
 
 
-def _wall(width: int, depth: int, height: int, colors: tuple[str, ...]) -> Kind:
-    return Kind(place="wall", size_cm=(width, depth, height), colors=colors)
-
+_top, _wall = partial(_small, "top"), partial(_small, "wall")
 
 KINDS: Mapping[str, Kind] = {
     # Furniture

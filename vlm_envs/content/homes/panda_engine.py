@@ -10,7 +10,6 @@ import importlib
 import math
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from vlm_envs.content.homes.portals import rooms_in_view
 from vlm_envs.content.homes.primitives import Mesh
 from vlm_envs.content.homes.scenes import room_meshes
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.tools.cache import BoundedCache
 
 NUM_CACHED_SCENES = 256
 _NEAR_M, _FAR_M = 0.1, 40.0
@@ -86,7 +86,7 @@ class PandaEngine:
     def __init__(self) -> None:
         self._core = _panda_core()
         self._lock = threading.Lock()
-        self._scenes: OrderedDict[Home, _Scene] = OrderedDict()
+        self._scenes: BoundedCache[_Scene] = BoundedCache(NUM_CACHED_SCENES)
         self._outputs: dict[int, tuple[Any, Any]] = {}
         selection = self._core.GraphicsPipeSelection.get_global_ptr()
         self._pipe = selection.make_pipe("TinyOffscreenGraphicsPipe", "p3tinydisplay")
@@ -99,7 +99,7 @@ class PandaEngine:
     def picture(self, home: Home, camera: Camera) -> NDArray[np.uint8]:
         """Returns what a camera in a home sees, uint8[size_px, size_px, 3]."""
         with self._lock:
-            scene = self._scene(home)
+            scene = self._scenes.get(home, lambda: self._scene(home))
             scene.show_only(rooms_in_view(home, camera.x_m, camera.y_m, camera.heading_degrees, camera.width_degrees))
             output, texture = self._output(camera.size_px)
             self._camera.reparent_to(scene.root)
@@ -113,22 +113,15 @@ class PandaEngine:
             return _unpacked(texture.get_ram_image(), camera.size_px)
 
     def _scene(self, home: Home) -> _Scene:
-        """Returns a home's scene, made or remembered."""
-        scene = self._scenes.pop(home, None)
-        if scene is None:
-            root = self._core.NodePath("home")
-            # Panda3d sorts opaque parts by their addresses in memory unless told otherwise, and where two surfaces are
-            # equally deep the part drawn first would differ from process to process.
-            root.set_bin("unsorted", 0)
-            rooms = [root.attach_new_node("room") for _ in home.rooms]
-            for room, meshes in zip(rooms, room_meshes(home), strict=True):
-                for mesh in meshes:
-                    room.attach_new_node(self._geometry(mesh))
-            scene = _Scene(root, rooms)
-        self._scenes[home] = scene
-        if len(self._scenes) > NUM_CACHED_SCENES:
-            self._scenes.popitem(last=False)
-        return scene
+        root = self._core.NodePath("home")
+        # Panda3d sorts opaque parts by their addresses in memory unless told otherwise, and where two surfaces are
+        # equally deep the part drawn first would differ from process to process.
+        root.set_bin("unsorted", 0)
+        rooms = [root.attach_new_node("room") for _ in home.rooms]
+        for room, meshes in zip(rooms, room_meshes(home), strict=True):
+            for mesh in meshes:
+                room.attach_new_node(self._geometry(mesh))
+        return _Scene(root, rooms)
 
     def _geometry(self, mesh: Mesh) -> Any:
         """Returns panda3d's form of a mesh."""

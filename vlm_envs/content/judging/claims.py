@@ -88,12 +88,7 @@ class Dispute:
 
 
 FlawKind = Callable[[Claim, str], str]
-"""Names the flaw of a claim that is given another value."""
-
-
-def own_kind(claim: Claim, said: str) -> str:
-    """Returns the kind that the claim itself names."""
-    return claim.flaw
+"""Names the flaw of a claim that is given another value; by default the claim itself names it."""
 
 
 def draw_dispute(rng: np.random.Generator, groups: Mapping[str, Sequence[Claim]], num_values: int) -> Dispute | None:
@@ -145,7 +140,11 @@ def _of_a_family(rng: np.random.Generator, names: Sequence[str]) -> str:
 
 
 def write_candidates(
-    rng: np.random.Generator, dispute: Dispute, *, opening: Sequence[str], kind_of: FlawKind = own_kind
+    rng: np.random.Generator,
+    dispute: Dispute,
+    *,
+    opening: Sequence[str],
+    kind_of: FlawKind = lambda claim, said: claim.flaw,
 ) -> tuple[Candidate, ...] | None:
     """Writes the candidates of a dispute, the right one first.
 

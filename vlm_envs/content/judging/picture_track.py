@@ -72,7 +72,9 @@ def draw_picture_case(rng: np.random.Generator, question: Sample, *, num_candida
         request=f"Look closely at the picture and write a short paragraph that says {asked}.",
         candidates=shown_candidates(rng, written, num_candidates),
         images=question.images,
-        evidence=tuple(_evidence(scene, index) for index in things),
+        evidence=tuple(
+            Evidence(label=scene.things[index].name, box=scene.box(index), point=scene.point(index)) for index in things
+        ),
         facts=" ".join(claim.fact for claim in decisive),
     )
 
@@ -203,7 +205,3 @@ def _flaw_kind(claim: Claim, said: str) -> str:
     if claim.flaw != "wrong_count":
         return claim.flaw
     return {claim.value: "hallucinated_object", said: "missed_object"}.get(_NUMBERS[0], "wrong_count")
-
-
-def _evidence(scene: Scene, index: int) -> Evidence:
-    return Evidence(label=scene.things[index].name, box=scene.box(index), point=scene.point(index))

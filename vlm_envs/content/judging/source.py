@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -91,6 +92,7 @@ class JudgingSource:
         ConfigError: If a value is not usable.
     """
 
+    name: ClassVar[str] = "judging"
     tracks: tuple[str, ...] = TRACKS
     num_candidates: int = 2
     reverse_order: bool = False
@@ -106,11 +108,6 @@ class JudgingSource:
         if isinstance(self.num_candidates, bool) or self.num_candidates not in NUM_CANDIDATES:
             raise ConfigError(f"num_candidates must be 1, 2 or 4; got {self.num_candidates!r}.")
         require_choice("profile", self.profile, PROFILES)
-
-    @property
-    def name(self) -> str:
-        """What begins the ids of its samples."""
-        return "judging"
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a sample of a split.

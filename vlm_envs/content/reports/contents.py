@@ -201,7 +201,11 @@ def _chapters(
         tuple(_site_years(rng, sites, years, unused)),
         tuple(_project_lists(rng, sizes.projects, years[-1], unused)),
         tuple(draw_policy(rng, first_number + index, topic, unused.person()) for index, topic in enumerate(topics)),
-        (_board(rng, organisation, unused), *_risks(rng, unused), Glossary(terms=_terms(rng))),
+        (
+            _board(rng, organisation, unused),
+            *_risks(rng, unused),
+            Glossary(terms=tuple(sorted(pick_several(rng, _TERMS, 10)))),
+        ),
     )
 
 
@@ -330,7 +334,3 @@ def _risks(rng: np.random.Generator, unused: _UnusedNames) -> Iterator[Risks]:
             part=part,
             entries=tuple((f"R-{next(codes)}", text, unused.person(), pick(rng, _LEVELS)) for text in chosen),
         )
-
-
-def _terms(rng: np.random.Generator) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(pick_several(rng, _TERMS, 10)))

@@ -81,7 +81,7 @@ def label_mask(scene: Scene, label: str) -> Mask | None:
         bool[height, width], all False if the scene has no such thing; None if the words mean nothing to scenes.
     """
     indices = named_things(scene, label)
-    return None if indices is None else scene.union_mask(indices)
+    return None if indices is None else scene.mask(*indices)
 
 
 def scene_masks(sample: Sample | str) -> Callable[[str], Mask | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -100,11 +99,7 @@ class Scene:
         column, row = innermost(self._seen(index))
         return Point(thing.x + column + 0.5, thing.y + row + 0.5, self.space)
 
-    def mask(self, index: int) -> Mask:
-        """Returns bool[height, width]: the pixels in which a thing is seen."""
-        return self.union_mask((index,))
-
-    def union_mask(self, indices: Iterable[int]) -> Mask:
+    def mask(self, *indices: int) -> Mask:
         """Returns bool[height, width]: the pixels in which any of several things is seen; all False for none."""
         whole = np.zeros((self.height, self.width), np.bool_)
         for index in indices:

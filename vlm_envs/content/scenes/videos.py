@@ -142,7 +142,7 @@ class Clip:
         """Returns bool[height, width]: the pixels in which the line is seen in a frame, outline included."""
         mask = np.zeros((self.height, self.width), np.bool_)
         mask[self._line_box(LINE_HALF_PX + 1)] = True
-        return mask & ~self.scene(frame).union_mask(range(len(self.movers)))
+        return mask & ~self.scene(frame).mask(*range(len(self.movers)))
 
     def _line_box(self, reach: int) -> tuple[slice, slice]:
         span = slice(self.line_at - reach, self.line_at + reach + 1)

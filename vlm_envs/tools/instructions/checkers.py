@@ -28,14 +28,14 @@ from vlm_envs.tools.instructions.arguments import (
 )
 from vlm_envs.tools.instructions.numerals import numerals
 from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
-from vlm_envs.tools.instructions.results import CheckResult, listed, range_text, shown
+from vlm_envs.tools.instructions.results import CheckOutcome, listed, range_text, shown
 from vlm_envs.tools.instructions.segmentation import cleaned, paragraphs_of, sentences_by_paragraph, sentences_of
 
 MAX_TEXT_CHARS = 1_000_000
 """Longer texts fail every check unread, which bounds the time spent on them."""
 
 
-Find = Callable[[str, ArgumentsT, Profile], CheckResult]
+Find = Callable[[str, ArgumentsT, Profile], CheckOutcome]
 """The check itself: text, arguments, profile to result. It never raises for any text."""
 
 Edge = Literal["begin", "end"]
@@ -61,7 +61,7 @@ class Checker(Generic[ArgumentsT]):
 
     def check(
         self, text: str, arguments: ArgumentsT | Mapping[str, Any], *, profile: str | Profile = ARM
-    ) -> CheckResult:
+    ) -> CheckOutcome:
         """Checks a text.
 
         Args:
@@ -81,7 +81,7 @@ class Checker(Generic[ArgumentsT]):
         if not isinstance(arguments, self.arguments):
             arguments = self.arguments.model_validate(arguments)
         if len(text) > MAX_TEXT_CHARS:
-            return CheckResult(False, f"The text has {len(text)} characters, more than {MAX_TEXT_CHARS}; not read.")
+            return CheckOutcome(False, f"The text has {len(text)} characters, more than {MAX_TEXT_CHARS}; not read.")
         return self.find(text, arguments, definition)
 
     @cached_property
@@ -90,12 +90,12 @@ class Checker(Generic[ArgumentsT]):
         return with_text_name(self.arguments)
 
 
-def _count(what: str, count: int, lower: int, upper: int) -> CheckResult:
+def _count(what: str, count: int, lower: int, upper: int) -> CheckOutcome:
     """Returns whether a count is in its range."""
-    return CheckResult(lower <= count <= upper, f"{count} {what}; asked for {range_text(lower, upper)}.")
+    return CheckOutcome(lower <= count <= upper, f"{count} {what}; asked for {range_text(lower, upper)}.")
 
 
-def _counts(what: str, counts: Sequence[int], ranges: Sequence[tuple[int, int]]) -> CheckResult:
+def _counts(what: str, counts: Sequence[int], ranges: Sequence[tuple[int, int]]) -> CheckOutcome:
     """Returns whether every paragraph's count is in its range."""
     wrong = [
         str(place)
@@ -104,48 +104,48 @@ def _counts(what: str, counts: Sequence[int], ranges: Sequence[tuple[int, int]])
     ]
     found = f"{what} per paragraph: {listed([str(count) for count in counts]) or 'no paragraphs'}"
     asked = f"; asked for {listed([range_text(*bounds) for bounds in dict.fromkeys(ranges)])}" if counts else ""
-    return CheckResult(not wrong, found + asked + (f"; not so in {listed(wrong)}." if wrong else "."))
+    return CheckOutcome(not wrong, found + asked + (f"; not so in {listed(wrong)}." if wrong else "."))
 
 
-def _all_but(wrong: Sequence[str], total: int, what: str) -> CheckResult:
+def _all_but(wrong: Sequence[str], total: int, what: str) -> CheckOutcome:
     """Returns whether something is so of all units but none."""
     reason = f"{total - len(wrong)} of {total} {what}"
-    return CheckResult(not wrong, reason + (f"; not {listed(wrong)}." if wrong else "."))
+    return CheckOutcome(not wrong, reason + (f"; not {listed(wrong)}." if wrong else "."))
 
 
 def _counted(what: str, units_of: Callable[[str, Profile], Sized]) -> Find[RangeArguments]:
     """Returns the check of how many units of some kind a text has."""
 
-    def find(text: str, arguments: RangeArguments, profile: Profile) -> CheckResult:
+    def find(text: str, arguments: RangeArguments, profile: Profile) -> CheckOutcome:
         return _count(what, len(units_of(text, profile)), arguments.lower_bound, arguments.upper_bound)
 
     return find
 
 
-def _each_paragraph_sentence_number(text: str, arguments: RangeArguments, profile: Profile) -> CheckResult:
+def _each_paragraph_sentence_number(text: str, arguments: RangeArguments, profile: Profile) -> CheckOutcome:
     found = list(map(profile.units, paragraphs_of(text), sentences_by_paragraph(text)))
     names = " or ".join(dict.fromkeys(name for name, _ in found)) or "sentences"
     bounds = (arguments.lower_bound, arguments.upper_bound)
     return _counts(names, [len(units) for _, units in found], [bounds] * len(found))
 
 
-def _each_paragraph_sentence_numbers(text: str, arguments: RangesArguments, profile: Profile) -> CheckResult:
+def _each_paragraph_sentence_numbers(text: str, arguments: RangesArguments, profile: Profile) -> CheckOutcome:
     counts = [len(sentences) for sentences in sentences_by_paragraph(text)]
     if len(counts) != len(arguments.ranges):
-        return CheckResult(False, f"{len(counts)} paragraphs; ranges are given for {len(arguments.ranges)}.")
+        return CheckOutcome(False, f"{len(counts)} paragraphs; ranges are given for {len(arguments.ranges)}.")
     return _counts("sentences", counts, arguments.ranges)
 
 
-def _each_paragraph_word_number(text: str, arguments: RangeArguments, profile: Profile) -> CheckResult:
+def _each_paragraph_word_number(text: str, arguments: RangeArguments, profile: Profile) -> CheckOutcome:
     counts = [len(profile.words(paragraph)) for paragraph in paragraphs_of(text)]
     return _counts("words", counts, [(arguments.lower_bound, arguments.upper_bound)] * len(counts))
 
 
-def _substrings_absent(text: str, substrings: Sequence[str], profile: Profile) -> CheckResult:
+def _substrings_absent(text: str, substrings: Sequence[str], profile: Profile) -> CheckOutcome:
     searched = profile.folded(profile.searched(text))
     present = [shown(substring) for substring in substrings if profile.folded(substring) in searched]
     absent = f"{len(substrings) - len(present)} of {len(substrings)} forbidden substrings are absent"
-    return CheckResult(not present, absent + (f"; {listed(present)} present." if present else "."))
+    return CheckOutcome(not present, absent + (f"; {listed(present)} present." if present else "."))
 
 
 def _has_edge(edge: Edge, unit: str, substring: str, profile: Profile) -> bool:
@@ -157,7 +157,7 @@ def _has_edge(edge: Edge, unit: str, substring: str, profile: Profile) -> bool:
 def _each_edge(what: str, units_of: Callable[[str], Sequence[str]], edge: Edge) -> Find[EdgeArguments]:
     """Returns the check of what every unit of some kind begins or ends with."""
 
-    def find(text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
+    def find(text: str, arguments: EdgeArguments, profile: Profile) -> CheckOutcome:
         units, wanted = units_of(text), arguments.substring
         wrong = [str(place) for place, unit in enumerate(units, 1) if not _has_edge(edge, unit, wanted, profile)]
         return _all_but(wrong, len(units), f"{what} {edge} with {shown(wanted)}")
@@ -165,9 +165,9 @@ def _each_edge(what: str, units_of: Callable[[str], Sequence[str]], edge: Edge) 
     return find
 
 
-def _response_edge(edge: Edge, text: str, arguments: EdgeArguments, profile: Profile) -> CheckResult:
+def _response_edge(edge: Edge, text: str, arguments: EdgeArguments, profile: Profile) -> CheckOutcome:
     found = text.lstrip()[:80] if edge == "begin" else text.rstrip()[-40:]
-    return CheckResult(
+    return CheckOutcome(
         _has_edge(edge, text, arguments.substring, profile),
         f"The response {edge}s with {shown(found)}; asked for {shown(arguments.substring)}.",
     )
@@ -196,15 +196,15 @@ def _mentions(text: str, arguments: KeywordArguments, profile: Profile) -> dict[
     return {keyword: profile.count_keyword(searched, keyword) for keyword in arguments.keywords}
 
 
-def _each_keyword_mentioned(text: str, arguments: KeywordArguments, profile: Profile) -> CheckResult:
+def _each_keyword_mentioned(text: str, arguments: KeywordArguments, profile: Profile) -> CheckOutcome:
     lower, upper = arguments.lower_bound_times, arguments.upper_bound_times
     counts = _mentions(text, arguments, profile)
     passed = all(lower <= count <= upper for count in counts.values())
     found = listed([f"{shown(keyword)} {count}" for keyword, count in counts.items()])
-    return CheckResult(passed, f"Mentions: {found}; asked for {range_text(lower, upper)} of each.")
+    return CheckOutcome(passed, f"Mentions: {found}; asked for {range_text(lower, upper)} of each.")
 
 
-def _total_keywords_mentioned(text: str, arguments: KeywordArguments, profile: Profile) -> CheckResult:
+def _total_keywords_mentioned(text: str, arguments: KeywordArguments, profile: Profile) -> CheckOutcome:
     counts = _mentions(text, arguments, profile)
     total = sum(counts[keyword] for keyword in arguments.keywords)
     return _count("mentions of the keywords", total, arguments.lower_bound_times, arguments.upper_bound_times)
@@ -213,7 +213,7 @@ def _total_keywords_mentioned(text: str, arguments: KeywordArguments, profile: P
 def _precision(what: str, pattern_of: Callable[[Profile], re.Pattern[str]]) -> Find[PrecisionArguments]:
     """Returns the check of whether all numbers of some kind have the required decimals."""
 
-    def find(text: str, arguments: PrecisionArguments, profile: Profile) -> CheckResult:
+    def find(text: str, arguments: PrecisionArguments, profile: Profile) -> CheckOutcome:
         found, precision = numerals(pattern_of(profile), text), arguments.precision
         wrong = [shown(numeral.text) for numeral in found if numeral.num_decimals != precision]
         return _all_but(wrong, len(found), f"{what} have {precision} decimals")
@@ -221,9 +221,9 @@ def _precision(what: str, pattern_of: Callable[[Profile], re.Pattern[str]]) -> F
     return find
 
 
-def _no_arabic_number(text: str, arguments: NoArguments, profile: Profile) -> CheckResult:
+def _no_arabic_number(text: str, arguments: NoArguments, profile: Profile) -> CheckOutcome:
     found = [shown(numeral.text) for numeral in numerals(profile.arabic_numbers, text)]
-    return CheckResult(not found, f"{len(found)} arabic numbers" + (f": {listed(found)}." if found else "."))
+    return CheckOutcome(not found, f"{len(found)} arabic numbers" + (f": {listed(found)}." if found else "."))
 
 
 _CHECKERS: tuple[Checker[Any], ...] = (

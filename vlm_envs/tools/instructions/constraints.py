@@ -17,7 +17,7 @@ from vlm_envs.tools.instructions.arguments import (
 )
 from vlm_envs.tools.instructions.checkers import checker_named
 from vlm_envs.tools.instructions.profiles import ARM, Profile
-from vlm_envs.tools.instructions.results import CheckResult
+from vlm_envs.tools.instructions.results import CheckOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Constraint:
         found = checker_named(checker)
         return cls(found.name, found.arguments.model_validate(arguments))
 
-    def check(self, text: str, *, profile: str | Profile = ARM) -> CheckResult:
+    def check(self, text: str, *, profile: str | Profile = ARM) -> CheckOutcome:
         """Checks a text. Never raises for any text."""
         return checker_named(self.checker).check(text, self.arguments, profile=profile)
 

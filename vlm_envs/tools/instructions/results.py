@@ -13,7 +13,7 @@ MAX_SHOWN_ITEMS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckOutcome:
     """The outcome of a check.
 
     Attributes:

@@ -84,8 +84,8 @@ def test_what_hides_a_part_is_not_of_its_mask():
     tray, star = whole.mask(1), whole.mask(2)
     assert not (tray & star).any()
     assert np.array_equal(tray | star, scene(BALL, TRAY).mask(1))
-    assert np.array_equal(whole.union_mask((1, 2)), tray | star)
-    assert not whole.union_mask(()).any()
+    assert np.array_equal(whole.mask(1, 2), tray | star)
+    assert not whole.mask().any()
 
 
 def test_points_are_seen_pixels_deep_inside():
