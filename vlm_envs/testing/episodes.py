@@ -33,7 +33,7 @@ def oracle_responses(world: AnyWorld, plan: Sequence[Any]) -> Iterator[str]:
 
 
 def episode_digest(world: AnyWorld, seed: int) -> str:
-    """Returns the hexadecimal BLAKE2b of every byte that a random episode shows, what is said drawn by the seed too."""
+    """Returns the hexadecimal BLAKE2b of all bytes a random episode shows; the seed also draws what is said in it."""
     observation, info = world.reset(seed=seed)
     digest = hashlib.blake2b(digest_size=16)
     _absorb(digest, observation)

@@ -17,7 +17,7 @@ class BoundedCache(Generic[ValueT]):
 
     Args:
         max_size: Of all values together; the last one is kept however large it is.
-        size_of: A value's size; None where each counts as 1.
+        size_of: A value's size, which never changes; None where each counts as 1.
         drop: Called with every value that is let go.
     """
 
@@ -30,6 +30,7 @@ class BoundedCache(Generic[ValueT]):
     ) -> None:
         self._max_size, self._size_of, self._drop = max_size, size_of, drop
         self._values: OrderedDict[Hashable, ValueT] = OrderedDict()
+        self._size = 0
         self.renew_lock()
         _caches.add(self)
 
@@ -37,16 +38,18 @@ class BoundedCache(Generic[ValueT]):
         """Returns the value of a key, made if it is not kept."""
         with self._lock:
             if key not in self._values:
-                self._values[key] = make()
+                self._values[key] = made = make()
+                self._size += self._weight(made)
             self._values.move_to_end(key)
-            while len(self._values) > 1 and self._size() > self._max_size:
+            while len(self._values) > 1 and self._size > self._max_size:
                 _, dropped = self._values.popitem(last=False)
+                self._size -= self._weight(dropped)
                 if self._drop is not None:
                     self._drop(dropped)
             return self._values[key]
 
-    def _size(self) -> int:
-        return sum(map(self._size_of, self._values.values())) if self._size_of is not None else len(self._values)
+    def _weight(self, value: ValueT) -> int:
+        return 1 if self._size_of is None else self._size_of(value)
 
     def renew_lock(self) -> None:
         """Makes the lock anew: a process forked while a thread was making a value would wait for ever."""

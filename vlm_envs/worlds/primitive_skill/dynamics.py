@@ -95,7 +95,7 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
             return replace(state, outcome=refusal), False
         with self._engine.use() as engine:
             # An expert foresees what it then does, and siblings of a group often do alike
-            return engine.remembered((state, action), lambda: _simulated(engine, state, action))
+            return engine.outcomes.get((state, action), lambda: _simulated(engine, state, action))
 
     def is_success(self, state: PrimitiveSkillState) -> bool:
         """Tells whether all goals are met."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.worlds.primitive_skill.camera import Camera
 from vlm_envs.worlds.primitive_skill.geometry import BASE_X_M, CUBE_HALF_M, FRAME_X_M, Quaternion, Vector
 from vlm_envs.worlds.primitive_skill.kinematics import NUM_ARM_JOINTS
@@ -27,11 +27,11 @@ from vlm_envs.worlds.primitive_skill.scene import FLOOR_M, PARKED_X_M, TIMESTEP_
 from vlm_envs.worlds.primitive_skill.state import HOME_QPOS, PrimitiveSkillState
 from vlm_envs.worlds.primitive_skill.vulkan import require_engine
 
-T = TypeVar("T")
 Floats = npt.NDArray[np.float64]
 
 TOOL = "panda_hand_tcp"
-_MAX_NUM_REMEMBERED = 512
+MAX_NUM_OUTCOMES = 512
+"""Most results of motions that are kept."""
 _ARM_MASK = np.array([1] * NUM_ARM_JOINTS + [0, 0])
 _IK_TOLERANCE = 1e-3
 _AT_REST_M_PER_S = 2e-3
@@ -62,7 +62,7 @@ class Snapshot:
 
 
 class Engine:
-    """A built scene with an arm that can be told where to go."""
+    """A built scene with an arm that can be told where to go; `outcomes` keeps what motions led to."""
 
     def __init__(self) -> None:
         """Starts SAPIEN; raises `EngineUnavailableError` if it cannot run here."""
@@ -85,22 +85,8 @@ class Engine:
         self._cameras: dict[int, Camera] = {}
         self._num_cubes = 0
         self._frame_x_m = 0.0
-        self._outcomes: OrderedDict[Hashable, Any] = OrderedDict()
+        self.outcomes: BoundedCache[tuple[PrimitiveSkillState, bool]] = BoundedCache(MAX_NUM_OUTCOMES)
         self.targets: Floats = np.array(HOME_QPOS)
-
-    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Returns what was made before for a key, all that it depends on, or makes it; the last hundreds are kept."""
-        if key not in self._outcomes:
-            self._outcomes[key] = make()
-            if len(self._outcomes) > _MAX_NUM_REMEMBERED:
-                self._outcomes.popitem(last=False)
-        self._outcomes.move_to_end(key)
-        outcome: T = self._outcomes[key]
-        return outcome
-
-    def forget(self) -> None:
-        """Forgets all that was made; it is made anew, the same."""
-        self._outcomes.clear()
 
     # --- states in and out
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,8 +11,9 @@ from numpy.typing import NDArray
 
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.spaces import MAX_RESOLUTION
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.worlds.svg import painter_process
-from vlm_envs.worlds.svg.markup import MarkupError, read_markup
+from vlm_envs.worlds.svg.markup import MAX_BYTES, MarkupError, read_markup
 from vlm_envs.worlds.svg.painter_process import PaintingError
 
 _NUM_KEPT_PIXELS = 16 * 1024 * 1024
@@ -32,6 +31,11 @@ class Rendering:
 
     pixels: NDArray[np.uint8] | None = None
     error: str | None = None
+
+    @property
+    def num_pixels(self) -> int:
+        """What it takes to keep: pixels, or the most that its markup, too, may have."""
+        return MAX_BYTES if self.pixels is None else self.pixels.size // 3
 
     @property
     def is_blank(self) -> bool:
@@ -66,12 +70,7 @@ class Renderer:
             EngineUnavailableError: If cairosvg is not installed or cannot start.
         """
         _USERS.add(self)
-        key = (markup, self.size_px, self.timeout_s)
-        rendering = _KEPT.get(key)
-        if rendering is None:
-            rendering = self._render(markup)
-            _KEPT.put(key, rendering, self.size_px * self.size_px)
-        return rendering
+        return _KEPT.get((markup, self.size_px, self.timeout_s), lambda: self._render(markup))
 
     def _render(self, markup: str) -> Rendering:
         try:
@@ -96,31 +95,5 @@ class Renderer:
         return {"size_px": self.size_px, "timeout_s": self.timeout_s}
 
 
-class _KeptRenderings:
-    """The renderings used last, up to a number of pixels; threads may share it."""
-
-    def __init__(self, num_pixels: int) -> None:
-        self._num_pixels_left = num_pixels
-        self._kept: OrderedDict[tuple[str, int, float], tuple[Rendering, int]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple[str, int, float]) -> Rendering | None:
-        with self._lock:
-            if key not in self._kept:
-                return None
-            self._kept.move_to_end(key)
-            return self._kept[key][0]
-
-    def put(self, key: tuple[str, int, float], rendering: Rendering, num_pixels: int) -> None:
-        with self._lock:
-            if key in self._kept:
-                return
-            self._kept[key] = rendering, num_pixels
-            self._num_pixels_left -= num_pixels
-            while self._num_pixels_left < 0:
-                _, (_, freed) = self._kept.popitem(last=False)
-                self._num_pixels_left += freed
-
-
 _USERS: weakref.WeakSet[Renderer] = weakref.WeakSet()
-_KEPT = _KeptRenderings(_NUM_KEPT_PIXELS)
+_KEPT: BoundedCache[Rendering] = BoundedCache(_NUM_KEPT_PIXELS, size_of=lambda kept: kept.num_pixels)

@@ -112,7 +112,7 @@ class Placement:
 
 
 def outermost(box: ViewBox, ratio: str) -> tuple[Viewport, Clip]:
-    """Returns a drawing's viewport, by `viewBox` and `preserveAspectRatio`, in a square picture, and what shows."""
+    """Returns a drawing's viewport in a square picture and the part seen, by `viewBox` and `preserveAspectRatio`."""
     left, top, width, height = box
     if ratio.startswith("none"):
         return Viewport(width, height), (left, top, left + width, top + height)

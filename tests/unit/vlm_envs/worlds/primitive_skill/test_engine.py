@@ -11,11 +11,12 @@ import pytest
 
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLACE, TABLES, cube, holding
 from vlm_envs import make
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.vector.make import world_vector
 from vlm_envs.worlds.primitive_skill import dynamics as dynamics_module
 from vlm_envs.worlds.primitive_skill.actions import parse_primitive
 from vlm_envs.worlds.primitive_skill.dynamics import PrimitiveSkillDynamics
-from vlm_envs.worlds.primitive_skill.engine import EngineHandle
+from vlm_envs.worlds.primitive_skill.engine import MAX_NUM_OUTCOMES, EngineHandle
 from vlm_envs.worlds.primitive_skill.geometry import BASE_X_M, point_mm
 from vlm_envs.worlds.primitive_skill.kinematics import tool_position
 from vlm_envs.worlds.primitive_skill.level_text import level_text, parse_level
@@ -31,7 +32,7 @@ RNG = np.random.default_rng(0)
 
 def forget() -> None:
     with EngineHandle().use() as engine:
-        engine.forget()
+        engine.outcomes = BoundedCache(MAX_NUM_OUTCOMES)
 
 
 def after(state: PrimitiveSkillState, *actions: str) -> PrimitiveSkillState:

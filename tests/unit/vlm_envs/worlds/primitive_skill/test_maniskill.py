@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from vlm_envs import make
-from vlm_envs.worlds.primitive_skill.engine import Engine, EngineHandle, Floats
+from vlm_envs.tools.cache import BoundedCache
+from vlm_envs.worlds.primitive_skill.engine import MAX_NUM_OUTCOMES, Engine, EngineHandle, Floats
 from vlm_envs.worlds.primitive_skill.motion import CONTROL_PERIOD_S, FINGERS_CLOSED, FINGERS_OPEN
 from vlm_envs.worlds.primitive_skill.state import HOME_QPOS
 from vlm_envs.worlds.primitive_skill.vulkan import why_unavailable
@@ -88,7 +89,7 @@ def test_what_lifts_and_places_a_cube_here_does_so_in_maniskill(
         )
 
     with EngineHandle().use() as engine:
-        engine.forget()
+        engine.outcomes = BoundedCache(MAX_NUM_OUTCOMES)
     monkeypatch.setattr(Engine, "advance", noted)
     world = make("VLM/PrimitiveSkill-v0", task="place", obs_mode="text", disable_env_checker=True).unwrapped
     world.reset(seed=0)
