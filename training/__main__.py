@@ -76,7 +76,7 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
 
 def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
     """Returns the configuration of the run of this name with the command line's changes, if it may have them."""
-    if _asks_for_help(words):
+    if {"-h", "--help"} & {*words}:
         return configured(recipe, words)
     default = recipe.config()
     output, name = option_value(words, "--output"), option_value(words, "--name")
@@ -93,10 +93,6 @@ def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
     config = configured(recipe, words, saved)
     check_same_run(config, directory)
     return config
-
-
-def _asks_for_help(words: list[str]) -> bool:
-    return "-h" in words or "--help" in words
 
 
 def _free_name(config: RunConfig) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -66,17 +66,12 @@ class Batch:
     merge_size: int
 
     def __post_init__(self) -> None:
-        grid = self.input_ids_BT.shape
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name.endswith("_BT"):
-                assert value.shape == grid, f"{field.name} has shape {tuple(value.shape)}, expected {tuple(grid)}"
-            elif field.name.endswith("_B"):
-                assert value.shape == grid[:1], f"{field.name} has {tuple(value.shape)}, expected {grid[0]} rows"
-            elif field.name.endswith("_BK"):
-                assert value.ndim == 2 and len(value) == grid[0], (
-                    f"{field.name} has shape {tuple(value.shape)}, expected {grid[0]} rows of turns"
-                )
+        grid, turns = self.input_ids_BT.shape, self.turn_rewards_BK.shape
+        assert turns[:-1] == grid[:1], f"turn_rewards_BK has shape {tuple(turns)}, expected {grid[0]} rows of turns"
+        expected = {"BT": grid, "B": grid[:1], "BK": turns}
+        for name, value in vars(self).items():
+            shape = expected.get(name.rpartition("_")[2])
+            assert shape is None or value.shape == shape, f"{name} has shape {tuple(value.shape)}, expected {shape}"
         assert not (self.has_final_B & self.terminated_B).any(), "nothing follows where the world ended"
         offsets, num_images = self.row_image_offsets, len(self.image_grid_thw_I3)
         assert len(offsets) == grid[0] + 1 and (offsets[0], offsets[-1]) == (0, num_images), (
@@ -154,16 +149,12 @@ class Batch:
         starts = torch.cat([patches_per_image.new_zeros(1), patches_per_image.cumsum(0)])
         pixels = [self.pixel_values_ND[starts[image] : starts[image + 1]] for image in images]
         counts = [self.row_image_offsets[row + 1] - self.row_image_offsets[row] for row in rows]
-        chosen = {
-            field.name: getattr(self, field.name)[index][:, :width]
-            for field in fields(self)
-            if field.name.endswith("_BT")
-        } | {
-            field.name: getattr(self, field.name)[index] for field in fields(self) if field.name.endswith(("_B", "_BK"))
-        }
+        tokens = {name: value[index][:, :width] for name, value in vars(self).items() if name.endswith("_BT")}
+        others = {name: value[index] for name, value in vars(self).items() if name.endswith(("_B", "_BK"))}
         return replace(
             self,
-            **chosen,
+            **tokens,
+            **others,
             pixel_values_ND=torch.cat(pixels) if pixels else self.pixel_values_ND[:0],
             image_grid_thw_I3=self.image_grid_thw_I3[images],
             row_image_offsets=tuple(np.cumsum([0, *counts]).tolist()),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from vlm_envs.arguments.faults import fault_in_module
+from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean
 
 NAMESPACE = "VLM"
@@ -130,14 +129,9 @@ def registered_name(env_id: str) -> str:
         ConfigError: If the module cannot be imported, or no such world is registered; it names the closest one.
     """
     module, colon, name = env_id.rpartition(":")
-    try:
-        if colon:
-            importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        why = fault_in_module(error) or (
-            f"{error}. Write it as in an import statement and run from the folder that holds it."
-        )
-        raise ConfigError(f"Cannot import {module!r}, the module in {env_id!r}: {why}") from error
+    if colon:
+        instead = "Write it as in an import statement and run from the folder that holds it."
+        import_named(module, option=env_id, instead=instead)
     if name not in gym.registry:
         namespace = name.rpartition("/")[0]
         beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace]

@@ -14,6 +14,10 @@ def test_worlds_that_ask(env_id: str, split: str) -> None:
     assert {result.skipped for result in results} == {None, "a turn has one action"}
 
 
+def test_the_arm_in_words_and_without_thoughts() -> None:
+    check_world("VLM/PrimitiveSkill-v0", prompt_format="no_think", representation="symbolic", obs_mode="text")
+
+
 @pytest.mark.parametrize("task", ["Place", "Stack", "Drawer", "Align"])
 def test_every_task_of_the_arm(task: str) -> None:
     assert {result.skipped for result in check_world(f"VLM/PrimitiveSkill{task}-v0", split="test")} == {None}

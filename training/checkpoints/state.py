@@ -19,13 +19,9 @@ from vlm_envs.records.json_lines import replace_file
 
 
 def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance: dict[str, Any] | None = None) -> None:
-    """Writes model, tokenizer and image processor as `from_pretrained` reads them, all or nothing.
+    """Writes model, tokenizer and image processor as `from_pretrained` reads them, in place of what was there.
 
-    Args:
-        directory: Where to; replaced if it exists.
-        model: The policy.
-        encoder: Holds tokenizer and image processor.
-        provenance: What the model was made from, written beside it; None for nothing.
+    All or nothing; `provenance`, what the model was made from, is written beside it.
     """
     with replacing(directory) as temporary:
         _write_model(temporary, model, encoder)

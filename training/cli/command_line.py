@@ -21,7 +21,7 @@ from training.recipes import RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.arguments.options import parsed
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
+from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 
 _ENDPOINT = "judge.endpoint"
 _HELP = (
@@ -55,12 +55,7 @@ class _Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A function that returns a configuration, and what it is called.
-
-    Attributes:
-        name: What the user wrote.
-        make: Returns the configuration.
-    """
+    """A function that returns a configuration, and what the user called it."""
 
     name: str
     make: Callable[[], RunConfig]
@@ -90,14 +85,11 @@ class Recipe:
 
 
 def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
-    """Returns the recipe that a command line names, and the other words.
+    """Returns the recipe that a command line names, None where the first word names none, and the other words.
 
     Args:
         words: A shipped recipe's name or an env id first; or `--recipe FILE.py`, `--recipe FILE.py:FUNCTION` or
             `--recipe MODULE:FUNCTION` anywhere.
-
-    Returns:
-        The recipe, None where the first word names none; and the words that are its options.
 
     Raises:
         ConfigError: If the file or module has no such recipe.
@@ -130,20 +122,17 @@ def load_recipe(named: str) -> Recipe:
         ConfigError: If there is no such file, module or function, or the choice is not clear.
     """
     where, _, function = named.partition(":")
-    module = _load_file(Path(where)) if where.endswith(".py") else _import(where, named)
-    if function:
-        if not callable(getattr(module, function, None)):
-            known = _recipes_in(module)
-            raise ConfigError(f"--recipe {named}: {where} has no function {function!r}.{did_you_mean(function, known)}")
-        return Recipe(name=named, make=getattr(module, function))
+    module = _module_of(where, named)
     known = _recipes_in(module)
-    if len(known) != 1:
+    if function and not callable(getattr(module, function, None)):
+        raise ConfigError(f"--recipe {named}: {where} has no function {function!r}.{did_you_mean(function, known)}")
+    if not function and len(known) != 1:
         what = f"{len(known)} of them ({', '.join(known)}); say which: --recipe {where}:{known[0]}" if known else "none"
         raise ConfigError(
             f"--recipe {named} needs one function that says `-> RunConfig` (from training.config.run); "
             f"{where} has {what}."
         )
-    return Recipe(name=named, make=getattr(module, known[0]))
+    return Recipe(name=named, make=getattr(module, function or known[0]))
 
 
 def _recipes_in(module: Any) -> list[str]:
@@ -157,34 +146,28 @@ def _recipes_in(module: Any) -> list[str]:
     ]
 
 
-def _load_file(path: Path) -> Any:
-    """Imports a file as a module, with its folder on the path: a world beside it can be imported too."""
-    if not path.is_file():
-        raise ConfigError(f"--recipe {path}: no such file. Give a Python file, or MODULE:FUNCTION.")
+def _module_of(where: str, named: str) -> Any:
+    """Imports what holds a recipe; a file with its folder on the path, so that a world beside it is found too."""
+    instead = "Give a Python file, or MODULE:FUNCTION as in an import statement."
+    if not where.endswith(".py"):
+        return import_named(where, option=f"--recipe {named}", instead=instead)
+    path = Path(where)
+    require(path.is_file(), f"--recipe {path}: no such file. Give a Python file, or MODULE:FUNCTION.")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    module = _import(path.stem, str(path))
-    if Path(getattr(module, "__file__", None) or "").resolve() != path.resolve():
-        raise ConfigError(f"--recipe {path}: another module is called {path.stem!r}. Rename the file.")
+    module = import_named(path.stem, option=f"--recipe {path}", instead=instead)
+    is_this = Path(getattr(module, "__file__", None) or "").resolve() == path.resolve()
+    require(is_this, f"--recipe {path}: another module is called {path.stem!r}. Rename the file.")
     return module
-
-
-def _import(module: str, named: str) -> Any:
-    instead = "Give a Python file, or MODULE:FUNCTION as in an import statement."
-    return import_named(module, option=f"--recipe {named}", instead=instead)
 
 
 def configured(
     recipe: Recipe, words: Sequence[str], default: RunConfig | None = None, *, makes_cold_start: bool = False
 ) -> RunConfig:
-    """Returns a recipe's configuration with the command line's changes.
+    """Returns a recipe's configuration, or that of a run that goes on (`default`), with the command line's changes.
 
-    Args:
-        recipe: Gives what is not said, and the help text.
-        words: Options.
-        default: What is not said, in place of the recipe's; for a run that goes on.
-        makes_cold_start: Whether a cold start is made even where the recipe starts from a checkpoint.
+    With `makes_cold_start` one is made even where the recipe starts from a checkpoint.
 
     Raises:
         ConfigError: If an option is not known or would do nothing, or one of a world cannot be read. Other mistakes end
@@ -267,29 +250,21 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
     length = option_value(said, "--num-iterations") or ""
     num_iterations, told = int(length) if length.isdecimal() else None, []
     evaluations, warmup = "--eval-every", "--ppo.critic-warmup-iterations"
-    so_short = "So short a run", "; it stays if the run is extended"
-    if num_iterations is not None and config.eval_every >= max(1, num_iterations) and not _says(said, evaluations):
-        told.append(_instead(so_short, evaluations, 0, config.eval_every))
+    short = "So short a run takes {} {} in place of {}, the recipe's own; it stays if the run is extended."
+    every, num_warmup = config.eval_every, config.ppo.critic_warmup_iterations
+    if num_iterations is not None and every >= max(1, num_iterations) and option_value(said, evaluations) is None:
+        told.append(short.format(evaluations, 0, every))
         config = _unchecked(config, eval_every=0)
-    num_warmup = config.ppo.critic_warmup_iterations
-    if num_warmup and not _says(said, warmup):
-        why, fitting = so_short, num_warmup
+    if num_warmup and option_value(said, warmup) is None:
+        why, fitting = short, num_warmup
         if not config.algorithm.needs_critic:
-            why, fitting = ("An algorithm without a critic", ""), 0
+            why, fitting = "An algorithm without a critic takes {} {} in place of {}, the recipe's own.", 0
         elif num_iterations:
             fitting = min(num_warmup, num_iterations - 1)
         if fitting < num_warmup:
-            told.append(_instead(why, warmup, fitting, num_warmup))
+            told.append(why.format(warmup, fitting, num_warmup))
             config = _unchecked(config, ppo=replace(config.ppo, critic_warmup_iterations=fitting))
     return config, told
-
-
-def _says(words: Sequence[str], option: str) -> bool:
-    return option_value(words, option) is not None
-
-
-def _instead(why: tuple[str, str], option: str, taken: int, own: int) -> str:
-    return f"{why[0]} takes {option} {taken} in place of {own}, the recipe's own{why[1]}."
 
 
 def _refuse_cold_start_options(config: RunConfig, words: Sequence[str]) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from typing import Any
 
 from judges.episode_rewards.registry import episode_reward
 from judges.episode_rewards.reward import WorldPay
@@ -13,8 +11,7 @@ from judges.turn_rewards.shaping import RepetitionTerm
 from training.config.judges import JudgeConfig
 from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
-from vlm_envs.registration import make
-from vlm_envs.responses.formats import FORMATS, QA_FORMATS
+from vlm_envs.responses.formats import QA_FORMATS
 
 
 def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
@@ -81,7 +78,10 @@ def _structured_claims(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Itera
     """Yields worlds out of whose structured states a model is to extract claims."""
     if judge.method != "extraction":
         return
-    structured = [number for number, spec in enumerate(worlds) if _world_of(spec).representation == "structured"]
+    structured = []
+    for number, spec in enumerate(worlds):
+        with spec.made() as world:
+            structured += [number] if world.representation == "structured" else []
     if structured:
         yield (
             "--judge.method extraction has a model read claims out of sentences, but the states of "
@@ -110,23 +110,19 @@ def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: World
 
 def _pay(spec: WorldSpec, argument: str) -> float:
     """Returns what a world pays, by an argument of its own or by default."""
+    paid: float
     if argument in spec.kwargs:
-        paid: float = spec.kwargs[argument]
-        return paid
-    world = _world_of(spec)
-    paid = getattr(world.task if argument == "answer_reward" else world, argument)
+        paid = spec.kwargs[argument]
+    else:
+        with spec.made() as world:
+            paid = getattr(world.task if argument == "answer_reward" else world, argument)
     return paid
 
 
 def _sections(spec: WorldSpec) -> tuple[str, ...]:
-    known = FORMATS.get(spec.prompt_format)  # A world with formats of its own has to be asked.
-    sections: tuple[str, ...] = (known or _world_of(spec).response_format).sections
+    with spec.made() as world:
+        sections: tuple[str, ...] = world.response_format.sections
     return sections
-
-
-def _world_of(spec: WorldSpec) -> Any:
-    with closing(make(spec.env_id, **spec.kwargs)) as world:
-        return world.unwrapped
 
 
 def _flag(name: str) -> str:

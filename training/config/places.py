@@ -25,26 +25,24 @@ def require_name(config: object) -> None:
 
 
 def require_writable(directory: Path, output: str) -> None:
-    """Refuses a folder that cannot be made or written to. Nothing is left behind.
-
-    Args:
-        directory: The folder of a run, which may exist.
-        output: What `--output` says, for the message.
+    """Refuses a folder within `output` that cannot be made or written to. Nothing is left behind.
 
     Raises:
         ConfigError: If the nearest of its parents that exists, or itself if it does, is no folder or takes no files.
     """
+    problem = "it cannot be looked for"
     try:
         place = _nearest_existing(directory)
+        problem = f"{place} takes no files"
+        if place.is_dir():
+            with tempfile.TemporaryDirectory(prefix=".", dir=place):  # rights alone do not tell: see /proc, for root
+                return
+        problem = f"{place} is no folder"
     except OSError as error:
-        raise ConfigError(_refusal(output, f"it cannot be looked for ({error.strerror})", directory)) from error
-    if not place.is_dir():
-        raise ConfigError(_refusal(output, f"{place} is no folder", directory))
-    try:
-        with tempfile.TemporaryDirectory(prefix=".", dir=place):  # rights alone do not tell: see /proc, for root
-            pass
-    except OSError as error:
-        raise ConfigError(_refusal(output, f"{place} takes no files ({error.strerror})", directory)) from error
+        problem += f" ({error.strerror})"
+    raise ConfigError(
+        f"--output {output}: {problem}, so {directory} cannot be made. Name a folder that can be written to."
+    )
 
 
 def _nearest_existing(directory: Path) -> Path:
@@ -60,7 +58,3 @@ def _nearest_existing(directory: Path) -> Path:
             continue
         return place
     return Path.cwd()
-
-
-def _refusal(output: str, problem: str, directory: Path) -> str:
-    return f"--output {output}: {problem}, so {directory} cannot be made. Name a folder that can be written to."

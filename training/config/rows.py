@@ -11,32 +11,25 @@ def require_rows_that_fit(
     """Refuses numbers of minibatches that an iteration's rows cannot be divided into.
 
     The policy's are of one size, by which its learning rate goes; the critic's may differ by a row, but none is empty.
-
-    Args:
-        num_groups: Groups an iteration.
-        group_size: Rows a group.
-        num_minibatches: The policy's minibatches.
-        critic_num_minibatches: The critic's; 1 without a critic, which any rows fill.
+    Without a critic there is 1, which any rows fill.
 
     Raises:
         ConfigError: With the options involved and what each of them may be.
     """
     rows = num_groups * group_size
-    policy_fits, critic_fits = rows % num_minibatches == 0, critic_num_minibatches <= rows
-    wrong = [
-        *([] if policy_fits else [f"do not divide evenly into --ppo.num-minibatches {num_minibatches}"]),
-        *([] if critic_fits else [f"are fewer than --ppo.critic-num-minibatches {critic_num_minibatches}"]),
-    ]
-    divisors = [number for number in range(1, rows + 1) if rows % number == 0]
-    remedies = [
-        *([] if policy_fits else [f"--ppo.num-minibatches {_listed(divisors)}"]),
-        *([] if critic_fits else [f"--ppo.critic-num-minibatches {_listed(range(1, rows + 1))}"]),
-    ]
+    wrong, remedies = [], []
+    if rows % num_minibatches:
+        wrong.append(f"do not divide evenly into --ppo.num-minibatches {num_minibatches}")
+        divisors = [number for number in range(1, rows + 1) if rows % number == 0]
+        remedies.append(f"--ppo.num-minibatches {_listed(divisors)}")
+    if critic_num_minibatches > rows:
+        wrong.append(f"are fewer than --ppo.critic-num-minibatches {critic_num_minibatches}")
+        remedies.append(f"--ppo.critic-num-minibatches {_listed(range(1, rows + 1))}")
     fitting_groups = num_groups  # the fewest, no fewer than asked for, whose rows fit everything else
     while fitting_groups * group_size % num_minibatches or fitting_groups * group_size < critic_num_minibatches:
         fitting_groups += 1
     require(
-        policy_fits and critic_fits,
+        not wrong,
         f"The {rows} rows of an iteration, --num-groups {num_groups} times --group-size {group_size}, "
         f"{' and '.join(wrong)}. Use {' and '.join(remedies)}; or --num-groups {fitting_groups}.",
     )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import closing
 from fractions import Fraction
 from typing import Any
 
@@ -25,7 +24,7 @@ import gymnasium as gym
 from judges.episode_rewards.registry import EPISODE_REWARDS
 from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
-from vlm_envs.registration import arguments_of, make, registered_name
+from vlm_envs.registration import arguments_of, registered_name
 
 
 class Shares:
@@ -56,9 +55,7 @@ class Shares:
     def of(self, iteration: int) -> tuple[int, ...]:
         """Returns how many groups of an iteration each world plays; they depend on nothing else.
 
-        Returns:
-            One count per world. They sum to the number asked for; with partners, if it is odd, at times to one more
-            or one fewer.
+        They sum to the number asked for; with partners, if it is odd, at times to one more or one fewer.
         """
         place = iteration % self._period
         while len(self._counts) <= place:
@@ -82,10 +79,7 @@ class Shares:
 
 
 class _Dealer:
-    """Deals out groups one by one, so that after each everybody has their share within 1 - 1 / (2n - 2).
-
-    Args:
-        weights: What each of n is due, relative to the others.
+    """Deals out groups one by one, so that after each all n have their share by weight within 1 - 1 / (2n - 2).
 
     Source: Tijdeman, "The chairman assignment problem" (1980): among those who have 1 / (2n - 2) coming to them, the
     one whose bound would be passed first.
@@ -123,10 +117,7 @@ def require_room_for_partners(
 ) -> None:
     """Refuses iterations and batches of one group where partners play each question together.
 
-    Args:
-        specs: The worlds.
-        num_groups: Groups an iteration.
-        cold_start_batch_size: Episodes a step of the cold start; None where no expert is imitated.
+    A cold start without an expert has no batch size.
 
     Raises:
         ConfigError: If partners do not fit; the message names the option.
@@ -173,7 +164,7 @@ def _asks(spec: WorldSpec) -> tuple[float, Any, dict[str, Any]]:
     arguments = arguments_of(spec.env_id, spec.kwargs)
     unset = [name for name, value in arguments.items() if value is None]
     if unset:  # what a world chooses by itself, such as the number of turns that go with a strategy
-        with closing(make(spec.env_id, **spec.kwargs)) as world:
-            arguments |= {name: getattr(world.unwrapped, name, None) for name in unset}
+        with spec.made() as world:
+            arguments |= {name: getattr(world, name, None) for name in unset}
     shared = {name: value for name, value in arguments.items() if name != "prompt_format"}
     return spec.weight, gym.spec(registered_name(spec.env_id)).entry_point, shared

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,11 +52,14 @@ class WorldSpec:
         """The strategy the world is played with: its own unless it is told another."""
         if "prompt_format" in self.kwargs:
             return str(self.kwargs["prompt_format"])
-        world = make(self.env_id, **self.kwargs)
-        try:
-            return str(getattr(world.unwrapped, "prompt_format", ""))
-        finally:
-            world.close()
+        with self.made() as world:
+            return str(getattr(world, "prompt_format", ""))
+
+    @contextmanager
+    def made(self, **more: Any) -> Iterator[Any]:
+        """Gives one of these worlds, to be looked at within the block; it is closed behind it."""
+        with closing(make(self.env_id, **self.kwargs, **more)) as world:
+            yield world.unwrapped
 
     def make_vector(self, num_envs: int, *, split: str) -> VectorWorld:
         """Returns that many of these worlds, with levels of one split.
@@ -81,27 +84,27 @@ class WorldSpec:
 
     def num_levels(self, split: str) -> int | None:
         """Returns how many levels a split has where they are listed, as in a benchmark; None where they are drawn."""
-        world = make(self.env_id, split=split, **self.kwargs)
-        try:
-            found: int | None = getattr(world.unwrapped, "num_levels", None)
-        finally:
-            world.close()
+        with self.made(split=split) as world:
+            found: int | None = getattr(world, "num_levels", None)
         return found
 
     def has_level(self, split: str) -> bool:
         """Returns whether a split has any level; a data set may have none of it, a benchmark none to train on."""
         if not {"dataset", "source"} & set(self.kwargs):
             return True
-        with closing(make(self.env_id, **self.kwargs)) as world:
-            source = getattr(getattr(world.unwrapped, "dynamics", None), "source", None)
-            num_samples = getattr(source, "num_samples", None)
+        with self.made() as world:
+            num_samples = getattr(_source_of(world), "num_samples", None)
             return num_samples is None or num_samples(split) > 0
 
     def answer_kinds(self) -> frozenset[str]:
         """Returns how answers to its questions are compared; nothing where that is not known beforehand."""
-        with closing(make(self.env_id, **self.kwargs)) as world:
-            source = getattr(getattr(world.unwrapped, "dynamics", None), "source", None)
-            return frozenset(getattr(source, "answer_kinds", ()))
+        with self.made() as world:
+            return frozenset(getattr(_source_of(world), "answer_kinds", ()))
+
+
+def _source_of(world: Any) -> Any:
+    """Returns where a world has its levels from, if it is one that asks."""
+    return getattr(getattr(world, "dynamics", None), "source", None)
 
 
 def world_names(specs: Sequence[WorldSpec]) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
 from agents.agent import Agent
@@ -87,16 +86,10 @@ class Yield:
 
 
 def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
-    """Makes a data set.
-
-    Returns:
-        Its directory, and what the yield was.
+    """Makes a data set; returns its directory, and what the yield was.
 
     Raises:
-        RunExistsError: If the directory holds something already.
-        FileNotFoundError: If the expert's checkpoint is not there.
-        ConfigError: If answers can only be compared by a model, or the oracle is to teach a world without a planner.
-        WorkerError: If no question could be played; see `play`.
+        VLMEnvsError: What `require_teachable` and `play` raise.
     """
     require_teachable(config)
     expert = _expert(config)
@@ -146,25 +139,17 @@ def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig
     judge = verifier.build(Models(**verifier_models(config.verifier, "cpu")))
     faults: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
-    rollouts = [each for group in groups if not _is_trivial(group, config) for each in group]
+    trivial = [config.drop_trivial and is_trivial(sum(each.success for each in group), len(group)) for group in groups]
+    rollouts = [each for group, is_dropped in zip(groups, trivial, strict=True) if not is_dropped for each in group]
     # All questions at once: the verifier's models read many rows in one pass.
     for each, reward in zip(rollouts, judge(rollouts), strict=True):
         fault = verifier.fault(each, needs_tools=config.needs_tools)
-        judged = (each, reward if fault is None else _dropped(fault, faults))
+        if fault is not None:
+            faults[fault] += 1
+            reward = Reward.unavailable(fault)  # A rollout without a reward is passed over.
         # A small data set gives one question more than once: its rollouts belong together.
-        samples.setdefault(query_id(each), []).append(judged)
-    num_trivial = sum(_is_trivial(group, config) for group in groups)
-    return Yield(curated=curate(samples, config.threshold), num_trivial=num_trivial, faults=faults)
-
-
-def _is_trivial(group: Sequence[Trajectory], config: CurateConfig) -> bool:
-    return config.drop_trivial and is_trivial(sum(each.success for each in group), len(group))
-
-
-def _dropped(fault: str, faults: Counter[str]) -> Reward:
-    """Counts a fault; a rollout without a reward is passed over."""
-    faults[fault] += 1
-    return Reward.unavailable(fault)
+        samples.setdefault(query_id(each), []).append((each, reward))
+    return Yield(curated=curate(samples, config.threshold), num_trivial=sum(trivial), faults=faults)
 
 
 def _expert(config: CurateConfig) -> Agent:
@@ -225,13 +210,8 @@ def _episode(reader: RunReader, record: Mapping[str, Any]) -> Trajectory:
 
 
 def _observation(reader: RunReader, shown: Mapping[str, Any]) -> Observation:
-    images = tuple(_pixels(reader.image(name)) for name in shown["images"])
+    images = tuple(np.asarray(Image.open(io.BytesIO(reader.image(name))).convert("RGB")) for name in shown["images"])
     return {"text": shown["text"], "images": images}
-
-
-def _pixels(content: bytes) -> npt.NDArray[np.uint8]:
-    with Image.open(io.BytesIO(content)) as picture:
-        return np.asarray(picture.convert("RGB"))
 
 
 def chat_messages(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,14 +35,9 @@ def demonstrations(
 ) -> Iterator[list[Trajectory]]:
     """Yields batches of oracle episodes on training levels, without end and without repeating a seed.
 
-    Args:
-        specs: Worlds, drawn in proportion to their weights.
-        encoder: Chat format the texts are tokenised in.
-        batch_size: Episodes per batch.
-        mistake_rate: Probability of a random action in place of the planned one.
-        suboptimal_rate: Probability of a suboptimally planned turn.
-        start: Index of the first training seed.
-        num_first_turn_batches: How many batches, at the start, are of first turns only.
+    Worlds are drawn in proportion to their weights. At `mistake_rate` the action is random in place of the planned one,
+    at `suboptimal_rate` the plan is suboptimal. `start` is the index of the first training seed; the first
+    `num_first_turn_batches` are of first turns only.
 
     Yields:
         Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.config.shares` for an
@@ -53,9 +48,10 @@ def demonstrations(
     for number in itertools.count():
         play = first_turns if number < num_first_turn_batches else rollout
         batch: list[Trajectory] = []
-        for spec, _, worlds, count in mixed.of(number):
-            seeds = list(split_seeds("train", count, start=start))
-            played = _despite_losses(play, expert, worlds, seeds, env_ids=[spec.env_id] * count)
+        for place in mixed.played(number):
+            seeds = list(split_seeds("train", place.num_groups, start=start))
+            env_ids = [place.spec.env_id] * place.num_groups
+            played = _despite_losses(play, expert, mixed.vector(place), seeds, env_ids=env_ids)
             batch += [tokenized(trajectory, encoder) for trajectory in played]
         start += batch_size
         yield batch

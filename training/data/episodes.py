@@ -16,12 +16,7 @@ def play_each(
 ) -> list[Trajectory | None]:
     """Plays one episode per seed; one that is lost with its worker, or whose worker does not come up, once more.
 
-    Args:
-        agent: Who acts.
-        spec: The world.
-        seeds: Reset seeds; one that occurs more than once is played as often.
-        split: Split of the levels.
-        max_parallel: Most worlds at a time.
+    A seed that occurs more than once is played as often.
 
     Returns:
         The episodes in the order of their seeds; None for one that was lost again.

@@ -27,13 +27,8 @@ class Optimizer:
     rounded to in place; and a fused kernel (`FUSED_ON`) cannot stop halfway. Only float32 weights elsewhere, which
     AdamW changes in one operation after another, are copied for as long as a step takes.
 
-    Args:
-        model: What learns, in place.
-        learning_rate: AdamW's.
-        weight_decay: AdamW's.
-        max_grad_norm: Gradient norm that is clipped to.
-        max_nonfinite_steps: Gradients in a row that may be infinite or NaN. Each is left out; the last ends the run.
-        what: Whose gradients they are, for the message.
+    A gradient that is infinite or NaN is left out; the last of `max_nonfinite_steps` in a row ends the run, with a
+    message that says whose they are (`what`).
 
     Source: Micikevicius et al., "Mixed Precision Training" (2018), section 3.1, for the masters.
     """
@@ -50,13 +45,12 @@ class Optimizer:
     ) -> None:
         self._weights: list[Tensor] = [weight for weight in model.parameters() if weight.requires_grad]
         self._masters: list[Tensor | None] = [_master(weight) for weight in self._weights]
-        stepped = [
+        self._stepped = [
             weight if master is None else master for weight, master in zip(self._weights, self._masters, strict=True)
         ]
-        self._stepped = stepped
-        self._is_fused = all(weight.device.type in FUSED_ON for weight in stepped)
+        self._is_fused = all(weight.device.type in FUSED_ON for weight in self._stepped)
         self._adamw = torch.optim.AdamW(
-            stepped, lr=learning_rate, betas=(0.9, 0.95), weight_decay=weight_decay, fused=self._is_fused
+            self._stepped, lr=learning_rate, betas=(0.9, 0.95), weight_decay=weight_decay, fused=self._is_fused
         )
         self._max_grad_norm, self._max_nonfinite_steps, self._what = max_grad_norm, max_nonfinite_steps, what
         self.num_nonfinite_in_a_row = 0

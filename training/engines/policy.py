@@ -19,14 +19,10 @@ from training.batch import Batch, turns_ahead
 def hidden_states(model: Any, batch: Batch) -> Tensor:
     """Returns the last hidden states of a batch, float[B, T, D]."""
     ids_BT, mask_BT = batch.input_ids_BT.to(model.device), batch.attention_mask_BT.to(model.device)
-    vision = (
-        {}
-        if not len(batch.image_grid_thw_I3)
-        else {
-            "pixel_values": batch.pixel_values_ND.to(model.device, model.dtype),
-            "image_grid_thw": batch.image_grid_thw_I3.to(model.device),
-        }
-    )
+    vision = {}
+    if len(batch.image_grid_thw_I3):
+        vision["pixel_values"] = batch.pixel_values_ND.to(model.device, model.dtype)
+        vision["image_grid_thw"] = batch.image_grid_thw_I3.to(model.device)
     return last_hidden_states(model, ids_BT, mask_BT, vision, batch.image_token_id)
 
 
@@ -35,12 +31,7 @@ def token_logprobs(model: Any, batch: Batch, *, temperature: float, suppressed_i
 
     The distribution is the sampler's: logits over temperature, suppressed tokens impossible. Top-p is not applied, so
     with top-p below 1 the gap to `sampler_logprobs` is real and is what truncated importance sampling corrects.
-
-    Args:
-        model: The policy.
-        batch: Rows to evaluate.
-        temperature: The sampling temperature; 0 (greedy) is read as 1.
-        suppressed_ids: Tokens that are never sampled.
+    Temperature 0 (greedy) is read as 1.
 
     Returns:
         (logprobs_BT, entropy_BT), float32, with gradients.
@@ -69,11 +60,7 @@ class Values(NamedTuple):
 
 
 def token_values(critic: ValueModel, batch: Batch) -> Values:
-    """Returns V of the prefixes before each generated token, through each turn's end and after a final observation.
-
-    Returns:
-        The values, with gradients.
-    """
+    """Returns V before each generated token, through each turn's end and after a final observation, with gradients."""
     turn_index_BT = batch.turn_index_BT.to(critic.device)
     mask_BT = turn_index_BT >= 0
     through_BT = critic.values(hidden_states(critic, batch))

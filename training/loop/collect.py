@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +13,8 @@ from training.data.mix import MixedWorlds
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, TrajectoryGroup
+
+_logger = logging.getLogger(__name__)
 
 _FIRST_SEED = 100_000_000
 """Training seeds below belong to the cold start, so that no level is shown to both."""
@@ -39,12 +42,16 @@ class Collector:
         size = self._config.group_size
         groups: list[TrajectoryGroup] = []
         num_episodes = self._num_lost_episodes = self._num_dropped_groups = 0
-        for spec, name, worlds, count in self._worlds.try_of(iteration):
+        for place in self._worlds.played(iteration):
             first = _FIRST_SEED + (self._config.seed * 1_000_003 + iteration * self._config.num_groups) % 800_000_000
-            seeds = [seed for seed in split_seeds("train", count, start=first) for _ in range(size)]
+            seeds = [seed for seed in split_seeds("train", place.num_groups, start=first) for _ in range(size)]
             played: Sequence[Trajectory | None] = [None] * len(seeds)
-            if worlds is not None:
-                played = try_rollout(agent, worlds, seeds, env_ids=[spec.env_id] * len(seeds))
+            try:
+                worlds = self._worlds.vector(place)
+            except WorkerError as error:
+                _logger.warning("%s %d groups of %s are left out.", error, place.num_groups, place.name)
+            else:
+                played = try_rollout(agent, worlds, seeds, env_ids=[place.spec.env_id] * len(seeds))
             num_episodes += len(played)
             self._num_lost_episodes += sum(map(is_lost, played))
             for start in range(0, len(played), size):
@@ -52,7 +59,7 @@ class Collector:
                 if len(siblings) < size:
                     self._num_dropped_groups += 1
                 else:
-                    named = tuple(replace(each, world=name) for each in siblings)
+                    named = tuple(replace(each, world=place.name) for each in siblings)
                     groups.append(TrajectoryGroup(trajectories=named))
         if self._num_lost_episodes == num_episodes or not groups:
             raise WorkerError(

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
 class RunConsole:
-    """A progress bar that is plain lines when the output is not a terminal.
-
-    Args:
-        title: What is being done.
-        total: Steps in all.
-        every: Steps between plain lines when there is no terminal.
-    """
+    """A progress bar; where the output is not a terminal, a plain line every so many steps."""
 
     def __init__(self, title: str, total: int, *, every: int = 10) -> None:
         self.console = Console()
-        self._every = max(1, every)
-        self._total = total
-        self._title = title
+        self._every, self._total, self._title = every, total, title
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),

@@ -26,9 +26,7 @@ class EvaluationResult:
     """One world's episodes on the levels of one split.
 
     Attributes:
-        env_id: The world.
         world: What its mix calls it.
-        split: The levels' split.
         trajectories: One per seed, without those that were lost with their workers.
         num_lost: How many those are; they say nothing of the policy and are in no rate.
     """
@@ -99,15 +97,10 @@ def _has_finite_rewards(trajectory: Trajectory) -> bool:
 
 
 def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, name: str = "") -> EvaluationResult:
-    """Plays the first `num_episodes` seeds of a split; of a data set all items at most, each once.
+    """Plays the first `num_episodes` seeds of a split, the same ones at every call.
 
-    Args:
-        agent: Who acts.
-        spec: The world.
-        split: `"val"` or `"test"`.
-        num_episodes: Episodes; the same ones at every call. A split that lists fewer levels (a benchmark) is played
-            whole, and a line says so.
-        name: What its mix calls it; the env id by default.
+    A split that lists fewer levels (a benchmark) is played whole, each level once, and a line says so. `name` is what
+    the world's mix calls it; its env id by default.
 
     Returns:
         The episodes. One that is lost with its worker, or whose worker does not come up, is played once more, and left

@@ -96,10 +96,9 @@ class Learner:
                 values = token_values(self.critic, part)
                 values_BT[rows, :width] = values.before_BT.cpu()
                 ends_BK[rows], final_B[rows] = values.turn_ends_BK.cpu(), values.final_B.cpu()
-        mask_BT = batch.response_mask_BT
-        ppo, log_ratio_BT, penalty_BT = self.config.ppo, torch.zeros_like(old_BT), torch.zeros_like(old_BT)
+        ppo, ref_kl, penalty_BT = self.config.ppo, None, torch.zeros_like(old_BT)
         if self.reference is not None:
-            log_ratio_BT = kl_penalty(old_BT, ref_BT, estimator="k1")
+            ref_kl = _masked_mean(kl_penalty(old_BT, ref_BT, estimator="k1"), batch.response_mask_BT)
             if ppo.kl_placement == "reward":
                 penalty_BT = kl_penalty(old_BT, ref_BT, estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
         return ModelOutputs(
@@ -108,25 +107,12 @@ class Learner:
             turn_end_values_BK=ends_BK if self.critic is not None else None,
             final_values_B=final_B if self.critic is not None else None,
             token_rewards_BT=-ppo.kl_coef * penalty_BT,
-            ref_kl=_masked_mean(log_ratio_BT, mask_BT) if self.reference is not None else None,
+            ref_kl=ref_kl,
             ref_logprobs_BT=ref_BT if self.reference is not None else None,
         )
 
-    def update(
-        self,
-        batch: Batch,
-        outputs: ModelOutputs,
-        credit: Credit,
-        *,
-        iteration: int,
-    ) -> dict[str, float]:
-        """Takes the iteration's optimiser steps.
-
-        Args:
-            batch: The rows.
-            outputs: What the models said of them before.
-            credit: Advantages and critic targets.
-            iteration: Number of the iteration; sets warm-up and the order of rows.
+    def update(self, batch: Batch, outputs: ModelOutputs, credit: Credit, *, iteration: int) -> dict[str, float]:
+        """Takes the iteration's optimiser steps. Its number sets warm-up and the order of rows.
 
         Returns:
             Means of the update's metrics; `skipped_steps` counts.
@@ -136,13 +122,16 @@ class Learner:
         """
         ppo = self.config.ppo
         self._set_learning_rates(iteration)
-        totals: defaultdict[str, list[float]] = defaultdict(list)
+        steps: list[dict[str, float]] = []
         if iteration >= ppo.critic_warmup_iterations:
             for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
-                _append(totals, self._policy_step(batch, outputs, credit.advantages_BT, rows))
+                steps.append(self._policy_step(batch, outputs, credit.advantages_BT, rows))
         if credit.returns_BT is not None:
             for rows in self._minibatches(batch, ppo.critic_num_epochs, ppo.critic_num_minibatches, iteration):
-                _append(totals, self._critic_step(batch, outputs, credit, rows))
+                steps.append(self._critic_step(batch, outputs, credit, rows))
+        totals: defaultdict[str, list[float]] = defaultdict(list)
+        for name, value in (item for step in steps for item in step.items()):
+            totals[name].append(value)
         num_skipped = sum(totals.pop("skipped_steps", []))
         metrics = {name: float(np.mean(values)) for name, values in totals.items()}
         metrics["skipped_steps"] = num_skipped
@@ -327,11 +316,6 @@ class Learner:
             self.critic.load_state_dict(state["critic"])
             self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.num_updates = state["num_updates"]
-
-
-def _append(totals: defaultdict[str, list[float]], step: dict[str, float]) -> None:
-    for name, value in step.items():
-        totals[name].append(value)
 
 
 def _learnt_mask(batch: Batch, *, with_turn_ends: bool) -> Tensor:

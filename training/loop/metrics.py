@@ -40,9 +40,6 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
     turns = [turn for each in scored for turn in each.trajectory.turns]
     judged = [each for each in finite if all(each.trainable_turns)]
     flat = zero_variance_groups(batch.turn_rewards_BK.sum(-1)[rows], batch.group_index_B[rows])
-    by_world: dict[str, list[float]] = {world: [] for world in worlds}
-    for each in scored:
-        by_world[each.trajectory.world].append(float(each.trajectory.success))
     metrics = {
         "success": _mean([each.trajectory.success for each in scored]),
         "reward": _mean([each.trajectory.total_reward for each in finite]),
@@ -59,8 +56,9 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         "tokens_per_s": num_tokens / rollout_s,
         "turns_per_s": num_turns / rollout_s,
     }
-    if len(by_world) > 1:
-        metrics |= {f"success/{world}": _mean(values) for world, values in sorted(by_world.items())}
+    for world in sorted(worlds) if len(worlds) > 1 else ():
+        of_world = [each.trajectory.success for each in scored if each.trajectory.world == world]
+        metrics[f"success/{world}"] = _mean(of_world)
     return (
         metrics
         | mean_metrics([each.trajectory for each in scored])

@@ -10,8 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +43,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "gymnasium", "numpy", "vlm-e
 
 
 def train(config: RunConfig, *, resume: bool = False) -> Path:
-    """Runs a configuration to its end and writes the report.
-
-    Args:
-        config: The run.
-        resume: Whether to go on with the run of this name from its latest checkpoint.
+    """Runs a configuration to its end, from its latest checkpoint if it is resumed, and writes the report.
 
     Returns:
         The run's directory.
@@ -105,10 +99,7 @@ def _resumed(config: RunConfig, directory: Path) -> Trainer:
 def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, ChatEncoder]:
     """Returns a checkpoint's model, on the run's device and in its type, and its chat format.
 
-    Args:
-        directory: The checkpoint; a relative path that does not exist here is looked for beside this package, where
-            the recipes' own checkpoints are.
-        config: Gives device and dtype.
+    A relative path that does not exist here is looked for beside this package, where the recipes' own checkpoints are.
 
     Raises:
         FileNotFoundError: If there is no checkpoint.
@@ -134,20 +125,14 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
     return model, encoder
 
 
-def _num_steps(config: RunConfig) -> int:
-    return config.cold_start.num_steps + config.cold_start.num_suboptimal_steps
-
-
 def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path, writer: RunWriter | None) -> None:
     """Takes a cold start's steps and saves what was learnt, whatever ends them."""
     started = time.monotonic()
-    num_done, num_steps = 0, _num_steps(config)
+    num_done, num_steps = 0, config.cold_start.num_steps + config.cold_start.num_suboptimal_steps
 
-    def save() -> None:
+    def save() -> str:
         save_model(directory, model, encoder, provenance=provenance(config, None) | {"num_steps_done": num_done})
-
-    def so_far() -> str:
-        return f"{num_done} of {num_steps} steps" if num_done else ""
+        return _saved_in(directory)
 
     def on_step(step: int, metrics: dict[str, float]) -> None:
         nonlocal num_done
@@ -158,7 +143,6 @@ def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path,
             writer.metrics({"iteration": step, "phase": "cold_start", "elapsed_s": elapsed_s, **metrics})
 
     with (
-        _saved_if_it_fails(save, directory, so_far),
         RunConsole("cold start", num_steps, every=50) as console,
         stop_on_interrupt("step", "nothing is saved then") as should_stop,
     ):
@@ -172,32 +156,38 @@ def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path,
                 should_stop=should_stop,
                 seed=config.seed,
             )
+            save()  # Before the validation, and while Ctrl-C still only asks: what took hours depends on neither.
         except NonFiniteGradientError as error:
-            save()
             raise NonFiniteGradientError(
-                f"{error} The cold start ended after {num_done} of {num_steps} steps; what it had learnt is in "
-                f"{directory}, and --model {directory} trains from it."
+                f"{error} The cold start ended after {num_done} of {num_steps} steps; {save()}"
             ) from error
-        save()  # Before the validation, and while Ctrl-C still only asks: what took hours is not to depend on either.
+        except Exception as error:
+            if num_done:
+                try:
+                    told = save()
+                except Exception as second:
+                    told = f"what was learnt could not be saved ({type(second).__name__}: {second})."
+                what = f"{type(error).__name__} after {num_done} of {num_steps} steps of the cold start"
+                print(f"{what}: {told}", file=sys.stderr)
+            raise
     if should_stop():
         raise ColdStartInterruptedError(
-            f"Interrupted after {num_done} of {num_steps} steps of the cold start; what was learnt is saved. Train "
-            f"from it with --model {directory}."
+            f"Interrupted after {num_done} of {num_steps} steps of the cold start; {_saved_in(directory)}"
         )
 
 
 def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path) -> None:
     """Measures a saved cold start and writes down, beside it, what it reached."""
-    learnt = f"{_num_steps(config)} of {_num_steps(config)} steps of the cold start"
-    told = f"what was learnt is saved. Train from it with --model {directory}."
+    num_steps, told = config.cold_start.num_steps + config.cold_start.num_suboptimal_steps, _saved_in(directory)
+    learnt = f"{num_steps} of {num_steps} steps of the cold start"
     success: float | None = None
     try:
         if config.num_val_episodes:
             agent = make_agent("hf", model=model, encoder=encoder, sampling=config.sampling, seed=config.seed)
-            evaluations = [
-                evaluate(agent, spec, split="val", num_episodes=config.num_val_episodes) for spec in config.worlds
-            ]
-            success = mean_success(evaluations)
+            num_episodes = config.num_val_episodes
+            success = mean_success(
+                [evaluate(agent, spec, split="val", num_episodes=num_episodes) for spec in config.worlds]
+            )
             print(f"cold start: validation success {success:.3f}")
         save_provenance(directory, provenance(config, success))
     except KeyboardInterrupt as interrupt:
@@ -218,24 +208,8 @@ def _untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:
         return load_for_training(directory, config)
 
 
-@contextmanager
-def _saved_if_it_fails(save: Callable[[], None], directory: Path, so_far: Callable[[], str]) -> Iterator[None]:
-    """Saves a cold start that something ends, as of the last whole step if there is one, and says where."""
-    try:
-        yield
-    except NonFiniteGradientError:
-        raise  # has been saved, and says so
-    except Exception as error:
-        if so_far():
-            what = f"{type(error).__name__} after {so_far()} of the cold start"
-            try:
-                save()
-            except Exception as second:
-                told = f"what was learnt could not be saved ({type(second).__name__}: {second})."
-            else:
-                told = f"what was learnt is saved. Train from it with --model {directory}."
-            print(f"{what}: {told}", file=sys.stderr)
-        raise
+def _saved_in(directory: Path) -> str:
+    return f"what was learnt is saved. Train from it with --model {directory}."
 
 
 def provenance(config: RunConfig, validation_success: float | None) -> dict[str, Any]:
@@ -252,22 +226,23 @@ def provenance(config: RunConfig, validation_success: float | None) -> dict[str,
 
 def describe(config: RunConfig) -> dict[str, Any]:
     """Returns the resolved configuration with versions, commit, machine and command."""
-    versions = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = "not installed"
     return {
         **config.to_dict(),
         "recipe": config.name,
         "trained_with": config.algorithm.title,
-        "versions": versions | {"python": platform.python_version()},
+        "versions": {each: _version(each) for each in _PACKAGES} | {"python": platform.python_version()},
         "commit": _commit(),
         "num_threads_used": torch.get_num_threads(),
         "command": shlex.join(["python", "-m", "training", *sys.argv[1:]]),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _commit() -> str:

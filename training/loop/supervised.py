@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -36,14 +37,8 @@ def cold_start(
 ) -> int:
     """Trains a model in place to imitate the oracle, and at the end, if so configured, a suboptimal expert.
 
-    Args:
-        model: The policy.
-        encoder: Its chat format.
-        specs: Worlds to learn.
-        config: Steps, rates, the expert's ways.
-        on_step: Called after each step with its number and metrics.
-        should_stop: Asked after each step whether to end here.
-        seed: Seed of the run; another one sees other levels.
+    After each step `on_step` gets its number and metrics, and `should_stop` says whether to end here. Another seed sees
+    other levels.
 
     Returns:
         Steps done, of which those whose gradients were not finite changed nothing.
@@ -52,29 +47,15 @@ def cold_start(
         NonFiniteGradientError: If that happened too many times in a row.
         Exception: What a world, `on_step` or a step raises. The model is as of the last whole step, whichever it is.
     """
-    start = seed * 1_000_003 % 50_000_000
-    size = config.batch_size
+    start, size = seed * 1_000_003 % 50_000_000, config.batch_size
+    shown = partial(demonstrations, specs, encoder, batch_size=size, mistake_rate=config.mistake_rate)
     if config.data is not None:
         batches = recorded_demonstrations(config.data, encoder, config, seed=seed)
     else:
-        batches = demonstrations(
-            specs,
-            encoder,
-            batch_size=size,
-            mistake_rate=config.mistake_rate,
-            start=start,
-            num_first_turn_batches=config.num_first_turn_steps,
-        )
+        batches = shown(start=start, num_first_turn_batches=config.num_first_turn_steps)
     num_done = _imitate(model, encoder, batches, config, on_step=on_step, should_stop=should_stop)
     if config.num_suboptimal_steps and num_done == config.num_steps and not should_stop():
-        suboptimal = demonstrations(
-            specs,
-            encoder,
-            batch_size=size,
-            mistake_rate=config.mistake_rate,
-            suboptimal_rate=config.suboptimal_rate,
-            start=start + config.num_steps * size,
-        )
+        suboptimal = shown(suboptimal_rate=config.suboptimal_rate, start=start + config.num_steps * size)
         last = replace(
             config,
             num_steps=config.num_suboptimal_steps,
@@ -103,9 +84,7 @@ def recorded_demonstrations(
 def stop_on_interrupt(step: str, lost: str) -> Iterator[Callable[[], bool]]:
     """Makes the first Ctrl-C a request, which the function it yields tells of; the second one interrupts at once.
 
-    Args:
-        step: What is still done after the first, for the line that says so.
-        lost: What the second one costs.
+    A line says what is still done after the first (`step`) and what the second costs (`lost`).
     """
     is_requested = False
 

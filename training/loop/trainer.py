@@ -38,15 +38,7 @@ NUM_RECORDED_TRAINING = 32
 
 
 class Trainer:
-    """One reinforcement-learning run.
-
-    Args:
-        config: The run.
-        model: The policy to train, in place.
-        encoder: Its chat format.
-        directory: Where the run's files go.
-        writer: Writes the run's data.
-    """
+    """One reinforcement-learning run, which trains a model in place."""
 
     def __init__(self, config: RunConfig, model: Any, encoder: ChatEncoder, directory: Path, writer: RunWriter) -> None:
         self.config, self.encoder, self.directory, self.writer = config, encoder, directory, writer
@@ -151,8 +143,7 @@ class Trainer:
         outputs = self.learner.model_outputs(batch)
         credit = self.config.algorithm.credit(batch, outputs)
         if self.config.record_every and self.iteration % self.config.record_every == 0:
-            notes = turn_credit(played, outputs, credit, NUM_RECORDED_TRAINING)
-            self._record_training(scored[:NUM_RECORDED_TRAINING], notes)
+            self._record_training(scored, turn_credit(played, outputs, credit, NUM_RECORDED_TRAINING))
         update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
 
         metrics |= update | self.scorer.metrics()
@@ -167,8 +158,8 @@ class Trainer:
         """Keeps some of this iteration's episodes, with what the algorithm made of their turns."""
         self.writer.trajectories(
             training_label(self.iteration),
-            [each.trajectory for each in scored],
-            [turn_notes(each, turns) for each, turns in zip(scored, credit, strict=True)],
+            [each.trajectory for each in scored[: len(credit)]],
+            [turn_notes(each, turns) for each, turns in zip(scored, credit, strict=False)],
         )
 
     def _batch(self, scored: list[ScoredTrajectory]) -> Batch:

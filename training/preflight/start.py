@@ -6,9 +6,9 @@ Nothing here imports torch, but for a device that only torch knows: whoever got 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agents.api.config import EndpointConfig
 from agents.hf.checkpoint import require_checkpoint
@@ -33,21 +33,15 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.world import World
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorldFacts:
-    """What is known of a world once it has started.
-
-    Attributes:
-        has_planner: Whether somebody wrote how its levels are solved, so that there is something to imitate.
-        has_suboptimal_planner: Whether there is a plan that overlooks what makes it hard.
-    """
+class WorldFacts(NamedTuple):
+    """Whether a world that has started has a plan to imitate, and one that overlooks what makes it hard."""
 
     has_planner: bool
     has_suboptimal_planner: bool
 
 
 def _facts(world: World[Any, Any]) -> WorldFacts:
-    return WorldFacts(has_planner=has_planner(world), has_suboptimal_planner=has_suboptimal_planner(world))
+    return WorldFacts(has_planner(world), has_suboptimal_planner(world))
 
 
 def facts_of(spec: WorldSpec) -> WorldFacts:
@@ -162,10 +156,9 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> Non
     """
     if config.endpoint is not None or config.episode_reward is None:
         return
-    if "answer_judge" not in episode_reward(config.episode_reward).needs:
-        return
+    needs = episode_reward(config.episode_reward).needs
     for spec in specs:
-        if "semantic" in spec.answer_kinds():
+        if "answer_judge" in needs and "semantic" in spec.answer_kinds():
             raise ConfigError(
                 f"The data of {spec.env_id} have answers that only a model can compare ('semantic'), and the reward "
                 f"{config.episode_reward!r} needs to know whether they are right. Give a judge model "
@@ -185,19 +178,16 @@ def _check_judges(judge: JudgeConfig) -> None:
 
 
 def _check_verifier(verifier: VerifierConfig, option: str) -> None:
-    for name in ("likelihood", "detector", "segmenter"):
-        directory = getattr(verifier, name)
+    for name, directory in vars(verifier).items():
         if directory is not None and not Path(directory).is_dir():
             raise ConfigError(f"{option}.{name} {directory}: no such directory.")
 
 
 def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
     if config.cold_start.data is not None:
-        _require_data_set(config.cold_start.data)
-    if config.cold_start.data is not None or not config.cold_start.num_steps:
-        return
+        return _require_data_set(config.cold_start.data)
     for name, known in zip(world_names(config.worlds), facts, strict=True):
-        if not known.has_planner:
+        if config.cold_start.num_steps and not known.has_planner:
             raise ConfigError(
                 f"{name} has no planner, so there is nobody to imitate in a cold start. Write its Dynamics.plan; or "
                 "start from a checkpoint that can play (--model DIR); or imitate recorded episodes (--cold-start.data "

@@ -80,13 +80,7 @@ def reward_terms(config: JudgeConfig) -> list[RewardTerm]:
 
 
 class TurnScorer:
-    """Judges turns as a configuration asks for.
-
-    Args:
-        config: Which terms, and who judges.
-        device: Where a verifier's models run.
-        models: A verifier's models, if they are loaded already.
-    """
+    """Judges turns as a configuration asks for; `models` are those of a verifier, if they are loaded already."""
 
     def __init__(self, config: JudgeConfig, *, device: str = "cpu", models: Mapping[str, Any] | None = None) -> None:
         self._config = config
@@ -114,11 +108,13 @@ class TurnScorer:
             One scored trajectory each, in order; nobody is asked about lost ones, whose turns are unavailable. Where a
             judge raises, or Ctrl-C does, nothing of the batch is remembered, so that it may be scored anew.
         """
-        before = self._terms_state()
+        terms: list[Any] = [term for term in self.terms if hasattr(term, "state_dict")]
+        before = [term.state_dict() for term in terms]
         try:
             return self._score(trajectories)
-        except BaseException:
-            self._load_terms_state(before)  # An episode judge that raises puts back its own.
+        except BaseException:  # An episode judge that raises puts back its own.
+            for term, state in zip(terms, before, strict=True):
+                term.load_state_dict(state)
             raise
 
     def _score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
@@ -141,42 +137,30 @@ class TurnScorer:
         if self._client is None:
             return metrics
         usage = self._client.usage
-        return (
-            metrics
-            | {"llm_judge/questions": usage.num_questions, "llm_judge/unavailable": usage.num_unavailable}
-            | {
-                "llm_judge/cached": usage.num_cached,
-                "llm_judge/usd": usage.usd,
-            }
-        )
+        return metrics | {
+            "llm_judge/questions": usage.num_questions,
+            "llm_judge/unavailable": usage.num_unavailable,
+            "llm_judge/cached": usage.num_cached,
+            "llm_judge/usd": usage.usd,
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the terms remember from turn to turn, by their names."""
-        terms = self._terms_state()
-        return terms if self._episode_judge is None else terms | {EPISODE: self._episode_judge.state_dict()}
+        return {name: part.state_dict() for name, part in self._with_memory().items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Takes over what `state_dict` returned."""
-        self._load_terms_state(state)
-        if self._episode_judge is not None:
-            self._episode_judge.load_state_dict(state[EPISODE])
+        for name, part in self._with_memory().items():
+            part.load_state_dict(state[name])
 
-    def _terms_state(self) -> dict[str, Any]:
-        return {term.name: term.state_dict() for term in self.terms if hasattr(term, "state_dict")}
-
-    def _load_terms_state(self, state: Mapping[str, Any]) -> None:
-        for term in self.terms:
-            if hasattr(term, "load_state_dict"):
-                term.load_state_dict(state[term.name])
+    def _with_memory(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {term.name: term for term in self.terms if hasattr(term, "state_dict")}
+        return parts if self._episode_judge is None else parts | {"episode": self._episode_judge}
 
     def close(self) -> None:
         """Lets go of the connection to the judge model."""
         if self._client is not None:
             self._client.close()
-
-
-EPISODE = "episode"
-"""Where the state of an episode judge is kept."""
 
 
 def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredTrajectory:

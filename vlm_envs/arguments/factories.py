@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean
 
 
@@ -43,10 +43,11 @@ def _made_by(what: str, name: str) -> object:
     module_name, _, factory_name = name.partition(":")
     if not (module_name and factory_name):
         raise ConfigError(f"{what} must be 'module:factory'; got {name!r}.")
-    try:
-        factory: Any = getattr(importlib.import_module(module_name), factory_name)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"{what}={name!r} cannot be imported: {error}. Check the module and its name.") from error
+    module = import_named(module_name, option=f"{what}={name!r}", instead="Check the module and its name.")
+    factory: Any = getattr(module, factory_name, None)
+    if factory is None:
+        known = did_you_mean(factory_name, vars(module))
+        raise ConfigError(f"{what}={name!r}: {module_name} has no {factory_name!r}.{known}")
     if not callable(factory):
         raise ConfigError(f"{what}={name!r} is {factory!r}, which cannot be called; name a function that returns one.")
     made: object = factory()

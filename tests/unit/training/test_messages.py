@@ -129,8 +129,7 @@ MISTAKES = {
     f"{LAKE} --resume --name half": "error: No checkpoint at runs/half/latest",
     "own_world:Own/Bulb-v0": "error: Unknown env 'own_world:Own/Bulb-v0'. Did you mean 'own_world:Own/Bulbs-v0'?",
     "broken_syntax:Own/World-v0": (
-        "error: Cannot import 'broken_syntax', the module in 'broken_syntax:Own/World-v0': broken_syntax.py, line 2: "
-        "SyntaxError: "
+        "error: broken_syntax:Own/World-v0: cannot import 'broken_syntax': broken_syntax.py, line 2: SyntaxError: "
     ),
     "broken_start:Own/World-v0": "broken_start.py, line 3: RuntimeError: no display here",
     "broken_import:Own/World-v0": "broken_import.py, line 1: ModuleNotFoundError: No module named 'not_installed'",

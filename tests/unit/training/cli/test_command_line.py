@@ -74,7 +74,7 @@ def test_what_a_mix_says_of_a_world_is_an_option_and_the_next_number_adds_one():
     ("given", "said"),
     [
         ("--worlds.0.env-id VLM/Sokobn-v0", "Unknown env 'VLM/Sokobn-v0'. Did you mean 'VLM/Sokoban-v0'?"),
-        ("--worlds.0.env-id mine:My/World-v0", "Cannot import 'mine', the module in 'mine:My/World-v0'"),
+        ("--worlds.0.env-id mine:My/World-v0", "mine:My/World-v0: cannot import 'mine'"),
         ("--worlds.0.weight many", "--worlds.0.weight takes a number; got 'many'"),
         ("--worlds.0.weight", "--worlds.0.weight takes one value; got none"),
         ("--worlds.0.max-turns 5", "--worlds.0.kwargs.max-turns"),

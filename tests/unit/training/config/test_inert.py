@@ -12,7 +12,6 @@ from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
-from training.config import judged_worlds
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
@@ -205,9 +204,10 @@ def test_worlds_made_only_to_be_asked_are_closed(monkeypatch):
         def close(self):
             Asked.num_closed += 1
 
-    monkeypatch.setattr("training.config.judged_worlds.make", lambda env_id, **kwargs: Asked())
     monkeypatch.setattr("training.config.worlds.make", lambda env_id, **kwargs: Asked())
     spec = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"source": "x"})
-    assert judged_worlds._world_of(spec).representation == "structured" and Asked.num_closed == 1
+    with spec.made() as world:
+        assert world.representation == "structured"
+    assert Asked.num_closed == 1
     assert spec.answer_kinds() == frozenset() and Asked.num_closed == 2
     assert spec.has_level("train") and Asked.num_closed == 3

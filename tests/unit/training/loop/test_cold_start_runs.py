@@ -141,7 +141,7 @@ def test_gradients_that_stay_infinite_stop_a_cold_start_with_finite_weights_on_d
     shown = capsys.readouterr().err
     assert "those of the cold start had norm nan in 2 steps in a row" in shown
     directory = tmp_path / "x_cold_start"
-    assert f"ended after 4 of 10 steps; what it had learnt is in {directory}" in shown
+    assert f"ended after 4 of 10 steps; what was learnt is saved. Train from it with --model {directory}." in shown
     assert json.loads((directory / "provenance.json").read_text())["num_steps_done"] == 4
     loaded, _ = load_checkpoint(directory)
     assert all(torch.isfinite(weight).all() for weight in loaded.parameters())

@@ -159,7 +159,7 @@ def test_a_world_without_planner_and_rules_trains_alone_and_beside_one_that_has_
         (["--model", "no/such/model"], "No checkpoint at no/such/model"),
         (["--worlds.0.kwargs.max-turn", "5"], "Did you mean 'max_turns'?"),
         (["--worlds.0.kwargs.representation", "symbolic"], "representation must be one of 'natural_language'"),
-        (["--worlds.0.env-id", "no_such_module:My/World-v0"], "Cannot import 'no_such_module'"),
+        (["--worlds.0.env-id", "no_such_module:My/World-v0"], "cannot import 'no_such_module'"),
     ],
 )
 def test_a_refused_start_leaves_nothing_behind(words, said, tmp_path, capsys, monkeypatch):

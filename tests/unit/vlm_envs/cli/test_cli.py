@@ -64,7 +64,7 @@ def test_unknown_id_suggests_the_meant_one_without_traceback(command):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["play", "no_such_module:My/World-v0"], "Cannot import 'no_such_module'"),
+        (["play", "no_such_module:My/World-v0"], "cannot import 'no_such_module'"),
         (["play", "CartPole-v1", "--set", "render_mode=None"], "cannot be made"),
         (["play", "VLM/Sokoban-v0", "--set", "num_boxes"], "NAME=VALUE"),
         (["play", "VLM/Sokoban-v0", "--set", "nonsense=1"], "nonsense"),
@@ -91,7 +91,7 @@ def test_a_module_that_does_not_import_is_told_with_file_and_line(command, sourc
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main([command, f"{module}:Own/World-v0"]) == 2
     told = capsys.readouterr().err
-    assert f"Cannot import '{module}', the module in '{module}:Own/World-v0': " in told
+    assert f"{module}:Own/World-v0: cannot import '{module}': " in told
     assert f"{tmp_path / module}.py, {said}" in told
     assert len(told.splitlines()) == 1
 

@@ -139,8 +139,8 @@ def test_scorers_are_found_by_path():
     [
         ("dreamsim", "agents.perception.similarity:dreamsim"),
         ("structurel", "Did you mean 'structural'"),
-        ("no_such_module:factory", "cannot be imported"),
-        ("math:no_such_name", "cannot be imported"),
+        ("no_such_module:factory", "cannot import"),
+        ("math:no_such_name", "math has no 'no_such_name'"),
         ("builtins:dict", "an object with name and similarity"),
         ("math:pi", "cannot be called"),
         (5, "or an object"),
