@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.content.drawing import pick
+from vlm_envs.content.drawing import pick, pick_by_group
 from vlm_envs.content.judging.cases import Candidate, Flaw, is_length_matched
 
 MAX_CONTEXT = 3
@@ -132,11 +132,7 @@ def _context(rng: np.random.Generator, groups: Mapping[str, Sequence[Claim]], di
 
 def _of_a_family(rng: np.random.Generator, names: Sequence[str]) -> str:
     """Returns one of several groups, each family with the same chance."""
-    families: dict[str, list[str]] = {}
-    for name in sorted(names):
-        families.setdefault(name.partition(":")[0], []).append(name)
-    family = families[pick(rng, list(families))]
-    return pick(rng, family)
+    return pick_by_group(rng, sorted(names), lambda name: name.partition(":")[0])
 
 
 def write_candidates(

@@ -23,7 +23,7 @@ def _platypus() -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Typesetting:
     """How blocks are set.
 
     Attributes:
@@ -53,7 +53,7 @@ class Setting:
         return _platypus().Spacer(1, self.fonts.size * 0.8 * self.scale * factor)
 
 
-def flowables_of(block: Block, setting: Setting) -> list[Any]:
+def flowables_of(block: Block, setting: Typesetting) -> list[Any]:
     """Returns the flowables of a block with the space below it; nothing for a cover or contents."""
     palette, fonts = setting.style.palette, setting.fonts
     match block:
@@ -74,7 +74,7 @@ def flowables_of(block: Block, setting: Setting) -> list[Any]:
             return []
 
 
-def _paragraph(text: str, style: str, setting: Setting) -> list[Any]:
+def _paragraph(text: str, style: str, setting: Typesetting) -> list[Any]:
     if style == "lead":
         return [setting.paragraph(text, fontSize=1.12, textColor="#222222")]
     if style == "quote":
@@ -86,13 +86,13 @@ def _paragraph(text: str, style: str, setting: Setting) -> list[Any]:
     return [setting.paragraph(text, alignment=4)]
 
 
-def _caption(text: str, setting: Setting) -> Any:
+def _caption(text: str, setting: Typesetting) -> Any:
     return setting.paragraph(
         text, fontName=setting.fonts.bold, fontSize=0.96, textColor=setting.style.palette[0], spaceAfter=3
     )
 
 
-def _clauses(number: int, texts: tuple[str, ...], setting: Setting) -> list[Any]:
+def _clauses(number: int, texts: tuple[str, ...], setting: Typesetting) -> list[Any]:
     rows = [
         [setting.paragraph(f"{number}.{index}", fontName=setting.fonts.bold), setting.paragraph(text)]
         for index, text in enumerate(texts, start=1)
@@ -105,7 +105,7 @@ def _clauses(number: int, texts: tuple[str, ...], setting: Setting) -> list[Any]
     return [_platypus().Table(rows, colWidths=[40, TEXT_WIDTH - 40], style=style), setting.gap()]
 
 
-def _at_a_glance(entries: tuple[tuple[str, str], ...], setting: Setting) -> list[Any]:
+def _at_a_glance(entries: tuple[tuple[str, str], ...], setting: Typesetting) -> list[Any]:
     labels = [setting.paragraph(label, fontSize=0.85, textColor="#666666") for label, _ in entries]
     values = [setting.paragraph(value, fontName=setting.fonts.bold) for _, value in entries]
     style = [
@@ -118,7 +118,7 @@ def _at_a_glance(entries: tuple[tuple[str, str], ...], setting: Setting) -> list
     return [box, setting.gap(1.5)]
 
 
-def _chart(chart: Chart, setting: Setting) -> Any:
+def _chart(chart: Chart, setting: Typesetting) -> Any:
     width, height = CHART_SIZE_MM[chart.kind]
     factor = POINTS_PER_MM * min(setting.scale, 1.0)
     return _platypus().Image(
@@ -126,7 +126,7 @@ def _chart(chart: Chart, setting: Setting) -> Any:
     )
 
 
-def _table(table: Table, setting: Setting) -> Any:
+def _table(table: Table, setting: Typesetting) -> Any:
     numeric = [all(cell.replace(",", "").isdigit() for cell in column) for column in zip(*table.rows, strict=True)]
     color = setting.style.palette[0] if setting.style.table_lines == "rules" else "#ffffff"
     head = [
@@ -152,7 +152,7 @@ def _widths(table: Table) -> list[float]:
     return [TEXT_WIDTH * count / sum(longest) for count in longest]
 
 
-def _table_style(table: Table, setting: Setting) -> list[tuple[Any, ...]]:
+def _table_style(table: Table, setting: Typesetting) -> list[tuple[Any, ...]]:
     lead, last = setting.style.palette[0], len(table.rows)
     style: list[tuple[Any, ...]] = [
         ("VALIGN", (0, 0), (-1, -1), "MIDDLE"),

@@ -8,7 +8,7 @@ from typing import Any
 
 from vlm_envs.content.reports.blocks import Contents, Cover
 from vlm_envs.content.reports.composition import Page, Report
-from vlm_envs.content.reports.flowables import POINTS_PER_MM, TEXT_WIDTH, Setting, flowables_of
+from vlm_envs.content.reports.flowables import POINTS_PER_MM, TEXT_WIDTH, Typesetting, flowables_of
 from vlm_envs.content.reports.page_texts import NOTE_MARK
 from vlm_envs.content.reports.typefaces import Fonts, registered
 from vlm_envs.tools.errors import require_package
@@ -185,7 +185,7 @@ def _draw_contents(canvas: Any, contents: Contents, report: Report, fonts: Fonts
 def _draw_blocks(canvas: Any, report: Report, page: Page, fonts: Fonts, top: float, bottom: float) -> None:
     """Draws the blocks below each other at the largest scale at which they fit."""
     for scale in _SCALES:
-        setting = Setting(report.style, fonts, scale)
+        setting = Typesetting(report.style, fonts, scale)
         flowables = [flowable for block in page.blocks for flowable in flowables_of(block, setting)]
         heights = [flowable.wrapOn(canvas, TEXT_WIDTH, top - bottom)[1] for flowable in flowables]
         if sum(heights) <= top - bottom:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vlm_envs.content.drawing import pick, pick_several
+from vlm_envs.content.drawing import pick_by_group, pick_several
 from vlm_envs.content.reports.composition import Report
 from vlm_envs.content.reports.questions.asked import Asked, count_key, exact_key
 from vlm_envs.content.reports.questions.page_facts import count_year, unit_words
@@ -116,10 +116,7 @@ def ask_cross_page(report: Report, rng: np.random.Generator) -> Asked | None:
 def _draw_family(report: Report, rng: np.random.Generator) -> _Family | None:
     """Returns a family, each template as likely; None if no number stands beside another."""
     families = [family for family in _families(report) if len(family.entries) >= 2]
-    if not families:
-        return None
-    template = pick(rng, sorted({family.template for family in families}))
-    return pick(rng, [family for family in families if family.template == template])
+    return pick_by_group(rng, families, lambda family: family.template) if families else None
 
 
 def _families(report: Report) -> Iterator[_Family]:

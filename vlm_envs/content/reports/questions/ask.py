@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vlm_envs.content.drawing import pick
+from vlm_envs.content.drawing import pick_by_group
 from vlm_envs.content.reports.composition import Report
 from vlm_envs.content.reports.questions.across import COMPARISON, CROSS_PAGE, ask_comparison, ask_cross_page
 from vlm_envs.content.reports.questions.asked import Asked
@@ -64,6 +64,5 @@ def _ask_page(report: Report, category: str, rng: np.random.Generator) -> Asked 
     ]
     if not found:
         return None
-    template = pick(rng, sorted({fact.template for _, fact in found}))
-    number, fact = pick(rng, [entry for entry in found if entry[1].template == template])
+    number, fact = pick_by_group(rng, found, lambda entry: entry[1].template)
     return replace(fact, pages=(number,))

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from vlm_envs.content.drawing import pick
+from vlm_envs.content.drawing import pick, pick_by_group
 from vlm_envs.content.reports import subjects
 from vlm_envs.content.reports.composition import Report, SubjectT
 from vlm_envs.content.reports.contents import COMMITTEES
@@ -89,8 +89,7 @@ def _draw_fact(absent: _Absent, report: Report, rng: np.random.Generator) -> Ask
         for fact in facts_of(absent.subject, report.organisation)
         if not absent.templates or fact.template in absent.templates
     ]
-    template = pick(rng, sorted({fact.template for fact in facts}))
-    return pick(rng, [fact for fact in facts if fact.template == template])
+    return pick_by_group(rng, facts, lambda fact: fact.template)
 
 
 def _nobody(report: Report, rng: np.random.Generator) -> Asked | None:

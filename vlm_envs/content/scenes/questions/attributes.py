@@ -52,7 +52,7 @@ def _shown(
     draw_four: Callable[[np.random.Generator], list[Any]],
     ask: Callable[[np.random.Generator, str, Any, list[Any]], Question],
 ) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
-    """Returns a way to draft a question about what the first of three signs or clocks shows; the fourth is for none."""
+    """Returns a way to draft a question about what the first of three signs or clocks shows, of four values drawn."""
 
     def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
         colors = pick_several(rng, colors_of(kind), 3)

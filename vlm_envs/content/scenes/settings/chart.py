@@ -28,7 +28,7 @@ _NUM_CELLS = 16
 
 
 @dataclass(frozen=True)
-class Chart:
+class MapPlan:
     """The outline of a map: where the coast runs.
 
     Attributes:
@@ -48,19 +48,19 @@ class Chart:
     coast: tuple[int, ...]
 
 
-def _plan(width: int, height: int, rng: np.random.Generator) -> Chart:
+def _plan(width: int, height: int, rng: np.random.Generator) -> MapPlan:
     unit = min(max(width, height) / 3, max(70.0, between(rng, 120, 280) * max(1.0, max(width, height) / 5000)))
     rows = np.arange(4 * _NUM_CELLS + 1) / (4 * _NUM_CELLS)
     waves = sum(
         between(rng, 0.2, 1.0) / wave * np.sin(math.tau * (wave * rows + rng.random())) for wave in (1, 2, 3, 5, 8, 13)
     )
     coast = width * (between(rng, 0.66, 0.78) + 0.06 * waves)
-    return Chart(
+    return MapPlan(
         width, height, unit, pick(rng, _LANDS), int(rng.integers(2**32)), tuple(int(x) for x in np.rint(coast))
     )
 
 
-def _zones(plan: Chart) -> tuple[Zone, ...]:
+def _zones(plan: MapPlan) -> tuple[Zone, ...]:
     zones = []
     for cell in range(_NUM_CELLS):
         top, bottom = (plan.height * row // _NUM_CELLS for row in (cell, cell + 1))
@@ -79,7 +79,7 @@ def _zones(plan: Chart) -> tuple[Zone, ...]:
     return tuple(zone for zone in zones if zone.right > zone.left)
 
 
-def _strokes(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
+def _strokes(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
     columns, rows = math.ceil(plan.width / plan.unit) + 1, math.ceil(plan.height / plan.unit) + 1
     for row in range(rows):
         for column in range(columns):
@@ -136,7 +136,7 @@ def _blob(
     return points
 
 
-def _roads(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
+def _roads(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
     number = max(3, round(max(plan.width, plan.height) / plan.unit / 1.6))
     roads = []
     for index in range(number):
@@ -152,7 +152,7 @@ def _roads(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
     yield from [line(points, wide, color) for points, wide, color in roads]
 
 
-def _sea(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
+def _sea(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
     last = len(plan.coast) - 1
     shore = [(float(x), plan.height * index / last) for index, x in enumerate(plan.coast)]
     shore = [(shore[0][0], -9.0), *shore, (shore[-1][0], plan.height + 9.0)]
@@ -171,7 +171,7 @@ def _sea(plan: Chart, rng: np.random.Generator) -> Iterator[Stroke]:
         )
 
 
-def _ground(plan: Chart, region: PixelRectangle) -> Pixels:
+def _ground(plan: MapPlan, region: PixelRectangle) -> Pixels:
     return grain(region, plan.land, plan.seed, strength=3)
 
 

@@ -23,7 +23,7 @@ _TEXT: RGB = (150, 152, 160)
 
 
 @dataclass(frozen=True)
-class Desk:
+class DeskPlan:
     """The outline of a desk: how large its articles are."""
 
     width: int
@@ -53,17 +53,17 @@ class _Sheet:
         return polygon([self.at(u1, v1), self.at(u2, v1), self.at(u2, v2), self.at(u1, v2)], color)
 
 
-def _plan(width: int, height: int, rng: np.random.Generator) -> Desk:
+def _plan(width: int, height: int, rng: np.random.Generator) -> DeskPlan:
     longest = max(width, height)
     unit = min(longest / 2.2, max(90.0, between(rng, 200, 400) * max(1.0, longest / 5000)))
-    return Desk(width, height, unit, pick(rng, _WOODS), int(rng.integers(2**32)))
+    return DeskPlan(width, height, unit, pick(rng, _WOODS), int(rng.integers(2**32)))
 
 
-def _zones(plan: Desk) -> tuple[Zone, ...]:
+def _zones(plan: DeskPlan) -> tuple[Zone, ...]:
     return (Zone(0, 0, plan.width, plan.height),)
 
 
-def _strokes(plan: Desk, rng: np.random.Generator) -> Iterator[Stroke]:
+def _strokes(plan: DeskPlan, rng: np.random.Generator) -> Iterator[Stroke]:
     board, unit = plan.unit * 1.1, plan.unit
     for number in range(math.ceil(plan.height / board) + 1):
         tone = mixed(plan.wood, darker(plan.wood, 0.25), float(rng.random()))
@@ -149,7 +149,7 @@ def _cable(rng: np.random.Generator, middle: tuple[float, float], unit: float) -
     yield line(points, unit * 0.018, tone)
 
 
-def _ground(plan: Desk, region: PixelRectangle) -> Pixels:
+def _ground(plan: DeskPlan, region: PixelRectangle) -> Pixels:
     return grain(region, plan.wood, plan.seed, strength=9, stretch=16)
 
 
