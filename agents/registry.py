@@ -58,7 +58,7 @@ AGENTS: dict[str, AgentEntry] = {
 
 
 def make_agent(name: str, **settings: Any) -> Agent:
-    """Makes an agent.
+    """Returns an agent by its name.
 
     Args:
         name: Such as `"oracle"`, `"random"` or `"hf:DIR"`.
@@ -91,7 +91,7 @@ def carries_out_plans(name: str) -> bool:
 
 
 def make_learning_agent(name: str, **settings: Any) -> LearningAgent:
-    """Makes an agent that takes weights, which is what a trainer collects with.
+    """Returns an agent that takes weights, which is what a trainer collects with.
 
     Raises:
         ConfigError: As `make_agent`, and if the agent does not learn.

@@ -18,7 +18,7 @@ def rollout(
     env_ids: Sequence[str],
     on_turn: Callable[[int, Turn], None] | None = None,
 ) -> list[Trajectory]:
-    """Plays one episode in every world of a batch.
+    """Returns one episode played in every world of a batch.
 
     Args:
         agent: Who acts.
@@ -42,7 +42,7 @@ def try_rollout(
     *,
     env_ids: Sequence[str],
 ) -> list[Trajectory | None]:
-    """Plays one episode in every world of a batch that can be started; otherwise as `rollout`.
+    """Returns one episode played in every world of a batch that can be started; otherwise as `rollout`.
 
     Returns:
         N trajectories, in the order of the worlds; None for a world that could not be reset, not even in a worker

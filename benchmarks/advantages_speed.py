@@ -6,6 +6,8 @@ other in 4 turns, the worst case. The loop is the form common in public trainers
 vectorised over the rows. The two are checked to agree before any clock runs.
 """
 
+from __future__ import annotations
+
 import statistics
 import time
 from collections.abc import Callable, Iterator

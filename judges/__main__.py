@@ -1,5 +1,7 @@
 """Command line of the judges: `python -m judges chance VLM/Sokoban-v0`, `… score …` and `… calibrate …`."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -160,26 +162,26 @@ def _state(text: str) -> dict[str, Any]:
 class _FirstAlone:
     """Asks a judge's first question alone: that nobody is there need not be found out hundreds of times."""
 
-    def __init__(self, judge: BatchJudge, client: "ChatClient") -> None:
+    def __init__(self, judge: BatchJudge, client: ChatClient) -> None:
         self._judge, self._client = judge, client
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
-        """Score one text."""
+        """Returns the score of one text."""
         return self._judge.score(text, state)
 
     def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
-        """Score the first claim and, if there was an answer, the others; of no claims there are no scores."""
+        """Returns the claims' scores: the first one's and, if there was an answer, the others'."""
         first = self._judge.score_many(claims[:1])
         for score in first:
             _require_somebody(self._client, score.reason)
         return [*first, *self._judge.score_many(claims[1:])]
 
 
-def _require_somebody(client: "ChatClient", reason: str) -> None:
+def _require_somebody(client: ChatClient, reason: str) -> None:
     """Stops where no request so far had an answer of any kind.
 
     Raises:
-        ConfigError: the endpoint is not there, or refuses.
+        ConfigError: The endpoint is not there, or refuses.
     """
     usage = client.usage
     if usage.num_unavailable == usage.num_questions > 0 and usage.num_unreadable == 0:
@@ -193,7 +195,7 @@ def _require_verdicts(agreement: Agreement, endpoint: EndpointConfig) -> None:
     """Refuses to report shares of nothing.
 
     Raises:
-        ConfigError: there is not one verdict.
+        ConfigError: There is not one verdict.
     """
     if agreement.num_judged == 0:
         raise ConfigError(

@@ -1,5 +1,7 @@
 """Judging many texts at once: judges that can do it together do, for others it is a loop."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol, runtime_checkable
@@ -15,16 +17,16 @@ class BatchJudge(Judge, Protocol):
     """A judge that scores many texts faster than one after the other."""
 
     def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
-        """Score every claim as `score` does, in order."""
+        """Returns the score of every claim as `score` gives it, in order."""
         ...
 
 
 def score_many(judge: Judge, claims: Sequence[TextAndState]) -> list[JudgeScore]:
-    """Score many texts with one judge.
+    """Returns one judge's scores of many texts.
 
     Args:
-        judge: any judge.
-        claims: texts with the states to score them against.
+        judge: Any judge.
+        claims: Texts with the states to score them against.
 
     Returns:
         One score for each, in order.
@@ -40,7 +42,7 @@ class AskingClient(Protocol):
     def under_way(
         self, function: Callable[[Any], Any], items: Iterable[Any], /
     ) -> AbstractContextManager[Iterator[Any]]:
-        """Begin to call a function on many items, as many at a time as the model may be asked; the results in order."""
+        """Returns the results in order of a function that is called on many items, as many at a time as allowed."""
         ...
 
 
@@ -54,15 +56,15 @@ class AskingJudge(Judge, Protocol):
         ...
 
     def questions(self, claims: Sequence[TextAndState]) -> Mapping[str, Any]:
-        """The distinct questions about some claims, by what tells them apart."""
+        """Returns the distinct questions about some claims, by what tells them apart."""
         ...
 
     def ask(self, question: Any) -> Any:
-        """Put one question to the model."""
+        """Returns the model's answer to one question."""
         ...
 
     def read(self, claims: Sequence[TextAndState], answers: Mapping[str, Any]) -> list[JudgeScore]:
-        """The claims' scores, from the answers to their questions."""
+        """Returns the claims' scores, from the answers to their questions."""
         ...
 
 
@@ -71,10 +73,10 @@ Job = tuple[Judge, Sequence[TextAndState]]
 
 
 def score_together(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
-    """Score many texts with several judges; those of one model, and those of different ones, ask all at once.
+    """Returns several judges' scores of many texts; all models are asked at once, and each all at once.
 
     Args:
-        jobs: judges, each with its claims.
+        jobs: Judges, each with its claims.
 
     Returns:
         For each job its scores, in order.
@@ -92,7 +94,7 @@ def score_together(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
 
 
 def _answers(jobs: Mapping[int, tuple[AskingJudge, Sequence[TextAndState]]]) -> dict[int, dict[str, Any]]:
-    """Asks every job's questions, all models at once; returns each job's answers by their questions' keys."""
+    """Returns each job's answers by their questions' keys; all models are asked at once."""
     clients: dict[int, AskingClient] = {}
     asked: dict[int, list[tuple[int, AskingJudge, str, Any]]] = {}
     for place, (judge, claims) in jobs.items():

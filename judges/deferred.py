@@ -9,6 +9,8 @@ goes on until nothing is open: an answer may lead to the next question. What is 
 holds in the end, are what they would be one by one.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -23,17 +25,24 @@ class Map(Protocol):
     """Calls a function on many items, several at a time; `agents.api.client.ChatClient.map` is one."""
 
     def __call__(self, function: Callable[[_Item], _Answer], items: Iterable[_Item], /) -> list[_Answer]:
-        """The results in the items' order."""
+        """Returns the results in the items' order."""
         ...
 
 
 def one_by_one(function: Callable[[_Item], _Answer], items: Iterable[_Item], /) -> list[_Answer]:
-    """Call a function on many items, one after the other."""
+    """Returns a function's results for many items, called one after the other."""
     return [function(item) for item in items]
 
 
 class Deferred:
-    """Stands in for a judge: says what the judge said, or defers the question and leaves it open."""
+    """Stands in for a judge: says what the judge said, or defers the question and leaves it open.
+
+    Args:
+        ask_all: Takes the arguments of many questions and gives an answer to each, in order.
+        unanswered: What is said of an open question; it must be what unavailable is to the reward.
+        key_of: Tells questions apart, if their arguments cannot be hashed.
+        is_sampled: Whether asking the same again may be answered otherwise, so that it has to be asked again.
+    """
 
     def __init__(
         self,
@@ -43,14 +52,6 @@ class Deferred:
         key_of: Callable[[tuple[Any, ...]], Hashable] = lambda question: question,
         is_sampled: bool = False,
     ) -> None:
-        """Choose the judge.
-
-        Args:
-            ask_all: takes the arguments of many questions and gives an answer to each, in order.
-            unanswered: what is said of an open question; it must be what unavailable is to the reward.
-            key_of: tells questions apart, if their arguments cannot be hashed.
-            is_sampled: whether asking the same again may be answered otherwise, so that it has to be asked again.
-        """
         self._ask_all, self._unanswered, self._key_of, self._is_sampled = ask_all, unanswered, key_of, is_sampled
         self._answers: dict[Hashable, Any] = {}
         self._questions: dict[Hashable, tuple[Any, ...]] = {}
@@ -58,7 +59,7 @@ class Deferred:
         self.num_open = 0
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """The answer, or the placeholder."""
+        """Returns the answer, or the placeholder."""
         question = (*arguments, *named.values())
         key = self._key_of(question)
         if self._is_sampled:
@@ -71,22 +72,22 @@ class Deferred:
         return self._unanswered
 
     def restart(self) -> None:
-        """Count repetitions of a sampled question from the first again."""
+        """Counts repetitions of a sampled question from the first again."""
         self._times_asked.clear()
 
     def ask_deferred(self) -> bool:
-        """Ask all that was deferred; return whether that is anything."""
+        """Asks all that was deferred; returns whether that is anything."""
         asked, self._questions = self._questions, {}
         if asked:
             self._answers |= dict(zip(asked, self._ask_all(list(asked.values())), strict=True))
         return bool(asked)
 
     def drop_deferred(self) -> None:
-        """Forget what was deferred: an answer of another judge may change what is asked."""
+        """Forgets what was deferred: an answer of another judge may change what is asked."""
         self._questions = {}
 
     def clear(self) -> None:
-        """Start anew: the next batch asks for itself."""
+        """Starts anew: the next batch asks for itself."""
         self._answers, self._questions, self.num_open = {}, {}, 0
         self.restart()
 
@@ -95,9 +96,9 @@ def defer(judge: Callable[..., JudgeScore], ask_each: Map, *, is_sampled: bool =
     """Returns the stand-in of a judge; the repetitions of one question are asked one after the other, in their order.
 
     Args:
-        judge: takes a question's arguments.
-        ask_each: how many questions are put to it together.
-        is_sampled: whether asking the same again may be answered otherwise.
+        judge: Takes a question's arguments.
+        ask_each: How many questions are put to it together.
+        is_sampled: Whether asking the same again may be answered otherwise.
     """
 
     def ask_all(questions: list[tuple[Any, ...]]) -> list[JudgeScore]:
@@ -121,13 +122,13 @@ def rewards_with_deferred(
     judges: Sequence[Deferred],
     restore: Callable[[], None] = lambda: None,
 ) -> list[Reward]:
-    """Work rewards out, asking together what they ask.
+    """Returns rewards, having asked together what they ask.
 
     Args:
-        rewards_of: rewards the episodes of one unit, by asking `judges`.
-        units: episodes that are rewarded together; one that leaves nothing open is not worked out again.
-        judges: the stand-ins; the questions of the first that has any are asked, before those that may hang on them.
-        restore: puts back what `rewards_of` remembers, before it is called again. Where anything raises, a judge or an
+        rewards_of: Rewards the episodes of one unit, by asking `judges`.
+        units: Episodes that are rewarded together; one that leaves nothing open is not worked out again.
+        judges: The stand-ins; the questions of the first that has any are asked, before those that may hang on them.
+        restore: Puts back what `rewards_of` remembers, before it is called again. Where anything raises, a judge or an
             interrupt, it is called once more and no question is kept, so that the batch may be rewarded anew.
 
     Returns:
@@ -149,7 +150,7 @@ def _rewards_with_deferred(
     judges: Sequence[Deferred],
     restore: Callable[[], None],
 ) -> list[Reward]:
-    """Defers and asks until nothing is open; see `rewards_with_deferred`."""
+    """Returns the rewards once nothing is open; see `rewards_with_deferred`."""
     done: dict[int, list[Reward]] = {}
     while len(done) < len(units):
         restore()

@@ -6,6 +6,8 @@ reward. What gives a `Reward` therefore takes *the model's own pieces* - what th
 generation - and never a transcript. No tag may open in one piece and close in the next.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,10 +19,10 @@ class JudgeScore:
     """What a judge says of one text.
 
     Attributes:
-        f1: the score, in [0, 1]; NaN when the judge gave none, so that no sum can take it for a zero.
+        f1: The score, in [0, 1]; NaN when the judge gave none, so that no sum can take it for a zero.
         per_category: F1 of each of the world's categories, in [0, 1].
-        num_facts_read: facts found in the text, right or wrong.
-        reason: one line for logs: what was right, or why there is no score.
+        num_facts_read: Facts found in the text, right or wrong.
+        reason: One line for logs: what was right, or why there is no score.
         available: False when the judge could not answer; the trainer masks such a turn.
     """
 
@@ -31,8 +33,8 @@ class JudgeScore:
     available: bool = True
 
     @classmethod
-    def unavailable(cls, reason: str) -> "JudgeScore":
-        """The result of a judge that could not answer, with the reason why."""
+    def unavailable(cls, reason: str) -> JudgeScore:
+        """Returns the result of a judge that could not answer, with the reason why."""
         return cls(f1=math.nan, reason=reason, available=False)
 
 
@@ -40,7 +42,7 @@ class Judge(Protocol):
     """Scores one text against the state that it describes or predicts."""
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
-        """Score `text` against the typed state dict `state`; being unavailable is a result, not an exception."""
+        """Returns the score of `text` against the typed state dict `state`; unavailable is a result, no exception."""
         ...
 
 
@@ -49,9 +51,9 @@ class Reward:
     """The reward of one rollout.
 
     Attributes:
-        terms: each term with its weight in it; they sum to `total`. A term that does not apply is absent, not 0.
-        raw: each term's value before its weight, for logs.
-        reason: one line for logs: why there is no reward, or what decided it.
+        terms: Each term with its weight in it; they sum to `total`. A term that does not apply is absent, not 0.
+        raw: Each term's value before its weight, for logs.
+        reason: One line for logs: why there is no reward, or what decided it.
         available: False when a judge could not answer; the trainer masks such a rollout.
     """
 
@@ -66,17 +68,17 @@ class Reward:
         return math.fsum(self.terms.values()) if self.available else math.nan
 
     @classmethod
-    def unavailable(cls, reason: str) -> "Reward":
-        """The reward of a rollout whose judge could not answer, with the reason why."""
+    def unavailable(cls, reason: str) -> Reward:
+        """Returns the reward of a rollout whose judge could not answer, with the reason why."""
         return cls(terms={}, reason=reason, available=False)
 
 
 def on_rubric(score: JudgeScore, rubric: Collection[float]) -> JudgeScore:
-    """Return a judge's score, or unavailable where it is none of the grades that the judge was asked for.
+    """Returns a judge's score, or unavailable where it is none of the grades that the judge was asked for.
 
     Args:
-        score: what the judge said; any float.
-        rubric: the allowed grades.
+        score: What the judge said; any float.
+        rubric: The allowed grades.
 
     Returns:
         `score` itself, or unavailable with the grade in its reason.

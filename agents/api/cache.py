@@ -6,6 +6,8 @@ Several processes may share a folder: an entry appears whole or not at all, and 
 equally good ones. Whatever cannot be read as an entry counts as absent and is replaced by the next reply.
 """
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import json
@@ -24,15 +26,15 @@ _MAX_ENTRY_BYTES = 4 * 2**20
 
 
 def cache_key(model: str, messages: Sequence[Mapping[str, Any]], sampling: Mapping[str, Any]) -> str:
-    """The SHA-256 of everything that decides a reply.
+    """Returns the SHA-256 of everything that decides a reply.
 
     The endpoint's address is not part of it, as the same model moves between machines; two models that answer
     differently need different names, or folders.
 
     Args:
-        model: the judge model's name.
-        messages: the whole conversation; pictures are in it as data URIs.
-        sampling: temperature, longest reply, and the sample's index where several are drawn of one question.
+        model: The judge model's name.
+        messages: The whole conversation; pictures are in it as data URIs.
+        sampling: Temperature, longest reply, and the sample's index where several are drawn of one question.
 
     Returns:
         64 hexadecimal digits.
@@ -43,14 +45,13 @@ def cache_key(model: str, messages: Sequence[Mapping[str, Any]], sampling: Mappi
 
 
 class ReplyCache:
-    """The replies in one folder."""
+    """The replies in one folder.
+
+    Raises:
+        ConfigError: It cannot be made or is no folder.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Use a folder, making it if need be.
-
-        Raises:
-            ConfigError: it cannot be made or is no folder.
-        """
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -58,7 +59,7 @@ class ReplyCache:
         self._folder = folder
 
     def get(self, key: str) -> str | None:
-        """The reply kept under a key, or None where there is none that can be read."""
+        """Returns the reply kept under a key, or None where there is none that can be read."""
         try:
             with self._path(key).open("rb") as file:
                 content = file.read(_MAX_ENTRY_BYTES + 1)
@@ -71,7 +72,7 @@ class ReplyCache:
         return reply if isinstance(reply, str) else None
 
     def put(self, key: str, reply: str) -> None:
-        """Keep a reply; a disk that takes none is logged, as the reply in hand is still good."""
+        """Keeps a reply; a disk that takes none is logged, as the reply in hand is still good."""
         path = self._path(key)
         entry = json.dumps({"key": key, "reply": reply})
         temporary = None

@@ -35,18 +35,17 @@ _Verdict = TypeVar("_Verdict")
 
 
 class ChatClient:
-    """A judge model behind an endpoint that speaks OpenAI's chat completions. Safe for threads; one per process."""
+    """A judge model behind an endpoint that speaks OpenAI's chat completions. Safe for threads; one per process.
+
+    Args:
+        config: The endpoint and the limits of its use.
+        clock: What waits are measured by; the real one by default.
+
+    Raises:
+        ConfigError: The key is not set, or the cache folder cannot be used.
+    """
 
     def __init__(self, config: EndpointConfig, *, clock: Clock | None = None) -> None:
-        """Take the key from the environment; the first question makes the first connection.
-
-        Args:
-            config: the endpoint and the limits of its use.
-            clock: what waits are measured by; the real one by default.
-
-        Raises:
-            ConfigError: the key is not set, or the cache folder cannot be used.
-        """
         from agents.api.transport import Endpoint  # the official client takes seconds to import: only who asks waits
 
         self.config = config
@@ -60,11 +59,11 @@ class ChatClient:
         self._endpoint = Endpoint(config)
 
     def __enter__(self) -> Self:
-        """Use as a context that closes the connections at its end."""
+        """Returns the client as a context that closes the connections at its end."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         self.close()
 
     @property
@@ -73,7 +72,7 @@ class ChatClient:
         return self._meter.snapshot()
 
     def close(self) -> None:
-        """Give up waiting and close the connections."""
+        """Gives up waiting and closes the connections."""
         self._stopping.set()
         self._endpoint.close()
 
@@ -85,16 +84,16 @@ class ChatClient:
         temperature: float | None = None,
         sample: int = 0,
     ) -> _Verdict | Unavailable:
-        """Ask one question and read the reply.
+        """Returns what the reply to one question says.
 
         A reply that cannot be read is shown to the model once with the reason, and asked for again. Only readable
         replies are cached.
 
         Args:
-            messages: the conversation, as `Template.fill` makes it.
-            read: turns the reply into what was asked for, or raises `UnreadableReplyError`.
-            temperature: in place of the configured one.
-            sample: which of several replies to the same question this is; each is cached by itself.
+            messages: The conversation, as `Template.fill` makes it.
+            read: Turns the reply into what was asked for, or raises `UnreadableReplyError`.
+            temperature: In place of the configured one.
+            sample: Which of several replies to the same question this is; each is cached by itself.
 
         Returns:
             What `read` returned, or why there is nothing.
@@ -117,11 +116,11 @@ class ChatClient:
         return self._ask_endpoint(messages, read, sampling, key)
 
     def map(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> list[_Verdict]:
-        """Call a function of this client's answers on many items at once, `max_parallel` at a time.
+        """Returns a function's results for many items in their order, called `max_parallel` at a time.
 
         Args:
-            function: such as one that calls `ask`; safe for threads.
-            items: its arguments.
+            function: Such as one that calls `ask`; safe for threads.
+            items: Its arguments.
 
         Returns:
             The results in the items' order.
@@ -131,7 +130,7 @@ class ChatClient:
 
     @contextmanager
     def under_way(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> Iterator[Iterator[_Verdict]]:
-        """Begin what `map` does and go on meanwhile, with another client's questions above all.
+        """Yields what `map` returns while it is under way, so that other clients may be asked meanwhile.
 
         Yields:
             The results in the items' order, each as soon as it is there. Where the context is left by an exception,
@@ -180,7 +179,7 @@ class ChatClient:
         return Unavailable(f"judge {self.config.model}: {reason}")
 
     def _request(self, request: Mapping[str, Any]) -> Reply:
-        """Send until there is a reply, at most `max_attempts` times; raises `EndpointError` after that."""
+        """Returns a reply, sent for at most `max_attempts` times; raises `EndpointError` after that."""
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
                 tenacity.stop_after_attempt(self.config.max_attempts), tenacity.stop_when_event_set(self._stopping)

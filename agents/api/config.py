@@ -1,5 +1,7 @@
 """Which endpoint is asked, and how hard it may be leaned on."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,22 +14,22 @@ class EndpointConfig:
     """An endpoint that speaks OpenAI's chat completions, and the limits of its use.
 
     Attributes:
-        model: name of the judge model, as the endpoint knows it.
-        base_url: where the endpoint is, with its version: `http://127.0.0.1:8000/v1`.
-        api_key_variable: name of the environment variable that holds the key; empty where the endpoint needs none.
+        model: Name of the judge model, as the endpoint knows it.
+        base_url: Where the endpoint is, with its version: `http://127.0.0.1:8000/v1`.
+        api_key_variable: Name of the environment variable that holds the key; empty where the endpoint needs none.
             The key itself is never part of a configuration, so that no run can write it down.
-        temperature: of the sampling, at least 0; a judge's `ask` may choose another.
-        max_tokens: longest reply, in tokens.
-        timeout_s: longest time for one whole reply, from the first byte sent to the last received.
-        max_attempts: requests for one reply until it counts as unavailable; at least 1.
-        first_wait_s: longest wait after the first failed attempt; it doubles with every further one.
-        max_wait_s: longest wait that is chosen by us, and longest `Retry-After` that is obeyed. An endpoint that asks
+        temperature: Of the sampling, at least 0; a judge's `ask` may choose another.
+        max_tokens: Longest reply, in tokens.
+        timeout_s: Longest time for one whole reply, from the first byte sent to the last received.
+        max_attempts: Requests for one reply until it counts as unavailable; at least 1.
+        first_wait_s: Longest wait after the first failed attempt; it doubles with every further one.
+        max_wait_s: Longest wait that is chosen by us, and longest `Retry-After` that is obeyed. An endpoint that asks
             for more is out.
-        requests_per_minute: requests that one client starts in any minute; None for no limit.
-        max_parallel: requests under way at any time.
-        usd_per_million_prompt_tokens: price of what is sent.
-        usd_per_million_completion_tokens: price of what comes back.
-        cache_dir: where readable replies are kept; None to ask every time.
+        requests_per_minute: Requests that one client starts in any minute; None for no limit.
+        max_parallel: Requests under way at any time.
+        usd_per_million_prompt_tokens: Price of what is sent.
+        usd_per_million_completion_tokens: Price of what comes back.
+        cache_dir: Where readable replies are kept; None to ask every time.
     """
 
     model: str
@@ -46,7 +48,7 @@ class EndpointConfig:
     cache_dir: Path | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could never work."""
+        """Refuses what could never work."""
         require(bool(self.model), f"{field_name(self, 'model')} must name the judge model; got {self.model!r}.")
         require(
             self.base_url.startswith(("http://", "https://")),
@@ -59,6 +61,6 @@ class EndpointConfig:
         require_at_least(self, 0, "usd_per_million_prompt_tokens", "usd_per_million_completion_tokens")
 
     def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What a reply costs."""
+        """Returns what a reply costs."""
         prompt_usd = prompt_tokens * self.usd_per_million_prompt_tokens
         return (prompt_usd + completion_tokens * self.usd_per_million_completion_tokens) / 1e6

@@ -1,5 +1,7 @@
 """What can go wrong between a client and its endpoint, and what can be done about each."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Mapping
@@ -15,7 +17,7 @@ class Unavailable:
     """The result of a question that got no readable reply.
 
     Attributes:
-        reason: one line for logs: what happened last.
+        reason: One line for logs: what happened last.
     """
 
     reason: str
@@ -33,7 +35,7 @@ class TransientError(EndpointError):
     """One that may go well at the next attempt.
 
     Attributes:
-        retry_after_s: how long the endpoint asked to wait, in seconds; None where it did not say.
+        retry_after_s: How long the endpoint asked to wait, in seconds; None where it did not say.
     """
 
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
@@ -46,13 +48,13 @@ class PermanentError(EndpointError):
 
 
 def error_of_status(status: int, code: str | None, message: str, headers: Mapping[str, str]) -> EndpointError:
-    """Class an HTTP status by whether waiting helps.
+    """Returns the error of an HTTP status, classed by whether waiting helps.
 
     Args:
         status: 400 or more.
-        code: the endpoint's own word for it, such as `insufficient_quota`.
-        message: what it said, for the log.
-        headers: of the response, with lower-case names or a case-insensitive mapping.
+        code: The endpoint's own word for it, such as `insufficient_quota`.
+        message: What it said, for the log.
+        headers: Of the response, with lower-case names or a case-insensitive mapping.
 
     Returns:
         The error to raise.
@@ -65,11 +67,11 @@ def error_of_status(status: int, code: str | None, message: str, headers: Mappin
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float | None:
-    """The wait that a response asks for, in seconds.
+    """Returns the wait that a response asks for, in seconds.
 
     Args:
         headers: `retry-after-ms`, or `retry-after` in seconds or as an HTTP date.
-        now_s: seconds since the epoch, to count a date from; the response's own `date` header wins over it, as the
+        now_s: Seconds since the epoch, to count a date from; the response's own `date` header wins over it, as the
             endpoint's clock need not be ours.
 
     Returns:
@@ -91,7 +93,7 @@ def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> flo
 
 
 def one_line(text: str, max_chars: int = 200) -> str:
-    """Text of unknown origin for a log: printable, on one line, and not too long."""
+    """Returns text of unknown origin for a log: printable, on one line, and not too long."""
     printable = "".join(char if char.isprintable() else " " for char in text[: 4 * max_chars])
     return " ".join(printable.split())[:max_chars]
 

@@ -1,5 +1,7 @@
 """Messages as chat completions take them, and pictures as parts of them."""
 
+from __future__ import annotations
+
 import base64
 import io
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ Message = dict[str, Any]
 
 
 def data_uri(image: npt.NDArray[np.uint8]) -> str:
-    """A picture as a data URI, PNG inside; the same picture always gives the same text.
+    """Returns a picture as a data URI, PNG inside; the same picture always gives the same text.
 
     Args:
         image: uint8 [height, width, 3].
@@ -25,7 +27,7 @@ def data_uri(image: npt.NDArray[np.uint8]) -> str:
         `data:image/png;base64,…`.
 
     Raises:
-        ConfigError: the array is no picture.
+        ConfigError: The array is no picture.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or 0 in image.shape:
         raise ConfigError(f"Expected a picture uint8[height, width, 3], got {image.dtype}{list(image.shape)}.")
@@ -35,11 +37,11 @@ def data_uri(image: npt.NDArray[np.uint8]) -> str:
 
 
 def with_images(messages: Sequence[Message], images: Sequence[npt.NDArray[np.uint8]]) -> list[Message]:
-    """Put pictures before the text of the last message.
+    """Returns messages with pictures before the text of the last one.
 
     Args:
-        messages: at least one; not changed.
-        images: each uint8 [height, width, 3]; with none the messages stay as they are.
+        messages: At least one; not changed.
+        images: Each uint8 [height, width, 3]; with none the messages stay as they are.
 
     Returns:
         The messages with the pictures.

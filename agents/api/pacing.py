@@ -1,5 +1,7 @@
 """When the next request may start: a minimum distance between requests."""
 
+from __future__ import annotations
+
 import threading
 import time
 from typing import Protocol
@@ -9,11 +11,11 @@ class Clock(Protocol):
     """Time as far as pacing needs it; tests bring their own."""
 
     def now_s(self) -> float:
-        """Seconds since some fixed moment; never goes back."""
+        """Returns seconds since some fixed moment; never goes back."""
         ...
 
     def sleep(self, duration_s: float) -> None:
-        """Return after `duration_s`, or sooner if there is nothing to wait for any more."""
+        """Returns after `duration_s`, or sooner if there is nothing to wait for any more."""
         ...
 
 
@@ -21,15 +23,14 @@ class InterruptibleClock:
     """The real clock; once `interrupted` is set nothing sleeps any longer."""
 
     def __init__(self, interrupted: threading.Event) -> None:
-        """Sleep no longer than until `interrupted`."""
         self._interrupted = interrupted
 
     def now_s(self) -> float:
-        """Seconds of the system's monotonic clock."""
+        """Returns seconds of the system's monotonic clock."""
         return time.monotonic()
 
     def sleep(self, duration_s: float) -> None:
-        """Sleep, unless interrupted."""
+        """Sleeps, unless interrupted."""
         if duration_s > 0:
             self._interrupted.wait(duration_s)
 
@@ -39,22 +40,20 @@ class RateLimiter:
 
     Even spacing keeps any minute within the limit, where a counter that empties every minute would let twice the
     number pass around its turn.
+
+    Args:
+        requests_per_minute: None for no limit; `hold` works all the same.
+        clock: The time.
     """
 
     def __init__(self, requests_per_minute: float | None, clock: Clock) -> None:
-        """Let the first request pass at once.
-
-        Args:
-            requests_per_minute: None for no limit; `hold` works all the same.
-            clock: the time.
-        """
         self._interval_s = 60.0 / requests_per_minute if requests_per_minute else 0.0
         self._clock = clock
         self._lock = threading.Lock()
         self._next_start_s = clock.now_s()
 
     def acquire(self) -> None:
-        """Return when one more request may start."""
+        """Returns when one more request may start."""
         with self._lock:
             now_s = self._clock.now_s()
             start_s = max(now_s, self._next_start_s)
@@ -62,6 +61,6 @@ class RateLimiter:
         self._clock.sleep(start_s - now_s)
 
     def hold(self, duration_s: float) -> None:
-        """Start nothing for a while: what an endpoint asks of one request it means for all."""
+        """Starts nothing for a while: what an endpoint asks of one request it means for all."""
         with self._lock:
             self._next_start_s = max(self._next_start_s, self._clock.now_s() + duration_s)

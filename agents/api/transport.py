@@ -1,5 +1,7 @@
 """One request to an endpoint: a whole reply within its time, or an error that says whether waiting helps."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os
@@ -27,9 +29,9 @@ class Reply:
     """What came back.
 
     Attributes:
-        text: the assistant's words; empty where it said nothing.
-        prompt_tokens: as the endpoint counted; None where it did not.
-        completion_tokens: as the endpoint counted; None where it did not.
+        text: The assistant's words; empty where it said nothing.
+        prompt_tokens: As the endpoint counted; None where it did not.
+        completion_tokens: As the endpoint counted; None where it did not.
     """
 
     text: str
@@ -42,14 +44,12 @@ class Endpoint:
 
     Requests run on an event loop in a thread of their own, because only there can a deadline hold for a whole reply:
     a socket's timeout starts again with every byte, so that a server which drips could keep a request for ever.
+
+    Raises:
+        ConfigError: The environment has no key.
     """
 
     def __init__(self, config: EndpointConfig) -> None:
-        """Take the key from the environment and connect to nothing yet.
-
-        Raises:
-            ConfigError: the environment has no key.
-        """
         self._api_key = _api_key(config)
         self._timeout_s = config.timeout_s
         self._loop = _LoopThread()
@@ -58,17 +58,17 @@ class Endpoint:
         )
 
     def send(self, request: Mapping[str, Any]) -> Reply:
-        """Send one request and wait for its reply.
+        """Returns the reply to one request.
 
         Args:
-            request: arguments of chat completions: model, messages, sampling.
+            request: Arguments of chat completions: model, messages, sampling.
 
         Returns:
             The reply.
 
         Raises:
-            TransientError: it may go well another time.
-            PermanentError: it will not.
+            TransientError: It may go well another time.
+            PermanentError: It will not.
         """
         try:
             body = self._loop.run(self._send(request))
@@ -77,7 +77,7 @@ class Endpoint:
         return _reply_of(body)
 
     def close(self) -> None:
-        """Give up what is under way and close the connections. Nothing may be sent any more."""
+        """Gives up what is under way and closes the connections. Nothing may be sent any more."""
         if not self._loop.is_foreign:
             self._loop.run(self._close())
             self._loop.stop()

@@ -1,5 +1,7 @@
 """What a client has used up so far: tokens, requests, cost."""
 
+from __future__ import annotations
+
 import threading
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,16 +12,16 @@ class Usage:
     """Counts since a client was made.
 
     Attributes:
-        num_questions: replies asked for.
-        num_cached: of these, answered from the cache: no request, no cost.
-        num_unavailable: of these, without a readable reply in the end.
-        num_requests: requests sent, further attempts included.
-        num_failed_requests: of these, without a usable reply.
-        num_unreadable: replies that came whole but held no verdict in the asked form.
-        num_uncounted: replies whose tokens the endpoint did not count; they are missing from the cost.
-        prompt_tokens: tokens sent, as the endpoint counted them.
-        completion_tokens: tokens received, unreadable replies included.
-        usd: cost at the configured prices.
+        num_questions: Replies asked for.
+        num_cached: Of these, answered from the cache: no request, no cost.
+        num_unavailable: Of these, without a readable reply in the end.
+        num_requests: Requests sent, further attempts included.
+        num_failed_requests: Of these, without a usable reply.
+        num_unreadable: Replies that came whole but held no verdict in the asked form.
+        num_uncounted: Replies whose tokens the endpoint did not count; they are missing from the cost.
+        prompt_tokens: Tokens sent, as the endpoint counted them.
+        completion_tokens: Tokens received, unreadable replies included.
+        usd: Cost at the configured prices.
     """
 
     num_questions: int = 0
@@ -34,7 +36,7 @@ class Usage:
     usd: float = 0.0
 
     def __str__(self) -> str:
-        """The counts on one line, for reports."""
+        """Returns the counts on one line, for reports."""
         return (
             f"{self.num_questions} questions ({self.num_cached} cached, {self.num_unavailable} unavailable), "
             f"{self.num_requests} requests ({self.num_failed_requests} failed, {self.num_unreadable} unreadable), "
@@ -47,17 +49,16 @@ class UsageMeter:
     """Counts from many threads."""
 
     def __init__(self) -> None:
-        """Start at nothing."""
         self._lock = threading.Lock()
         self._usage = Usage()
 
     def add(self, **counts: float) -> None:
-        """Add to the counts named."""
+        """Adds to the counts named."""
         with self._lock:
             after: dict[str, Any] = {name: getattr(self._usage, name) + count for name, count in counts.items()}
             self._usage = replace(self._usage, **after)
 
     def snapshot(self) -> Usage:
-        """The counts up to now."""
+        """Returns the counts up to now."""
         with self._lock:
             return self._usage

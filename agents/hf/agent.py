@@ -25,7 +25,7 @@ from vlm_envs.vector.env import VectorWorld
 
 
 def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto") -> tuple[Any, ChatEncoder]:
-    """Loads a checkpoint directory as `save_pretrained` writes it.
+    """Returns what a checkpoint directory holds, as `save_pretrained` writes it.
 
     Args:
         directory: Local directory with model, tokenizer and image processor.

@@ -100,7 +100,7 @@ def _episode_texts(
 
 
 def build_tokenizer(texts: Iterable[str], *, vocab_size: int = 1024) -> PreTrainedTokenizerFast:
-    """Trains a byte-level BPE tokenizer.
+    """Returns a byte-level BPE tokenizer, trained on texts.
 
     Args:
         texts: Training texts.

@@ -149,7 +149,7 @@ class SMFANet(nn.Module):
         )
 
     def forward(self, pictures_B3HW: Tensor) -> Tensor:
-        """Enlarges pictures.
+        """Returns pictures, enlarged.
 
         Args:
             pictures_B3HW: RGB, 0 to 1.
@@ -163,7 +163,7 @@ class SMFANet(nn.Module):
 
 
 def load_smfanet(path: str | Path) -> SMFANet:
-    """Loads a network from its weights; their shapes say how large it is.
+    """Returns a network with its weights; their shapes say how large it is.
 
     Args:
         path: A state dict as `.safetensors` or, of tensors only, as `.pth` or `.pt`.
@@ -249,7 +249,7 @@ class SMFANetUpscaler:
 
     @classmethod
     def from_file(cls, path: str | Path, *, device: str = "cpu") -> SMFANetUpscaler:
-        """Makes one from a file of weights; see `load_smfanet`."""
+        """Returns one with a file's weights; see `load_smfanet`."""
         return cls(load_smfanet(path), device=device)
 
     @property

@@ -18,21 +18,21 @@ from vlm_envs.splits import split_seeds
 def measure_verdicts(
     judge: AgenticJudge, env_id: str, *, num_cases: int, seed: int = 0, at_once: Map = one_by_one, **kwargs: Any
 ) -> Agreement:
-    """Let a judge decide on single responses, some right and some with one flaw.
+    """Returns how well a judge's verdicts on single responses, some right and some with one flaw, agree with the truth.
 
     Args:
-        judge: the judge to measure.
-        env_id: the world the cases come from; `VLM/RewardJudging-v0`.
-        num_cases: responses to judge, at least 1.
-        seed: index of the first test seed.
-        at_once: how many cases are judged together; `ChatClient.map` for a model behind an endpoint.
-        **kwargs: arguments of the world, such as `tracks` or `dataset` with `folder`.
+        judge: The judge to measure.
+        env_id: The world the cases come from; `VLM/RewardJudging-v0`.
+        num_cases: Responses to judge, at least 1.
+        seed: Index of the first test seed.
+        at_once: How many cases are judged together; `ChatClient.map` for a model behind an endpoint.
+        **kwargs: Arguments of the world, such as `tracks` or `dataset` with `folder`.
 
     Returns:
         The agreement; cases without a verdict are unavailable.
 
     Raises:
-        ConfigError: there are no cases, the world is another one, or a case has several responses; found before the
+        ConfigError: There are no cases, the world is another one, or a case has several responses; found before the
             first question.
     """
     if num_cases < 1:
@@ -89,7 +89,7 @@ def _within(num_cases: int, num_levels: int | None, start: int) -> int:
 
 
 def submission_of(sample: Sample) -> Submission:
-    """A case of RewardJudging as anybody's response that is to be judged; what is right is not in it."""
+    """Returns a case of RewardJudging as anybody's response that is to be judged; what is right is not in it."""
     return Submission(
         question=request_of(sample.question),
         responses=tuple(text for _, text in sample.texts),

@@ -23,8 +23,8 @@ class Utterance:
 
     Attributes:
         role: `user` for the world, `assistant` for the model.
-        text: what it says.
-        images: pictures that come before the text, each uint8 [height, width, 3].
+        text: What it says.
+        images: Pictures that come before the text, each uint8 [height, width, 3].
     """
 
     role: Literal["user", "assistant"]
@@ -37,10 +37,10 @@ Generate = Callable[[Sequence[Utterance]], str | Unavailable]
 
 
 def chat_generate(client: ChatClient) -> Generate:
-    """Make a judge model behind an endpoint generate.
+    """Returns a judge model behind an endpoint as what continues a conversation.
 
     Args:
-        client: the model; its cache, limits and temperature apply. Needs the extra `judge`.
+        client: The model; its cache, limits and temperature apply. Needs the extra `judge`.
 
     Returns:
         A function whose every failure is an `Unavailable`.

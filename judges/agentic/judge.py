@@ -31,10 +31,10 @@ class AgenticConfig:
     """How a judge works.
 
     Attributes:
-        max_turns: replies of the model; before the last one it is told that no tool can be called any more.
-        max_pixels: budget of a picture as shown; tools cut from the original.
-        profile: definition by which checks of instructions check.
-        has_checks: whether the 19 checks of instructions are among the tools.
+        max_turns: Replies of the model; before the last one it is told that no tool can be called any more.
+        max_pixels: Budget of a picture as shown; tools cut from the original.
+        profile: Definition by which checks of instructions check.
+        has_checks: Whether the 19 checks of instructions are among the tools.
     """
 
     max_turns: int = 5
@@ -43,7 +43,7 @@ class AgenticConfig:
     has_checks: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse limits under which nothing could be said."""
+        """Refuses limits under which nothing could be said."""
         require_positive("max_turns", self.max_turns)
         require_positive("max_pixels", self.max_pixels)
 
@@ -53,10 +53,10 @@ class Submission:
     """What is to be judged.
 
     Attributes:
-        question: what was asked for.
-        responses: one to say whether it is right; two or four to say which one is.
-        pictures: what the question is about.
-        document: what it is about.
+        question: What was asked for.
+        responses: One to say whether it is right; two or four to say which one is.
+        pictures: What the question is about.
+        document: What it is about.
     """
 
     question: str
@@ -65,7 +65,7 @@ class Submission:
     document: Document | None = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers of responses that no world has."""
+        """Refuses numbers of responses that no world has."""
         if len(self.responses) not in (1, 2, 4):
             raise ConfigError(f"responses must be 1, 2 or 4; got {len(self.responses)}.")
 
@@ -82,10 +82,10 @@ class Examination:
     """What a judge did.
 
     Attributes:
-        verdict: for one response whether it is right, for several the index of the right one; None without a verdict.
-        reason: one line for logs: what led to the verdict, or why there is none.
-        calls: the tools it called, as they were carried out.
-        utterances: the whole conversation.
+        verdict: For one response whether it is right, for several the index of the right one; None without a verdict.
+        reason: One line for logs: what led to the verdict, or why there is none.
+        calls: The tools it called, as they were carried out.
+        utterances: The whole conversation.
     """
 
     verdict: bool | int | None
@@ -95,25 +95,24 @@ class Examination:
 
 
 class AgenticJudge:
-    """Judges responses by a model that may look closer, turn pages and check constraints. Safe for threads."""
+    """Judges responses by a model that may look closer, turn pages and check constraints. Safe for threads.
+
+    Args:
+        generate: The model.
+        config: Limits.
+    """
 
     def __init__(self, generate: Generate, config: AgenticConfig | None = None) -> None:
-        """Choose the model.
-
-        Args:
-            generate: the model.
-            config: limits.
-        """
         self._generate = generate
         self.config = config or AgenticConfig()
 
     def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
-        """Judge an answer against a known truth: what `judges.reading.answers.match_answer` asks of a judge.
+        """Returns 1 or 0 for an answer against a known truth, or unavailable; an `AnswerJudge`.
 
         Args:
-            question: what was asked.
-            truth: the right answer.
-            answer: the policy's.
+            question: What was asked.
+            truth: The right answer.
+            answer: The policy's.
 
         Returns:
             1 or 0, or unavailable.
@@ -123,14 +122,14 @@ class AgenticJudge:
     def score(
         self, question: str, response: str, *, pictures: Sequence[ImageRef] = (), document: Document | None = None
     ) -> JudgeScore:
-        """Judge one response.
+        """Returns the score of one response.
 
         Args:
-            question: what was asked for.
-            response: any string; a blank one, and one longer than any world reads, scores 0 without a question to the
+            question: What was asked for.
+            response: Any string; a blank one, and one longer than any world reads, scores 0 without a question to the
                 model.
-            pictures: what the question is about.
-            document: what it is about.
+            pictures: What the question is about.
+            document: What it is about.
 
         Returns:
             1 if the verdict is True, 0 if it is False; unavailable if there is none, for whatever reason.
@@ -144,10 +143,10 @@ class AgenticJudge:
         return JudgeScore(f1=float(found.verdict), reason=found.reason)
 
     def examine(self, submission: Submission) -> Examination:
-        """Let the model look and decide.
+        """Returns what the model decides on a submission, and how it came to it.
 
         Args:
-            submission: what is to be judged.
+            submission: What is to be judged.
 
         Returns:
             The verdict and how it came about. Nothing that the model says raises.
@@ -172,7 +171,7 @@ class AgenticJudge:
         return Examination(verdict=verdict, reason=reason, calls=calls, utterances=tuple(utterances))
 
     def _world(self, submission: Submission) -> RewardJudgingWorld:
-        """The world in which the submission is the only case there is."""
+        """Returns the world in which the submission is the only case there is."""
         has_images = submission.track != "instruction_following"
         checks = ("instruction_following",) if self.config.has_checks else ()
         return RewardJudgingWorld(
@@ -186,11 +185,11 @@ class AgenticJudge:
 
 
 def read_verdict(answer: str | None, num_responses: int) -> bool | int | None:
-    """Read a judge's answer.
+    """Returns the verdict that a judge's answer gives.
 
     Args:
-        answer: any string, or None when it gave none.
-        num_responses: how many responses there are.
+        answer: Any string, or None when it gave none.
+        num_responses: How many responses there are.
 
     Returns:
         For one response True or False, for several the index of the one named; None for anything else.
@@ -222,7 +221,7 @@ class _Sole:
 
 
 def _sample(submission: Submission) -> Sample:
-    """The submission as a question; the key says what an answer looks like, not which is right."""
+    """Returns the submission as a question; the key says what an answer looks like, not which is right."""
     # The question of another world may show tags that are its own response format.
     request = submission.question.replace("<", "‹").replace(">", "›")
     count = len(submission.responses)

@@ -4,6 +4,8 @@ Every start state of a world gives up to three texts: its own, which is right; a
 fact turned into its opposite. The last two are wrong. A judge calls a text right if it scores at least a threshold.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,9 +43,9 @@ class Example:
     """One text whose truth is known.
 
     Attributes:
-        kind: where the text comes from.
-        text: what the judge is shown.
-        state: what it is judged against.
+        kind: Where the text comes from.
+        text: What the judge is shown.
+        state: What it is judged against.
     """
 
     kind: TextKind
@@ -61,14 +63,14 @@ class Agreement:
     """A judge against ground truth.
 
     Attributes:
-        num_true_yes: right texts called right.
-        num_false_no: right texts called wrong.
-        num_false_yes: wrong texts called right.
-        num_true_no: wrong texts called wrong.
-        num_unavailable: texts without a verdict; they are in none of the above.
-        mean_scores: mean score by kind of text, over those with a verdict; NaN without any. Empty for judges that give
+        num_true_yes: Right texts called right.
+        num_false_no: Right texts called wrong.
+        num_false_yes: Wrong texts called right.
+        num_true_no: Wrong texts called wrong.
+        num_unavailable: Texts without a verdict; they are in none of the above.
+        mean_scores: Mean score by kind of text, over those with a verdict; NaN without any. Empty for judges that give
             verdicts only.
-        num_texts: texts by kind, those without a verdict included; empty likewise.
+        num_texts: Texts by kind, those without a verdict included; empty likewise.
     """
 
     num_true_yes: int
@@ -121,17 +123,17 @@ class Agreement:
 
 
 def examples_of(described: Sequence[DescribedState]) -> list[Example]:
-    """Make the texts to calibrate with.
+    """Returns the texts to calibrate with.
 
     Args:
-        described: states with their own texts, drawn independently; at least 2.
+        described: States with their own texts, drawn independently; at least 2.
 
     Returns:
         For each state its own text, the text of the next state that has a different one, and its own text perturbed;
         the latter two only where there is one.
 
     Raises:
-        ConfigError: fewer than 2 states.
+        ConfigError: Fewer than 2 states.
     """
     if len(described) < 2:
         raise ConfigError(f"Calibration needs at least 2 states, got {len(described)}. Raise num_states.")
@@ -151,13 +153,13 @@ def _examples_at(index: int, described: Sequence[DescribedState]) -> Iterator[Ex
 
 
 def perturbed(text: str) -> str | None:
-    """A world's own text with one fact turned wrong: the first, which is the one that matters most.
+    """Returns a world's own text with one fact turned wrong: the first, which is the one that matters most.
 
     In sentences and dictionaries of bearings a direction becomes its opposite; in those of cells and of positions the
     first coordinate moves by one cell, or by 60 mm; in rows of symbols the player moves.
 
     Args:
-        text: as a world writes it.
+        text: As a world writes it.
 
     Returns:
         The wrong text, or None where nothing is found to turn.
@@ -179,12 +181,12 @@ def perturbed(text: str) -> str | None:
 
 
 def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: float = 0.99) -> Agreement:
-    """Let a judge score texts whose truth is known.
+    """Returns how well a judge's scores of texts agree with their known truth.
 
     Args:
-        examples: the texts.
-        judge: the judge to measure.
-        threshold: least score of a text that the judge is said to call right, in (0, 1].
+        examples: The texts.
+        judge: The judge to measure.
+        threshold: Least score of a text that the judge is said to call right, in (0, 1].
 
     Returns:
         The agreement.
@@ -219,12 +221,12 @@ def _shown(share: float) -> str:
 
 
 def report(agreement: Agreement, title: str, cost: str) -> str:
-    """The agreement as text for a terminal.
+    """Returns the agreement as text for a terminal.
 
     Args:
-        agreement: what was measured.
-        title: what was measured on what.
-        cost: what the judge used up.
+        agreement: What was measured.
+        title: What was measured on what.
+        cost: What the judge used up.
 
     Returns:
         A few lines; what has no value, such as kappa where chance agrees in full, is called undefined.

@@ -4,6 +4,8 @@ A score means something only above chance. Two blind writers set the bar: one wh
 state, and one who always writes the one sentence that pays best.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,13 +27,13 @@ class ChanceBaseline:
     """What blind text scores in one world and representation.
 
     Attributes:
-        world: env id or scene name.
-        representation: of the texts.
-        num_states: states in the sample.
-        other_state: mean score of the text of another random state, in [0, 1].
-        best_constant: mean score of the best constant text, on states that did not help to choose it.
-        best_constant_text: that text.
-        own_state: mean score of each state's own text; 1 unless reader and writer disagree.
+        world: Env id or scene name.
+        representation: Of the texts.
+        num_states: States in the sample.
+        other_state: Mean score of the text of another random state, in [0, 1].
+        best_constant: Mean score of the best constant text, on states that did not help to choose it.
+        best_constant_text: That text.
+        own_state: Mean score of each state's own text; 1 unless reader and writer disagree.
     """
 
     world: str
@@ -53,25 +55,25 @@ def chance_baseline(
     num_candidates: int = 64,
     guesses: Iterable[str] = (),
 ) -> ChanceBaseline:
-    """Measure the chance baseline on a sample of states.
+    """Returns the chance baseline on a sample of states.
 
     The constant text is the first half's state text, or the guess, with the best mean score there; it is measured
     on the second half, so that the choice does not flatter it.
 
     Args:
-        described: state texts with their states, drawn independently; at least 4.
-        judge: the judge to measure.
-        world: env id or scene name, for the report.
-        representation: of the texts, for the report.
-        num_partners: other states' texts tried on each state.
-        num_candidates: distinct state texts tried as the constant one.
-        guesses: further texts tried as the constant one.
+        described: State texts with their states, drawn independently; at least 4.
+        judge: The judge to measure.
+        world: Env id or scene name, for the report.
+        representation: Of the texts, for the report.
+        num_partners: Other states' texts tried on each state.
+        num_candidates: Distinct state texts tried as the constant one.
+        guesses: Further texts tried as the constant one.
 
     Returns:
         The baseline.
 
     Raises:
-        ConfigError: fewer than 4 states.
+        ConfigError: Fewer than 4 states.
     """
     sample = list(described)
     if len(sample) < 4:
@@ -101,20 +103,20 @@ def _mean_score(judge: Judge, texts: Iterable[str], states: Sequence[Mapping[str
 def measure_chance(
     env_id: str, representation: Representation, num_states: int = 200, seed: int = 0, **env_kwargs: Any
 ) -> ChanceBaseline:
-    """Measure the exact judge's chance baseline on the start states of a registered world.
+    """Returns the exact judge's chance baseline on the start states of a registered world.
 
     Args:
-        env_id: such as `VLM/Sokoban-v0`.
-        representation: how states are written.
-        num_states: start states to draw, at least 4.
-        seed: reset seed of the first; the others follow it.
-        **env_kwargs: passed to `vlm_envs.make`, for a world of another size.
+        env_id: Such as `VLM/Sokoban-v0`.
+        representation: How states are written.
+        num_states: Start states to draw, at least 4.
+        seed: Reset seed of the first; the others follow it.
+        **env_kwargs: Passed to `vlm_envs.make`, for a world of another size.
 
     Returns:
         The baseline.
 
     Raises:
-        ConfigError: the world has no exact judge, or not in this representation.
+        ConfigError: The world has no exact judge, or not in this representation.
     """
     judge = ExactJudge(env_id, representation)
     described = start_states(env_id, representation, num_states, seed, **env_kwargs)
@@ -125,14 +127,14 @@ def measure_chance(
 def start_states(
     env_id: str, representation: Representation, num_states: int, seed: int = 0, **env_kwargs: Any
 ) -> list[DescribedState]:
-    """Reset a world once for each seed and keep what it says of its state.
+    """Returns what a world says of its start states, one for each seed.
 
     Args:
-        env_id: such as `VLM/Sokoban-v0`.
-        representation: how `info["state_text"]` is written.
-        num_states: resets to make.
-        seed: reset seed of the first; the others follow it.
-        **env_kwargs: passed to `vlm_envs.make`.
+        env_id: Such as `VLM/Sokoban-v0`.
+        representation: How `info["state_text"]` is written.
+        num_states: Resets to make.
+        seed: Reset seed of the first; the others follow it.
+        **env_kwargs: Passed to `vlm_envs.make`.
 
     Returns:
         Text and state dict of every start state.

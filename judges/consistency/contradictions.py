@@ -39,8 +39,8 @@ def contradiction(reference: str, text: str) -> str | None:
     """Returns how one text contradicts the other, for logs; None where no rule sees that it does.
 
     Args:
-        reference: what is taken for true.
-        text: what is compared with it.
+        reference: What is taken for true.
+        text: What is compared with it.
     """
     true, said = statements_of(reference), statements_of(text)
     for one, other in ((true, said), (said, true)):
@@ -100,14 +100,14 @@ def hedge(reference: str, text: str) -> str | None:
 
 
 def _may_be_parts(ones: list[int], others: list[int]) -> bool:
-    """Whether the numbers of one side can be parts of the single number of the other."""
+    """Returns whether the numbers of one side can be parts of the single number of the other."""
     return any(
         len(whole) == 1 < len(parts) and sum(parts) <= whole[0] for whole, parts in ((ones, others), (others, ones))
     )
 
 
 def _denial(affirming: Statements, denying: Statements) -> str | None:
-    """The words that one text denies and the other, but not the first itself, says in one clause."""
+    """Returns the words that one text denies and the other, but not the first itself, says in one clause."""
     for clause in denying.clauses:
         if clause.denied and _says(affirming, clause) and not _says(denying, clause):
             return " ".join(sorted(clause.denied))
@@ -115,7 +115,7 @@ def _denial(affirming: Statements, denying: Statements) -> str | None:
 
 
 def _says(claims: Statements, denial: Clause) -> bool:
-    """Whether a clause says what another denies, and of the same where it is how two things stand to each other."""
+    """Returns whether a clause says what another denies, and of the same where it is how two things stand."""
     relates = not denial.denied.isdisjoint(OPPOSITES)
     return any(
         (clause.subject == denial.subject or not relates)

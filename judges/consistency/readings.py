@@ -39,9 +39,9 @@ class Reading:
     """What one sentence says that a thing shows.
 
     Attributes:
-        thing: its name with its colour, in lower case, such as `"pink clock"`.
-        value: a time such as `"3:15"`, in twelve hours, or a text in lower case without punctuation.
-        is_the_one: whether it is "the" thing, and not one of its kind.
+        thing: Its name with its colour, in lower case, such as `"pink clock"`.
+        value: A time such as `"3:15"`, in twelve hours, or a text in lower case without punctuation.
+        is_the_one: Whether it is "the" thing, and not one of its kind.
     """
 
     thing: str
@@ -72,7 +72,7 @@ def _readings(text: str) -> Iterator[Reading]:
 
 
 def _is_said(text: str, match: re.Match[str]) -> bool:
-    """Whether the sentence of a reading affirms it, as far as single words tell."""
+    """Returns whether the sentence of a reading affirms it, as far as single words tell."""
     start = max((each.end() for each in _ENDS.finditer(text, 0, match.start())), default=0)
     stop = _ENDS.search(text, match.end())
     around = text[start : match.start("value")] + text[match.end("value") : stop.start() if stop else len(text)]
@@ -113,7 +113,7 @@ def _by_thing(found: Iterator[Reading] | tuple[Reading, ...]) -> dict[str, set[s
 
 
 def _agree(one: str, other: str) -> bool:
-    """Whether two readings can be of one thing: a text may be read in part, a time may not."""
+    """Returns whether two readings can be of one thing: a text may be read in part, a time may not."""
     if ":" in one or ":" in other:
         return one == other
     return f" {one} " in f" {other} " or f" {other} " in f" {one} "

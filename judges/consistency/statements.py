@@ -136,9 +136,9 @@ class Clause:
     """What one clause says.
 
     Attributes:
-        affirmed: its content words that are not denied, in the singular.
-        denied: those that are.
-        subject: what it is about, in the singular; empty where nothing is.
+        affirmed: Its content words that are not denied, in the singular.
+        denied: Those that are.
+        subject: What it is about, in the singular; empty where nothing is.
     """
 
     affirmed: frozenset[str]
@@ -151,14 +151,14 @@ class Statements:
     """What a text says.
 
     Attributes:
-        clauses: in order.
-        values: values said of a thing, by the thing and their family.
-        stated: those said of "the" thing behind it ("the mug is red"), each with what else it may be called.
-        numbers: how many of a thing, each time that one is said.
-        relations: signs said of two things on an axis, by both in alphabetical order and the axis.
-        both_ways: those said of "the" one thing and "the" other, so that there is one sign only.
-        totals: how many there are, said as "there are", by all that follows the number.
-        open_values: values that a thing could have.
+        clauses: In order.
+        values: Values said of a thing, by the thing and their family.
+        stated: Those said of "the" thing behind it ("the mug is red"), each with what else it may be called.
+        numbers: How many of a thing, each time that one is said.
+        relations: Signs said of two things on an axis, by both in alphabetical order and the axis.
+        both_ways: Those said of "the" one thing and "the" other, so that there is one sign only.
+        totals: How many there are, said as "there are", by all that follows the number.
+        open_values: Values that a thing could have.
     """
 
     clauses: list[Clause] = field(default_factory=list)
@@ -173,7 +173,7 @@ class Statements:
 
 @lru_cache(maxsize=8)
 def statements_of(text: str) -> Statements:
-    """What a text says; nobody changes it afterwards, for it is kept for the next rule."""
+    """Returns what a text says; nobody changes it afterwards, for it is kept for the next rule."""
     claims = Statements()
     subject, text = "", said_shorter(text.casefold())
     is_over = frozenset(("was", "were")) | _PAST if re.search(r"\bnow\b", text) else frozenset()
@@ -215,7 +215,7 @@ def _note_total(claims: Statements, tokens: list[str]) -> None:
 
 @lru_cache(maxsize=8)
 def said_shorter(text: str) -> str:
-    """A text with ways to deny, to say where and to count that take several words put into one."""
+    """Returns a text with ways to deny, to say where and to count that take several words put into one."""
     for pattern, shorter in (*_SAID_SHORTER, *_COLOR_OF):
         text = pattern.sub(shorter, text)
     text = _FAR_FROM.sub(lambda match: "not " if family_of(match[1]) else match.group(), text)
@@ -250,7 +250,7 @@ def _note_values(claims: Statements, tokens: list[str], subject: str) -> None:
 
 
 def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
-    """Whether a value is no count, no exact one, or said of a part or of one thing among others."""
+    """Returns whether a value is no count, no exact one, or said of a part or of one thing among others."""
     before, after = tokens[:place], tokens[place + 1 :]
     last = before[-1] if before else ""
     if family == "number":
@@ -264,7 +264,7 @@ def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
 
 
 def _is_the_one(before: list[str], subject: str) -> bool:
-    """Whether what stands before a value is "the" thing, without anything that tells it from another of its name."""
+    """Returns whether what stands before a value is "the" thing, with nothing to tell it from others of its name."""
     return len(before) > 2 and before[0] == "the" and _singular(before[1]) == subject and before[-1] in ("is", "are")
 
 
@@ -293,14 +293,14 @@ def _note_relations(claims: Statements, tokens: list[str], subject: str) -> None
 
 
 def _are_the_ones(tokens: list[str], place: int) -> bool:
-    """Whether a clause relates "the" one thing to "the" other, and tells neither from another of its name."""
+    """Returns whether a clause relates "the" one thing to "the" other, and tells neither from another of its name."""
     others = tokens[:place] + tokens[place + 1 :]
     is_definite = tokens[0] == "the" and "is" in tokens[:place] and "the" in tokens[place - 1 :]
     return is_definite and _TELLING.isdisjoint(others)
 
 
 def _phrase(tokens: list[str]) -> str:
-    """The first thing of some words, with its colour where one stands before it."""
+    """Returns the first thing of some words, with its colour where one stands before it."""
     place = next((place for place, token in enumerate(tokens) if _is_noun(token)), None)
     if place is None:
         return ""

@@ -5,6 +5,8 @@ looked for by rule first. What a language model would see as a paraphrase it tak
 `judges.llm.graded.LLMConsistencyJudge` asks one.
 """
 
+from __future__ import annotations
+
 import re
 
 from judges.consistency.contradictions import contradiction, hedge, own_contradiction
@@ -39,7 +41,7 @@ _COMMON = frozenset(
 
 
 def content_words(text: str) -> frozenset[str]:
-    """The words of a text that say what is in a picture: no boxes, no tags, nothing that every thought says.
+    """Returns the words of a text that say what is in a picture: no boxes, no tags, nothing that every thought says.
 
     Numbers are digits, times and what holds a digit are whole, and what is quoted or in capitals counts however short.
     """
@@ -51,20 +53,20 @@ def content_words(text: str) -> frozenset[str]:
 
 
 def _plain(text: str) -> str:
-    """A text without its boxes and tags."""
+    """Returns a text without its boxes and tags."""
     text = text[:MAX_TEXT_CHARS]
     without_boxes = _BRACKETS.sub(lambda match: " " if find_boxes(match.group()) else match.group(), text)
     return re.sub(r"<[^<>]{0,200}>", " ", without_boxes)
 
 
 def word_consistency(question: str, reference: str, text: str, temperature: float = 0.0) -> JudgeScore:
-    """Grade one text against the reference by the content words that they share.
+    """Returns the grade of one text against the reference, by the content words that they share.
 
     Args:
-        question: its own words count in neither text.
-        reference: the grounded thought.
-        text: the textual thought.
-        temperature: of no use here.
+        question: Its own words count in neither text.
+        reference: The grounded thought.
+        text: The textual thought.
+        temperature: Of no use here.
 
     Returns:
         1 for the same content, 0.7 where it omits or adds, 0.3 for both, for a list of all words there are and for one

@@ -1,5 +1,7 @@
 """The reward of a judge that uses tools for itself: its verdict on the last response of an episode of any world."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from judges.deferred import Deferred
@@ -18,7 +20,7 @@ def _build(models: Models) -> EpisodeJudge:
         raise ConfigError("The reward 'agentic' needs a judge with a model; got None.")
 
     def reward_of(episode: Trajectory) -> Reward:
-        """The verdict, as the only term; unavailable where there is none."""
+        """Returns the verdict, as the only term; unavailable where there is none."""
         pictures = tuple(map(Picture, shown_images(episode)))
         verdict = judge.score(episode.turns[0].observation.get("text", ""), own_pieces(episode)[-1], pictures=pictures)
         if not verdict.available:

@@ -4,6 +4,8 @@ Source: iVGR, section 3.3, equation 4. Replacement is by a strictly higher R_box
 the reference under the textual stream.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -20,8 +22,8 @@ class Reference:
     """A grounded rollout that textual rollouts are compared with.
 
     Attributes:
-        text: the model's own text.
-        box_reward: its R_box, in [0, 1].
+        text: The model's own text.
+        box_reward: Its R_box, in [0, 1].
     """
 
     text: str
@@ -29,17 +31,16 @@ class Reference:
 
 
 class RolloutArchive:
-    """The best valid grounded rollout of each query; a part of the training state."""
+    """The best valid grounded rollout of each query; a part of the training state.
+
+    Args:
+        threshold: Box reward that a reference must exceed, in [0, 1).
+
+    Raises:
+        ConfigError: The threshold is out of range.
+    """
 
     def __init__(self, threshold: float = MIN_BOX_REWARD) -> None:
-        """Start empty.
-
-        Args:
-            threshold: box reward that a reference must exceed, in [0, 1).
-
-        Raises:
-            ConfigError: the threshold is out of range.
-        """
         if not 0.0 <= threshold < 1.0:
             raise ConfigError(f"threshold must be in [0, 1); got {threshold!r}.")
         self.threshold = threshold
@@ -59,12 +60,12 @@ class RolloutArchive:
         return self._num_hits / self._num_lookups if self._num_lookups else math.nan
 
     def offer(self, query_id: str, text: str, box_reward: float) -> bool:
-        """Keep a rollout of right format and answer if it is better grounded than what is there.
+        """Keeps a rollout of right format and answer if it is better grounded than what is there.
 
         Args:
-            query_id: names the query across epochs.
-            text: the model's own text.
-            box_reward: its R_box; NaN is never kept.
+            query_id: Names the query across epochs.
+            text: The model's own text.
+            box_reward: Its R_box; NaN is never kept.
 
         Returns:
             Whether the rollout is the query's reference now.
@@ -76,11 +77,11 @@ class RolloutArchive:
         return True
 
     def look_up(self, query_id: str, *, is_new: bool = False) -> Reference | None:
-        """Return a query's reference, None when there is none yet; counted in the hit rate.
+        """Returns a query's reference, None when there is none yet; counted in the hit rate.
 
         Args:
-            query_id: the query.
-            is_new: whether the reference was archived in this very step, as `offer` said: then it is no hit.
+            query_id: The query.
+            is_new: Whether the reference was archived in this very step, as `offer` said: then it is no hit.
         """
         found = self._references.get(query_id)
         self._num_lookups += 1
@@ -88,7 +89,7 @@ class RolloutArchive:
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all there is to save, as values that JSON can hold."""
+        """Returns all there is to save, as values that JSON can hold."""
         return {
             "threshold": self.threshold,
             "references": {query_id: asdict(kept) for query_id, kept in self._references.items()},
@@ -97,13 +98,13 @@ class RolloutArchive:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Become what was saved.
+        """Becomes what was saved.
 
         Args:
-            state: from `state_dict`.
+            state: From `state_dict`.
 
         Raises:
-            ConfigError: it was saved under another threshold, or is no archive's state. Nothing is changed then.
+            ConfigError: It was saved under another threshold, or is no archive's state. Nothing is changed then.
         """
         if state.get("threshold") != self.threshold:
             raise ConfigError(

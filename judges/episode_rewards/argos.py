@@ -22,6 +22,8 @@ Source: Argos, section 3.1, equations 1-9. Choices and deviations:
 - The image's mask model says "no such object" with an empty mask, which scores 0. None means that it cannot tell.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -52,9 +54,9 @@ class ArgosConfig:
         accuracy_weight: w_A.
         grounding_weight: w_S, w_G.
         reasoning_weight: w_R.
-        require_points: whether a response that points at nothing scores 0 for grounding, where a mask model is given;
+        require_points: Whether a response that points at nothing scores 0 for grounding, where a mask model is given;
             so does one that points only at what the model cannot tell about.
-        space: how points are written: pixels of the mask's image, or percents of its sides.
+        space: How points are written: pixels of the mask's image, or percents of its sides.
     """
 
     threshold: float = 0.5
@@ -65,7 +67,7 @@ class ArgosConfig:
     space: PointSpace = "pixels"
 
     def __post_init__(self) -> None:
-        """Refuse weights that no mean can be made of."""
+        """Refuses weights that no mean can be made of."""
         weights = (self.accuracy_weight, self.grounding_weight, self.reasoning_weight)
         if not all(math.isfinite(weight) and weight >= 0.0 for weight in weights) or self.accuracy_weight == 0.0:
             raise ConfigError(f"Weights must be finite and at least 0, accuracy's above 0; got {weights}.")
@@ -78,10 +80,10 @@ class SampleModels:
     """The models of one sample; one that is None leaves its term out.
 
     Attributes:
-        mask: for points.
-        description: for moments and segments; given for videos only.
-        likelihood: for reasoning.
-        answer: for semantic answers.
+        mask: For points.
+        description: For moments and segments; given for videos only.
+        likelihood: For reasoning.
+        answer: For semantic answers.
     """
 
     mask: MaskModel | None = None
@@ -91,12 +93,12 @@ class SampleModels:
 
 
 def point_score(point: Point, mask: Mask, space: PointSpace = "pixels") -> float:
-    """The score mask[y, x]: 1 for a point on the mask, 0 for one beside it, outside the image or unreadable.
+    """Returns the score mask[y, x]: 1 for a point on the mask, 0 for one beside it, outside the image or unreadable.
 
     Args:
-        point: in a space of the mask's image.
+        point: In a space of the mask's image.
         mask: bool[height, width].
-        space: how the point is written.
+        space: How the point is written.
 
     Source: Argos, equation 2. Choice: a point with decimals is in the pixel that holds it.
     """
@@ -108,12 +110,12 @@ def point_score(point: Point, mask: Mask, space: PointSpace = "pixels") -> float
 
 
 def spatial_score(points: Iterable[Point], mask_model: MaskModel, space: PointSpace = "pixels") -> float | None:
-    """R_spatial: the mean score of the points that the model can tell about; None when there is no such point.
+    """Returns R_spatial: the mean score of the points that the model can tell about; None without any.
 
     Args:
-        points: from the model's response.
-        mask_model: asked once a label and moment.
-        space: how the points are written.
+        points: From the model's response.
+        mask_model: Asked once a label and moment.
+        space: How the points are written.
 
     Source: Argos, equation 3. Choice: points that it cannot tell about are left out.
     """
@@ -130,7 +132,7 @@ def spatial_score(points: Iterable[Point], mask_model: MaskModel, space: PointSp
 
 
 def description_score(anchors: Iterable[Moment | Segment], is_true: DescriptionModel) -> float | None:
-    """The part of the descriptions that are true, of those that the model can tell about; None without any.
+    """Returns the part of the descriptions that are true, of those that the model can tell about; None without any.
 
     Source: Argos, equation 4.
     """
@@ -144,7 +146,7 @@ def video_score(
     description: DescriptionModel,
     space: PointSpace = "pixels",
 ) -> float | None:
-    """The unweighted mean of the categories' means: points in frames, moments, segments; None without any.
+    """Returns the unweighted mean of the categories' means: points in frames, moments, segments; None without any.
 
     Source: Argos, section 3.1, temporal rewards.
     """
@@ -157,10 +159,10 @@ def video_score(
 
 
 def reasoning_quality(log_probs: Sequence[float]) -> float | None:
-    """R_reasoning: exp of the mean log-probability of the answer's tokens, in [0, 1].
+    """Returns R_reasoning: exp of the mean log-probability of the answer's tokens, in [0, 1].
 
     Args:
-        log_probs: natural logarithms, at most 0; minus infinity is a probability of 0.
+        log_probs: Natural logarithms, at most 0; minus infinity is a probability of 0.
 
     Returns:
         The geometric mean of the probabilities; None when there are no tokens or a value is no log-probability.
@@ -176,13 +178,13 @@ def reasoning_quality(log_probs: Sequence[float]) -> float | None:
 def gated_mean(
     accuracy: float, grounding: float | None, reasoning: float | None, config: ArgosConfig | None = None
 ) -> Reward:
-    """R = R_acc when R_acc < τ, else the weighted mean of accuracy, grounding and reasoning.
+    """Returns R_acc when R_acc < τ, else the weighted mean of accuracy, grounding and reasoning.
 
     Args:
-        accuracy: in [0, 1].
-        grounding: in [0, 1]; None leaves the term out.
-        reasoning: in [0, 1]; None leaves the term out.
-        config: threshold and weights.
+        accuracy: In [0, 1].
+        grounding: In [0, 1]; None leaves the term out.
+        reasoning: In [0, 1]; None leaves the term out.
+        config: Threshold and weights.
 
     Returns:
         The terms `accuracy`, `grounding` and `reasoning`, each with its share of the mean.
@@ -206,14 +208,14 @@ def gated_mean(
 
 
 def argos_reward(text: str, key: AnswerKey, models: SampleModels, config: ArgosConfig | None = None) -> Reward:
-    """Verify one response.
+    """Returns the gated reward of one response.
 
     Args:
-        text: the model's own text.
-        key: the true answer and the question.
-        models: of the sample. A description model makes it a video. None but the answer's is asked when the
+        text: The model's own text.
+        key: The true answer and the question.
+        models: Of the sample. A description model makes it a video. None but the answer's is asked when the
             accuracy is below the gate.
-        config: gate and weights.
+        config: Gate and weights.
 
     Returns:
         The gated reward; unavailable when the answer's judge or the likelihood model was.
@@ -254,7 +256,7 @@ def _mean(scores: Sequence[float]) -> float | None:
 
 
 def exact_masks(episode: Trajectory) -> MaskModel | None:
-    """The exact masks of a generated scene; None for other samples."""
+    """Returns the exact masks of a generated scene; None for other samples."""
     if not _is_scene(episode):
         return None
     masks = scene_masks(str(final_state(episode)["sample_id"]))
@@ -266,11 +268,11 @@ def _is_scene(episode: Trajectory) -> bool:
 
 
 def argos_judge(models: Models, config: ArgosConfig | None = None) -> EpisodeJudge:
-    """Builds the verifier of episodes of strategy `points`.
+    """Returns the verifier of episodes of strategy `points`.
 
     Args:
-        models: whom it asks for masks, likelihoods and about answers.
-        config: gate and weights; points are read as percents, whatever it says.
+        models: Whom it asks for masks, likelihoods and about answers.
+        config: Gate and weights; points are read as percents, whatever it says.
     """
     config = replace(config or ArgosConfig(require_points=True), space="percents")
     answers = models.deferred_answers()

@@ -9,6 +9,8 @@ a call, a case that equation 5 leaves out, earns the format reward. An episode t
 format, in either stage: the authors' released code reads R_format off the last response, a thought and an answer.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -48,10 +50,10 @@ class ArmOutcome:
     """What an episode came to.
 
     Attributes:
-        format_correct: whether every response had the asked format, and the last one answered; full stops,
+        format_correct: Whether every response had the asked format, and the last one answered; full stops,
             quotation marks and invisible characters alone are no answer.
-        answer: the final answer's score, in [0, 1].
-        calls: the environment's records, in order; calls to unknown tools or with broken arguments are no records
+        answer: The final answer's score, in [0, 1].
+        calls: The environment's records, in order; calls to unknown tools or with broken arguments are no records
             of success, and whether they are records at all is the environment's to say.
     """
 
@@ -60,7 +62,7 @@ class ArmOutcome:
     calls: tuple[CallRecord, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse scores outside the range."""
+        """Refuses scores outside the range."""
         if self.answer.available and not 0.0 <= self.answer.f1 <= 1.0:
             raise ConfigError(f"answer must be a score in [0, 1] or unavailable; got {self.answer.f1!r}.")
 
@@ -81,11 +83,11 @@ class ArmOutcome:
 
 
 def exploration_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> Reward:
-    """Stage 1: R_format + R_try [calls > 0]; the answer does not matter.
+    """Returns the reward of stage 1: R_format + R_try [calls > 0]; the answer does not matter.
 
     Args:
-        outcome: of the episode.
-        weights: of the terms.
+        outcome: Of the episode.
+        weights: Of the terms.
 
     Returns:
         The terms `format` and `attempt`; both 0 when the format is wrong.
@@ -98,11 +100,11 @@ def exploration_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -
 
 
 def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> Reward:
-    """Stage 2: a right answer, and more for one after a call that worked; for a wrong one the attempt.
+    """Returns the reward of stage 2: of a right answer, more after a call that worked; of a wrong one, the attempt's.
 
     Args:
-        outcome: of the episode.
-        weights: of the terms.
+        outcome: Of the episode.
+        weights: Of the terms.
 
     Returns:
         Wrong: R_format + R_try [calls > 0]. Right: R_format + R_acc, + R_succ when a call succeeded. A partly right
@@ -133,11 +135,11 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
 
 
 def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | None:
-    """Return why an expert's trajectory is not to be trained on; None when it is.
+    """Returns why an expert's trajectory is not to be trained on; None when it is.
 
     Args:
-        outcome: of the trajectory.
-        needs_tools: whether it must hold a call that worked. False for data that come without tools.
+        outcome: Of the trajectory.
+        needs_tools: Whether it must hold a call that worked. False for data that come without tools.
 
     Source: ARM-Thinker, section 3.2: format, accuracy, behaviour. Choice: accuracy means a full score.
     """
@@ -158,11 +160,11 @@ def _weighted(outcome: ArmOutcome, raw: dict[str, float], weights: Mapping[str, 
 
 
 def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) -> ArmOutcome:
-    """What an episode came to, from the world's own records.
+    """Returns what an episode came to, from the world's own records.
 
     Args:
-        episode: of strategy `arm`.
-        answer_judge: for semantic answers.
+        episode: Of strategy `arm`.
+        answer_judge: For semantic answers.
     """
     state = final_state(episode)
     return ArmOutcome(

@@ -12,6 +12,8 @@ Choices:
 - A point without a frame or a time says nothing that could be checked, and is left out.
 """
 
+from __future__ import annotations
+
 import re
 
 import numpy as np
@@ -30,12 +32,12 @@ _NOT_SAID = re.compile(r"</?points?\b[^<>]*>|\bonwards?\b", re.IGNORECASE)
 def clip_models(
     clip: Clip, *, likelihood: LikelihoodModel | None = None, answer: AnswerJudge | None = None
 ) -> SampleModels:
-    """The models of a question about a generated video, for `judges.episode_rewards.argos.argos_reward`.
+    """Returns the models of a question about a generated video, for `judges.episode_rewards.argos.argos_reward`.
 
     Args:
-        clip: the video.
-        likelihood: of reasoning, bound to its pictures; None leaves the term out.
-        answer: for semantic answers.
+        clip: The video.
+        likelihood: Of reasoning, bound to its pictures; None leaves the term out.
+        answer: For semantic answers.
     """
     return SampleModels(
         mask=clip_mask_model(clip), description=clip_descriptions(clip), likelihood=likelihood, answer=answer
@@ -43,10 +45,10 @@ def clip_models(
 
 
 def clip_mask_model(clip: Clip) -> MaskModel:
-    """The exact masks of a clip's things and line, by label and frame.
+    """Returns the exact masks of a clip's things and line, by label and frame.
 
     Args:
-        clip: the video.
+        clip: The video.
 
     Returns:
         A mask model whose masks are bool[height, width]: all False for what is not in the frame, and in a frame or at a
@@ -65,10 +67,10 @@ def clip_mask_model(clip: Clip) -> MaskModel:
 
 
 def clip_descriptions(clip: Clip) -> DescriptionModel:
-    """What tells whether descriptions of a clip's moments and segments are true.
+    """Returns what tells whether descriptions of a clip's moments and segments are true.
 
     Args:
-        clip: the video.
+        clip: The video.
 
     Returns:
         A description model that says False for an anchor that names no stretch of the clip, and else None for sentences
@@ -89,7 +91,7 @@ def clip_descriptions(clip: Clip) -> DescriptionModel:
 
 
 def _frames(clip: Clip, anchor: Moment | Segment) -> tuple[int, int] | None:
-    """The first and last frame an anchor names; None when it names no stretch of the clip."""
+    """Returns the first and last frame an anchor names; None when it names no stretch of the clip."""
     if isinstance(anchor, Moment):
         frame = _frame(clip, anchor.frame, anchor.time_s)
         return None if frame is None else (frame, frame)
@@ -100,7 +102,7 @@ def _frames(clip: Clip, anchor: Moment | Segment) -> tuple[int, int] | None:
 
 
 def _frame(clip: Clip, frame: int | None, time_s: float | None, *, ends: bool = False) -> int | None:
-    """The frame that a number, or else a time, means; None if the clip has none such."""
+    """Returns the frame that a number, or else a time, means; None if the clip has none such."""
     if frame is not None:
         return frame if 1 <= frame <= clip.num_frames else None
     if time_s is None:
@@ -111,7 +113,7 @@ def _frame(clip: Clip, frame: int | None, time_s: float | None, *, ends: bool = 
 
 
 def _times_agree(clip: Clip, anchor: Moment | Segment, first: int, last: int) -> bool:
-    """Whether the times an anchor gives, if any, are those of its frames."""
+    """Returns whether the times an anchor gives, if any, are those of its frames."""
     if isinstance(anchor, Moment):
         return anchor.time_s is None or abs(anchor.time_s - clip.time_s(first)) < _FRAME_S
     starts = anchor.start_s is None or abs(anchor.start_s - clip.time_s(first)) < _FRAME_S

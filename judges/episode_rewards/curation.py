@@ -3,6 +3,8 @@
 Source: Argos, section 4 and appendix C; ARM-Thinker, section 3.2, for samples that are always answered right.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,10 +24,10 @@ class Curated(Generic[RolloutT]):
     """What curation kept.
 
     Attributes:
-        kept: the best rollout of each sample kept, by sample id.
-        num_samples: samples looked at.
-        num_rollouts: rollouts looked at, those without a score included.
-        num_good_rollouts: rollouts that reach the threshold.
+        kept: The best rollout of each sample kept, by sample id.
+        num_samples: Samples looked at.
+        num_rollouts: Rollouts looked at, those without a score included.
+        num_good_rollouts: Rollouts that reach the threshold.
     """
 
     kept: Mapping[str, RolloutT] = field(default_factory=dict)
@@ -45,13 +47,13 @@ class Curated(Generic[RolloutT]):
 
 
 def curate(samples: Mapping[str, Sequence[tuple[RolloutT, Reward]]], threshold: float = 0.7) -> Curated[RolloutT]:
-    """Keep the samples whose best rollout is good enough to imitate, each with that rollout.
+    """Returns the samples whose best rollout is good enough to imitate, each with that rollout.
 
     The gate sees to it that a kept rollout answers right: below it the reward is the accuracy itself.
 
     Args:
-        samples: an expert's rollouts with their rewards, by sample id. Rollouts without a reward are passed over.
-        threshold: least reward of the best rollout.
+        samples: An expert's rollouts with their rewards, by sample id. Rollouts without a reward are passed over.
+        threshold: Least reward of the best rollout.
 
     Source: Argos, section 4 and appendix C: 0.7. Choice: of equals the first.
     """
@@ -72,14 +74,14 @@ def curate(samples: Mapping[str, Sequence[tuple[RolloutT, Reward]]], threshold: 
 
 
 def is_trivial(num_right: int, num_samples: int = NUM_DIFFICULTY_SAMPLES) -> bool:
-    """Whether the base model got a sample right every time, so that it is dropped.
+    """Returns whether the base model got a sample right every time, so that it is dropped.
 
     Args:
-        num_right: right answers.
-        num_samples: answers drawn.
+        num_right: Right answers.
+        num_samples: Answers drawn.
 
     Raises:
-        ConfigError: more right answers than answers, or fewer than none.
+        ConfigError: More right answers than answers, or fewer than none.
 
     Source: ARM-Thinker, section 3.2: 100 % of five.
     """

@@ -5,6 +5,8 @@ over, whether each was in the format, the final state, and the pictures that cam
 in none of these.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,7 +50,7 @@ def own_pieces(trajectory: Trajectory) -> tuple[str, ...]:
 
 
 def query_id(trajectory: Trajectory) -> str:
-    """Names the question among all data sets of a run: its sample's id, and what is shown, asked and right.
+    """Returns a name of the question among all data sets of a run: sample's id, and what is shown, asked and right.
 
     Ids alone are the same for tables of one name in two folders.
     """

@@ -15,6 +15,8 @@ partner, as appendix B's batches do. Choices:
 - Of several judgements those that are unavailable are left out; the rollout is masked only when all are.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,15 +45,15 @@ class ConsistencyConfig:
     """How the consistency judge is asked; once at 0.01 (iVGR, appendix C), or see `MEAN_OF_FOUR`.
 
     Attributes:
-        num_samples: judgements whose mean is taken.
-        temperature: at which the judge samples, at least 0.
+        num_samples: Judgements whose mean is taken.
+        temperature: At which the judge samples, at least 0.
     """
 
     num_samples: int = 1
     temperature: float = 0.01
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be sampled."""
+        """Refuses what cannot be sampled."""
         require_positive("num_samples", self.num_samples)
         if not (math.isfinite(self.temperature) and self.temperature >= 0.0):
             raise ConfigError(f"temperature must be a number of at least 0; got {self.temperature!r}.")
@@ -66,9 +68,9 @@ class Query:
     """One training query.
 
     Attributes:
-        query_id: names the query across epochs, and among all data sets of a run.
-        key: the true answer, with the question for the judges.
-        true_boxes: boxes of the objects asked about, in the coordinate space that the model is asked to write;
+        query_id: Names the query across epochs, and among all data sets of a run.
+        key: The true answer, with the question for the judges.
+        true_boxes: Boxes of the objects asked about, in the coordinate space that the model is asked to write;
             empty for general samples, which run in the textual stream only.
     """
 
@@ -82,8 +84,8 @@ class ScoredQuery:
     """The rewards of a query's rollouts, one group per stream.
 
     Attributes:
-        grounded: in the rollouts' order.
-        textual: in the rollouts' order.
+        grounded: In the rollouts' order.
+        textual: In the rollouts' order.
     """
 
     grounded: tuple[Reward, ...]
@@ -91,7 +93,7 @@ class ScoredQuery:
 
 
 def format_reward(text: str) -> float:
-    """R_format: 1 for exactly `<think>…</think><answer>…</answer>`, else 0.
+    """Returns R_format: 1 for exactly `<think>…</think><answer>…</answer>`, else 0.
 
     Source: iVGR, section 3.2.
     """
@@ -99,12 +101,12 @@ def format_reward(text: str) -> float:
 
 
 def grounded_reward(text: str, query: Query, judge: AnswerJudge | None = None) -> Reward:
-    """R^b = R_format + R_acc + R_box.
+    """Returns R^b = R_format + R_acc + R_box.
 
     Args:
-        text: the model's own text.
-        query: the truth.
-        judge: for semantic answers.
+        text: The model's own text.
+        query: The truth.
+        judge: For semantic answers.
 
     Returns:
         The terms `format`, `accuracy` and `box`; without true boxes no `box`. Unavailable when the judge was.
@@ -120,13 +122,13 @@ def textual_reward(
     consistency: JudgeScore | None,
     judge: AnswerJudge | None = None,
 ) -> Reward:
-    """R^t = R_format + R_acc + R_consistency.
+    """Returns R^t = R_format + R_acc + R_consistency.
 
     Args:
-        text: the model's own text.
-        query: the truth.
-        consistency: from `consistency_score`; None leaves the term out, as for general samples.
-        judge: for semantic answers.
+        text: The model's own text.
+        query: The truth.
+        consistency: From `consistency_score`; None leaves the term out, as for general samples.
+        judge: For semantic answers.
 
     Returns:
         The terms `format`, `accuracy` and `consistency`. Unavailable when a judge was.
@@ -146,14 +148,14 @@ def consistency_score(
     judge: ConsistencyJudge,
     config: ConsistencyConfig | None = None,
 ) -> JudgeScore:
-    """R_consistency: α of a textual rollout against the archived grounded one.
+    """Returns R_consistency: α of a textual rollout against the archived grounded one.
 
     Args:
-        text: the textual rollout's own text; the judge sees its thoughts.
-        question: the query's question.
-        reference: what the archive holds; None when it holds nothing.
-        judge: grades on `CONSISTENCY_GRADES`; any other grade is unavailable.
-        config: how often it is asked, and how.
+        text: The textual rollout's own text; the judge sees its thoughts.
+        question: The query's question.
+        reference: What the archive holds; None when it holds nothing.
+        judge: Grades on `CONSISTENCY_GRADES`; any other grade is unavailable.
+        config: How often it is asked, and how.
 
     Returns:
         The mean of the judgements that came; 0 for an empty archive, unasked; unavailable when none came.
@@ -173,13 +175,13 @@ def consistency_score(
 
 
 def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rewards: Sequence[Reward]) -> bool:
-    """Offer the archive a group's best valid rollout: format 1, accuracy 1, and the highest R_box of those.
+    """Offers the archive a group's best valid rollout: format 1, accuracy 1, and the highest R_box of those.
 
     Args:
-        archive: keeps it when its R_box is above the threshold and above what is there.
-        query_id: the query.
-        texts: the grounded rollouts.
-        rewards: their rewards from `grounded_reward`.
+        archive: Keeps it when its R_box is above the threshold and above what is there.
+        query_id: The query.
+        texts: The grounded rollouts.
+        rewards: Their rewards from `grounded_reward`.
 
     Returns:
         Whether the archive changed.
@@ -207,19 +209,19 @@ def score_query(
     answer_judge: AnswerJudge | None = None,
     config: ConsistencyConfig | None = None,
 ) -> ScoredQuery:
-    """Score both groups of a query in the order that the archive needs.
+    """Returns the rewards of both groups of a query, scored in the order that the archive needs.
 
     Args:
-        query: the truth. Without true boxes it is a general sample: no grounded rollouts, no consistency.
-        grounded: the grounded rollouts' own texts.
-        textual: the textual rollouts' own texts.
-        archive: gets the best grounded rollout first, and is then asked once for the query.
-        consistency_judge: asked for every textual rollout of a query that has a reference.
-        answer_judge: for semantic answers.
-        config: how the consistency judge is asked.
+        query: The truth. Without true boxes it is a general sample: no grounded rollouts, no consistency.
+        grounded: The grounded rollouts' own texts.
+        textual: The textual rollouts' own texts.
+        archive: Gets the best grounded rollout first, and is then asked once for the query.
+        consistency_judge: Asked for every textual rollout of a query that has a reference.
+        answer_judge: For semantic answers.
+        config: How the consistency judge is asked.
 
     Raises:
-        ConfigError: a general sample comes with grounded rollouts.
+        ConfigError: A general sample comes with grounded rollouts.
     """
     if not query.true_boxes:
         if grounded:
@@ -252,7 +254,7 @@ def _box_term(text: str, query: Query) -> float | None:
 
 
 def _with_term(reward: Reward, name: str, value: float | None) -> Reward:
-    """The reward with one more term; unchanged when there is no value or no reward."""
+    """Returns the reward with one more term; unchanged when there is no value or no reward."""
     if value is None or not reward.available:
         return reward
     terms = {**reward.terms, name: value}
@@ -264,6 +266,13 @@ class IvgrJudge:
 
     A query's grounded and textual rollouts must come in one batch, as they do when both worlds are trained on with the
     same seeds; the grounded ones are scored first.
+
+    Args:
+        consistency_judge: Grades a textual thought against the archived grounded one; by words unless a model does.
+        answer_judge: For semantic answers.
+        config: How the consistency judge is asked.
+        archive: The references so far; an empty one by default.
+        ask_each: How many questions are put to a judge together.
     """
 
     def __init__(
@@ -275,22 +284,13 @@ class IvgrJudge:
         archive: RolloutArchive | None = None,
         ask_each: Map = one_by_one,
     ) -> None:
-        """Start with an empty archive, or with one.
-
-        Args:
-            consistency_judge: grades a textual thought against the archived grounded one; by words unless a model does.
-            answer_judge: for semantic answers.
-            config: how the consistency judge is asked.
-            archive: the references so far.
-            ask_each: how many questions are put to a judge together.
-        """
         self.archive = archive if archive is not None else RolloutArchive()
         self._config = config
         self._consistency_judge = defer(consistency_judge, ask_each, is_sampled=True)
         self._answer_judge = None if answer_judge is None else defer(answer_judge, ask_each)
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
-        """The reward of each episode, in order."""
+        """Returns the reward of each episode, in order."""
         judges = [each for each in (self._answer_judge, self._consistency_judge) if each is not None]
         before = self.state_dict()
         return rewards_with_deferred(self._rewards, [list(episodes)], judges, lambda: self.load_state_dict(before))
@@ -320,15 +320,15 @@ class IvgrJudge:
         return dict(zip((*grounded, *textual), (*scored.grounded, *scored.textual), strict=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """The archive."""
+        """Returns the archive."""
         return {"archive": self.archive.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with a saved archive."""
+        """Continues with a saved archive."""
         self.archive.load_state_dict(state["archive"])
 
     def metrics(self) -> dict[str, float]:
-        """References, and how often one of an earlier step was found."""
+        """Returns the number of references, and how often one of an earlier step was found."""
         return {"archive_size": float(len(self.archive)), "archive_hit_rate": self.archive.hit_rate}
 
 

@@ -19,6 +19,8 @@ itself or with the project's checklist:
 - A zoom tag with no readable box, an empty list included, is not in the format.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Mapping
@@ -60,11 +62,11 @@ class MagsWeights:
     """Weights of the terms in the total; Mags-RL, appendix B.
 
     Attributes:
-        answer: of r_ans (λ2).
-        zoom: of r_zoom (λ3).
-        rethink: of the rethink volume reward (λ4).
-        zoom_format: of r_zfmt, a part of λ1.
-        other_formats: of each of the three other format rewards, the rest of λ1.
+        answer: Of r_ans (λ2).
+        zoom: Of r_zoom (λ3).
+        rethink: Of the rethink volume reward (λ4).
+        zoom_format: Of r_zfmt, a part of λ1.
+        other_formats: Of each of the three other format rewards, the rest of λ1.
     """
 
     answer: float = 2.0
@@ -79,10 +81,10 @@ class MagsRollout:
     """What the model wrote in the two rounds, and nothing that the system wrote between them.
 
     Attributes:
-        round_1: first generation, up to and including `</think>`.
-        round_2: second generation; empty when there was none.
-        width_px: width of the image that the model was shown, whose pixels its boxes are in.
-        height_px: height of that image.
+        round_1: First generation, up to and including `</think>`.
+        round_2: Second generation; empty when there was none.
+        width_px: Width of the image that the model was shown, whose pixels its boxes are in.
+        height_px: Height of that image.
     """
 
     round_1: str
@@ -91,7 +93,7 @@ class MagsRollout:
     height_px: int
 
     def __post_init__(self) -> None:
-        """Refuse an image without pixels."""
+        """Refuses an image without pixels."""
         require_positive("width_px", self.width_px)
         require_positive("height_px", self.height_px)
 
@@ -101,16 +103,16 @@ class MagsReading:
     """What the formulas need to know of a rollout.
 
     Attributes:
-        think_ok: round 1 has exactly one `<think>…</think>`.
-        zoom_ok: it holds the one `<zoom>` of the round, with a list of boxes in it (I_zfmt).
-        rethink_ok: round 2 has exactly one `<rethink>…</rethink>`, closed before the answer opens.
-        answer_ok: round 2 has exactly one `<answer>…</answer>` (I_afmt).
-        num_unique: unique words of the round-1 reasoning (N).
-        diversity: unique words over words there, in [0, 1] (d).
-        num_rethink_unique: unique words of the rethinking (N2).
-        num_boxes: boxes in the zoom tag (n).
-        num_valid: those that can be zoomed into (k).
-        answer: the answer; None when it is not in the format.
+        think_ok: Round 1 has exactly one `<think>…</think>`.
+        zoom_ok: It holds the one `<zoom>` of the round, with a list of boxes in it (I_zfmt).
+        rethink_ok: Round 2 has exactly one `<rethink>…</rethink>`, closed before the answer opens.
+        answer_ok: Round 2 has exactly one `<answer>…</answer>` (I_afmt).
+        num_unique: Unique words of the round-1 reasoning (N).
+        diversity: Unique words over words there, in [0, 1] (d).
+        num_rethink_unique: Unique words of the rethinking (N2).
+        num_boxes: Boxes in the zoom tag (n).
+        num_valid: Those that can be zoomed into (k).
+        answer: The answer; None when it is not in the format.
     """
 
     think_ok: bool
@@ -136,13 +138,13 @@ class MagsReading:
 
 
 def count_words(text: str) -> tuple[int, int]:
-    """Count the unique words and all words of a text; see the module for what a word is."""
+    """Returns the numbers of unique words and of all words in a text; see the module for what a word is."""
     words = _WORD.findall(text[:MAX_TEXT_CHARS].casefold())
     return len(set(words)), len(words)
 
 
 def read_rollout(rollout: MagsRollout) -> MagsReading:
-    """Read the model's two texts; no text raises."""
+    """Returns what is read in the model's two texts; no text raises."""
     think = sole_section(rollout.round_1, "think")
     zoom = sole_section(think, "zoom") if think is not None and rollout.round_1.count("<zoom>") == 1 else None
     boxes = (read_box_list(zoom) if zoom is not None else None) or ()
@@ -167,7 +169,7 @@ def read_rollout(rollout: MagsRollout) -> MagsReading:
 
 
 def zoom_format_reward(reading: MagsReading) -> float:
-    """r_zfmt = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4] (0.5 + 0.5 min(1, ln(N + 1) / ln 20))), in [0, 1].
+    """Returns r_zfmt = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4] (0.5 + 0.5 min(1, ln(N + 1) / ln 20))).
 
     Source: Mags-RL, appendix B, format reward.
     """
@@ -178,19 +180,19 @@ def zoom_format_reward(reading: MagsReading) -> float:
 
 
 def zoom_reward(reading: MagsReading, *, stage: Stage, num_objects: int | None = None) -> float:
-    """r_zoom of a curriculum stage, in [0, 1].
+    """Returns r_zoom of a curriculum stage, in [0, 1].
 
     Args:
-        reading: the rollout, read.
+        reading: The rollout, read.
         stage: 1 pays precision; 2 pays recall where objects are counted.
-        num_objects: the true count |a*|; None when the question does not count.
+        num_objects: The true count |a*|; None when the question does not count.
 
     Returns:
         Stage 1: T k / n. Stage 2: S max(0, min(1, k / |a*|) - 0.05 (n - k)) for counting, S k / n otherwise.
         0 without boxes.
 
     Raises:
-        ConfigError: the stage is neither 1 nor 2, or the count is negative.
+        ConfigError: The stage is neither 1 nor 2, or the count is negative.
 
     Source: Mags-RL, equation 1. Choice: |a*| = 0 takes the form for other questions.
     """
@@ -208,7 +210,7 @@ def zoom_reward(reading: MagsReading, *, stage: Stage, num_objects: int | None =
 
 
 def rethink_reward(reading: MagsReading) -> float:
-    """(0.5 + 0.5 [answer ok]) [N2 ≥ 5] min(1, 0.2 √N2), in [0, 1].
+    """Returns (0.5 + 0.5 [answer ok]) [N2 ≥ 5] min(1, 0.2 √N2), in [0, 1].
 
     Source: Mags-RL, appendix B, rethink volume reward.
     """
@@ -218,13 +220,13 @@ def rethink_reward(reading: MagsReading) -> float:
 
 
 def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | None = None) -> JudgeScore:
-    """r_ans = [answer ok] max([a = a*], 0.5 [grade ≥ 0.7]).
+    """Returns r_ans = [answer ok] max([a = a*], 0.5 [grade ≥ 0.7]).
 
     Args:
-        reading: the rollout, read.
-        key: the truth. Whatever its kind, a full point needs the truth's own words; of a choice these are its letter,
+        reading: The rollout, read.
+        key: The truth. Whatever its kind, a full point needs the truth's own words; of a choice these are its letter,
             the option's text or both, and an answer that chooses another option is wrong, unasked.
-        judge: grades 0, 0.25, 0.5, 0.75 or 1; asked only where the words differ. None: no half points.
+        judge: Grades 0, 0.25, 0.5, 0.75 or 1; asked only where the words differ. None: no half points.
 
     Returns:
         1, 0.5 or 0 as `f1`; unavailable when the judge was.
@@ -245,7 +247,7 @@ def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | Non
 
 
 def _in_words(key: AnswerKey) -> AnswerKey:
-    """A key as a judge can read it: a choice with its options, and the right one's text beside its letter."""
+    """Returns a key as a judge can read it: a choice with its options, and the right one's text beside its letter."""
     options = {text[0].casefold(): text for text in lettered_options(key)}
     answers = tuple(options.get(normalise(answer), answer) for answer in key.answers)
     return AnswerKey(kind="exact", answers=answers, question=question_with_options(key))
@@ -260,15 +262,15 @@ def mags_reward(
     num_objects: int | None = None,
     weights: MagsWeights | None = None,
 ) -> Reward:
-    """The whole reward of a two-round rollout.
+    """Returns the whole reward of a two-round rollout.
 
     Args:
-        rollout: the model's own two texts.
-        key: the true answer.
-        stage: of the curriculum.
-        judge: grades answers that are not the truth's own words.
-        num_objects: the true count; None when the question does not count.
-        weights: of the terms; the paper's by default.
+        rollout: The model's own two texts.
+        key: The true answer.
+        stage: Of the curriculum.
+        judge: Grades answers that are not the truth's own words.
+        num_objects: The true count; None when the question does not count.
+        weights: Of the terms; the paper's by default.
 
     Returns:
         The terms `answer`, `zoom`, `rethink`, `zoom_format`, `answer_format`, `think_format`, `rethink_format`;
@@ -301,12 +303,12 @@ def mags_reward(
 
 
 def _precision_scale(reading: MagsReading) -> float:
-    """T = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4])."""
+    """Returns T = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4])."""
     return (1.0 if reading.is_diverse else 0.1) * (reading.zoom_ok and reading.is_substantive)
 
 
 def _recall_scale(reading: MagsReading) -> float:
-    """S = [zoom ok] (0.1 + 0.9 [N ≥ 5] [d ≥ 0.4])."""
+    """Returns S = [zoom ok] (0.1 + 0.9 [N ≥ 5] [d ≥ 0.4])."""
     return (1.0 if reading.is_substantive and reading.is_diverse else 0.1) * reading.zoom_ok
 
 

@@ -28,7 +28,7 @@ class ConsistencyJudge(Protocol):
     """Compares what two texts say is in an image; a model behind it, which may be unavailable."""
 
     def __call__(self, question: str, reference: str, text: str, temperature: float) -> JudgeScore:
-        """Grade one text against the reference: 1, 0.7, 0.3 or 0."""
+        """Returns the grade of one text against the reference: 1, 0.7, 0.3 or 0."""
         ...
 
 
@@ -36,7 +36,7 @@ class MaskModel(Protocol):
     """Finds what a label names, in the sample's image or in one frame of its video."""
 
     def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
-        """Return the object's mask [height, width], all False for no such object; None when it cannot tell."""
+        """Returns the object's mask [height, width], all False for no such object; None when it cannot tell."""
         ...
 
 
@@ -44,7 +44,7 @@ class DescriptionModel(Protocol):
     """Says whether a description is true of a frame or a stretch of the sample's video."""
 
     def __call__(self, anchor: Moment | Segment) -> bool | None:
-        """Return whether the description is true there; None when it cannot tell."""
+        """Returns whether the description is true there; None when it cannot tell."""
         ...
 
 
@@ -52,7 +52,7 @@ class LikelihoodModel(Protocol):
     """Scores an answer's tokens after question, reasoning and the sample's image."""
 
     def __call__(self, question: str, reasoning: str, answer: str) -> Sequence[float] | None:
-        """Return the natural log-probability of each token of the answer; None where it is unavailable.
+        """Returns the natural log-probability of each token of the answer; None where it is unavailable.
 
         The question comes with its options, one a line.
         """
@@ -71,12 +71,12 @@ class Models:
     """What there is to ask. A reward takes those that its entry names and leaves the others alone.
 
     Attributes:
-        answer_judge: for semantic answers; grades on the scale that the reward's entry names.
-        consistency_judge: grades one thought against another; by words unless a model does.
-        masks: finds what points name; None for the exact masks of generated scenes.
-        likelihoods: of answers after their reasoning; None leaves that out.
-        agentic_judge: looks at the first pictures and judges the last response.
-        ask_each: how many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.
+        answer_judge: For semantic answers; grades on the scale that the reward's entry names.
+        consistency_judge: Grades one thought against another; by words unless a model does.
+        masks: Finds what points name; None for the exact masks of generated scenes.
+        likelihoods: Of answers after their reasoning; None leaves that out.
+        agentic_judge: Looks at the first pictures and judges the last response.
+        ask_each: How many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.
     """
 
     answer_judge: AnswerJudge | None = None

@@ -1,5 +1,7 @@
 """Rewards of whole episodes by name. To add one, write its file and name it here, or `register` it from your own."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -24,7 +26,7 @@ def register(reward: EpisodeReward) -> None:
     """Makes a reward known by its name.
 
     Raises:
-        ConfigError: another one has it.
+        ConfigError: Another one has it.
     """
     if _REWARDS.setdefault(reward.name, reward) is not reward:
         raise ConfigError(f"There is an episode reward {reward.name!r} already. Choose another name.")
@@ -38,11 +40,11 @@ def episode_reward(name: str, *, option: str = "episode reward") -> EpisodeRewar
     """Returns a reward by its name.
 
     Args:
-        name: one of `EPISODE_REWARDS`, or `MODULE:NAME` of one that a module of your own registers.
-        option: what the name was given by, for the error.
+        name: One of `EPISODE_REWARDS`, or `MODULE:NAME` of one that a module of your own registers.
+        option: What the name was given by, for the error.
 
     Raises:
-        ConfigError: there is no such reward; the message suggests the closest.
+        ConfigError: There is no such reward; the message suggests the closest.
     """
     module, colon, own = name.rpartition(":")
     if colon and module:
@@ -55,10 +57,10 @@ def episode_judge(name: str, **models: Any) -> EpisodeJudge:
     """Returns the judge of a reward.
 
     Args:
-        name: one of `EPISODE_REWARDS`.
-        **models: whom it may ask: fields of `Models`.
+        name: One of `EPISODE_REWARDS`.
+        **models: Whom it may ask: fields of `Models`.
 
     Raises:
-        ConfigError: there is no such reward, or a model it cannot do without is missing.
+        ConfigError: There is no such reward, or a model it cannot do without is missing.
     """
     return episode_reward(name).build(Models(**models))

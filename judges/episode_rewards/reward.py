@@ -24,19 +24,19 @@ class EpisodeJudge(Protocol):
     """Rewards a batch of episodes."""
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
-        """The reward of each episode, in order; where anything raises, nothing of the batch is remembered."""
+        """Returns the reward of each episode, in order; where anything raises, nothing of the batch is remembered."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What is to be remembered across iterations, for a checkpoint: JSON types only."""
+        """Returns what is to be remembered across iterations, for a checkpoint: JSON types only."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
+        """Continues from what `state_dict` returned."""
         ...
 
     def metrics(self) -> dict[str, float]:
-        """What there is to log besides the rewards."""
+        """Returns what there is to log besides the rewards."""
         ...
 
 
@@ -52,17 +52,17 @@ class EpisodeReward:
     """A reward of whole episodes, as runs and curations find it by its name.
 
     Attributes:
-        name: what it is chosen by; logs call its terms `name/term`.
-        build: makes its judge.
-        strategies: the strategies (prompt formats) of worlds that it reads; None for any, of any world.
-        misfit: takes the arguments of a world of such a strategy; says why it cannot be read all the same, and what to
+        name: What it is chosen by; logs call its terms `name/term`.
+        build: Makes its judge.
+        strategies: The strategies (prompt formats) of worlds that it reads; None for any, of any world.
+        misfit: Takes the arguments of a world of such a strategy; says why it cannot be read all the same, and what to
             do about it. Empty where it can.
-        compares_with: a strategy without which it has nothing to compare with; None if it compares nothing.
-        models: what it asks, of what there is.
-        needs: what it cannot do without. An answer judge is needed only where the data have semantic answers.
-        answer_scale: the grades that its judge of answers may give: any other is unavailable there.
-        pays: what it pays for that worlds can pay for, too.
-        fault: why an episode is not to be imitated, whatever its reward; None if it is.
+        compares_with: A strategy without which it has nothing to compare with; None if it compares nothing.
+        models: What it asks, of what there is.
+        needs: What it cannot do without. An answer judge is needed only where the data have semantic answers.
+        answer_scale: The grades that its judge of answers may give: any other is unavailable there.
+        pays: What it pays for that worlds can pay for, too.
+        fault: Why an episode is not to be imitated, whatever its reward; None if it is.
     """
 
     name: str
@@ -80,11 +80,11 @@ class EpisodeReward:
         """Refuses a world that the reward cannot read.
 
         Args:
-            strategy: of the world.
-            settings: its arguments.
+            strategy: Of the world.
+            settings: Its arguments.
 
         Raises:
-            ConfigError: it says which strategies the reward reads, or what its `misfit` says.
+            ConfigError: It says which strategies the reward reads, or what its `misfit` says.
         """
         if self.strategies is not None and strategy not in self.strategies:
             raise ConfigError(
@@ -95,19 +95,18 @@ class EpisodeReward:
 
 
 class EachByItself:
-    """A judge that rewards each episode by itself and remembers nothing; what it asks others, it asks at once."""
+    """A judge that rewards each episode by itself and remembers nothing; what it asks others, it asks at once.
+
+    Args:
+        reward_of: Of one episode.
+        judges: Whom it asks.
+    """
 
     def __init__(self, reward_of: Callable[[Trajectory], Reward], judges: Sequence[Deferred] = ()) -> None:
-        """Choose the reward.
-
-        Args:
-            reward_of: of one episode.
-            judges: whom it asks.
-        """
         self._reward_of, self._judges = reward_of, judges
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
-        """The reward of each episode, in order."""
+        """Returns the reward of each episode, in order."""
 
         def rewards_of(unit: list[Trajectory]) -> list[Reward]:
             return [self._reward_of(episode) for episode in unit]
@@ -115,14 +114,14 @@ class EachByItself:
         return rewards_with_deferred(rewards_of, [[episode] for episode in episodes], self._judges)
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
+        """Returns nothing."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Refuse what another judge remembered."""
+        """Refuses what another judge remembered."""
         if state:
             raise ConfigError(f"This judge remembers nothing; the saved state has {sorted(state)}.")
 
     def metrics(self) -> dict[str, float]:
-        """Nothing."""
+        """Returns nothing."""
         return {}

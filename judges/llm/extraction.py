@@ -7,6 +7,8 @@ Source: VAGEN, appendix D.1.2: natural language to a dictionary by a language mo
 not print its dictionaries; these are ours.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
@@ -44,11 +46,11 @@ class Extraction(Protocol):
 
     @classmethod
     def read(cls, reply: str) -> Self:
-        """Read a reply; raises `UnreadableReplyError` where it is not in the asked form."""
+        """Returns what a reply says; raises `UnreadableReplyError` where it is not in the asked form."""
         ...
 
     def exact_text(self) -> str:
-        """The claims as text of `representation`; empty where there are none."""
+        """Returns the claims as text of `representation`; empty where there are none."""
         ...
 
 
@@ -59,7 +61,7 @@ class _Strict(BaseModel):
 class _Root(_Strict):
     @classmethod
     def read(cls, reply: str) -> Self:
-        """Read a reply's JSON object; see `Extraction.read`."""
+        """Returns what a reply's JSON object says; see `Extraction.read`."""
         try:
             return cls.model_validate(read_object(reply))
         except ValidationError as error:
@@ -77,7 +79,7 @@ class RelationClaim(_Strict):
     object: str
 
     def clause(self) -> str | None:
-        """The relation in words, or None where it claims nothing or names nothing known."""
+        """Returns the relation in words, or None where it claims nothing or names nothing known."""
         subject, anchor, phrase = _grid_name(self.subject), _grid_name(self.object), self._phrase()
         return f"{subject} is {phrase} {anchor}." if subject and anchor and phrase else None
 
@@ -96,7 +98,7 @@ class GridExtraction(_Root):
     relations: Annotated[list[RelationClaim], Field(max_length=120)]
 
     def exact_text(self) -> str:
-        """The relations as sentences, as the grid worlds write them."""
+        """Returns the relations as sentences, as the grid worlds write them."""
         return " ".join(clause for relation in self.relations if (clause := relation.clause()))
 
 
@@ -123,7 +125,7 @@ class EgocentricExtraction(_Root):
     visible_objects: Annotated[list[ObjectClaim], Field(max_length=60)]
 
     def exact_text(self) -> str:
-        """The bearings as a dictionary like the world's."""
+        """Returns the bearings as a dictionary like the world's."""
         fields: dict[str, Any] = {}
         if self.target is not None:
             fields |= _known(
@@ -156,7 +158,7 @@ class MetricExtraction(_Root):
     drawer_open_mm: float | None = None
 
     def exact_text(self) -> str:
-        """The positions as a dictionary like the world's."""
+        """Returns the positions as a dictionary like the world's."""
         entries = [
             f"{(_words(claim.name) or 'thing').replace(' ', '_')}_position: "
             f"({', '.join(f'{_bounded(coordinate):.1f}' for coordinate in claim.xyz)})"

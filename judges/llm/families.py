@@ -1,5 +1,7 @@
 """The families of worlds that language models judge: their prompts, their truth and what is extracted from texts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +21,11 @@ class Family:
     """Worlds that are judged alike.
 
     Attributes:
-        prompts: folder of `judges/llm/prompts` with the family's prompts.
-        representations: those that a language model is asked about; texts in others are read by rule as they are.
-        extraction: what is extracted from a text.
-        truth: what a judge model is told of the true state, of JSON's types.
-        context: what a reader of a text has to know of the task; nothing of the state.
+        prompts: Folder of `judges/llm/prompts` with the family's prompts.
+        representations: Those that a language model is asked about; texts in others are read by rule as they are.
+        extraction: What is extracted from a text.
+        truth: What a judge model is told of the true state, of JSON's types.
+        context: What a reader of a text has to know of the task; nothing of the state.
     """
 
     prompts: str
@@ -34,17 +36,17 @@ class Family:
 
 
 def family_of(world: str, representation: Representation) -> Family:
-    """Find a world's family.
+    """Returns a world's family.
 
     Args:
-        world: a world's name or an env id.
-        representation: of the texts to judge.
+        world: A world's name or an env id.
+        representation: Of the texts to judge.
 
     Returns:
         The family.
 
     Raises:
-        ConfigError: no language model judges this world, or not in this representation.
+        ConfigError: No language model judges this world, or not in this representation.
     """
     name = judged_name(world)
     rules_of(world)  # A world without facts says so itself.

@@ -4,6 +4,8 @@ Sources: Mags-RL, appendix A.2 (answers on a scale of five) and r_ans; Argos, ou
 not); iVGR, section 3.3 (consistency alpha). Prompts are ours and keep the scales' meaning.
 """
 
+from __future__ import annotations
+
 import json
 import threading
 from collections.abc import Sequence
@@ -23,15 +25,14 @@ from vlm_envs.errors import require_choice, require_positive
 
 
 class LLMAnswerJudge:
-    """Grades how much an answer means what the right answer means."""
+    """Grades how much an answer means what the right answer means.
+
+    Args:
+        client: The judge model.
+        scale: `graded` for one of `GRADES`, `binary` for 0 or 1.
+    """
 
     def __init__(self, client: ChatClient, scale: AnswerScale = "graded") -> None:
-        """Choose the scale.
-
-        Args:
-            client: the judge model.
-            scale: `graded` for one of `GRADES`, `binary` for 0 or 1.
-        """
         require_choice("scale", scale, ("graded", "binary"))
         self._client, self._is_graded = client, scale == "graded"
         self._template = template(f"answer_{scale}")
@@ -39,13 +40,13 @@ class LLMAnswerJudge:
     def __call__(
         self, question: str, truth: str, answer: str, *, images: Sequence[npt.NDArray[np.uint8]] = ()
     ) -> JudgeScore:
-        """Grade one answer.
+        """Returns the grade of one answer.
 
         Args:
-            question: what was asked.
-            truth: the right answer.
-            answer: the policy's; a blank one scores 0 without a question to the model.
-            images: what the question is about, each uint8 [height, width, 3]; often not needed.
+            question: What was asked.
+            truth: The right answer.
+            answer: The policy's; a blank one scores 0 without a question to the model.
+            images: What the question is about, each uint8 [height, width, 3]; often not needed.
 
         Returns:
             The grade, or unavailable.
@@ -65,19 +66,17 @@ class LLMConsistencyJudge:
     Source: iVGR, section 3.3: 1 for the same content, 0.7 for one kind of deviation, 0.3 for both, 0 for a
     contradiction. The paper asks once at temperature 0.01, or takes the mean of four at 0.5; who takes the mean asks
     this judge as often.
+
+    Args:
+        client: The judge model.
+        num_samples: Asking the same again gives the next of so many replies, and then the first again, so that a
+            mean of cached replies is a mean of different ones.
+
+    Raises:
+        ConfigError: Fewer than one sample.
     """
 
     def __init__(self, client: ChatClient, *, num_samples: int = 1) -> None:
-        """Choose how many different replies there are to one question.
-
-        Args:
-            client: the judge model.
-            num_samples: asking the same again gives the next of so many replies, and then the first again, so that a
-                mean of cached replies is a mean of different ones.
-
-        Raises:
-            ConfigError: fewer than one sample.
-        """
         require_positive("num_samples", num_samples)
         self._client, self._num_samples = client, num_samples
         self._template = template("consistency")
@@ -85,13 +84,13 @@ class LLMConsistencyJudge:
         self._next_sample: dict[str, int] = {}
 
     def __call__(self, question: str, reference: str, text: str, temperature: float = 0.01) -> JudgeScore:
-        """Grade one text.
+        """Returns the grade of one text.
 
         Args:
-            question: what both reason about.
-            reference: the grounded reasoning from the archive.
-            text: the textual reasoning; a blank one scores 0 without a question to the model.
-            temperature: of the sampling.
+            question: What both reason about.
+            reference: The grounded reasoning from the archive.
+            text: The textual reasoning; a blank one scores 0 without a question to the model.
+            temperature: Of the sampling.
 
         Returns:
             One of `CONSISTENCY_GRADES`, or unavailable.

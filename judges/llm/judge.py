@@ -9,6 +9,8 @@ Source: VAGEN, appendix D.1.1 (direct) and D.1.2 (extraction, then F1). The prom
 meaning.
 """
 
+from __future__ import annotations
+
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -34,7 +36,17 @@ _Verdict = TypeVar("_Verdict")
 
 
 class ReplyJudge(ABC, Generic[_Verdict]):
-    """A judge that asks one question for each text; a subclass says which, and what the reply is worth."""
+    """A judge that asks one question for each text; a subclass says which, and what the reply is worth.
+
+    Args:
+        client: The judge model.
+        world: A world's name or an env id.
+        skill: Whether texts describe the state they come with or foretell it.
+        representation: Of the texts.
+
+    Raises:
+        ConfigError: No language model judges this world, or not in this representation.
+    """
 
     prompts: ClassVar[str]
     """How the names of its prompts begin."""
@@ -46,61 +58,50 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         skill: Skill = "grounding",
         representation: Representation = "natural_language",
     ) -> None:
-        """Choose the world and what is judged.
-
-        Args:
-            client: the judge model.
-            world: a world's name or an env id.
-            skill: whether texts describe the state they come with or foretell it.
-            representation: of the texts.
-
-        Raises:
-            ConfigError: no language model judges this world, or not in this representation.
-        """
         self.client = client
         self._world, self._family = world, family_of(world, representation)
         self._template = template(f"{self._family.prompts}/{self.prompts}_{skill}")
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
-        """Score a text against a state.
+        """Returns the score of a text against a state.
 
         Args:
-            text: any string; a blank one scores 0 without a question.
-            state: the world's typed state dict.
+            text: Any string; a blank one scores 0 without a question.
+            state: The world's typed state dict.
 
         Returns:
             The score, or unavailable.
 
         Raises:
-            ConfigError: the state is another world's. No text and no failure of the endpoint raises.
+            ConfigError: The state is another world's. No text and no failure of the endpoint raises.
         """
         return self.score_many([(text, state)])[0]
 
     def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
-        """Score many texts, as many at a time as the client allows, each distinct question once.
+        """Returns the scores of many texts, asked as many at a time as the client allows, each distinct question once.
 
         Args:
-            claims: texts with the states to score them against.
+            claims: Texts with the states to score them against.
 
         Returns:
             One score for each, in order.
 
         Raises:
-            ConfigError: a state is another world's.
+            ConfigError: A state is another world's.
         """
         return score_together([(self, claims)])[0]
 
     def questions(self, claims: Sequence[TextAndState]) -> dict[str, list[Message]]:
-        """The distinct questions about some claims; none about a blank text."""
+        """Returns the distinct questions about some claims; none about a blank text."""
         asked = (self._messages(text, state) for text, state in claims if text.strip())
         return {json.dumps(question): question for question in asked}
 
     def ask(self, question: list[Message]) -> _Verdict | Unavailable:
-        """Put one question to the model."""
+        """Returns the model's answer to one question."""
         return self.client.ask(question, self._read)
 
     def read(self, claims: Sequence[TextAndState], answers: Mapping[str, _Verdict | Unavailable]) -> list[JudgeScore]:
-        """The claims' scores, from the answers to their questions."""
+        """Returns the claims' scores, from the answers to their questions."""
         return [
             self._score(answers[json.dumps(self._messages(text, state))], state)
             if text.strip()
@@ -113,15 +114,15 @@ class ReplyJudge(ABC, Generic[_Verdict]):
 
     @abstractmethod
     def _read(self, reply: str) -> _Verdict:
-        """Read a reply; raises `UnreadableReplyError` where it is not in the asked form."""
+        """Returns what a reply says; raises `UnreadableReplyError` where it is not in the asked form."""
 
     @abstractmethod
     def _messages(self, text: str, state: Mapping[str, Any]) -> list[Message]:
-        """The question about a text."""
+        """Returns the question about a text."""
 
     @abstractmethod
     def _worth(self, verdict: _Verdict, state: Mapping[str, Any]) -> JudgeScore:
-        """The score that a verdict means."""
+        """Returns the score that a verdict means."""
 
 
 class DirectJudge(ReplyJudge[bool]):

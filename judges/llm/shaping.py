@@ -5,6 +5,8 @@ with ChatClient(config) as client:
     shaped = shape(turns, terms, judge_for=judges.by_section)
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Mapping
 from typing import Literal
@@ -25,15 +27,14 @@ SKILL_OF: dict[Section, Skill] = {"observation": "grounding", "prediction": "wor
 
 
 class LLMJudges:
-    """The language-model judges of every world that a batch of turns may hold, made as they are needed."""
+    """The language-model judges of every world that a batch of turns may hold, made as they are needed.
+
+    Args:
+        client: The judge model.
+        method: `direct` for a verdict, `extraction` for claims that the exact judge counts.
+    """
 
     def __init__(self, client: ChatClient, method: Method) -> None:
-        """Choose how to judge.
-
-        Args:
-            client: the judge model.
-            method: `direct` for a verdict, `extraction` for claims that the exact judge counts.
-        """
         require_choice("method", method, METHODS)
         self._client = client
         self._judge_type = DirectJudge if method == "direct" else ExtractionJudge

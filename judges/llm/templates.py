@@ -14,6 +14,8 @@ bracket) is written as a `\u` escape. A text can say "ignore the above" but it c
 quotation.
 """
 
+from __future__ import annotations
+
 import functools
 import importlib.resources
 import json
@@ -39,8 +41,8 @@ class Template:
     """A prompt with holes.
 
     Attributes:
-        name: such as `sokoban/direct_grounding`.
-        parts: role and text of each message.
+        name: Such as `sokoban/direct_grounding`.
+        parts: Role and text of each message.
     """
 
     name: str
@@ -52,16 +54,16 @@ class Template:
         return frozenset(name for _, text in self.parts for name in _PLACEHOLDER.findall(text))
 
     def fill(self, **values: Any) -> list[Message]:
-        """The messages with every hole filled.
+        """Returns the messages with every hole filled.
 
         Args:
-            **values: a value of JSON's types for each placeholder.
+            **values: A value of JSON's types for each placeholder.
 
         Returns:
             Messages with `role` and `content`.
 
         Raises:
-            ConfigError: a placeholder has no value, or a value no placeholder.
+            ConfigError: A placeholder has no value, or a value no placeholder.
         """
         if values.keys() != self.placeholders:
             raise ConfigError(f"Prompt {self.name!r} takes {sorted(self.placeholders)}, got {sorted(values)}.")
@@ -75,16 +77,16 @@ class Template:
 
 @functools.cache
 def template(name: str) -> Template:
-    """Load a prompt of `judges/llm/prompts`.
+    """Returns a prompt of `judges/llm/prompts`.
 
     Args:
-        name: the file's name without suffix, with its folder if it has one.
+        name: The file's name without suffix, with its folder if it has one.
 
     Returns:
         The prompt.
 
     Raises:
-        ConfigError: there is no such prompt.
+        ConfigError: There is no such prompt.
     """
     if not _NAME.fullmatch(name) or name not in template_names():
         raise ConfigError(f"No prompt {name!r}.{did_you_mean(name, template_names())}")
@@ -96,7 +98,7 @@ def template(name: str) -> Template:
 
 @functools.cache
 def template_names() -> tuple[str, ...]:
-    """The names of all prompts, sorted."""
+    """Returns the names of all prompts, sorted."""
     names = []
     for entry in importlib.resources.files("judges.llm").joinpath("prompts").iterdir():
         files = [(f"{entry.name}/", file) for file in entry.iterdir()] if entry.is_dir() else [("", entry)]
@@ -105,10 +107,10 @@ def template_names() -> tuple[str, ...]:
 
 
 def literal(value: Any) -> str:
-    """A value as JSON on one line, with everything escaped that could pass for part of a prompt.
+    """Returns a value as JSON on one line, with everything escaped that could pass for part of a prompt.
 
     Args:
-        value: of JSON's types; tuples become lists.
+        value: Of JSON's types; tuples become lists.
 
     Returns:
         JSON that any reader reads back as the same value, texts longer than `MAX_TEXT_CHARS` aside.

@@ -5,6 +5,8 @@ nothing. Reasoning may stand before the answer. A reply with two answers is unre
 quotation of the text that is judged.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -22,18 +24,18 @@ _SCORE = re.compile(r"[0-9](?:\.[0-9]{1,6})?")
 
 
 def read_yes_no(reply: str) -> bool:
-    """Read `<answer>YES</answer>` or `<answer>NO</answer>`.
+    """Returns whether a reply is `<answer>YES</answer>`, and not `<answer>NO</answer>`.
 
     Source: VAGEN, appendix D.1.1, for the form.
 
     Args:
-        reply: any string.
+        reply: Any string.
 
     Returns:
         Whether it is a yes; lower case is accepted.
 
     Raises:
-        UnreadableReplyError: it is neither.
+        UnreadableReplyError: It is neither.
     """
     word = answer_of(reply)
     # `upper` would turn other scripts' letters into ours.
@@ -43,17 +45,17 @@ def read_yes_no(reply: str) -> bool:
 
 
 def read_score(reply: str, allowed: Sequence[float]) -> float:
-    """Read one of a few numbers, such as 0.75.
+    """Returns the one of a few numbers, such as 0.75, that a reply gives.
 
     Args:
-        reply: any string.
-        allowed: the numbers that may be given.
+        reply: Any string.
+        allowed: The numbers that may be given.
 
     Returns:
         The one given.
 
     Raises:
-        UnreadableReplyError: it is none of them.
+        UnreadableReplyError: It is none of them.
     """
     text = answer_of(reply)
     if not _SCORE.fullmatch(text) or float(text) not in allowed:
@@ -62,16 +64,16 @@ def read_score(reply: str, allowed: Sequence[float]) -> float:
 
 
 def read_object(reply: str) -> dict[str, Any]:
-    """Read a JSON object, bare or in one code fence.
+    """Returns a reply's JSON object, bare or in one code fence.
 
     Args:
-        reply: any string.
+        reply: Any string.
 
     Returns:
         The object: of JSON's types, with finite numbers, without a key that is there twice.
 
     Raises:
-        UnreadableReplyError: it is no such object.
+        UnreadableReplyError: It is no such object.
     """
     text = answer_of(reply)
     fenced = _FENCE.fullmatch(text)
@@ -85,16 +87,16 @@ def read_object(reply: str) -> dict[str, Any]:
 
 
 def answer_of(reply: str) -> str:
-    """The inside of a reply's one answer tag, without the blanks around it.
+    """Returns the inside of a reply's one answer tag, without the blanks around it.
 
     Args:
-        reply: any string.
+        reply: Any string.
 
     Returns:
         What stands between `<answer>` and `</answer>`.
 
     Raises:
-        UnreadableReplyError: there is not exactly one of each, the reply goes on after it, or it is too long.
+        UnreadableReplyError: There is not exactly one of each, the reply goes on after it, or it is too long.
     """
     if len(reply) > MAX_REPLY_CHARS:
         raise UnreadableReplyError(f"the reply has {len(reply)} characters, more than {MAX_REPLY_CHARS}")

@@ -125,7 +125,7 @@ class Anchors:
 
 
 def read_anchors(sentence: str) -> Anchors:
-    """Reads the frames and times of a sentence; no text raises."""
+    """Returns the frames and times of a sentence; no text raises."""
     sentence = _BETWEEN.sub(r"\g<from>to \g<to>", sentence)
     found = _joined(_items(sentence), sentence, _TO, _same_kind)
     found = _joined(found, sentence, _WITH, _frame_with_time)
@@ -191,14 +191,14 @@ def pieces(anchors: Anchors) -> list[tuple[Mention, int, int]]:
 
 
 def _cut(text: str, start: int, end: int) -> int | None:
-    """Where one part of a sentence ends and the next begins, by preference at a word; None where nothing parts them."""
+    """Returns where one part of a sentence ends and the next begins, best at a word; None where nothing parts them."""
     breaks = list(_BREAK.finditer(text, start, end))
     words = [match for match in breaks if match.group().isalpha() or match.group() == ";"]
     return (words or breaks)[-1].end() if breaks else None
 
 
 def _own_of_list(chosen: Mention, anchors: Anchors, places: Sequence[tuple[int, int]], index: int) -> Mention:
-    """The mention for a point of `frames 3 and 5 … at <points…> and <points…>`; the chosen one where none pair up."""
+    """Returns the mention for a point of `frames 3 and 5 … at <points…> and <points…>`; the chosen one if none pair."""
     for several in anchors.mentions:
         own = [each for each in anchors.singles if several.start <= each.start < several.end]
         is_beside = several.end <= places[0][0] or several.start >= places[-1][1]
@@ -208,7 +208,7 @@ def _own_of_list(chosen: Mention, anchors: Anchors, places: Sequence[tuple[int, 
 
 
 def _inherited(text: str, before: Anchors | None) -> tuple[Mention, ...]:
-    """The nearest mention of the last clause of the sentence before; empty where the text moves on from it."""
+    """Returns the nearest mention of the last clause of the sentence before; empty where the text moves on from it."""
     if before is None or _MOVES_ON.match(text):
         return ()
     clause_start = max((match.end() for match in _BREAK.finditer(before.text)), default=0)
@@ -216,7 +216,7 @@ def _inherited(text: str, before: Anchors | None) -> tuple[Mention, ...]:
 
 
 def _ends(mention: Mention) -> tuple[Mention, ...]:
-    """A single mention itself, a stretch as its first and its last."""
+    """Returns a single mention itself, a stretch as its first and its last."""
     if not mention.is_span:
         return (mention,)
     last = replace(mention, frame=mention.last_frame, time_s=mention.last_s, is_span=False)
@@ -224,7 +224,7 @@ def _ends(mention: Mention) -> tuple[Mention, ...]:
 
 
 def _completed(chosen: Mention, near: Sequence[Mention], singles: Sequence[Mention]) -> tuple[int | None, float | None]:
-    """A mention's frame and time; what it lacks is taken from its clause, or from where its frame is named again."""
+    """Returns a mention's frame and time; what it lacks comes from its clause, or from where its frame comes again."""
     frame, time_s = chosen.frame, chosen.time_s
     if time_s is None:
         same = [each.time_s for each in singles if each.frame == frame and each.time_s is not None]
@@ -239,7 +239,7 @@ Combine = Callable[[Mention, Mention], Mention | None]
 
 
 def _joined(found: Sequence[Mention], text: str, gap: re.Pattern[str], combine: Combine) -> list[Mention]:
-    """Mentions with neighbours combined, from left to right, where nothing but a gap is between them."""
+    """Returns mentions with neighbours combined, from left to right, where nothing but a gap is between them."""
     joined: list[Mention] = []
     for each in found:
         fits = bool(joined) and gap.fullmatch(text, joined[-1].end, each.start) is not None
@@ -252,14 +252,14 @@ def _joined(found: Sequence[Mention], text: str, gap: re.Pattern[str], combine: 
 
 
 def _same_kind(one: Mention, other: Mention) -> Mention | None:
-    """`frames 25 to 27`, `4.47 to 16.11 seconds`."""
+    """Returns the stretch of `frames 25 to 27`, `4.47 to 16.11 seconds`."""
     if one.is_span or (one.frame is None) != (other.frame is None):
         return None
     return replace(one, last_frame=other.frame, last_s=other.time_s, is_span=True)
 
 
 def _frame_with_time(one: Mention, other: Mention) -> Mention | None:
-    """`frame 24 at 18.71 seconds`; behind a stretch of frames a single time is that of its end."""
+    """Returns `frame 24 at 18.71 seconds` as one; behind a stretch of frames a single time is that of its end."""
     if one.frame is None or one.time_s is not None or other.frame is not None or (other.is_span and not one.is_span):
         return None
     if one.is_span and not other.is_span:
@@ -268,26 +268,26 @@ def _frame_with_time(one: Mention, other: Mention) -> Mention | None:
 
 
 def _time_with_frame(one: Mention, other: Mention) -> Mention | None:
-    """`21.15 seconds (frame 28)`, and a stretch of times with one of frames."""
+    """Returns `21.15 seconds (frame 28)` as one, and a stretch of times with one of frames."""
     if one.frame is not None or other.frame is None or other.time_s is not None or one.is_span != other.is_span:
         return None
     return replace(one, frame=other.frame, last_frame=other.last_frame)
 
 
 def _stretch(one: Mention, other: Mention) -> Mention | None:
-    """`frame 28 at 21.15 seconds to frame 30 at 23.59 seconds`."""
+    """Returns the stretch of `frame 28 at 21.15 seconds to frame 30 at 23.59 seconds`."""
     return None if other.is_span else _same_kind(one, other)
 
 
 def _list(one: Mention, other: Mention) -> Mention | None:
-    """`frame 2, frame 3 and frame 4`."""
+    """Returns the list of `frame 2, frame 3 and frame 4`."""
     if (one.is_span and not one.is_list) or other.is_span or (one.frame is None) != (other.frame is None):
         return None
     return replace(one, last_frame=other.frame, last_s=other.time_s, is_span=True, is_list=True)
 
 
 def _items(sentence: str) -> list[Mention]:
-    """Every single frame and time; a bare number is what its neighbour in `frames 25 to 27` or `4 to 16 s` is."""
+    """Returns single frames and times; a bare number is what its neighbour in `frames 25 to 27` or `4 to 16 s` is."""
     matches = [match for _, match in zip(range(MAX_MENTIONS), _ITEM.finditer(sentence), strict=False)]
     items: list[Mention] = []
     plural = False
@@ -315,14 +315,14 @@ def _items(sentence: str) -> list[Mention]:
 
 
 def _has_two_ends(sentence: str, matches: Sequence[re.Match[str]], first: int) -> bool:
-    """Whether a range with decimals at both ends begins with a match."""
+    """Returns whether a range with decimals at both ends begins with a match."""
     ends = matches[first : first + 2]
     is_range = len(ends) == 2 and _TO.fullmatch(sentence, ends[0].end(), ends[1].start()) is not None
     return is_range and all("." in (end["number"] or "") for end in ends)
 
 
 def _durations(sentence: str, matches: Sequence[re.Match[str]]) -> set[int]:
-    """Which of the matches say how long something takes or how much later it is: `for 2 to 3 seconds`, `2 s later`."""
+    """Returns which matches say how long something takes or how much later it is: `for 2 to 3 seconds`, `2 s later`."""
     found: set[int] = set()
     first = 0
     for number, match in enumerate(matches):

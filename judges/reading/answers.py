@@ -4,6 +4,8 @@ Source: Argos, section 3.1, equations 6-8 (exact match, relative error, binary s
 type); Mags-RL, appendix A.2 (refusals, graded judge). What rules can compare is `vlm_envs.responses.answers`' part.
 """
 
+from __future__ import annotations
+
 import re
 import string
 from typing import Literal, Protocol
@@ -27,18 +29,18 @@ class AnswerJudge(Protocol):
     """Says how far an answer means the same as the truth; a model behind it, which may be unavailable."""
 
     def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
-        """Grade one answer, 0 for wrong to 1 for right."""
+        """Returns the grade of one answer, 0 for wrong to 1 for right."""
         ...
 
 
 def extract_answer(text: str) -> str | None:
-    r"""Find the final answer in one piece of the model's own text.
+    r"""Returns the final answer in one piece of the model's own text.
 
     Read after the last `</think>`: the last `<answer>`, and in it the last `\boxed{…}` or
     `<|begin_of_box|>…<|end_of_box|>` where there is one. Without `<answer>` a box alone is an answer.
 
     Args:
-        text: any string.
+        text: Any string.
 
     Returns:
         The answer, stripped; None when there is none.
@@ -55,18 +57,18 @@ def extract_answer(text: str) -> str | None:
 
 
 def match_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge | None = None) -> JudgeScore:
-    """Compare an answer with its key: R_acc of Argos, iVGR and ARM-Thinker.
+    """Returns how far an answer agrees with its key: R_acc of Argos, iVGR and ARM-Thinker.
 
     Args:
-        answer: the model's answer; None when it gave none.
-        key: the truth and how to compare.
-        judge: asked only for kind `semantic`, only where the texts differ, with grades 0 and 1.
+        answer: The model's answer; None when it gave none.
+        key: The truth and how to compare.
+        judge: Asked only for kind `semantic`, only where the texts differ, with grades 0 and 1.
 
     Returns:
         1 or 0 as `f1`, for kind `anls` the similarity; unavailable when the judge was.
 
     Raises:
-        ConfigError: the key is semantic and there is no judge. No answer raises.
+        ConfigError: The key is semantic and there is no judge. No answer raises.
     """
     if answer is None or not (said := normalise(answer)):
         return JudgeScore(f1=0.0, reason="no answer, or one that is too long")
@@ -79,12 +81,12 @@ def match_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge | None =
 
 
 def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> JudgeScore:
-    """Let a judge grade an answer in quarters: the GPT score of Mags-RL, appendix A.2.
+    """Returns a judge's grade of an answer, in quarters: the GPT score of Mags-RL, appendix A.2.
 
     Args:
-        answer: the model's answer; None when it gave none.
-        key: the truth; the best grade over its accepted answers counts.
-        judge: says 0, 0.25, 0.5, 0.75 or 1.
+        answer: The model's answer; None when it gave none.
+        key: The truth; the best grade over its accepted answers counts.
+        judge: Says 0, 0.25, 0.5, 0.75 or 1.
 
     Returns:
         The grade; 0 for a refusal or no answer, unasked; unavailable when a grade is missing that might be the best.
@@ -112,7 +114,7 @@ def _ask(answer: str, key: AnswerKey, judge: AnswerJudge | None) -> JudgeScore:
 
 
 def _best_of(scores: list[JudgeScore]) -> JudgeScore:
-    """The best score that is there; unavailable only when all are, or when a missing one could be better."""
+    """Returns the best score that is there; unavailable only when all are, or when a missing one could be better."""
     there = [score for score in scores if score.available]
     best = max(there, key=lambda score: score.f1, default=scores[0])
     if len(there) < len(scores) and best.f1 != 1.0:

@@ -7,6 +7,8 @@ nothing, for a prediction that can be taken back by writing nonsense costs nothi
 Source: iVGR, section 3.2, equation 2 (R_box); Mags-RL, appendix A.1 and B (validity of zoom boxes).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 
@@ -15,7 +17,7 @@ from vlm_envs.tools.written_boxes import MAX_BOXES, WrittenBox
 
 
 def intersection_over_union(first: WrittenBox, second: WrittenBox) -> float:
-    """Area that two boxes share over the area that they cover, in [0, 1]; 0 where one is not proper."""
+    """Returns the area that two boxes share over the area that they cover, in [0, 1]; 0 where one is not proper."""
     if not (first.is_proper and second.is_proper):
         return 0.0
     width = min(first.x2, second.x2) - max(first.x1, second.x1)
@@ -27,18 +29,18 @@ def intersection_over_union(first: WrittenBox, second: WrittenBox) -> float:
 
 
 def box_reward(predicted: Sequence[WrittenBox], true: Sequence[WrittenBox]) -> float | None:
-    """How well predicted boxes and true boxes cover each other: R_box.
+    """Returns how well predicted boxes and true boxes cover each other: R_box.
 
     Args:
-        predicted: the model's boxes, proper or not; beyond `MAX_BOXES` they are ignored.
-        true: the true boxes, in the same coordinate space.
+        predicted: The model's boxes, proper or not; beyond `MAX_BOXES` they are ignored.
+        true: The true boxes, in the same coordinate space.
 
     Returns:
         ½ (mean over true boxes of their best IoU + mean over predicted boxes of theirs), in [0, 1]; 0 without
         predictions; None without true boxes, for then there is nothing to say and the term is left out.
 
     Raises:
-        ConfigError: a true box is not proper.
+        ConfigError: A true box is not proper.
 
     Source: iVGR, equation 2. Choice: the two empty cases, which the equation leaves undefined.
     """
@@ -56,16 +58,16 @@ def box_reward(predicted: Sequence[WrittenBox], true: Sequence[WrittenBox]) -> f
 
 
 def count_zoomable(boxes: Sequence[WrittenBox], width_px: int, height_px: int) -> int:
-    """Count the boxes that may be zoomed into: k of Mags-RL.
+    """Returns how many boxes may be zoomed into: k of Mags-RL.
 
     A box is valid when its corners are in order, it lies inside the image, and it covers less than 40 % of it.
     Choice: a box that repeats an earlier one to the digit is not counted again, or one box written ten times would
     count as ten objects found.
 
     Args:
-        boxes: the model's boxes, in pixels of the image that it was shown.
-        width_px: width of that image.
-        height_px: height of that image.
+        boxes: The model's boxes, in pixels of the image that it was shown.
+        width_px: Width of that image.
+        height_px: Height of that image.
 
     Returns:
         How many are valid.

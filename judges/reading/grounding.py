@@ -19,6 +19,8 @@ Source: Argos, section 3.1, and appendix C.2, whose prompt has a language model 
 - A point whose coordinates cannot be read is kept with NaN, to score 0: left out, it would hide a wrong guess.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Iterator
@@ -44,11 +46,11 @@ class Point:
     """A place that the model points at.
 
     Attributes:
-        x: column, in pixels of the image that the model was shown; NaN when it cannot be read.
-        y: row, likewise.
-        label: what the model says is there.
-        frame: frame that the point is in; None when none is named.
-        time_s: time that the point is at; None when none is named.
+        x: Column, in pixels of the image that the model was shown; NaN when it cannot be read.
+        y: Row, likewise.
+        label: What the model says is there.
+        frame: Frame that the point is in; None when none is named.
+        time_s: Time that the point is at; None when none is named.
     """
 
     x: float
@@ -63,9 +65,9 @@ class Moment:
     """What the model says of one frame.
 
     Attributes:
-        frame: the frame; None when only a time is named.
-        time_s: the time; None when only a frame is named.
-        description: the sentence, as it is written.
+        frame: The frame; None when only a time is named.
+        time_s: The time; None when only a frame is named.
+        description: The sentence, as it is written.
     """
 
     frame: int | None
@@ -78,11 +80,11 @@ class Segment:
     """What the model says of a stretch of a video.
 
     Attributes:
-        start_frame: first frame; None when not named.
-        end_frame: last frame; None when not named, or open.
-        start_s: start time; None when not named.
-        end_s: end time; None when not named.
-        description: the sentence, as it is written.
+        start_frame: First frame; None when not named.
+        end_frame: Last frame; None when not named, or open.
+        start_s: Start time; None when not named.
+        end_s: End time; None when not named.
+        description: The sentence, as it is written.
     """
 
     start_frame: int | None
@@ -97,11 +99,11 @@ class GroundedResponse:
     """A response, taken apart.
 
     Attributes:
-        reasoning: what comes before the answer, without the think tags.
-        answer: the final answer; None when there is none.
-        points: every different point, in order.
-        moments: every different moment, in order.
-        segments: every different segment, in order.
+        reasoning: What comes before the answer, without the think tags.
+        answer: The final answer; None when there is none.
+        points: Every different point, in order.
+        moments: Every different moment, in order.
+        segments: Every different segment, in order.
     """
 
     reasoning: str
@@ -112,10 +114,10 @@ class GroundedResponse:
 
 
 def read_response(text: str) -> GroundedResponse:
-    """Take a response apart.
+    """Returns a response, taken apart.
 
     Args:
-        text: the model's own text, any string.
+        text: The model's own text, any string.
 
     Returns:
         What was read; nothing at all for a text that is too long.
@@ -188,7 +190,7 @@ def _points_of(sentence: _Sentence, anchors: Anchors, before: Anchors | None) ->
 
 
 def _moments_of(sentence: _Sentence, anchors: Anchors) -> Iterator[Moment | Segment]:
-    """What a sentence says of moments and stretches; its single frames are those of its points where it has some."""
+    """Yields what a sentence says of moments and stretches; its single frames are those of its points, if any."""
     for mention, start, end in pieces(anchors):
         description = sentence.raw[start:end].strip()
         is_loose = mention.is_list and sentence.blanked[mention.start] != "["
@@ -199,7 +201,7 @@ def _moments_of(sentence: _Sentence, anchors: Anchors) -> Iterator[Moment | Segm
 
 
 def _attributes(text: str) -> tuple[dict[str, float], dict[str, float], str]:
-    """Columns and rows by their index, and the alternative text, of one tag."""
+    """Returns columns and rows by their index, and the alternative text, of one tag."""
     columns: dict[str, float] = {}
     rows: dict[str, float] = {}
     label = ""
@@ -213,6 +215,6 @@ def _attributes(text: str) -> tuple[dict[str, float], dict[str, float], str]:
 
 
 def _coordinate(text: str) -> float:
-    """The number that a text is; NaN when it is none."""
+    """Returns the number that a text is; NaN when it is none."""
     text = text.strip()
     return float(text) if _COORDINATE.fullmatch(text) else math.nan

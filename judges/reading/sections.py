@@ -4,6 +4,8 @@ Tags are matched as they are written, byte for byte: look-alikes (`＜answer＞`
 are plain text. A piece of more than `MAX_TEXT_CHARS` characters is refused unread.
 """
 
+from __future__ import annotations
+
 import re
 
 from vlm_envs.responses.formats import FORMATS
@@ -15,11 +17,11 @@ _ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", 
 
 
 def sections(text: str, tag: str) -> tuple[str, ...]:
-    """Return what stands in each `<tag>…</tag>` that holds no further `<tag>`, in order.
+    """Returns what stands in each `<tag>…</tag>` that holds no further `<tag>`, in order.
 
     Args:
-        text: one piece of the model's own text.
-        tag: the tag's name, such as `answer`.
+        text: One piece of the model's own text.
+        tag: The tag's name, such as `answer`.
 
     Returns:
         The insides, as they are written. Tags that never close give nothing.
@@ -38,11 +40,11 @@ def sections(text: str, tag: str) -> tuple[str, ...]:
 
 
 def sole_section(text: str, tag: str) -> str | None:
-    """Return the inside of the one `<tag>…</tag>` of a piece; None when there is none, or more than one.
+    """Returns the inside of the one `<tag>…</tag>` of a piece; None when there is none, or more than one.
 
     Args:
-        text: one piece of the model's own text.
-        tag: the tag's name.
+        text: One piece of the model's own text.
+        tag: The tag's name.
 
     Returns:
         The inside as it is written, or None.
@@ -54,10 +56,10 @@ def sole_section(text: str, tag: str) -> str | None:
 
 
 def think_then_answer(text: str) -> tuple[str, str] | None:
-    """Read a piece that is exactly `<think>…</think><answer>…</answer>`, white space between allowed.
+    """Returns the thought and the answer of a piece that is exactly `<think>…</think><answer>…</answer>`.
 
     Args:
-        text: one piece of the model's own text.
+        text: One piece of the model's own text.
 
     Returns:
         Thought and answer; None when anything else is in the piece, or the answer is empty.
@@ -67,10 +69,10 @@ def think_then_answer(text: str) -> tuple[str, str] | None:
 
 
 def thoughts_of(text: str) -> str:
-    """Return what comes before the answer, tags included: the text in which boxes and reasoning are looked for.
+    """Returns what comes before the answer, tags included: the text in which boxes and reasoning are looked for.
 
     Args:
-        text: one piece of the model's own text.
+        text: One piece of the model's own text.
 
     Returns:
         Everything before the first `<answer>` after the last `</think>`; empty for a piece that is too long.

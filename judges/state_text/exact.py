@@ -12,6 +12,8 @@ Deviations, each named:
 What a world's facts and categories are, its rules say: see `judges.state_text.rules`.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -24,35 +26,34 @@ from vlm_envs.responses.formats import Representation
 
 
 class ExactJudge:
-    """Scores state text of one world in one representation by rule; see the module for what it counts."""
+    """Scores state text of one world in one representation by rule; see the module for what it counts.
+
+    Args:
+        world: A world's name or an env id, such as `Sokoban` or `VLM/Sokoban-v0`.
+        representation: One that the world's rules can read, such as `natural_language`.
+        rules: In place of the world's own, for another tolerance or a world that has none yet.
+
+    Raises:
+        ConfigError: The world has no exact judge, or not in this representation.
+    """
 
     def __init__(self, world: str, representation: Representation, *, rules: Rules | None = None) -> None:
-        """Choose the world and the representation.
-
-        Args:
-            world: a world's name or an env id, such as `Sokoban` or `VLM/Sokoban-v0`.
-            representation: one that the world's rules can read, such as `natural_language`.
-            rules: in place of the world's own, for another tolerance or a world that has none yet.
-
-        Raises:
-            ConfigError: the world has no exact judge, or not in this representation.
-        """
         self.rules = rules_of(world) if rules is None else rules
         require_choice("representation", representation, self.rules.representations)
         self.representation = representation
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
-        """Score a text against a state.
+        """Returns the score of a text against a state.
 
         Args:
-            text: any string; its first `MAX_TEXT_CHARS` characters are read.
-            state: the world's typed state dict, as in `info["state"]`.
+            text: Any string; its first `MAX_TEXT_CHARS` characters are read.
+            state: The world's typed state dict, as in `info["state"]`.
 
         Returns:
             The weighted F1 and its parts.
 
         Raises:
-            ConfigError: the state is another world's. No text raises.
+            ConfigError: The state is another world's. No text raises.
         """
         parts = self.rules.parts(text[:MAX_TEXT_CHARS], self.representation, state)
         num_facts_read = sum(part.tally.num_claimed for part in parts)

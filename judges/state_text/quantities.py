@@ -1,5 +1,7 @@
 """Numbers as models write them: any of them is data, infinite and absurd ones too."""
 
+from __future__ import annotations
+
 import re
 
 NUMBER = r"[-+]?(?:(?<!\d)\d++(?:\.\d*+)?(?:e[-+]?\d{1,4}\b)?|\.\d++|nan\b|inf(?:inity)?\b)"
@@ -22,30 +24,30 @@ _NUMBER_WORD = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})(?=[ -]{_UNIT})")
 
 
 def spell_digits(text: str) -> str:
-    """Write number words before a unit of length as digits: `2 meters` for `two meters`."""
+    """Returns a text with number words before a unit of length as digits: `2 meters` for `two meters`."""
     return _NUMBER_WORD.sub(lambda match: str(_NUMBER_WORDS[match[1]]), text)
 
 
 def first_number(text: str) -> float | None:
-    """The first number in lower-case text, or None without one; NaN and infinity are numbers."""
+    """Returns the first number in lower-case text, or None without one; NaN and infinity are numbers."""
     match = _NUMBER.search(text)
     return float(match[0]) if match else None
 
 
 def first_length_m(text: str) -> float | None:
-    """The first length in lower-case text, in metres unless a unit says otherwise; None without one."""
+    """Returns the first length in lower-case text, in metres unless a unit says otherwise; None without one."""
     match = _LENGTH.search(text)
     return float(match[1]) * _UNITS_M[(match[2] or "m").removesuffix("s")] if match else None
 
 
 def length_m(text: str) -> float:
-    """What `LENGTH` matched, in metres."""
+    """Returns what `LENGTH` matched, in metres."""
     length = first_length_m(text)
     assert length is not None, "every length has a number"
     return length
 
 
 def position(text: str) -> tuple[float, float, float]:
-    """The numbers of what `TRIPLE` matched."""
+    """Returns the numbers of what `TRIPLE` matched."""
     x, y, z = map(float, _NUMBER.findall(text))
     return x, y, z

@@ -5,6 +5,8 @@
 The grid worlds share `GridRules` and differ by their vocabulary; a world of another kind brings rules of its own.
 """
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -33,46 +35,45 @@ class Rules(Protocol):
         ...
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
-        """Read a text and compare it with a state.
+        """Returns how a text compares with a state.
 
         Args:
-            text: any string, already cut to a bounded length; none raises.
-            representation: one of `representations`.
-            state: the world's typed state dict.
+            text: Any string, already cut to a bounded length; none raises.
+            representation: One of `representations`.
+            state: The world's typed state dict.
 
         Returns:
             The parts of the score; their weights sum to 1.
 
         Raises:
-            ConfigError: the state is another world's.
+            ConfigError: The state is another world's.
         """
         ...
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
-        """Constant texts that may pay without sight, besides the worlds' own; a chance baseline tries them."""
+        """Returns constant texts that may pay without sight, besides the worlds' own; a chance baseline tries them."""
         ...
 
 
 class GridRules:
-    """Rules of a grid world, which follow from its vocabulary: cells, or relations between them."""
+    """Rules of a grid world, which follow from its vocabulary: cells, or relations between them.
+
+    Args:
+        vocabulary: The world's kinds of object, their weights and names.
+    """
 
     representations: tuple[Representation, ...] = ("natural_language", "symbolic", "structured")
 
     def __init__(self, vocabulary: ObjectVocabulary) -> None:
-        """Judge by a vocabulary.
-
-        Args:
-            vocabulary: the world's kinds of object, their weights and names.
-        """
         self.vocabulary = vocabulary
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
-        """Read a text and compare it with a state; see `Rules.parts`."""
+        """Returns how a text compares with a state; see `Rules.parts`."""
         tallies = self._tallies(text, representation, state)
         return tuple(Part(name=c.name, weight=c.weight, tally=tallies[c.name]) for c in self.vocabulary.categories)
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
-        """No texts: the worlds' own are the best there are, as they name what every level has."""
+        """Returns no texts: the worlds' own are the best there are, as they name what every level has."""
         return ()
 
     def _tallies(self, text: str, representation: Representation, state: Mapping[str, Any]) -> dict[str, Tally]:
@@ -102,7 +103,7 @@ UNJUDGED: dict[str, str] = {
 
 
 def judged_name(world: str) -> str:
-    """Finds the name that a world's rules are kept under.
+    """Returns the name that a world's rules are kept under.
 
     Args:
         world: `Navigation`, `VLM/Navigation-v0`, `vlm_envs:VLM/Navigation-v0`, or an id of one's own.
@@ -150,7 +151,7 @@ def has_rules(world: str) -> bool:
 
 
 def rules_of(world: str) -> Rules:
-    """Find a world's rules by its name or by an env id.
+    """Returns a world's rules, by its name or by an env id.
 
     Args:
         world: `Navigation`, `VLM/Navigation-v0` or `vlm_envs:VLM/Navigation-v0`; an id of one's own for what
@@ -160,7 +161,7 @@ def rules_of(world: str) -> Rules:
         The rules.
 
     Raises:
-        ConfigError: the world has no exact judge, or nothing has that name.
+        ConfigError: The world has no exact judge, or nothing has that name.
     """
     name = judged_name(world)
     if name in VOCABULARIES:

@@ -1,5 +1,7 @@
 """Counting right and claimed facts, and the F1 score that follows."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,9 +11,9 @@ class Tally:
     """How many facts of one category were claimed, and how many of those are right.
 
     Attributes:
-        num_correct: claimed facts that are true.
-        num_claimed: facts the text claims.
-        num_true: facts the state holds.
+        num_correct: Claimed facts that are true.
+        num_claimed: Facts the text claims.
+        num_true: Facts the state holds.
     """
 
     num_correct: int
@@ -19,14 +21,14 @@ class Tally:
     num_true: int
 
     @classmethod
-    def of_one_fact(cls, claims: Iterable[bool]) -> "Tally":
-        """Count what is claimed of the one value that something has, such as its direction.
+    def of_one_fact(cls, claims: Iterable[bool]) -> Tally:
+        """Returns the count of what is claimed of the one value that something has, such as its direction.
 
         Claims that are all right are one claim, however often it is made ("2.59 m, about 2.6 m"). Otherwise they
         contradict each other or the truth, and none is right: a text cannot try one value after another.
 
         Args:
-            claims: for every distinct value claimed, whether it is right.
+            claims: For every distinct value claimed, whether it is right.
 
         Returns:
             The tally, with one true fact.
@@ -46,7 +48,7 @@ class Tally:
         return 2.0 * self.num_correct / total if total else 1.0
 
     def __str__(self) -> str:
-        """The counts in words, for logs."""
+        """Returns the counts in words, for logs."""
         return f"{self.num_correct} right of {self.num_claimed} claimed, {self.num_true} true"
 
 
@@ -55,9 +57,9 @@ class Part:
     """One category's share in the score of a text.
 
     Attributes:
-        name: the category's name in reports.
-        weight: its share of the score, in [0, 1]; the weights of a text's parts sum to 1.
-        tally: its facts.
+        name: The category's name in reports.
+        weight: Its share of the score, in [0, 1]; the weights of a text's parts sum to 1.
+        tally: Its facts.
     """
 
     name: str

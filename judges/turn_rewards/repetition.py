@@ -6,6 +6,8 @@ texts; ties at the k-th place all count as frequent; a text needs two earlier us
 or every text would be among the most frequent while the history is short.
 """
 
+from __future__ import annotations
+
 import hashlib
 import heapq
 from collections import Counter, deque
@@ -24,11 +26,11 @@ class RepetitionConfig:
     """When repetition is penalised, and by how much.
 
     Attributes:
-        top_k: how many of the most frequent texts count as frequent, at least 1.
-        f1_threshold: texts scoring below this are wrong, in [0, 1].
-        penalty: reward of a wrong repeated text, at most 0.
-        min_count: earlier uses that make a text repeated, at least 1.
-        window: recent texts that are remembered, at least 1.
+        top_k: How many of the most frequent texts count as frequent, at least 1.
+        f1_threshold: Texts scoring below this are wrong, in [0, 1].
+        penalty: Reward of a wrong repeated text, at most 0.
+        min_count: Earlier uses that make a text repeated, at least 1.
+        window: Recent texts that are remembered, at least 1.
     """
 
     top_k: int = 10
@@ -38,7 +40,7 @@ class RepetitionConfig:
     window: int = 10_000
 
     def __post_init__(self) -> None:
-        """Refuse values that make the penalty inert or turn it into a bonus."""
+        """Refuses values that make the penalty inert or turn it into a bonus."""
         if min(self.top_k, self.min_count, self.window) < 1:
             raise ConfigError(f"top_k, min_count and window must be at least 1, got {self}.")
         if not 0.0 <= self.f1_threshold <= 1.0:
@@ -52,30 +54,28 @@ class RepetitionPenalty:
 
     A batch is judged against the history before it, then joins it; the order within a batch changes neither
     the rewards nor the history. Texts are kept as digests, so that checkpoints stay small.
+
+    Args:
+        config: The paper's values by default.
     """
 
     def __init__(self, config: RepetitionConfig | None = None) -> None:
-        """Start with an empty history.
-
-        Args:
-            config: the paper's values by default.
-        """
         self.config = config or RepetitionConfig()
         self._history: deque[str] = deque()
         self._counts: Counter[str] = Counter()
 
     def penalize(self, texts: Sequence[str], f1s: Sequence[float]) -> list[float]:
-        """Penalise a batch against the history, then remember it.
+        """Returns the penalties of a batch against the history, which then remembers it.
 
         Args:
-            texts: the batch's texts; case and spacing are ignored when they are compared.
-            f1s: their scores, in [0, 1]; NaN (no score) is never penalised.
+            texts: The batch's texts; case and spacing are ignored when they are compared.
+            f1s: Their scores, in [0, 1]; NaN (no score) is never penalised.
 
         Returns:
             For each text the penalty or 0.
 
         Raises:
-            ConfigError: the lengths differ.
+            ConfigError: The lengths differ.
         """
         if len(texts) != len(f1s):
             raise ConfigError(f"Expected one score for each text, got {len(texts)} texts and {len(f1s)} scores.")
@@ -90,7 +90,7 @@ class RepetitionPenalty:
         return penalties
 
     def _frequent_from(self) -> int:
-        """Earlier uses from which a text is among the top k."""
+        """Returns the earlier uses from which a text is among the top k."""
         top_counts = heapq.nlargest(self.config.top_k, self._counts.values())
         kth = top_counts[-1] if len(top_counts) == self.config.top_k else 0
         return max(kth, self.config.min_count)
@@ -107,17 +107,17 @@ class RepetitionPenalty:
                 del self._counts[oldest]
 
     def state_dict(self) -> dict[str, Any]:
-        """The history, for a checkpoint: JSON types only."""
+        """Returns the history, for a checkpoint: JSON types only."""
         return {"history": list(self._history)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a checkpoint's history.
+        """Continues from a checkpoint's history.
 
         Args:
-            state: what `state_dict` returned.
+            state: What `state_dict` returned.
 
         Raises:
-            ConfigError: the state has no history.
+            ConfigError: The state has no history.
         """
         if "history" not in state:
             raise ConfigError(f"Expected a state with 'history', got the keys {sorted(state)}.")

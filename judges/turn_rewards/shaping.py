@@ -8,6 +8,8 @@ D.1.2 for the repetition penalty. The world's own reward is not touched here. A 
 makes its turn unavailable: it is to be masked, for a zero would teach the policy that its answer was wrong.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -33,10 +35,10 @@ class ScoredTurn:
     """A turn, what its judges say of it, and what that earns.
 
     Attributes:
-        turn: what was played.
-        env_id: its world, which says how its texts are read.
-        scores: the score of each section that was judged; a section without a text to judge has none.
-        rewards: reward of each term by name; all 0 where the turn is unavailable.
+        turn: What was played.
+        env_id: Its world, which says how its texts are read.
+        scores: The score of each section that was judged; a section without a text to judge has none.
+        rewards: Reward of each term by name; all 0 where the turn is unavailable.
     """
 
     turn: Turn
@@ -55,14 +57,14 @@ class ScoredTurn:
         return math.fsum(self.rewards.values())
 
     def text(self, section: Section) -> str | None:
-        """The text to judge; None where the format is wrong, the section is absent or nobody has rules to judge by."""
+        """Returns the text to judge; None where the format is wrong, the section is absent or there are no rules."""
         if not self.turn.info.get("format_correct") or not has_rules(self.env_id):
             return None
         text: str | None = self.turn.info.get("sections", {}).get(section)
         return text
 
     def truth(self, section: Section) -> Mapping[str, Any]:
-        """The state that a section speaks of: the present for observations, the next for predictions."""
+        """Returns the state that a section speaks of: the present for observations, the next for predictions."""
         state: Mapping[str, Any] = self.turn.state if section == "observation" else self.turn.info["state"]
         return state
 
@@ -81,7 +83,7 @@ class RewardTerm(Protocol):
         ...
 
     def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
-        """The reward of each turn of a batch, in order."""
+        """Returns the reward of each turn of a batch, in order."""
         ...
 
 
@@ -94,7 +96,7 @@ class _SectionReward:
     weight: float = 0.5
 
     def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
-        """Weight times the score of each turn's section, in [0, weight]; 0 where there was nothing to judge."""
+        """Returns weight times the score of each turn's section, in [0, weight]; 0 where there was nothing to judge."""
         (section,) = self.sections
         return [self.weight * turn.scores[section].f1 if section in turn.scores else 0.0 for turn in turns]
 
@@ -104,7 +106,7 @@ class GroundingReward(_SectionReward):
     """Pays for an observation that agrees with the state the policy saw.
 
     Attributes:
-        weight: reward of a perfect observation (the paper's beta_g).
+        weight: Reward of a perfect observation (the paper's beta_g).
     """
 
     name: str = "grounding"
@@ -116,7 +118,7 @@ class WorldModelingReward(_SectionReward):
     """Pays for a prediction that agrees with the state the actions led to.
 
     Attributes:
-        weight: reward of a perfect prediction (the paper's beta_w).
+        weight: Reward of a perfect prediction (the paper's beta_w).
     """
 
     name: str = "world_modeling"
@@ -128,22 +130,20 @@ class RepetitionTerm:
 
     A world's observations are compared with its observations only: otherwise a world that is seldom sampled
     could never have a frequent text.
+
+    Args:
+        config: Shared by all histories; the paper's values by default.
     """
 
     name = "repetition"
     sections: tuple[Section, ...] = ("observation", "prediction")
 
     def __init__(self, config: RepetitionConfig | None = None) -> None:
-        """Start with empty histories.
-
-        Args:
-            config: shared by all histories; the paper's values by default.
-        """
         self._config = config or RepetitionConfig()
         self._penalties: dict[str, RepetitionPenalty] = {}
 
     def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
-        """The sum of each turn's penalties, at most 0; remembers the batch."""
+        """Returns the sum of each turn's penalties, at most 0; remembers the batch."""
         rewards = [0.0] * len(turns)
         for key, members in self._members_by_history(turns).items():
             penalty = self._penalties.setdefault(key, RepetitionPenalty(self._config))
@@ -162,11 +162,11 @@ class RepetitionTerm:
         return members
 
     def state_dict(self) -> dict[str, Any]:
-        """Every history, for a checkpoint: JSON types only."""
+        """Returns every history, for a checkpoint: JSON types only."""
         return {key: penalty.state_dict() for key, penalty in self._penalties.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` returned."""
+        """Continues from what `state_dict` returned."""
         self._penalties = {}
         for key, history in state.items():
             self._penalties[key] = RepetitionPenalty(self._config)
@@ -175,7 +175,7 @@ class RepetitionTerm:
 
 @functools.lru_cache(maxsize=64)
 def exact_judge(env_id: str, representation: Representation) -> Judge:
-    """The exact judge of a world and a representation; it holds no state, so one serves all turns."""
+    """Returns the exact judge of a world and a representation; it holds no state, so one serves all turns."""
     return ExactJudge(env_id, representation)
 
 
@@ -184,22 +184,22 @@ def shape(
     terms: Sequence[RewardTerm],
     judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
 ) -> list[tuple[ScoredTurn, ...]]:
-    """Judge the turns of a batch of episodes and reward them by name.
+    """Returns the turns of a batch of episodes, judged and rewarded by name.
 
     Every section is judged once, however many terms read its score, and only if a term does. All that one judge has
     to judge it is given at once.
 
     Args:
-        trajectories: the episodes.
-        terms: the parts of the shaped reward, with distinct names.
-        judge_for: finds the judge of an env id and a representation; or one such function for each section, where
+        trajectories: The episodes.
+        terms: The parts of the shaped reward, with distinct names.
+        judge_for: Finds the judge of an env id and a representation; or one such function for each section, where
             observations and predictions are judged differently, as language models do.
 
     Returns:
         The turns of each episode with their scores and rewards, in order.
 
     Raises:
-        ConfigError: two terms share a name, or a section that a term reads has no judge.
+        ConfigError: Two terms share a name, or a section that a term reads has no judge.
     """
     names = [term.name for term in terms]
     if len(set(names)) != len(names):
@@ -219,7 +219,7 @@ def shape(
 def _score_sections(
     turns: Sequence[ScoredTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
 ) -> list[dict[Section, JudgeScore]]:
-    """The scores of each turn's sections; judges of one model ask about all texts at once."""
+    """Returns the scores of each turn's sections; judges of one model ask about all texts at once."""
     places: dict[int, list[tuple[int, Section]]] = {}
     claims: dict[int, list[TextAndState]] = {}
     judges: dict[int, Judge] = {}

@@ -5,6 +5,8 @@ by the types of the state. Types are compared as letters only, so that `GarbageC
 "garbage_can" are one.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 
@@ -58,18 +60,18 @@ THINGS = frozenset(_SAME_AS) | words_of(_OTHERS)
 
 
 def plain(name: str) -> str:
-    """A type or a phrase as lower-case letters only: `garbagecan` for `GarbageCan`."""
+    """Returns a type or a phrase as lower-case letters only: `garbagecan` for `GarbageCan`."""
     return re.sub("[^a-z]", "", name.lower())
 
 
 def singulars(word: str) -> tuple[str, ...]:
-    """A plain word and what it would be the plural of."""
+    """Returns a plain word and what it would be the plural of."""
     stems = (word.removesuffix("s"), word.removesuffix("es")) if len(word) > 3 and word.endswith("s") else ()
     return (word, *stems)
 
 
 def is_name_of(claimed: str, actual: str) -> bool:
-    """Whether a plain name may be said of a thing of a plain type: the same word, a synonym or a more general one.
+    """Returns whether a plain name may be said of a plain type: the same word, a synonym or a more general one.
 
     A desk lamp may be called a lamp, but a lamp no desk lamp.
     """
@@ -78,6 +80,6 @@ def is_name_of(claimed: str, actual: str) -> bool:
 
 
 def known_name(words: Iterable[str], vocabulary: frozenset[str]) -> str | None:
-    """The thing that words name together, singular or plural, or None."""
+    """Returns the thing that words name together, singular or plural, or None."""
     joined = "".join(words)
     return next((name for name in singulars(joined) if name in vocabulary), None)

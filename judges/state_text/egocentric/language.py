@@ -8,6 +8,8 @@ the left side of the image") claim nothing, and neither does what is negated. No
 linear in its length.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,11 +40,11 @@ _MAX_NAME_WORDS = 3
 
 
 def read_egocentric_text(text: str, types: Iterable[str]) -> list[Mention]:
-    """Read what a text claims of the target and of the visible objects.
+    """Returns what a text claims of the target and of the visible objects.
 
     Args:
-        text: any string.
-        types: types of the things that are there, as letters only; they are known besides the usual ones.
+        text: Any string.
+        types: Types of the things that are there, as letters only; they are known besides the usual ones.
 
     Returns:
         All that is named, in order; without direction and distance a mention claims nothing.
@@ -84,13 +86,13 @@ class _Segment:
     """What stands between two cuts of a sentence.
 
     Attributes:
-        thing: the first thing named.
-        is_about_it: whether a pronoun stands for the thing spoken of last.
-        is_alone: whether a verb in the singular follows the thing.
-        directions: directions from the player.
-        leads: whether the directions stand before the thing, or without one.
-        distances_m: distances from the player.
-        is_negated: whether it claims nothing.
+        thing: The first thing named.
+        is_about_it: Whether a pronoun stands for the thing spoken of last.
+        is_alone: Whether a verb in the singular follows the thing.
+        directions: Directions from the player.
+        leads: Whether the directions stand before the thing, or without one.
+        distances_m: Distances from the player.
+        is_negated: Whether it claims nothing.
     """
 
     thing: Mention | None = None
@@ -122,7 +124,7 @@ class _SegmentReader:
         return self._segment
 
     def _read_word(self, position: int) -> int:
-        """Take in what stands at `position`; return how many words that took."""
+        """Takes in what stands at `position`; returns how many words that took."""
         word, name = self._words[position], self._name_at(position)
         if name is not None:
             self._read_name(name[0])
@@ -135,7 +137,7 @@ class _SegmentReader:
         return 1
 
     def _name_at(self, position: int) -> tuple[str, int] | None:
-        """The longest name at a position and its number of words."""
+        """Returns the longest name at a position and its number of words."""
         for length in range(_MAX_NAME_WORDS, 0, -1):
             name = known_name(self._words[position : position + length], self._vocabulary)
             if name is not None:
@@ -190,7 +192,7 @@ class _SegmentReader:
         return position
 
     def _other_thing_after(self, position: int, prepositions: frozenset[str]) -> int | None:
-        """Where "of the sofa" ends, if a preposition stands at `position` and its object is not the player."""
+        """Returns where "of the sofa" ends, if a preposition stands at `position` and its object is not the player."""
         start = self._skip(position, prepositions)
         noun = self._skip(start, _ARTICLES)
         if start == position or noun == len(self._words) or self._words[noun] in _PLAYER:
@@ -211,7 +213,7 @@ class _Sentence:
         self._is_open = False
 
     def join(self, segments: Sequence[_Segment]) -> None:
-        """Add the things of a sentence to the mentions, and what is said of them to the things."""
+        """Adds the things of a sentence to the mentions, and what is said of them to the things."""
         for index, segment in enumerate(segments):
             following = segments[index + 1] if index + 1 < len(segments) else _Segment()
             if segment.thing is not None:
@@ -220,7 +222,7 @@ class _Sentence:
                 self._read_attributes(segment, following)
 
     def _read_thing(self, thing: Mention, segment: _Segment) -> None:
-        """Read a segment that names a thing: its directions, else those that lead, else those that are to come."""
+        """Reads a segment that names a thing: its directions, else those that lead, else those that are to come."""
         self._mentions.append(thing)
         if segment.is_negated:
             self._subjects, self._leading, self._is_open = [thing], set(), False
@@ -233,7 +235,7 @@ class _Sentence:
         self._say(segment.directions or self._leading, segment.distances_m)
 
     def _read_attributes(self, segment: _Segment, following: _Segment) -> None:
-        """Read a segment that names nothing: it speaks of what came before, or else leads what follows."""
+        """Reads a segment that names nothing: it speaks of what came before, or else leads what follows."""
         if segment.is_about_it and self._mentions:
             self._subjects, self._is_open = self._mentions[-1:], False
         if segment.is_negated or not segment.says_something:

@@ -1,5 +1,7 @@
 """What a text says of a thing in a home, as every reader of egocentric text returns it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 from judges.state_text.grid.vocabulary import words_of
@@ -18,11 +20,11 @@ class Mention:
     """One thing that a text speaks of.
 
     Attributes:
-        name: what it is called, as lower-case letters only; empty where it has no name but "the target".
-        is_target: whether it is called the target.
-        is_listed: whether it stands in a list of visible objects.
-        directions: the directions claimed for it.
-        distances_m: the distances claimed for it, in metres.
+        name: What it is called, as lower-case letters only; empty where it has no name but "the target".
+        is_target: Whether it is called the target.
+        is_listed: Whether it stands in a list of visible objects.
+        directions: The directions claimed for it.
+        distances_m: The distances claimed for it, in metres.
     """
 
     name: str

@@ -12,6 +12,8 @@ paper prints neither weights nor tolerances. These are ours:
 What is said of an object that the text calls the target, but by the name of something else, is wrong.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,10 +38,10 @@ class Surroundings:
     """The true state, as far as it is judged.
 
     Attributes:
-        target: the target's type, as letters only.
-        direction: the target's direction.
-        distance_m: the target's distance in metres.
-        visible: type and direction of each visible object, the nearest first.
+        target: The target's type, as letters only.
+        direction: The target's direction.
+        distance_m: The target's distance in metres.
+        visible: Type and direction of each visible object, the nearest first.
     """
 
     target: str
@@ -49,15 +51,15 @@ class Surroundings:
     others: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Collect the types that are not the target's."""
+        """Collects the types that are not the target's."""
         object.__setattr__(self, "others", frozenset(type_ for type_, _ in self.visible) - {self.target})
 
     @classmethod
-    def of(cls, state: Mapping[str, Any]) -> "Surroundings":
-        """Read a state dict.
+    def of(cls, state: Mapping[str, Any]) -> Surroundings:
+        """Returns what is judged of a state dict.
 
         Raises:
-            ConfigError: it is another world's.
+            ConfigError: It is another world's.
         """
         try:
             return cls(
@@ -72,11 +74,11 @@ class Surroundings:
             ) from missing
 
     def names_target(self, mention: Mention) -> bool:
-        """Whether a mention's name, if it has one, is the target's."""
+        """Returns whether a mention's name, if it has one, is the target's."""
         return not mention.name or is_name_of(mention.name, self.target)
 
     def is_of_target(self, mention: Mention) -> bool:
-        """Whether a mention is meant for the target: it is called so, or its name fits nothing else better."""
+        """Returns whether a mention is meant for the target: it is called so, or its name fits nothing else better."""
         if mention.is_target or mention.is_listed:
             return mention.is_target
         fits_better = mention.name != self.target and any(is_name_of(mention.name, other) for other in self.others)
@@ -88,10 +90,10 @@ class EgocentricRules:
     """Rules of worlds in which something is searched for, with Navigation's state dict.
 
     Attributes:
-        tolerance_m: distances this close to the true one are right, in metres.
-        relative_tolerance: the same as a share of the true distance; the larger of the two holds.
-        num_visible: visible objects that have to be named, the nearest first.
-        representations: those that can be read.
+        tolerance_m: Distances this close to the true one are right, in metres.
+        relative_tolerance: The same as a share of the true distance; the larger of the two holds.
+        num_visible: Visible objects that have to be named, the nearest first.
+        representations: Those that can be read.
     """
 
     tolerance_m: float = 0.25
@@ -100,12 +102,12 @@ class EgocentricRules:
     representations: tuple[Representation, ...] = ("natural_language", "structured")
 
     def __post_init__(self) -> None:
-        """Refuse tolerances that nothing could meet."""
+        """Refuses tolerances that nothing could meet."""
         if not (self.tolerance_m >= 0.0 and self.relative_tolerance >= 0.0 and self.num_visible >= 0):
             raise ConfigError(f"Tolerances and num_visible must be at least 0, got {self}.")
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
-        """Read a text and compare it with a state; see `judges.state_text.rules.Rules.parts`."""
+        """Returns how a text compares with a state; see `judges.state_text.rules.Rules.parts`."""
         truth = Surroundings.of(state)
         is_dict = representation == "structured"
         mentions = read_egocentric_dict(text) if is_dict else read_egocentric_text(text, truth.others | {truth.target})
@@ -118,7 +120,7 @@ class EgocentricRules:
         )
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
-        """Texts that place "the target" without knowing what it is, in every direction and at usual distances."""
+        """Returns texts that place "the target", whatever it is, in every direction and at usual distances."""
         phrases = {"ahead": "ahead", "left": "to the left", "right": "to the right", "back": "behind"}
         distances_m = [step / 2 for step in range(1, 15)]
         if representation == "natural_language":
@@ -133,7 +135,7 @@ class EgocentricRules:
         return Tally.of_one_fact(named and abs(each - truth.distance_m) <= tolerance_m for each, named in claims)
 
     def _tally_visible(self, others: Sequence[Mention], of_target: Sequence[Mention], truth: Surroundings) -> Tally:
-        """Count pairs of type and direction.
+        """Returns the counts of pairs of type and direction.
 
         To say where the target is does not claim that it can be seen, as it may be out of sight. Where it is in sight
         and nothing else names it there, this is one of the pairs named.
@@ -157,7 +159,7 @@ def _tally_direction(of_target: Sequence[Mention], truth: Surroundings) -> Tally
 def _best_pairs(
     claims: Sequence[Mention], free: Sequence[Mention], visible: Sequence[tuple[str, str]], num_near: int
 ) -> list[tuple[int, int]]:
-    """Pair claims, then free mentions, with the visible objects they are right of; near objects come first."""
+    """Returns claims, then free mentions, paired with the visible objects they are right of; near ones come first."""
     rows = [*claims, *free]
     gains = np.zeros((len(rows), len(visible)))
     for row, mention in enumerate(rows):

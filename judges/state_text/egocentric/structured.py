@@ -1,5 +1,7 @@
 """Structured text of a search to mentions: `{target_obj_type: Toaster, …, visible_objects: [{type: Sofa, …}]}`."""
 
+from __future__ import annotations
+
 import re
 
 from judges.state_text.egocentric.household import plain
@@ -10,14 +12,14 @@ _TOKEN = re.compile(r"[{}]|\b([a-z_]{1,40})[\"']?\s{0,20}[:=]\s{0,20}([^,;{}\[\]
 
 
 def read_egocentric_dict(text: str) -> list[Mention]:
-    """Read what a dict claims of the target and of the visible objects.
+    """Returns what a dict claims of the target and of the visible objects.
 
     Keys may be quoted, shortened or in any order: a key with "target" in it speaks of the target, one with
     "direction" or "distance" gives that, and "type", "name" or "object" gives the type. No string raises, and time is
     linear in its length.
 
     Args:
-        text: any string, as Python, as JSON or without quotes.
+        text: Any string, as Python, as JSON or without quotes.
 
     Returns:
         The target, if there is a claim about it, and every other object.

@@ -4,6 +4,8 @@ Both readers accept any string in time linear in its length and never raise: wha
 claim. The grid's size and its walls are not scored, as they are the same in every state of a level.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,11 +22,11 @@ _DECORATION = str.maketrans("", "", " \t\r,|'\"[]`")
 
 
 def read_structured(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
-    """Read `{player_position: (4, 2), box_positions: [(3, 2)], …}`, or the same as Python or JSON.
+    """Returns the cells of `{player_position: (4, 2), box_positions: [(3, 2)], …}`, or the same as Python or JSON.
 
     Args:
-        text: any string.
-        vocabulary: gives the words that keys are made of; unknown keys are skipped.
+        text: Any string.
+        vocabulary: Gives the words that keys are made of; unknown keys are skipped.
 
     Returns:
         Every cell claimed for each kind, over the whole text.
@@ -42,11 +44,11 @@ def read_structured(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
 
 
 def read_symbolic(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
-    r"""Read rows of symbols; lines that hold anything else are prose and end a grid.
+    r"""Returns the cells of rows of symbols; lines that hold anything else are prose and end a grid.
 
     Args:
-        text: any string; symbols may be spaced out, quoted or fenced, and `\\n` may be written out.
-        vocabulary: gives the symbols.
+        text: Any string; symbols may be spaced out, quoted or fenced, and `\\n` may be written out.
+        vocabulary: Gives the symbols.
 
     Returns:
         Every cell claimed for each kind; a second grid's rows count from zero again.
@@ -72,22 +74,22 @@ def _grid_rows(text: str, symbols: Mapping[str, tuple[str, ...]]) -> Iterator[tu
 
 
 def tally_cells(claims: CellsByKind, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
-    """Compare claimed cells with a state, category by category.
+    """Returns how claimed cells compare with a state, category by category.
 
     The player's cell is a fact of every category, so misplacing the player lowers each of them. Two cells
     claimed for the one player contradict each other: both count as claimed, neither as correct. Objects of a
     kind are interchangeable, and as a cell is right or wrong, the best matching is the set intersection.
 
     Args:
-        claims: what a reader returned.
-        state: the world's typed state dict.
-        vocabulary: the world's vocabulary.
+        claims: What a reader returned.
+        state: The world's typed state dict.
+        vocabulary: The world's vocabulary.
 
     Returns:
         A tally for each category's name.
 
     Raises:
-        ValueError: the state is another world's.
+        ValueError: The state is another world's.
     """
     true_player = set(cells_at(state, "player_position"))
     players = claims.get(PLAYER, set())

@@ -7,6 +7,8 @@ is meant), inverted sentences ("above the player is a hole"), pronouns, negation
 relation and is dropped, as the paper's rubric asks. No string makes it raise, and time is linear in length.
 """
 
+from __future__ import annotations
+
 from judges.state_text.grid.lexicon import Token, TokenKind, tokenize
 from judges.state_text.grid.relations import THE_PLAYER, Name, RelationClaims
 from judges.state_text.grid.vocabulary import FRAME, PLAYER, ObjectVocabulary
@@ -16,11 +18,11 @@ MAX_TEXT_CHARS = 8_000
 
 
 def read_language(text: str, vocabulary: ObjectVocabulary) -> RelationClaims:
-    """Read the relations that a text claims.
+    """Returns the relations that a text claims.
 
     Args:
-        text: any string; the first `MAX_TEXT_CHARS` characters are read.
-        vocabulary: the world's nouns and scored pairs.
+        text: Any string; the first `MAX_TEXT_CHARS` characters are read.
+        vocabulary: The world's nouns and scored pairs.
 
     Returns:
         The claims, with objects numbered in the order in which the text introduces them.
@@ -66,7 +68,7 @@ class _Names:
         return name
 
     def of_object_pronoun(self, subjects: list[Name]) -> Name | None:
-        """The object that was last spoken of, other than those of which something is being said."""
+        """Returns the object that was last spoken of, other than those of which something is being said."""
         return next((name for name in reversed(self._recent) if name not in subjects and name[0] != FRAME), None)
 
     def _new(self, kind: str) -> Name:
@@ -162,7 +164,7 @@ class _SentenceReader:
         self._is_list_open = True
 
     def _claim(self, anchor: Name) -> None:
-        """Say of every subject that it lies on the held sides of `anchor`."""
+        """Says of every subject that it lies on the held sides of `anchor`."""
         for subject in self._subjects if not self._is_negated else ():
             if subject != anchor:
                 for side in self._sides:
@@ -173,7 +175,7 @@ class _SentenceReader:
         self._is_negated = self._is_list_open = False
 
     def _close(self) -> None:
-        """End a clause whose sides found no object: it compares its subjects, or one with the player."""
+        """Ends a clause whose sides found no object: it compares its subjects, or one with the player."""
         if not self._sides or not self._subjects or self._ground is not None:
             self._sides, self._ground = [], None
         elif len(self._subjects) > 1 and all(side.sign == 0 for side in self._sides):

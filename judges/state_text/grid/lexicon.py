@@ -4,6 +4,8 @@ The tokens are the few things that matter to a spatial relation: objects, sides,
 decide which object is on which side of which. All other words vanish.
 """
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -18,15 +20,15 @@ class Token:
     """One meaningful word.
 
     Attributes:
-        kind: what part the token plays in a sentence.
-        name: an object's kind, such as `box`.
-        index: the number written with an object, as 0 in "box0"; None without one.
-        is_new: the article introduces an object not spoken of before ("a hole", "another hole").
-        axis: of a side, 0 vertical or 1 horizontal.
-        sign: of a side, -1 above or left, 1 below or right, 0 aligned.
-        is_absolute: the side alone names a part of the picture ("at the bottom").
-        is_contact: the side comes from touching words ("on the target").
-        is_possessive: of an object, "the player's".
+        kind: What part the token plays in a sentence.
+        name: An object's kind, such as `box`.
+        index: The number written with an object, as 0 in "box0"; None without one.
+        is_new: The article introduces an object not spoken of before ("a hole", "another hole").
+        axis: Of a side, 0 vertical or 1 horizontal.
+        sign: Of a side, -1 above or left, 1 below or right, 0 aligned.
+        is_absolute: The side alone names a part of the picture ("at the bottom").
+        is_contact: The side comes from touching words ("on the target").
+        is_possessive: Of an object, "the player's".
     """
 
     kind: TokenKind
@@ -77,11 +79,11 @@ _WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,3}|'s?\b|[.,;:!?()]|\n\
 
 
 def tokenize(text: str, vocabulary: ObjectVocabulary) -> list[Token]:
-    """Turn text into the tokens of its spatial claims.
+    """Returns the tokens of a text's spatial claims.
 
     Args:
-        text: any string.
-        vocabulary: gives the nouns.
+        text: Any string.
+        vocabulary: Gives the nouns.
 
     Returns:
         The tokens in order, ending with a `stop`.
@@ -101,7 +103,7 @@ def _word_at(words: list[str], position: int) -> str:
 
 
 def _read_word(words: list[str], position: int, tokens: list[Token], vocabulary: ObjectVocabulary) -> int:
-    """Append what the word at `position` means; return how many words that took."""
+    """Appends what the word at `position` means; returns how many words that took."""
     word, following = words[position], _word_at(words, position + 1)
     if vocabulary.kind_of(word) is not None and not _is_aligned_noun(words, position):
         return _read_object(words, position, tokens, vocabulary)
@@ -169,7 +171,7 @@ def _is_aligned_noun(words: list[str], position: int) -> bool:
 
 
 def _read_same(words: list[str], position: int, tokens: list[Token]) -> int:
-    """Read "same row", "same row and column" or "same place"; return how many words that took."""
+    """Reads "same row", "same row and column" or "same place"; returns how many words that took."""
     axes = _aligned_axes(words[position + 1])
     taken = 2
     if _word_at(words, position + 2) == "and" and (more := _aligned_axes(_word_at(words, position + 3))):
@@ -189,7 +191,7 @@ def _read_side(words: list[str], position: int, tokens: list[Token]) -> None:
 
 
 def _touches_object(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:
-    """Whether the next noun is an object: "on the target", but not "on the left" or "in the player's way"."""
+    """Returns whether the next noun is an object: "on the target", but not "on the left" or "in the player's way"."""
     position += 1
     if _word_at(words, position) in _ARTICLES:
         position += 1
@@ -199,7 +201,7 @@ def _touches_object(words: list[str], position: int, vocabulary: ObjectVocabular
 
 
 def _unfold_possessives(tokens: list[Token]) -> list[Token]:
-    """Turn "the player's left" into "left of the player"."""
+    """Returns the tokens with "left of the player" for "the player's left"."""
     unfolded: list[Token] = []
     owner: Token | None = None
     for token in tokens:

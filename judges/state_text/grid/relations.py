@@ -4,6 +4,8 @@
 row") is a fact like the others, as the worlds' own text states it.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from collections.abc import Iterator, Mapping
@@ -32,14 +34,14 @@ class RelationClaims:
     """The relations that a text claims between the objects of a world.
 
     Attributes:
-        vocabulary: decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
+        vocabulary: Decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
     """
 
     vocabulary: ObjectVocabulary
     by_object: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
 
     def add(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
-        """Claim that `subject` lies on side `sign` of `anchor` along `axis` (0 vertical, 1 horizontal)."""
+        """Claims that `subject` lies on side `sign` of `anchor` along `axis` (0 vertical, 1 horizontal)."""
         if self.vocabulary.is_scored(anchor[0], subject[0]):
             subject, anchor, sign = anchor, subject, -sign
         elif not self.vocabulary.is_scored(subject[0], anchor[0]):
@@ -48,17 +50,17 @@ class RelationClaims:
         sides[axis].add(sign)
 
     def of_kind(self, kind: str) -> list[dict[Name, Sides]]:
-        """What is claimed of each object of a kind, in the order of their introduction."""
+        """Returns what is claimed of each object of a kind, in the order of their introduction."""
         return [self.by_object[name] for name in sorted(self.by_object) if name[0] == kind]
 
     def names_of_kind(self, kind: str) -> list[Name]:
-        """Every object of a kind that is named, on either side of a relation."""
+        """Returns every object of a kind that is named, on either side of a relation."""
         anchors = (anchor for sides in self.by_object.values() for anchor in sides)
         return sorted({name for name in itertools.chain(self.by_object, anchors) if name[0] == kind})
 
 
 def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
-    """Compare claimed relations with a state, pairing named objects with real ones as well as can be.
+    """Returns how claimed relations compare with a state, named objects paired with real ones as well as can be.
 
     Names are free: "box0" may be any box, if one box is used for it throughout. The pairing is the one with
     the highest weighted score, found exactly: by the Hungarian method, for every pairing of the objects that
@@ -69,15 +71,15 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
     so listing every direction earns nothing.
 
     Args:
-        claims: what the reader returned.
-        state: the world's typed state dict.
-        vocabulary: the world's vocabulary.
+        claims: What the reader returned.
+        state: The world's typed state dict.
+        vocabulary: The world's vocabulary.
 
     Returns:
         A tally for each category's name, in facts (an axis of a pair).
 
     Raises:
-        ValueError: the state is another world's.
+        ValueError: The state is another world's.
     """
     cells = {c.kind: cells_at(state, c.state_key) for c in vocabulary.categories}
     cells[PLAYER] = cells_at(state, "player_position")
@@ -103,7 +105,7 @@ Pairing = dict[Name, Cell]
 def _pairings(
     claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], vocabulary: ObjectVocabulary
 ) -> Iterator[Pairing]:
-    """Ways to give a real cell to the player and to every named object that others are described against."""
+    """Yields ways to give a real cell to the player and to every named object that others are described against."""
     anchor_kinds = sorted({kind for c in vocabulary.categories for kind in c.relative_to} - {PLAYER})
     choices = [list(_assignments(claims, kind, cells)) for kind in anchor_kinds]
     for chosen in itertools.product(*choices):
@@ -152,7 +154,7 @@ def _num_correct(
 
 
 def _correct_matrix(claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing) -> _CountMatrix:
-    """Correct facts of each named object if it were each real one: int [num_named, num_real]."""
+    """Returns the correct facts of each named object if it were each real one: int [num_named, num_real]."""
     counts = [[_correct_sides(sides, cell, pairing) for cell in real] for sides in claimed]
     return np.array(counts, dtype=np.int64).reshape(len(claimed), len(real))
 

@@ -3,6 +3,8 @@
 A vocabulary is data. A new grid world is one more entry of `VOCABULARIES`; the readers and the scoring follow from it.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,11 +25,11 @@ class Category:
     """One part of a state's score: every object of one kind.
 
     Attributes:
-        name: the part's name in reports.
-        kind: what its objects are called inside the judge, such as `box`.
-        state_key: where the world's state dict keeps them: one cell or a list of cells.
-        weight: share of the score, in (0, 1]; the weights of a vocabulary sum to 1.
-        relative_to: the kinds that its objects are described against in natural language. Kinds other than
+        name: The part's name in reports.
+        kind: What its objects are called inside the judge, such as `box`.
+        state_key: Where the world's state dict keeps them: one cell or a list of cells.
+        weight: Share of the score, in (0, 1]; the weights of a vocabulary sum to 1.
+        relative_to: The kinds that its objects are described against in natural language. Kinds other than
             the player must belong to an earlier category.
     """
 
@@ -43,9 +45,9 @@ class ObjectVocabulary:
     """The vocabulary of one world.
 
     Attributes:
-        categories: the parts of the score, those that others refer to first.
-        words: lower-case singular word to kind; plural forms are found by rule.
-        symbols: character of the symbolic grid to the kinds it stands for; empty for bare ground and walls.
+        categories: The parts of the score, those that others refer to first.
+        words: Lower-case singular word to kind; plural forms are found by rule.
+        symbols: Character of the symbolic grid to the kinds it stands for; empty for bare ground and walls.
     """
 
     categories: tuple[Category, ...]
@@ -53,7 +55,7 @@ class ObjectVocabulary:
     symbols: Mapping[str, tuple[str, ...]]
 
     def __post_init__(self) -> None:
-        """Check that the weights are shares of one whole and that references point backwards."""
+        """Checks that the weights are shares of one whole and that references point backwards."""
         total = sum(category.weight for category in self.categories)
         if abs(total - 1.0) > 1e-9:
             raise ConfigError(f"Category weights must sum to 1, they sum to {total}. Rescale them.")
@@ -67,7 +69,7 @@ class ObjectVocabulary:
             known.add(category.kind)
 
     def kind_of(self, word: str) -> str | None:
-        """The kind that a lower-case word names, singular or plural, or None."""
+        """Returns the kind that a lower-case word names, singular or plural, or None."""
         if word in self.words:
             return self.words[word]
         # Shorter words are never plurals here, and "is" would be one of "i".
@@ -75,12 +77,12 @@ class ObjectVocabulary:
         return next((self.words[stem] for stem in stems if stem in self.words), None)
 
     def is_scored(self, subject: str, anchor: str) -> bool:
-        """Whether "subject is … of anchor" is a fact of this vocabulary (its inverse is then one too)."""
+        """Returns whether "subject is … of anchor" is a fact of this vocabulary (its inverse is then one too)."""
         return any(c.kind == subject and anchor in c.relative_to for c in self.categories)
 
 
 def words_of(line: str) -> frozenset[str]:
-    """A vocabulary written as one line of words."""
+    """Returns a vocabulary written as one line of words."""
     return frozenset(line.split())
 
 
@@ -140,22 +142,22 @@ VOCABULARIES: dict[str, ObjectVocabulary] = {
 
 
 def world_name(world: str) -> str:
-    """A world's name without namespace and version: `Sokoban` for `VLM/Sokoban-v0`, and for itself."""
+    """Returns a world's name without namespace and version: `Sokoban` for `VLM/Sokoban-v0`, and for itself."""
     return re.sub(r"-v\d+$", "", world.rsplit("/", 1)[-1])
 
 
 def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
-    """Read one entry of a state dict, a single cell or a sequence of cells, as a tuple of cells.
+    """Returns one entry of a state dict, a single cell or a sequence of cells, as a tuple of cells.
 
     Args:
-        state: the world's typed state dict.
-        key: for example `player_position` or `box_positions`.
+        state: The world's typed state dict.
+        key: For example `player_position` or `box_positions`.
 
     Returns:
         The cells in the state's order, as Python ints.
 
     Raises:
-        ConfigError: the state has no such entry; it belongs to another world.
+        ConfigError: The state has no such entry; it belongs to another world.
     """
     if key not in state:
         raise ConfigError(

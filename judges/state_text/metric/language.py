@@ -7,6 +7,8 @@ place something is no claim ("place it at (…)"), and neither is what is negate
 linear in its length.
 """
 
+from __future__ import annotations
+
 import re
 
 from judges.state_text.grid.vocabulary import words_of
@@ -28,10 +30,10 @@ _MM_PER_M = 1000.0
 
 
 def read_metric_text(text: str) -> list[MetricClaim]:
-    """Read the positions, and how far a drawer stands open, that a text claims.
+    """Returns the positions, and how far a drawer stands open, that a text claims.
 
     Args:
-        text: any string; none raises.
+        text: Any string; none raises.
 
     Returns:
         The claims in order.
@@ -60,7 +62,7 @@ class _Reader:
         self._is_placed = self._is_acting = self._is_lasting = self._is_negated = self._is_after_noun = False
 
     def read(self, token: str) -> None:
-        """Take in the next token."""
+        """Takes in the next token."""
         is_part = token in PARTS and self._named[-1:] == [_DRAWER]
         noun = token if is_part and self._is_after_noun else noun_of(token)
         if noun is not None:
@@ -114,7 +116,7 @@ class _Reader:
             self._named += names
 
     def _end_wait(self, names: list[Name]) -> None:
-        """Give the positions that came first to the things they are of."""
+        """Gives the positions that came first to the things they are of."""
         if len(names) != len(self._waiting):
             names = names[:1] * len(self._waiting)
         for name, value in zip(names, self._waiting, strict=True):

@@ -10,6 +10,8 @@ paper prints neither weights nor a tolerance. These are ours:
   names, and copying that list is not seeing.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,20 +35,20 @@ class MetricRules:
     """Rules of worlds whose state names positions in mm, as PrimitiveSkill's does.
 
     Attributes:
-        tolerance_mm: entries this close to the truth are right, in mm.
-        representations: those that can be read.
+        tolerance_mm: Entries this close to the truth are right, in mm.
+        representations: Those that can be read.
     """
 
     tolerance_mm: float = 20.0
     representations: tuple[Representation, ...] = ("natural_language", "structured")
 
     def __post_init__(self) -> None:
-        """Refuse a tolerance that nothing could meet."""
+        """Refuses a tolerance that nothing could meet."""
         if not self.tolerance_mm >= 0.0:
             raise ConfigError(f"tolerance_mm must be at least 0, got {self.tolerance_mm}.")
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
-        """Read a text and compare it with a state; see `judges.state_text.rules.Rules.parts`."""
+        """Returns how a text compares with a state; see `judges.state_text.rules.Rules.parts`."""
         truth = _truth_of(state)
         claims = read_metric_dict(text) if representation == "structured" else read_metric_text(text)
         cubes = {name: value for name, value in truth.items() if CUBE in name}
@@ -60,11 +62,11 @@ class MetricRules:
         )
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
-        """No texts: nothing lies in the same place often enough."""
+        """Returns no texts: nothing lies in the same place often enough."""
         return ()
 
     def _tally(self, claims: Sequence[MetricClaim], truth: _Truth) -> Tally:
-        """Count the entries of one category; what is claimed of things that are not there is claimed and wrong."""
+        """Returns the counts of one category; what is claimed of things that are not there is claimed and wrong."""
         by_name: dict[Name | None, set[tuple[float, ...]]] = {}
         for claim in claims:
             by_name.setdefault(_meant(claim, truth), set()).add(claim.value)
@@ -84,7 +86,7 @@ class MetricRules:
 
 
 def _meant(claim: MetricClaim, truth: Iterable[Name]) -> Name | None:
-    """The one thing that a name stands for, or None where it is not there or cannot be told."""
+    """Returns the one thing that a name stands for, or None where it is not there or cannot be told."""
     candidates = [name for name in truth if claim.name <= name]
     if claim.name in candidates:
         return claim.name
@@ -92,7 +94,7 @@ def _meant(claim: MetricClaim, truth: Iterable[Name]) -> Name | None:
 
 
 def _truth_of(state: Mapping[str, Any]) -> dict[Name, tuple[float, ...]]:
-    """Every entry of a state dict that is a position or a length in mm; the others are not scored."""
+    """Returns every entry of a state dict that is a position or a length in mm; the others are not scored."""
     truth: dict[Name, tuple[float, ...]] = {}
     for key, value in state.items():
         if isinstance(value, (tuple, list)) and len(value) == 3:

@@ -1,5 +1,7 @@
 """Structured text of a table to claims: `{red_cube_position: (83, -102, 20), drawer_open_mm: 0}`."""
 
+from __future__ import annotations
+
 import re
 
 from judges.state_text.metric.words import MetricClaim, name_of_key
@@ -11,10 +13,10 @@ _TRIPLE = re.compile(TRIPLE)
 
 
 def read_metric_dict(text: str) -> list[MetricClaim]:
-    """Read a dict of positions, as Python, as JSON or without quotes.
+    """Returns the claims of a dict of positions, as Python, as JSON or without quotes.
 
     Args:
-        text: any string; none raises.
+        text: Any string; none raises.
 
     Returns:
         Every position, and every single number, with the name that its key gives it.

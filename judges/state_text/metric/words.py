@@ -1,5 +1,7 @@
 """Names of things on a table, as sets of words: "red cube", "left target", "drawer handle"."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 
@@ -31,7 +33,7 @@ class MetricClaim:
     """What a text says of one thing.
 
     Attributes:
-        name: what the thing is called.
+        name: What the thing is called.
         value: x, y and z in mm, or one length in mm, such as how far a drawer stands open.
     """
 
@@ -40,11 +42,11 @@ class MetricClaim:
 
 
 def noun_of(word: str) -> str | None:
-    """The kind of thing that a lower-case word names, singular or plural, or None."""
+    """Returns the kind of thing that a lower-case word names, singular or plural, or None."""
     return _NOUNS.get(word) or (_NOUNS.get(word.removesuffix("s")) if len(word) > 3 else None)
 
 
 def name_of_key(key: str) -> Name:
-    """The name in a key of a dict: {"red", "cube"} for `red_cube_position`."""
+    """Returns the name in a key of a dict: {"red", "cube"} for `red_cube_position`."""
     words = re.findall("[a-z]+", key.lower())
     return frozenset(noun_of(word) or word for word in words if word not in _NO_NAMES)

@@ -1,5 +1,7 @@
 """What is taken out of advantages that a critic gave: their scale, and what siblings share."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor
 
@@ -8,18 +10,18 @@ from training.algorithms.functional.checks import check_integer, check_mask, che
 
 @torch.no_grad()
 def masked_whiten(x_BT: Tensor, mask_BT: Tensor, *, eps: float = 1e-8) -> Tensor:
-    """Scale the masked-in entries to zero mean and unit variance.
+    """Returns the masked-in entries scaled to zero mean and unit variance.
 
     Args:
         x_BT: float `(B, T)`.
         mask_BT: bool `(B, T)`; statistics (sample variance, n - 1) are taken over true entries only.
-        eps: added to the variance, positive.
+        eps: Added to the variance, positive.
 
     Returns:
         float32 `(B, T)`; 0 where the mask is false. A single entry becomes 0.
 
     Raises:
-        ValueError: on a wrong shape or a mask that is not bool.
+        ValueError: On a wrong shape or a mask that is not bool.
     """
     check_mask(mask_BT, x_BT=x_BT)
     x_N = x_BT[mask_BT].float()
@@ -31,7 +33,7 @@ def masked_whiten(x_BT: Tensor, mask_BT: Tensor, *, eps: float = 1e-8) -> Tensor
 
 @torch.no_grad()
 def subtract_siblings(advantages_BT: Tensor, mask_BT: Tensor, group_index_B: Tensor) -> Tensor:
-    """Subtract from each row what the other rows of its group have on average.
+    """Returns each row less what the other rows of its group have on average.
 
     What makes a start state easy or hard moves all siblings alike; a critic that has not learnt it yet leaves it in
     their advantages. The others' average does not depend on the row's own tokens, so the policy gradient keeps its
@@ -46,7 +48,7 @@ def subtract_siblings(advantages_BT: Tensor, mask_BT: Tensor, group_index_B: Ten
         float32 `(B, T)`; 0 where the mask is false. A row without siblings stays as it is.
 
     Raises:
-        ValueError: on a wrong shape, a mask that is not bool or an index that is not an integer.
+        ValueError: On a wrong shape, a mask that is not bool or an index that is not an integer.
 
     Source: leave-one-out baseline of Kool et al. 2019 ("Buy 4 REINFORCE Samples, Get a Baseline for Free!"), applied
         to what the critic left unexplained.

@@ -1,5 +1,7 @@
 """Bi-level GAE: advantages over turns first, then over the tokens inside each turn."""
 
+from __future__ import annotations
+
 from typing import Literal, get_args
 
 import torch
@@ -26,7 +28,7 @@ def bilevel_gae(
     bootstrap_values_B: Tensor | None = None,
     variant: BilevelVariant = "paper",
 ) -> tuple[Tensor, Tensor]:
-    """Estimate advantages over turns first, then over the tokens inside each turn.
+    """Returns advantages estimated over turns first, then over the tokens inside each turn.
 
     With `e` the last token of turn `k` and `A_k` the advantage of the turn, the variants are:
 
@@ -45,9 +47,9 @@ def bilevel_gae(
             its outcome is seen; read by `paper` only, which needs the critic to learn it (`turn_end_returns`).
         turn_index_BT: integer `(B, T)`, turn of each generated token in `[0, K)` and -1 elsewhere. It
             never falls along a row. A turn without a token is skipped together with its reward.
-        gamma_turn: discount between turns, in `[0, 1]`.
+        gamma_turn: Discount between turns, in `[0, 1]`.
         lambda_turn: GAE decay between turns, in `[0, 1]`.
-        gamma_token: discount between the tokens of a turn, in `[0, 1]`.
+        gamma_token: Discount between the tokens of a turn, in `[0, 1]`.
         lambda_token: GAE decay between the tokens of a turn, in `[0, 1]`.
         bootstrap_values_B: float `(B,)`, value of the state after the last turn, its outcome seen: the
             critic's estimate for truncated rows and 0 for terminated ones. All 0 when absent.
@@ -57,7 +59,7 @@ def bilevel_gae(
         Advantages and critic targets (advantage + value), float32 `(B, T)`; 0 where nothing is generated.
 
     Raises:
-        ValueError: on a wrong shape or dtype, a coefficient outside `[0, 1]`, a turn index out of range or
+        ValueError: On a wrong shape or dtype, a coefficient outside `[0, 1]`, a turn index out of range or
             out of order, or an unknown variant.
 
     Source: VAGEN, Algorithm 2 (`paper`); the authors' public code (`released`). Deviations: the paper

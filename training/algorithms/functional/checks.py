@@ -1,5 +1,7 @@
 """Shape and type checks of estimators: what was expected, what came, what to do."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor
 

@@ -1,5 +1,7 @@
 """GRPO: each row against its siblings."""
 
+from __future__ import annotations
+
 from typing import Literal, get_args
 
 import torch
@@ -19,7 +21,7 @@ def grpo(
     scale: GroupScale = "std",
     eps: float = 1e-6,
 ) -> Tensor:
-    """Score each row against its siblings and give the score to every generated token of the row.
+    """Returns each row's score against its siblings, at every generated token of the row.
 
     Args:
         returns_B: float `(B,)`, total reward of each row.
@@ -27,13 +29,13 @@ def grpo(
         turn_index_BT: integer `(B, T)`, negative where no token is generated.
         scale: `std` divides by the group's sample standard deviation (n - 1) plus `eps`; `none` only
             subtracts the mean, as in Dr.GRPO.
-        eps: added to the standard deviation, positive.
+        eps: Added to the standard deviation, positive.
 
     Returns:
         Advantages, float32 `(B, T)`; exactly 0 for a group whose returns are all equal.
 
     Raises:
-        ValueError: on a wrong shape or dtype, or an unknown scale.
+        ValueError: On a wrong shape or dtype, or an unknown scale.
 
     Source: DeepSeekMath (GRPO), section 4.1; Understanding R1-Zero-Like Training (Dr.GRPO) for `none`.
     """
@@ -57,7 +59,7 @@ def grpo(
 
 @torch.no_grad()
 def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor) -> Tensor:
-    """Tell which groups cannot teach anything because all their returns are equal.
+    """Returns which groups cannot teach anything because all their returns are equal.
 
     Args:
         returns_B: float `(B,)`, total reward of each row.
@@ -68,7 +70,7 @@ def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor) -> Tensor:
         to log. A group of one row is always flagged.
 
     Raises:
-        ValueError: on a wrong shape, or an index that is not an integer.
+        ValueError: On a wrong shape, or an index that is not an integer.
     """
     check_rank("returns_B", returns_B, 1)
     check_shape("group_index_B", group_index_B, returns_B.shape)

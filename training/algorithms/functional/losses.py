@@ -8,6 +8,8 @@ give the gradient of the undivided batch, compute `loss_normalizer` once on the 
 every part and add the parts up.
 """
 
+from __future__ import annotations
+
 from typing import Literal, get_args
 
 import torch
@@ -34,17 +36,17 @@ def policy_loss(
     normalizer: float | None = None,
     importance_weights_BT: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute PPO's clipped surrogate loss, `-w * min(u * A, clip(u, 1 - clip_low, 1 + clip_high) * A)`.
+    """Returns PPO's clipped surrogate loss, `-w * min(u * A, clip(u, 1 - clip_low, 1 + clip_high) * A)`.
 
     Args:
         logprobs_BT: float `(B, T)`, log-probabilities under the policy being trained; carries the gradient.
         old_logprobs_BT: float `(B, T)`, the trainer's log-probabilities before the first update.
         advantages_BT: float `(B, T)`.
         mask_BT: bool `(B, T)`, true at generated tokens.
-        clip_low: how far the ratio may fall below 1, in `[0, 1]`.
-        clip_high: how far the ratio may rise above 1, at least 0.
-        aggregation: see `aggregate`.
-        normalizer: see `aggregate`.
+        clip_low: How far the ratio may fall below 1, in `[0, 1]`.
+        clip_high: How far the ratio may rise above 1, at least 0.
+        aggregation: See `aggregate`.
+        normalizer: See `aggregate`.
         importance_weights_BT: float `(B, T)`, weights `w` such as `truncated_importance_weights`; used as
             constants. All 1 when absent.
 
@@ -53,7 +55,7 @@ def policy_loss(
         gradient the clip removes), `approx_kl` (k3 estimate of KL(old || new)) and `ratio_mean`.
 
     Raises:
-        ValueError: on a wrong shape or dtype, a clip range out of bounds, or as `aggregate` does.
+        ValueError: On a wrong shape or dtype, a clip range out of bounds, or as `aggregate` does.
 
     Source: VAGEN, equation of J^PPO in section 2.2; separate bounds after DAPO; importance weights after
     truncated importance sampling (Yao et al., 2025). Deviation: log-ratios are bounded to +-20.
@@ -94,22 +96,22 @@ def value_loss(
     aggregation: Aggregation = "token_mean",
     normalizer: float | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute half the squared error of the critic, pessimistic about moves beyond the clip range.
+    """Returns half the squared error of the critic, pessimistic about moves beyond the clip range.
 
     Args:
         values_BT: float `(B, T)`, predictions being trained; carry the gradient.
         old_values_BT: float `(B, T)`, predictions that the advantages were made with.
         returns_BT: float `(B, T)`, targets.
         mask_BT: bool `(B, T)`, true at generated tokens.
-        clip_range: how far a prediction may move from the old one, positive; None for the plain error.
-        aggregation: see `aggregate`.
-        normalizer: see `aggregate`.
+        clip_range: How far a prediction may move from the old one, positive; None for the plain error.
+        aggregation: See `aggregate`.
+        normalizer: See `aggregate`.
 
     Returns:
         The scalar loss, and the detached `value_clip_fraction`: tokens whose gradient the clip removes.
 
     Raises:
-        ValueError: on a wrong shape or dtype, a clip range that is not positive, or as `aggregate` does.
+        ValueError: On a wrong shape or dtype, a clip range that is not positive, or as `aggregate` does.
 
     Source: VAGEN, J^Critic of section 2.2 and Algorithm 1, line 28, which differ in the prefix that token `i`
     is a target of: through it and before it. Which one an entry is of is the caller's to choose. Deviations: the
@@ -132,7 +134,7 @@ def value_loss(
 
 
 def aggregate(loss_BT: Tensor, mask_BT: Tensor, *, aggregation: Aggregation, normalizer: float | None = None) -> Tensor:
-    """Reduce a per-token loss to a scalar.
+    """Returns a per-token loss reduced to a scalar.
 
     - `token_mean`: sum over tokens / normalizer. Every token of the batch weighs the same.
     - `sequence_mean`: sum over rows of the mean over the row / normalizer. Every row weighs the same, so
@@ -143,15 +145,15 @@ def aggregate(loss_BT: Tensor, mask_BT: Tensor, *, aggregation: Aggregation, nor
     Args:
         loss_BT: float `(B, T)`.
         mask_BT: bool `(B, T)`, true at generated tokens.
-        aggregation: one of the above.
-        normalizer: what to divide by, positive; when absent, `loss_normalizer` of this mask. Required by
+        aggregation: One of the above.
+        normalizer: What to divide by, positive; when absent, `loss_normalizer` of this mask. Required by
             `constant`.
 
     Returns:
         A scalar; 0, with zero gradient, for a mask that is nowhere true.
 
     Raises:
-        ValueError: on a wrong shape or dtype, an unknown aggregation, or a missing or non-positive
+        ValueError: On a wrong shape or dtype, an unknown aggregation, or a missing or non-positive
             normalizer.
     """
     check_mask(mask_BT, loss_BT=loss_BT)
@@ -168,7 +170,7 @@ def aggregate(loss_BT: Tensor, mask_BT: Tensor, *, aggregation: Aggregation, nor
 
 
 def loss_normalizer(mask_BT: Tensor, *, aggregation: Aggregation) -> float:
-    """Count what `aggregate` divides by: generated tokens, or rows that hold any.
+    """Returns what `aggregate` divides by: the number of generated tokens, or of rows that hold any.
 
     Args:
         mask_BT: bool `(B, T)`, mask of the whole batch, not of a micro-batch.
@@ -178,7 +180,7 @@ def loss_normalizer(mask_BT: Tensor, *, aggregation: Aggregation) -> float:
         The count; add up the counts of all ranks before use.
 
     Raises:
-        ValueError: on a wrong mask, or an aggregation that is unknown or has no count (`constant`).
+        ValueError: On a wrong mask, or an aggregation that is unknown or has no count (`constant`).
     """
     check_mask(mask_BT)
     if aggregation == "token_mean":
@@ -194,7 +196,7 @@ def loss_normalizer(mask_BT: Tensor, *, aggregation: Aggregation) -> float:
 
 
 def entropy(logits_BTV: Tensor) -> Tensor:
-    """Compute the entropy of each next-token distribution, in nats.
+    """Returns the entropy of each next-token distribution, in nats.
 
     Args:
         logits_BTV: float `(..., V)`; -inf marks suppressed tokens.
@@ -209,7 +211,7 @@ def entropy(logits_BTV: Tensor) -> Tensor:
 
 
 def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEstimator) -> Tensor:
-    """Estimate KL(policy || reference) at each token from the token that the policy sampled.
+    """Returns KL(policy || reference) at each token, estimated from the token that the policy sampled.
 
     With `d = log(policy / reference)`: `k1 = d`, `k2 = d^2 / 2`, `k3 = exp(-d) - 1 + d`. As a number, k1 and
     k3 are unbiased and k2 is not; k3 varies less and is never negative. Subtracted from the *reward*, k1
@@ -225,7 +227,7 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEst
         float32 of the same shape, not scaled and not masked; differentiable.
 
     Raises:
-        ValueError: on unequal shapes or an unknown estimator.
+        ValueError: On unequal shapes or an unknown estimator.
 
     Source: J. Schulman, "Approximating KL Divergence" (2020). Deviation: k3's `d` is at least -20, so that neither it
     nor its gradient is infinite at a token that the policy has all but given up.
@@ -244,19 +246,19 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEst
 
 @torch.no_grad()
 def truncated_importance_weights(old_logprobs_BT: Tensor, sampler_logprobs_BT: Tensor, *, cap: float) -> Tensor:
-    """Weigh tokens by how much likelier the trainer finds them than the sampler did, up to a cap.
+    """Returns how much likelier the trainer finds tokens than the sampler did, up to a cap.
 
     Args:
         old_logprobs_BT: float, any shape, log-probabilities by the trainer before the first update.
         sampler_logprobs_BT: float, same shape, by the engine that sampled, of the distribution it sampled
             from (after temperature and top-p).
-        cap: largest weight, positive, e.g. 2.
+        cap: Largest weight, positive, e.g. 2.
 
     Returns:
         float32 of the same shape, `min(exp(old - sampler), cap)`, without gradient.
 
     Raises:
-        ValueError: on unequal shapes or a cap that is not positive.
+        ValueError: On unequal shapes or a cap that is not positive.
 
     Source: Yao et al., "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training" (2025).
     """
@@ -268,7 +270,7 @@ def truncated_importance_weights(old_logprobs_BT: Tensor, sampler_logprobs_BT: T
 
 @torch.no_grad()
 def explained_variance(values_BT: Tensor, returns_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    """Compute `1 - Var(returns - values) / Var(returns)` over generated tokens.
+    """Returns `1 - Var(returns - values) / Var(returns)` over generated tokens.
 
     Args:
         values_BT: float `(B, T)`, predictions.
@@ -279,7 +281,7 @@ def explained_variance(values_BT: Tensor, returns_BT: Tensor, mask_BT: Tensor) -
         float32 scalar, at most 1; 0 for a constant prediction; NaN where the targets do not vary.
 
     Raises:
-        ValueError: on a wrong shape or dtype.
+        ValueError: On a wrong shape or dtype.
     """
     check_mask(mask_BT, values_BT=values_BT, returns_BT=returns_BT)
     returns_N = returns_BT[mask_BT].float()
@@ -290,7 +292,7 @@ def explained_variance(values_BT: Tensor, returns_BT: Tensor, mask_BT: Tensor) -
 
 
 def _masked(x_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    """Replace masked-out entries by 0.
+    """Returns the entries with masked-out ones replaced by 0.
 
     A product with 0 would keep NaN, forwards and backwards. What carries the gradient is masked on the way
     in, so that no NaN flows back out of it, and `aggregate` masks the loss on the way out.

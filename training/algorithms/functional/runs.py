@@ -1,5 +1,7 @@
 """Generated tokens as one flat list cut into runs, and the one recurrence that advantage estimators share."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import torch
@@ -24,8 +26,8 @@ class Generated:
     """Position in the list of turns of the last turn of each row that has one."""
 
     @classmethod
-    def from_turn_index(cls, turn_index_BT: Tensor) -> "Generated":
-        """Finds the generated tokens and their turns; raises `ValueError` if turns fall along a row."""
+    def from_turn_index(cls, turn_index_BT: Tensor) -> Generated:
+        """Returns the generated tokens and their turns; raises `ValueError` if turns fall along a row."""
         is_generated_BT = turn_index_BT >= 0
         cell_N = is_generated_BT.flatten().nonzero().squeeze(-1)
         turn_N = turn_index_BT.flatten().index_select(0, cell_N).int()
@@ -81,7 +83,7 @@ def run_gae(
     gamma: float,
     gae_lambda: float,
 ) -> Tensor:
-    """Run GAE backwards inside every run; the two `run` tensors hold one element per run, in order."""
+    """Returns GAE inside every run; the two `run` tensors hold one element per run, in order."""
     next_values_N = values_N.roll(-1)
     next_values_N[last_of_run] = values_after_run
     deltas_N = rewards_N + gamma * next_values_N - values_N
@@ -89,7 +91,7 @@ def run_gae(
 
 
 def _decayed_sums_to_run_end(x_N: Tensor, last_of_run: Tensor, *, decay: float) -> Tensor:
-    """Solve `y_i = x_i + decay * y_{i+1}` inside every run.
+    """Returns the solution of `y_i = x_i + decay * y_{i+1}` inside every run.
 
     The reach of each partial sum doubles per pass (Hillis and Steele, 1986): log2(longest run) passes of
     vector code instead of one Python step per token, without the divisions by `decay**i` that make

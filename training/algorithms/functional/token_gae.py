@@ -1,5 +1,7 @@
 """Token-level GAE, and where it is paid: at the end of each turn or of the row."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor
 
@@ -24,7 +26,7 @@ def token_gae(
     gae_lambda: float,
     bootstrap_values_B: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Estimate advantages token by token, stepping over the tokens that the policy did not generate.
+    """Returns advantages token by token, stepping over the tokens that the policy did not generate.
 
     The next value and next advantage of a token come from the next generated token of its row. With
     `algorithm.mask="all"` the mask covers observations too (`batch.with_observations_as_actions`): PPO
@@ -34,7 +36,7 @@ def token_gae(
         rewards_BT: float `(B, T)`; see `place_turn_rewards` and `place_trajectory_reward`.
         values_BT: float `(B, T)`, value of the prefix before token `t`.
         mask_BT: bool `(B, T)`, true at generated tokens.
-        gamma: discount, in `[0, 1]`.
+        gamma: Discount, in `[0, 1]`.
         gae_lambda: GAE decay, in `[0, 1]`.
         bootstrap_values_B: float `(B,)`, value of the last state of truncated rows, 0 for terminated ones.
             All 0 when absent.
@@ -43,7 +45,7 @@ def token_gae(
         Advantages and critic targets (advantage + value), float32 `(B, T)`; 0 where the mask is false.
 
     Raises:
-        ValueError: on a wrong shape or dtype, or a coefficient outside `[0, 1]`.
+        ValueError: On a wrong shape or dtype, or a coefficient outside `[0, 1]`.
 
     Source: VAGEN, Algorithm 1, lines 17-23. Deviation: truncated rows may bootstrap.
     """
@@ -66,7 +68,7 @@ def token_gae(
 
 @torch.no_grad()
 def place_turn_rewards(turn_rewards_BK: Tensor, turn_index_BT: Tensor) -> Tensor:
-    """Put the reward of each turn on the last generated token of the turn.
+    """Returns a grid with the reward of each turn on the last generated token of the turn.
 
     Args:
         turn_rewards_BK: float `(B, K)`; entries of turns that a row does not have are ignored.
@@ -76,7 +78,7 @@ def place_turn_rewards(turn_rewards_BK: Tensor, turn_index_BT: Tensor) -> Tensor
         float32 `(B, T)`, 0 at every other token.
 
     Raises:
-        ValueError: on a wrong shape or dtype, or a turn index out of range or out of order.
+        ValueError: On a wrong shape or dtype, or a turn index out of range or out of order.
     """
     check_turn_index(turn_index_BT)
     check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
@@ -88,7 +90,7 @@ def place_turn_rewards(turn_rewards_BK: Tensor, turn_index_BT: Tensor) -> Tensor
 
 @torch.no_grad()
 def place_trajectory_reward(returns_B: Tensor, mask_BT: Tensor) -> Tensor:
-    """Put the total reward of each row on its last generated token.
+    """Returns a grid with the total reward of each row on its last generated token.
 
     Args:
         returns_B: float `(B,)`, sum of the turn rewards.
@@ -98,7 +100,7 @@ def place_trajectory_reward(returns_B: Tensor, mask_BT: Tensor) -> Tensor:
         float32 `(B, T)`, 0 at every other token and in rows without a generated token.
 
     Raises:
-        ValueError: on a wrong shape or a mask that is not bool.
+        ValueError: On a wrong shape or a mask that is not bool.
 
     Source: VAGEN, Algorithm 1, line 16.
     """

@@ -1,5 +1,7 @@
 """What the critic learns at the ends of turns, where the turn level of bi-level GAE reads it."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor
 
@@ -17,7 +19,7 @@ def turn_end_returns(
     gae_lambda: float,
     bootstrap_values_B: Tensor | None = None,
 ) -> Tensor:
-    """Computes the critic's targets for the values of the prefixes that end with a turn.
+    """Returns the critic's targets for the values of the prefixes that end with a turn.
 
     Such a prefix has seen what was said in turn `k`, not what came of it: its value holds the reward of the turn
     itself. The target is the lambda-return of the turn level, `A_k + V_k` with `A_k` the advantage of the turn in
@@ -28,7 +30,7 @@ def turn_end_returns(
         turn_end_values_BK: float `(B, K)`, value of the prefix that includes the last token of the turn.
         turn_index_BT: integer `(B, T)`, turn of each generated token in `[0, K)` and -1 elsewhere. It never falls
             along a row. A turn without a token is skipped together with its reward.
-        gamma: discount between turns, in `[0, 1]`.
+        gamma: Discount between turns, in `[0, 1]`.
         gae_lambda: GAE decay between turns, in `[0, 1]`.
         bootstrap_values_B: float `(B,)`, value of the state after the last turn: the critic's estimate for truncated
             rows and 0 for terminated ones. All 0 when absent.
@@ -37,7 +39,7 @@ def turn_end_returns(
         Targets, float32 `(B, K)`; 0 for turns without a token.
 
     Raises:
-        ValueError: on a wrong shape or dtype, a coefficient outside `[0, 1]`, or a turn index out of range or out of
+        ValueError: On a wrong shape or dtype, a coefficient outside `[0, 1]`, or a turn index out of range or out of
             order.
 
     Source: VAGEN leaves this target open. Algorithm 1 (line 28) regresses V of the prefix *before* token `i` on the

@@ -1,5 +1,7 @@
 """Turn-level GAE: one advantage per turn."""
 
+from __future__ import annotations
+
 import torch
 from torch import Tensor
 
@@ -18,7 +20,7 @@ def turn_gae(
     gae_lambda: float,
     bootstrap_values_B: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Estimate one advantage per turn and give it to every token of the turn.
+    """Returns one advantage per turn, at every token of the turn.
 
     A turn is one action: its state value is the value at its first token, its reward the turn reward plus
     the token rewards of the whole turn.
@@ -28,7 +30,7 @@ def turn_gae(
         token_rewards_BT: float `(B, T)`, reward of each generated token.
         values_BT: float `(B, T)`, value of the prefix before token `t`.
         turn_index_BT: integer `(B, T)`, as in `bilevel_gae`.
-        gamma: discount between turns, in `[0, 1]`.
+        gamma: Discount between turns, in `[0, 1]`.
         gae_lambda: GAE decay between turns, in `[0, 1]`.
         bootstrap_values_B: float `(B,)`, as in `bilevel_gae`.
 
@@ -37,7 +39,7 @@ def turn_gae(
         over a turn, float32 `(B, T)`; 0 where nothing is generated.
 
     Raises:
-        ValueError: as in `bilevel_gae`.
+        ValueError: As in `bilevel_gae`.
 
     Source: the turn-level PPO baseline of VAGEN, section 3, after Zhai et al. (2024).
     """
