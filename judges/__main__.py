@@ -142,7 +142,7 @@ def _row(baseline: ChanceBaseline) -> str:
 def _print_score(options: Score) -> None:
     text = sys.stdin.read() if options.text == "-" else options.text
     score = ExactJudge(options.world, options.representation).score(text, _state(options.state))
-    print(f"F1 {score.f1:.3f} from {score.num_facts_read} facts read ({score.reason})")
+    print(f"F1 {score.value:.3f} from {score.num_facts_read} facts read ({score.reason})")
 
 
 def _state(text: str) -> dict[str, Any]:

@@ -19,14 +19,14 @@ class JudgeScore:
     """What a judge says of one text.
 
     Attributes:
-        f1: The score, in [0, 1]; NaN when the judge gave none, so that no sum can take it for a zero.
+        value: The score, in [0, 1]; NaN when the judge gave none, so that no sum can take it for a zero.
         per_category: F1 of each of the world's categories, in [0, 1].
         num_facts_read: Facts found in the text, right or wrong.
         reason: One line for logs: what was right, or why there is no score.
         available: False when the judge could not answer; the trainer masks such a turn.
     """
 
-    f1: float
+    value: float
     per_category: Mapping[str, float] = field(default_factory=dict)
     num_facts_read: int = 0
     reason: str = ""
@@ -35,7 +35,7 @@ class JudgeScore:
     @classmethod
     def unavailable(cls, reason: str) -> JudgeScore:
         """Returns the result of a judge that could not answer, with the reason why."""
-        return cls(f1=math.nan, reason=reason, available=False)
+        return cls(value=math.nan, reason=reason, available=False)
 
 
 class Judge(Protocol):
@@ -83,6 +83,6 @@ def on_rubric(score: JudgeScore, rubric: Collection[float]) -> JudgeScore:
     Returns:
         `score` itself, or unavailable with the grade in its reason.
     """
-    if not score.available or score.f1 in rubric:
+    if not score.available or score.value in rubric:
         return score
-    return JudgeScore.unavailable(f"the judge said {score.f1!r}, which is none of {sorted(rubric)}")
+    return JudgeScore.unavailable(f"the judge said {score.value!r}, which is none of {sorted(rubric)}")

@@ -135,12 +135,12 @@ class AgenticJudge:
             1 if the verdict is True, 0 if it is False; unavailable if there is none, for whatever reason.
         """
         if not response.strip() or len(response) > MAX_RESPONSE_CHARS:
-            return JudgeScore(f1=0.0, reason="no response, or one that is too long to be read")
+            return JudgeScore(value=0.0, reason="no response, or one that is too long to be read")
         submission = Submission(question=question, responses=(response,), pictures=tuple(pictures), document=document)
         found = self.examine(submission)
         if found.verdict is None:
             return JudgeScore.unavailable(found.reason)
-        return JudgeScore(f1=float(found.verdict), reason=found.reason)
+        return JudgeScore(value=float(found.verdict), reason=found.reason)
 
     def examine(self, submission: Submission) -> Examination:
         """Returns what the model decides on a submission, and how it came to it.

@@ -195,7 +195,7 @@ def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: f
         raise ConfigError(f"threshold must be above 0 and at most 1, got {threshold}.")
     scores = score_many(judge, [(example.text, example.state) for example in examples])
     judged = [(example, score) for example, score in zip(examples, scores, strict=True) if score.available]
-    verdicts = [(example.is_right, score.f1 >= threshold) for example, score in judged]
+    verdicts = [(example.is_right, score.value >= threshold) for example, score in judged]
     return Agreement(
         num_true_yes=verdicts.count((True, True)),
         num_false_no=verdicts.count((True, False)),
@@ -208,7 +208,7 @@ def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: f
 
 
 def _mean_score(kind: TextKind, judged: Sequence[tuple[Example, JudgeScore]]) -> float:
-    scores = [score.f1 for example, score in judged if example.kind == kind]
+    scores = [score.value for example, score in judged if example.kind == kind]
     return fmean(scores) if scores else math.nan
 
 

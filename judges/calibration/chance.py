@@ -97,7 +97,7 @@ def chance_baseline(
 
 
 def _mean_score(judge: Judge, texts: Iterable[str], states: Sequence[Mapping[str, Any]]) -> float:
-    return fmean(judge.score(text, state).f1 for text, state in zip(texts, states, strict=False))
+    return fmean(judge.score(text, state).value for text, state in zip(texts, states, strict=False))
 
 
 def measure_chance(

@@ -77,19 +77,19 @@ def word_consistency(question: str, reference: str, text: str, temperature: floa
     """
     said_plainly = _plain(text)
     if contrary := contradiction(_plain(reference), said_plainly) or own_contradiction(said_plainly):
-        return JudgeScore(f1=0.0, reason=f"contradicts: {contrary}")
+        return JudgeScore(value=0.0, reason=f"contradicts: {contrary}")
     asked = content_words(question)
     expected, said = content_words(reference) - asked, content_words(text) - asked
     if not expected:
-        return JudgeScore(f1=1.0, reason="the reference says no more than the question")
+        return JudgeScore(value=1.0, reason="the reference says no more than the question")
     shared = len(expected & said)
     if shared < MIN_SHARED * len(expected):
-        return JudgeScore(f1=0.0, reason=f"shares {shared} of {len(expected)} words")
+        return JudgeScore(value=0.0, reason=f"shares {shared} of {len(expected)} words")
     omits = len(expected - said) > MAX_DEVIATION * len(expected)
     adds = len(said - expected) > MAX_DEVIATION * max(1, len(said))
     if (left_open := hedge(_plain(reference), said_plainly)) and shared:
-        return JudgeScore(f1=0.3, reason=left_open)
+        return JudgeScore(value=0.3, reason=left_open)
     if len(said - expected) > MAX_ADDED * len(expected):
-        return JudgeScore(f1=0.3, reason=f"adds {len(said - expected)} words to {len(expected)}")
+        return JudgeScore(value=0.3, reason=f"adds {len(said - expected)} words to {len(expected)}")
     grade = {0: 1.0, 1: 0.7, 2: 0.3}[omits + adds]
-    return JudgeScore(f1=grade, reason=f"{'omits ' * omits}{'adds' * adds}".strip() or "the same content")
+    return JudgeScore(value=grade, reason=f"{'omits ' * omits}{'adds' * adds}".strip() or "the same content")

@@ -25,7 +25,7 @@ def _build(models: Models) -> EpisodeJudge:
         verdict = judge.score(episode.turns[0].observation.get("text", ""), own_pieces(episode)[-1], pictures=pictures)
         if not verdict.available:
             return Reward.unavailable(verdict.reason)
-        return Reward(terms={"verdict": verdict.f1}, raw={"verdict": verdict.f1}, reason=verdict.reason)
+        return Reward(terms={"verdict": verdict.value}, raw={"verdict": verdict.value}, reason=verdict.reason)
 
     def look_at_all(asked: list[tuple[Any, ...]]) -> list[Reward]:
         return models.ask_each(lambda one: reward_of(one[0]), asked)

@@ -227,15 +227,15 @@ def argos_reward(text: str, key: AnswerKey, models: SampleModels, config: ArgosC
     accuracy = match_answer(response.answer, key, models.answer)
     if not accuracy.available:
         return Reward.unavailable(accuracy.reason)
-    if accuracy.f1 < config.threshold:
-        return gated_mean(accuracy.f1, None, None, config)
+    if accuracy.value < config.threshold:
+        return gated_mean(accuracy.value, None, None, config)
     reasoning = None
     if models.likelihood is not None:
         log_probs = models.likelihood(question_with_options(key), response.reasoning, response.answer or "")
         reasoning = None if log_probs is None else reasoning_quality(log_probs)
         if reasoning is None:
             return Reward.unavailable("the likelihood model gave no log-probabilities")
-    return gated_mean(accuracy.f1, _grounding(response, models, config), reasoning, config)
+    return gated_mean(accuracy.value, _grounding(response, models, config), reasoning, config)
 
 
 def _grounding(response: GroundedResponse, models: SampleModels, config: ArgosConfig) -> float | None:

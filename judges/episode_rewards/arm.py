@@ -63,8 +63,8 @@ class ArmOutcome:
 
     def __post_init__(self) -> None:
         """Refuses scores outside the range."""
-        if self.answer.available and not 0.0 <= self.answer.f1 <= 1.0:
-            raise ConfigError(f"answer must be a score in [0, 1] or unavailable; got {self.answer.f1!r}.")
+        if self.answer.available and not 0.0 <= self.answer.value <= 1.0:
+            raise ConfigError(f"answer must be a score in [0, 1] or unavailable; got {self.answer.value!r}.")
 
     @property
     def num_calls(self) -> int:
@@ -79,7 +79,7 @@ class ArmOutcome:
     @property
     def is_right(self) -> bool:
         """Whether the final answer is right, at least in part; one that is unavailable is not."""
-        return self.answer.available and self.answer.f1 > 0.0
+        return self.answer.available and self.answer.value > 0.0
 
 
 def exploration_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> Reward:
@@ -119,7 +119,7 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
     raw = {
         "format": 1.0,
         "attempt": float(not right and outcome.num_calls > 0),
-        "accuracy": outcome.answer.f1 if right else 0.0,
+        "accuracy": outcome.answer.value if right else 0.0,
         "success": float(right and outcome.num_successful_calls > 0),
     }
     return _weighted(
@@ -147,7 +147,7 @@ def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | Non
         return "format"
     if not outcome.answer.available:
         return "unavailable"
-    if outcome.answer.f1 < 1.0:
+    if outcome.answer.value < 1.0:
         return "accuracy"
     return "behaviour" if needs_tools and outcome.num_successful_calls == 0 else None
 

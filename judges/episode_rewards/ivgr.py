@@ -137,7 +137,7 @@ def textual_reward(
     """
     if consistency is not None and not consistency.available:
         return Reward.unavailable(consistency.reason)
-    value = None if consistency is None else consistency.f1
+    value = None if consistency is None else consistency.value
     return _with_term(_format_and_accuracy(text, query, judge), "consistency", value)
 
 
@@ -163,15 +163,15 @@ def consistency_score(
     Source: iVGR, section 3.3; table 9 for the mean of four.
     """
     if reference is None:
-        return JudgeScore(f1=0.0, reason="the archive holds no reference yet")
+        return JudgeScore(value=0.0, reason="the archive holds no reference yet")
     config = config or ConsistencyConfig()
     thoughts, grounded = thoughts_of(text), thoughts_of(reference.text)
     asked = [judge(question, grounded, thoughts, config.temperature) for _ in range(config.num_samples)]
     graded = [on_rubric(score, CONSISTENCY_GRADES) for score in asked]
-    grades = [score.f1 for score in graded if score.available]
+    grades = [score.value for score in graded if score.available]
     if not grades:
         return graded[0]
-    return JudgeScore(f1=math.fsum(grades) / len(grades), reason=f"{len(grades)} of {config.num_samples} judgements")
+    return JudgeScore(value=math.fsum(grades) / len(grades), reason=f"{len(grades)} of {config.num_samples} judgements")
 
 
 def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rewards: Sequence[Reward]) -> bool:
@@ -245,7 +245,7 @@ def _format_and_accuracy(text: str, query: Query, judge: AnswerJudge | None) -> 
     accuracy = match_answer(extract_answer(text), query.key, judge)
     if not accuracy.available:
         return Reward.unavailable(accuracy.reason)
-    terms = {"format": format_reward(text), "accuracy": accuracy.f1}
+    terms = {"format": format_reward(text), "accuracy": accuracy.value}
     return Reward(terms=terms, raw=terms, reason=accuracy.reason)
 
 

@@ -229,21 +229,21 @@ def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | Non
         judge: Grades 0, 0.25, 0.5, 0.75 or 1; asked only where the words differ. None: no half points.
 
     Returns:
-        1, 0.5 or 0 as `f1`; unavailable when the judge was.
+        1, 0.5 or 0; unavailable when the judge was.
 
     Source: Mags-RL, appendix B. Choice: equality is that of `judges.reading.answers`, after normalisation.
     """
     if normalise(reading.answer or "") in ("", "refusal"):
-        return JudgeScore(f1=0.0, reason="no answer in the format, or a refusal")
+        return JudgeScore(value=0.0, reason="no answer in the format, or a refusal")
     words = key if key.kind == "choice" else AnswerKey(kind="exact", answers=key.answers, question=key.question)
     same_words = match_answer(reading.answer, words)
     has_chosen = key.kind == "choice" and chosen_letter(reading.answer or "", key) is not None
-    if judge is None or same_words.f1 == 1.0 or has_chosen:
+    if judge is None or same_words.value == 1.0 or has_chosen:
         return same_words
     grade = grade_answer(reading.answer, _in_words(key), judge)
     if not grade.available:
         return grade
-    return JudgeScore(f1=0.5 * (grade.f1 >= MIN_GRADE), reason=f"graded {grade.f1}")
+    return JudgeScore(value=0.5 * (grade.value >= MIN_GRADE), reason=f"graded {grade.value}")
 
 
 def _in_words(key: AnswerKey) -> AnswerKey:
@@ -284,7 +284,7 @@ def mags_reward(
     if not answer.available:
         return Reward.unavailable(answer.reason)
     raw = {
-        "answer": answer.f1,
+        "answer": answer.value,
         "zoom": zoom_reward(reading, stage=stage, num_objects=num_objects),
         "rethink": rethink_reward(reading),
         "zoom_format": zoom_format_reward(reading),

@@ -52,7 +52,7 @@ class LLMAnswerJudge:
             The grade, or unavailable.
         """
         if not answer.strip():
-            return JudgeScore(f1=0.0, reason="no answer")
+            return JudgeScore(value=0.0, reason="no answer")
         messages = self._template.fill(question=question, reference=truth, answer=answer)
         return _score_of(self._client.ask(with_images(messages, images), self._read))
 
@@ -96,7 +96,7 @@ class LLMConsistencyJudge:
             One of `CONSISTENCY_GRADES`, or unavailable.
         """
         if not text.strip():
-            return JudgeScore(f1=0.0, reason="no text")
+            return JudgeScore(value=0.0, reason="no text")
         messages = self._template.fill(question=question, reference=reference, text=text)
         sample = self._take_sample(json.dumps([messages, temperature]))
         return _score_of(self._client.ask(messages, _read_consistency, temperature=temperature, sample=sample))
@@ -116,4 +116,4 @@ def _read_consistency(reply: str) -> float:
 def _score_of(grade: float | Unavailable) -> JudgeScore:
     if isinstance(grade, Unavailable):
         return JudgeScore.unavailable(grade.reason)
-    return JudgeScore(f1=grade, reason=f"graded {grade:g}")
+    return JudgeScore(value=grade, reason=f"graded {grade:g}")

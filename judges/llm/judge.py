@@ -105,7 +105,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         return [
             self._score(answers[json.dumps(self._messages(text, state))], state)
             if text.strip()
-            else JudgeScore(f1=0.0, reason="nothing was said")
+            else JudgeScore(value=0.0, reason="nothing was said")
             for text, state in claims
         ]
 
@@ -137,7 +137,7 @@ class DirectJudge(ReplyJudge[bool]):
         return self._template.fill(truth=self._family.truth(state), text=text)
 
     def _worth(self, verdict: bool, state: Mapping[str, Any]) -> JudgeScore:
-        return JudgeScore(f1=float(verdict), reason="the model says yes" if verdict else "the model says no")
+        return JudgeScore(value=float(verdict), reason="the model says yes" if verdict else "the model says no")
 
 
 class ExtractionJudge(ReplyJudge[Extraction]):

@@ -65,19 +65,19 @@ def match_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge | None =
         judge: Asked only for kind `semantic`, only where the texts differ, with grades 0 and 1.
 
     Returns:
-        1 or 0 as `f1`, for kind `anls` the similarity; unavailable when the judge was.
+        1 or 0, for kind `anls` the similarity; unavailable when the judge was.
 
     Raises:
         ConfigError: The key is semantic and there is no judge. No answer raises.
     """
     if answer is None or not (said := normalise(answer)):
-        return JudgeScore(f1=0.0, reason="no answer, or one that is too long")
+        return JudgeScore(value=0.0, reason="no answer, or one that is too long")
     if said == "refusal":
-        return JudgeScore(f1=0.0, reason="refused")
+        return JudgeScore(value=0.0, reason="refused")
     score = score_answer(answer, key)
     if key.kind == "semantic" and score == 0.0:
         return _ask(answer, key, judge)
-    return JudgeScore(f1=score, reason={1.0: "right", 0.0: "wrong"}.get(score, f"similar by {score:.2f}"))
+    return JudgeScore(value=score, reason={1.0: "right", 0.0: "wrong"}.get(score, f"similar by {score:.2f}"))
 
 
 def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> JudgeScore:
@@ -93,7 +93,7 @@ def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> Judg
     """
     said = normalise(answer or "")
     if said in ("", "refusal"):
-        return JudgeScore(f1=0.0, reason="refused" if said else "no answer, or one that is too long")
+        return JudgeScore(value=0.0, reason="refused" if said else "no answer, or one that is too long")
     return _best_of([on_rubric(judge(key.question, truth, answer or ""), GRADES) for truth in key.answers])
 
 
@@ -116,8 +116,8 @@ def _ask(answer: str, key: AnswerKey, judge: AnswerJudge | None) -> JudgeScore:
 def _best_of(scores: list[JudgeScore]) -> JudgeScore:
     """Returns the best score that is there; unavailable only when all are, or when a missing one could be better."""
     there = [score for score in scores if score.available]
-    best = max(there, key=lambda score: score.f1, default=scores[0])
-    if len(there) < len(scores) and best.f1 != 1.0:
+    best = max(there, key=lambda score: score.value, default=scores[0])
+    if len(there) < len(scores) and best.value != 1.0:
         return next(score for score in scores if not score.available)
     return best
 

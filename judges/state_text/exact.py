@@ -59,9 +59,9 @@ class ExactJudge:
         num_facts_read = sum(part.tally.num_claimed for part in parts)
         if num_facts_read == 0:
             silent = dict.fromkeys((part.name for part in parts), 0.0)
-            return JudgeScore(f1=0.0, per_category=silent, reason="no fact could be read")
+            return JudgeScore(value=0.0, per_category=silent, reason="no fact could be read")
         return JudgeScore(
-            f1=min(1.0, math.fsum(part.weight * part.tally.f1 for part in parts)),
+            value=min(1.0, math.fsum(part.weight * part.tally.f1 for part in parts)),
             per_category={part.name: part.tally.f1 for part in parts},
             num_facts_read=num_facts_read,
             reason="; ".join(f"{part.name}: {part.tally}" for part in parts),

@@ -64,12 +64,12 @@ class RepetitionPenalty:
         self._history: deque[str] = deque()
         self._counts: Counter[str] = Counter()
 
-    def penalize(self, texts: Sequence[str], f1s: Sequence[float]) -> list[float]:
+    def penalize(self, texts: Sequence[str], scores: Sequence[float]) -> list[float]:
         """Returns the penalties of a batch against the history, which then remembers it.
 
         Args:
             texts: The batch's texts; case and spacing are ignored when they are compared.
-            f1s: Their scores, in [0, 1]; NaN (no score) is never penalised.
+            scores: Their scores, in [0, 1]; NaN (no score) is never penalised.
 
         Returns:
             For each text the penalty or 0.
@@ -77,14 +77,14 @@ class RepetitionPenalty:
         Raises:
             ConfigError: The lengths differ.
         """
-        if len(texts) != len(f1s):
-            raise ConfigError(f"Expected one score for each text, got {len(texts)} texts and {len(f1s)} scores.")
+        if len(texts) != len(scores):
+            raise ConfigError(f"Expected one score for each text, got {len(texts)} texts and {len(scores)} scores.")
         digests = [_digest(text) for text in texts]
         frequent_from = self._frequent_from()
         wrong_below = self.config.f1_threshold - _TOLERANCE
         penalties = [
-            self.config.penalty if self._counts[digest] >= frequent_from and f1 < wrong_below else 0.0
-            for digest, f1 in zip(digests, f1s, strict=True)
+            self.config.penalty if self._counts[digest] >= frequent_from and score < wrong_below else 0.0
+            for digest, score in zip(digests, scores, strict=True)
         ]
         self._remember(digests)
         return penalties

@@ -98,7 +98,7 @@ class _SectionReward:
     def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
         """Returns weight times the score of each turn's section, in [0, weight]; 0 where there was nothing to judge."""
         (section,) = self.sections
-        return [self.weight * turn.scores[section].f1 if section in turn.scores else 0.0 for turn in turns]
+        return [self.weight * turn.scores[section].value if section in turn.scores else 0.0 for turn in turns]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,7 +148,7 @@ class RepetitionTerm:
         for key, members in self._members_by_history(turns).items():
             penalty = self._penalties.setdefault(key, RepetitionPenalty(self._config))
             texts = [text for _, text, _ in members]
-            penalties = penalty.penalize(texts, [f1 for _, _, f1 in members])
+            penalties = penalty.penalize(texts, [score for _, _, score in members])
             for (index, _, _), reward in zip(members, penalties, strict=True):
                 rewards[index] += reward
         return rewards
@@ -158,7 +158,7 @@ class RepetitionTerm:
         for index, scored in enumerate(turns):
             for section, score in scored.scores.items():
                 key = f"{scored.env_id}/{scored.turn.info['representation']}/{section}"
-                members.setdefault(key, []).append((index, scored.text(section) or "", score.f1))
+                members.setdefault(key, []).append((index, scored.text(section) or "", score.value))
         return members
 
     def state_dict(self) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
     judged = [turn.scores for each in scored if not each.is_lost for turn in each.turns if turn.available]
     sections = sorted({section for scores in judged for section in scores})
     return {
-        f"score/{section}": float(np.mean([scores[section].f1 if section in scores else 0.0 for scores in judged]))
+        f"score/{section}": float(np.mean([scores[section].value if section in scores else 0.0 for scores in judged]))
         for section in sections
     }
 
@@ -91,7 +91,7 @@ def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] |
     return [
         TurnNotes(
             shaping=turn.rewards,
-            scores={section: score.f1 for section, score in turn.scores.items() if score.available},
+            scores={section: score.value for section, score in turn.scores.items() if score.available},
             credit=credit[index] if credit is not None else {},
         )
         for index, turn in enumerate(scored.turns)

@@ -16,7 +16,7 @@ ENV_IDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 
 
 def judged(turn, section, truth, *, env_id, representation):
-    return ExactJudge(env_id, representation).score(turn.info["sections"][section], truth).f1
+    return ExactJudge(env_id, representation).score(turn.info["sections"][section], truth).value
 
 
 @pytest.mark.parametrize("representation", REPRESENTATIONS)

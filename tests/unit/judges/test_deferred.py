@@ -100,7 +100,7 @@ def test_the_same_is_asked_and_paid_at_once_and_one_by_one():
     episodes = open_questions(6)
     results = []
     for _ in range(2):
-        judge = Counting(lambda question, truth, answer: JudgeScore(f1=float(answer.endswith(("1", "3")))))
+        judge = Counting(lambda question, truth, answer: JudgeScore(value=float(answer.endswith(("1", "3")))))
         results.append([episode_judge("argos", answer_judge=judge, ask_each=judge.map)(episodes), judge])
     rewards, judge = results[0]
     alone = [episode_judge("argos", answer_judge=judge.answer)([episode])[0] for episode in episodes]
@@ -111,7 +111,7 @@ def test_the_same_is_asked_and_paid_at_once_and_one_by_one():
 
 def test_a_judge_unavailable_for_one_episode_is_so_for_no_other():
     def out_for_two(question, truth, answer):
-        return JudgeScore.unavailable("down") if answer.endswith("2") else JudgeScore(f1=1.0)
+        return JudgeScore.unavailable("down") if answer.endswith("2") else JudgeScore(value=1.0)
 
     rewards = episode_judge("argos", answer_judge=out_for_two)(open_questions(4))
     assert [reward.available for reward in rewards] == [True, True, False, True]
@@ -137,12 +137,12 @@ def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
 
 def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not():
     grounded, textual = (episodes_of("ZoomQA", prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
-    judge = Counting(lambda *question: JudgeScore(f1=0.7))
+    judge = Counting(lambda *question: JudgeScore(value=0.7))
     at_once = IvgrJudge(judge, ask_each=judge.map)
     rewards = at_once([*grounded, *textual])
     asked = len(judge.asked)
     assert judge.sizes == [len(set(judge.asked))]
-    one_by_one = IvgrJudge(lambda *question: JudgeScore(f1=0.7))
+    one_by_one = IvgrJudge(lambda *question: JudgeScore(value=0.7))
     expected = {}
     for first, second in zip(grounded, textual, strict=True):
         expected[id(first)], expected[id(second)] = one_by_one([first, second])
@@ -154,7 +154,7 @@ def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not()
 def test_a_sampled_judge_is_asked_as_often_as_it_would_be():
     grounded, textual = (episodes_of("ZoomQA", 1, prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
     grades = iter([0.0, 0.3, 0.7, 1.0] * 2)
-    judge = IvgrJudge(lambda *question: JudgeScore(f1=next(grades)), config=MEAN_OF_FOUR)
+    judge = IvgrJudge(lambda *question: JudgeScore(value=next(grades)), config=MEAN_OF_FOUR)
     rewards = judge([*grounded, *textual, *[replace(each) for each in textual]])
     assert [reward.terms.get("consistency") for reward in rewards[1:]] == [0.5, 0.5]
 
@@ -176,7 +176,7 @@ def test_a_judge_that_raises_in_the_middle_leaves_the_archive_as_it_was():
     grounded, textual = (episodes_of("ZoomQA", prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
 
     def grade(*question):
-        return JudgeScore(f1=0.7)
+        return JudgeScore(value=0.7)
 
     whole, judge = IvgrJudge(grade), IvgrJudge(Failing(grade, fails_at=1))
     with pytest.raises(KeyboardInterrupt):
@@ -192,7 +192,7 @@ def test_a_model_that_raises_after_the_judge_of_answers_leaves_no_answers_behind
 
     def grades(question, truth, answer):
         asked.append(answer)
-        return JudgeScore(f1=1.0)
+        return JudgeScore(value=1.0)
 
     def raises(queries):
         raise KeyboardInterrupt

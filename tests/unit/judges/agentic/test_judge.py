@@ -56,7 +56,7 @@ class Script:
 def test_a_verdict_is_a_score(reply, score):
     model = Script(reply)
     found = AgenticJudge(model).score("What colour is the mug?", "The mug is red.", pictures=(PHOTO,))
-    assert (found.f1, found.available) == (score, True)
+    assert (found.value, found.available) == (score, True)
     (prompt,) = model.asked[0]
     assert prompt.role == "user"
     assert "| The mug is red." in prompt.text
@@ -89,7 +89,7 @@ def test_pages_of_a_document_can_be_looked_at():
     document = PictureDocument("notes", pages, ("alpha", "beta", "gamma"))
     model = Script(call("doc_page_retrieval_by_index", filename="notes", image_idx=2), NO)
     found = AgenticJudge(model).score("What is on page 2?", "Nothing.", document=document)
-    assert found.f1 == 0.0
+    assert found.value == 0.0
     assert int(model.asked[1][-1].images[0][0, 0, 0]) == 20
 
 
@@ -131,7 +131,7 @@ def test_what_follows_a_call_is_cut():
 def test_after_the_cap_there_is_one_message_and_one_last_reply():
     model = Script(ZOOM, ZOOM, YES)
     found = AgenticJudge(model, AgenticConfig(max_turns=3)).score("q", "r", pictures=(PHOTO,))
-    assert found.f1 == 1.0
+    assert found.value == 1.0
     assert [LAST_TURN in asked[-1].text for asked in model.asked] == [False, False, True]
 
 
@@ -141,7 +141,7 @@ def test_after_the_cap_there_is_one_message_and_one_last_reply():
 def test_no_verdict_is_unavailable_and_never_a_zero(last):
     found = AgenticJudge(Script(ZOOM, last), AgenticConfig(max_turns=2)).score("q", "r", pictures=(PHOTO,))
     assert not found.available
-    assert math.isnan(found.f1)
+    assert math.isnan(found.value)
 
 
 def test_a_model_that_is_unavailable_makes_the_judge_so():
@@ -153,7 +153,7 @@ def test_a_model_that_is_unavailable_makes_the_judge_so():
 @pytest.mark.parametrize("response", ["", " \n", "a" * 100_001])
 def test_nothing_and_too_much_score_zero_unasked(response):
     model = Script()
-    assert AgenticJudge(model).score("q", response).f1 == 0.0
+    assert AgenticJudge(model).score("q", response).value == 0.0
     assert model.asked == []
 
 
@@ -207,14 +207,14 @@ def test_verdicts_are_read_strictly(answer, count, verdict):
 
 def test_without_checks_and_pictures_there_are_no_tools():
     model = Script(YES)
-    assert AgenticJudge(model, AgenticConfig(has_checks=False)).score("q", "r").f1 == 1.0
+    assert AgenticJudge(model, AgenticConfig(has_checks=False)).score("q", "r").value == 1.0
     assert "tool_call" not in model.asked[0][0].text
 
 
 def test_it_is_a_judge_of_answers():
     model = Script(YES)
     key = AnswerKey(kind="semantic", answers=("a feline",), question="Which animal?")
-    assert match_answer("a cat", key, AgenticJudge(model)).f1 == 1.0
+    assert match_answer("a cat", key, AgenticJudge(model)).value == 1.0
     assert "a feline" in model.asked[0][0].text
     assert "| a cat" in model.asked[0][0].text
 
@@ -228,4 +228,4 @@ def test_nothing_that_a_model_says_raises(replies):
 
     first, second = (AgenticJudge(model()).score("q", "r") for _ in range(2))
     assert first.available == second.available
-    assert first.available is False or first.f1 in (0.0, 1.0)
+    assert first.available is False or first.value in (0.0, 1.0)

@@ -89,7 +89,7 @@ def test_equal_texts_are_no_other_states_texts():
 
 class _OutOnB:
     def score(self, text, state):
-        return JudgeScore.unavailable("down") if text == "b" else JudgeScore(f1=0.6)
+        return JudgeScore.unavailable("down") if text == "b" else JudgeScore(value=0.6)
 
 
 def test_unavailable_verdicts_are_counted_and_are_no_verdicts():

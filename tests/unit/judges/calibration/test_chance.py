@@ -40,7 +40,7 @@ def test_the_constant_text_is_chosen_on_states_it_is_not_measured_on():
 def test_a_guess_is_tried_like_a_states_text():
     class LikesOneText:
         def score(self, text, state):
-            return JudgeScore(f1=float(text == "a guess"))
+            return JudgeScore(value=float(text == "a guess"))
 
     described = [lake(row) for row in (0, 2, 0, 2)]
     guesses = ["no good", "a guess"]
@@ -89,7 +89,7 @@ def test_a_searcher_who_never_looks_does_best_by_one_direction():
 def test_two_boxes_are_read_too():
     described = start_states("VLM/Sokoban-v0", "natural_language", 4, dim_room=(7, 7), num_boxes=2)
     judge = ExactJudge("Sokoban", "natural_language")
-    assert [judge.score(text, state).f1 for text, state in described] == [1.0] * 4
+    assert [judge.score(text, state).value for text, state in described] == [1.0] * 4
 
 
 def test_the_sample_depends_on_the_seed_only():

@@ -146,8 +146,8 @@ ALIKE = [
 @pytest.mark.parametrize(("reference", "text"), CONTRARY)
 def test_a_contradiction_earns_nothing_however_many_words_are_shared(reference, text):
     # iVGR, section 3.3: alpha is 0 for a contradiction.
-    assert word_consistency("What?", reference, text).f1 == 0.0
-    assert word_consistency("What?", text, reference).f1 == 0.0
+    assert word_consistency("What?", reference, text).value == 0.0
+    assert word_consistency("What?", text, reference).value == 0.0
 
 
 @pytest.mark.parametrize(("reference", "text"), ALIKE)
@@ -172,7 +172,7 @@ def test_what_only_resembles_one_is_none(reference, text):
     ],
 )
 def test_to_say_both_earns_nothing(reference, text):
-    assert word_consistency("What?", reference, text).f1 == 0.0
+    assert word_consistency("What?", reference, text).value == 0.0
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_to_say_both_earns_nothing(reference, text):
     ],
 )
 def test_a_list_of_what_may_be_is_paid_as_both_omitting_and_adding(text):
-    assert word_consistency("What?", "The mug is red.", text).f1 <= 0.3
+    assert word_consistency("What?", "The mug is red.", text).value <= 0.3
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_list_of_what_may_be_is_paid_as_both_omitting_and_adding(text):
     ],
 )
 def test_alternatives_that_are_asked_or_settled_are_no_list(text):
-    assert word_consistency(f"What? {text}", "The mug is red.", text).f1 == 1.0
+    assert word_consistency(f"What? {text}", "The mug is red.", text).value == 1.0
 
 
 def test_a_short_text_and_a_time_are_words_of_their_own():
@@ -216,7 +216,7 @@ def test_a_text_of_two_things_does_not_contradict_itself(text):
 
 
 def test_words_of_the_question_may_be_contradicted_too():
-    assert word_consistency("Is the mug red?", "The mug is red.", "The mug is not red.").f1 == 0.0
+    assert word_consistency("Is the mug red?", "The mug is red.", "The mug is not red.").value == 0.0
 
 
 def test_true_accounts_of_generated_scenes_contradict_neither_themselves_nor_their_half():
@@ -261,9 +261,9 @@ def test_other_values_of_every_generated_fact_earn_nothing_nor_does_saying_both(
             for wrong in other(sentence):
                 met[sample.category] += 1
                 changed = sample.facts.replace(sentence, wrong)
-                assert word_consistency(sample.question, sample.facts, changed).f1 == 0.0, changed
-                assert word_consistency(sample.question, sample.facts, f"{sample.facts} {wrong}").f1 == 0.0, wrong
-        assert word_consistency(sample.question, sample.facts, sample.facts).f1 == 1.0
+                assert word_consistency(sample.question, sample.facts, changed).value == 0.0, changed
+                assert word_consistency(sample.question, sample.facts, f"{sample.facts} {wrong}").value == 0.0, wrong
+        assert word_consistency(sample.question, sample.facts, sample.facts).value == 1.0
     assert {"count", "attribute", "relation", "comparison"} <= set(met), met
 
 
@@ -313,4 +313,4 @@ def test_doubt_other_moments_other_things_and_the_same_once_more_are_no_contradi
     ],
 )
 def test_what_a_clock_shows_is_held_against_what_is_said_only(text):
-    assert word_consistency("What time is it?", "The clock shows 3:15.", text).f1 > 0
+    assert word_consistency("What time is it?", "The clock shows 3:15.", text).value > 0

@@ -20,7 +20,7 @@ OUT = JudgeScore.unavailable("no route")
 
 
 def outcome(accuracy=1.0, calls=(), format_correct=True):
-    answer = accuracy if isinstance(accuracy, JudgeScore) else JudgeScore(f1=accuracy)
+    answer = accuracy if isinstance(accuracy, JudgeScore) else JudgeScore(value=accuracy)
     return ArmOutcome(format_correct=format_correct, answer=answer, calls=tuple(calls))
 
 

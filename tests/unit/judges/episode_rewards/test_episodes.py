@@ -249,7 +249,7 @@ def test_textual_rollouts_are_compared_with_the_best_grounded_one():
 
     def judge(question: str, reference: str, text: str, temperature: float) -> JudgeScore:
         seen.append((reference, text))
-        return JudgeScore(f1=0.7)
+        return JudgeScore(value=0.7)
 
     scored = IvgrJudge(judge)([textual, grounded, textual])
     assert [reward.raw.get("consistency") for reward in scored] == [0.7, None, 0.7]
@@ -380,8 +380,8 @@ REFERENCE = "A red mug stands beside three small kites near some tall trees."
     ],
 )
 def test_grades_by_shared_words(text, grade):
-    assert word_consistency("What?", REFERENCE, text).f1 == grade
+    assert word_consistency("What?", REFERENCE, text).value == grade
 
 
 def test_words_of_the_question_count_in_neither():
-    assert word_consistency("Where is the red mug?", "red mug", "blue").f1 == 1.0
+    assert word_consistency("Where is the red mug?", "red mug", "blue").value == 1.0

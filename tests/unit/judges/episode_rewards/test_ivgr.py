@@ -43,7 +43,7 @@ def consistency(*grades):
     def judge(question, reference, text, temperature):
         asked.append((question, reference, text, temperature))
         grade = queue.pop(0)
-        return JudgeScore.unavailable("no route") if grade is None else JudgeScore(f1=grade)
+        return JudgeScore.unavailable("no route") if grade is None else JudgeScore(value=grade)
 
     judge.asked = asked
     return judge
@@ -80,7 +80,7 @@ class TestStreams:
 
     def test_textual_is_format_accuracy_and_consistency(self):
         # iVGR, equation 3: 1 + 1 + 0.7
-        assert textual_reward(TEXT, QUERY, JudgeScore(f1=0.7)).total == pytest.approx(2.7)
+        assert textual_reward(TEXT, QUERY, JudgeScore(value=0.7)).total == pytest.approx(2.7)
         assert textual_reward(TEXT, QUERY, None).terms == {"format": 1.0, "accuracy": 1.0}
 
     def test_either_judge_unavailable_is_no_reward(self):
@@ -97,10 +97,10 @@ class TestConsistency:
     @pytest.mark.parametrize("grade", [1.0, 0.7, 0.3, 0.0])
     def test_the_four_grades(self, grade):
         # iVGR, section 3.3: α in {1, 0.7, 0.3, 0}.
-        assert consistency_score(TEXT, "?", REFERENCE, consistency(grade)).f1 == grade
+        assert consistency_score(TEXT, "?", REFERENCE, consistency(grade)).value == grade
 
     def test_an_empty_archive_is_zero_unasked(self):
-        assert consistency_score(TEXT, "?", None, never).f1 == 0.0
+        assert consistency_score(TEXT, "?", None, never).value == 0.0
 
     def test_once_at_a_hundredth_is_the_default(self):
         judge = consistency(0.7)
@@ -111,12 +111,12 @@ class TestConsistency:
     def test_the_mean_of_four_at_a_half(self):
         # iVGR, table 9: (1 + 0.7 + 0.3 + 0) / 4
         judge = consistency(1.0, 0.7, 0.3, 0.0)
-        assert consistency_score(TEXT, "?", REFERENCE, judge, MEAN_OF_FOUR).f1 == pytest.approx(0.5)
+        assert consistency_score(TEXT, "?", REFERENCE, judge, MEAN_OF_FOUR).value == pytest.approx(0.5)
         assert [temperature for *_, temperature in judge.asked] == [0.5] * 4
 
     def test_unavailable_and_other_grades_are_left_out_of_the_mean(self):
         judge = consistency(None, 0.7, 0.5, 0.3)  # 0.5 is no grade: (0.7 + 0.3) / 2
-        assert consistency_score(TEXT, "?", REFERENCE, judge, MEAN_OF_FOUR).f1 == pytest.approx(0.5)
+        assert consistency_score(TEXT, "?", REFERENCE, judge, MEAN_OF_FOUR).value == pytest.approx(0.5)
 
     def test_only_unavailable_ones_are_unavailable(self):
         assert not consistency_score(TEXT, "?", REFERENCE, consistency(None, None, 0.6, None), MEAN_OF_FOUR).available

@@ -53,7 +53,7 @@ def rollout(round_1=None, round_2=None):
 
 
 def judge_saying(grade):
-    return lambda question, truth, answer: JudgeScore.unavailable("no route") if grade is None else JudgeScore(f1=grade)
+    return lambda question, truth, answer: JudgeScore.unavailable("no route") if grade is None else JudgeScore(value=grade)
 
 
 class TestWords:
@@ -242,23 +242,23 @@ class TestTotal:
     )
     def test_a_choice_may_be_its_letter_its_text_or_both(self, answer, expected):
         colors = AnswerKey(kind="choice", answers=("B",), options=("red", "blue"), question="Which colour?")
-        assert answer_reward(reading(answer=answer), colors).f1 == expected
+        assert answer_reward(reading(answer=answer), colors).value == expected
 
     def test_the_judge_of_a_choice_is_told_the_options_and_the_right_ones_text(self):
         asked = []
 
         def judge(question, truth, answer):
             asked.append((question, truth, answer))
-            return JudgeScore(f1=0.75)
+            return JudgeScore(value=0.75)
 
         colors = AnswerKey(kind="choice", answers=("B",), options=("red", "blue"), question="Which colour?")
-        assert answer_reward(reading(answer="navy"), colors, judge).f1 == 0.5
+        assert answer_reward(reading(answer="navy"), colors, judge).value == 0.5
         assert asked == [("Which colour?\nA. red\nB. blue", "B. blue", "navy")]
 
     def test_an_answer_that_chooses_another_option_is_wrong_unasked(self):
         colors = AnswerKey(kind="choice", answers=("B",), options=("red", "blue"), question="Which colour?")
         for answer in ("A", "A. red", "red", "The answer is A. red"):
-            assert answer_reward(reading(answer=answer), colors, judge_saying(1.0)).f1 == 0.0
+            assert answer_reward(reading(answer=answer), colors, judge_saying(1.0)).value == 0.0
 
     def test_a_refusal_or_an_answer_out_of_format_is_not_judged(self):
         for text in ("<answer>Refusal</answer>", "four", "<answer> </answer>"):

@@ -141,7 +141,7 @@ def test_of_no_claims_there_are_no_scores_and_nobody_is_missed(client):
 def test_a_first_text_that_asks_nothing_does_not_mean_that_nobody_is_there(endpoint, client):
     judge = _FirstAlone(DirectJudge(client, "VLM/FrozenLake-v0"), client)
     state = {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []}
-    assert [score.f1 for score in judge.score_many([("", state), ("the goal is right of me", state)])] == [0.0, 1.0]
+    assert [score.value for score in judge.score_many([("", state), ("the goal is right of me", state)])] == [0.0, 1.0]
 
 
 def test_a_key_that_is_refused_is_one_error_too(endpoint, capsys):

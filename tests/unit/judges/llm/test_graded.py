@@ -61,7 +61,7 @@ class TestTogether:
         scores = score_together([(DirectJudge(client, "VLM/FrozenLake-v0"), [CLAIM]) for client in clients])
         assert [len(server.requests) for server in servers] == [1, 1, 1]
         assert not together.broken
-        assert [[score.f1 for score in column] for column in scores] == [[1.0], [0.0], [1.0]]
+        assert [[score.value for score in column] for column in scores] == [[1.0], [0.0], [1.0]]
 
     def test_an_interruption_of_one_judge_ends_the_questions_of_all(self, make_gathering):
         (one, first), (other, second) = (make_gathering(threading.Barrier(1)) for _ in range(2))
@@ -94,7 +94,7 @@ class TestAnswers:
     @pytest.mark.parametrize("grade", [0.0, 0.25, 0.5, 0.75, 1.0])
     def test_the_scale_of_five(self, grade, endpoint, client):
         endpoint.answer = lambda messages: f"<answer>{grade}</answer>"
-        assert LLMAnswerJudge(client)("What is it?", "cat", "kitty").f1 == grade
+        assert LLMAnswerJudge(client)("What is it?", "cat", "kitty").value == grade
         told = endpoint.requests[0]["messages"][1]["content"]
         assert [json.loads(line) for line in told.splitlines() if line.startswith('"')] == [
             "What is it?",
@@ -108,10 +108,10 @@ class TestAnswers:
 
     def test_the_binary_scale(self, endpoint, client):
         endpoint.answer = lambda messages: "<answer>YES</answer>"
-        assert LLMAnswerJudge(client, "binary")("How many?", "2", "two").f1 == 1.0
+        assert LLMAnswerJudge(client, "binary")("How many?", "2", "two").value == 1.0
 
     def test_no_answer_is_wrong_without_a_question(self, endpoint, client):
-        assert LLMAnswerJudge(client)("What?", "cat", " ").f1 == 0.0
+        assert LLMAnswerJudge(client)("What?", "cat", " ").value == 0.0
         assert endpoint.requests == []
 
     def test_pictures_go_before_the_text(self, endpoint, client):
@@ -133,14 +133,14 @@ class TestConsistency:
     @pytest.mark.parametrize("grade", [0.0, 0.3, 0.7, 1.0])
     def test_asked_at_the_papers_temperature(self, grade, endpoint, client):
         endpoint.answer = lambda messages: f"<answer>{grade}</answer>"
-        assert LLMConsistencyJudge(client)("What?", "a red van <box>", "a red van").f1 == grade
+        assert LLMConsistencyJudge(client)("What?", "a red van <box>", "a red van").value == grade
         assert [request["temperature"] for request in endpoint.requests] == [0.01]
 
     def test_four_samples_are_four_replies_also_from_the_cache(self, endpoint, make_client, tmp_path):
         grades = ["1.0", "0.7", "0.3", "0"]
         endpoint.script.extend(fake.reply(f"<answer>{grade}</answer>") for grade in grades)
         judge = LLMConsistencyJudge(make_client(cache_dir=tmp_path), num_samples=4)
-        given = [judge("What?", "a", "b", 0.5).f1 for _ in range(8)]
+        given = [judge("What?", "a", "b", 0.5).value for _ in range(8)]
         assert given == [1.0, 0.7, 0.3, 0.0] * 2
         assert [request["temperature"] for request in endpoint.requests] == [0.5] * 4
 
@@ -149,7 +149,7 @@ class TestConsistency:
         assert not LLMConsistencyJudge(client)("What?", "a", "b").available
 
     def test_silence_is_not_asked_about(self, endpoint, client):
-        assert LLMConsistencyJudge(client)("What?", "a", "").f1 == 0.0
+        assert LLMConsistencyJudge(client)("What?", "a", "").value == 0.0
         assert endpoint.requests == []
 
     def test_no_samples(self, client):

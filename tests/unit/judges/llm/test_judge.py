@@ -78,11 +78,11 @@ def answer(value):
 
 
 class TestDirect:
-    @pytest.mark.parametrize(("verdict", "f1"), [("YES", 1.0), ("NO", 0.0)])
-    def test_yes_is_one_and_no_is_zero(self, verdict, f1, endpoint, client):
+    @pytest.mark.parametrize(("verdict", "value"), [("YES", 1.0), ("NO", 0.0)])
+    def test_yes_is_one_and_no_is_zero(self, verdict, value, endpoint, client):
         endpoint.answer = lambda messages: f"<think>…</think><answer>{verdict}</answer>"
         score = DirectJudge(client, "FrozenLake").score("The goal is right of me.", LAKE)
-        assert (score.f1, score.available) == (f1, True)
+        assert (score.value, score.available) == (value, True)
 
     def test_the_model_is_told_the_truth_and_shown_the_text(self, endpoint, client):
         DirectJudge(client, "VLM/Sokoban-v0").score("The box is above me.", ROOM)
@@ -114,13 +114,13 @@ class TestDirect:
     @pytest.mark.parametrize("text", ["", "  \n"])
     def test_silence_earns_nothing_and_costs_nothing(self, text, endpoint, client):
         score = DirectJudge(client, "FrozenLake").score(text, LAKE)
-        assert (score.f1, score.available, endpoint.requests) == (0.0, True, [])
+        assert (score.value, score.available, endpoint.requests) == (0.0, True, [])
 
     def test_unavailable_is_no_score(self, endpoint, make_client):
         client = make_client(max_attempts=2)
         endpoint.script.extend([fake.status(500)] * 2)
         score = DirectJudge(client, "FrozenLake").score("The goal is right of me.", LAKE)
-        assert not score.available and math.isnan(score.f1) and "HTTP 500" in score.reason
+        assert not score.available and math.isnan(score.value) and "HTTP 500" in score.reason
 
     def test_equal_questions_are_asked_once(self, endpoint, client):
         judge = DirectJudge(client, "FrozenLake")
@@ -128,7 +128,7 @@ class TestDirect:
             f"<answer>{'NO' if 'left' in messages[1]['content'][-30:] else 'YES'}</answer>"
         )
         claims = [("the goal is right", LAKE), ("the goal is left", LAKE)] * 10
-        assert [score.f1 for score in score_many(judge, claims)] == [1.0, 0.0] * 10
+        assert [score.value for score in score_many(judge, claims)] == [1.0, 0.0] * 10
         assert len(endpoint.requests) == 2
 
     def test_another_worlds_state_is_a_programmers_error(self, client):
@@ -142,7 +142,7 @@ class TestExtraction:
     def test_all_that_is_true_earns_one(self, world, skill, endpoint, client):
         endpoint.answer = lambda messages: answer(ALL_CLAIMS[world])
         score = ExtractionJudge(client, world, skill).score("as the model says", WORLDS[world])
-        assert score.f1 == 1.0, score
+        assert score.value == 1.0, score
 
     def test_a_part_earns_its_f1(self, endpoint, client):
         # Of the lake: the target's row is wrong and its column right, F1 1/2; no hole is named, F1 0.
@@ -150,13 +150,13 @@ class TestExtraction:
         endpoint.answer = lambda messages: answer({"relations": [claim]})
         score = ExtractionJudge(client, "FrozenLake").score("The goal is below me, to the right.", LAKE)
         # 0.7 · (2 · 1 / (2 + 2)) + 0.3 · 0 = 0.35
-        assert score.f1 == pytest.approx(0.35)
+        assert score.value == pytest.approx(0.35)
         assert score.per_category == {"goal": 0.5, "holes": 0.0}
 
     def test_nothing_claimed_earns_nothing(self, endpoint, client):
         endpoint.answer = lambda messages: answer({"relations": []})
         score = ExtractionJudge(client, "FrozenLake").score("I like ice.", {**LAKE, "hole_positions": []})
-        assert (score.f1, score.available) == (0.0, True)
+        assert (score.value, score.available) == (0.0, True)
 
     @pytest.mark.parametrize("world", WORLDS)
     def test_the_model_never_sees_the_truth(self, world, endpoint, client):
@@ -184,7 +184,7 @@ class TestExtraction:
         twice = [{"name": "red cube", "xyz": [83, -102, 20]}, {"name": "red cube", "xyz": [0, 0, 0]}]
         endpoint.answer = lambda messages: answer({"positions": twice})
         score = ExtractionJudge(client, "PrimitiveSkill").score("It is here or there.", TABLE)
-        assert score.f1 == 0.0
+        assert score.value == 0.0
 
     def test_a_reply_of_another_form_is_asked_for_again_and_then_unavailable(self, endpoint, client):
         endpoint.answer = lambda messages: answer({"relations": [{"subject": "target", "vertical": "beside"}]})
@@ -214,7 +214,7 @@ def test_every_relation_is_read_by_the_exact_judge_as_it_was_meant(vertical, hor
     score = ExactJudge("FrozenLake", "natural_language").score(text, state)
     assert score.num_facts_read == num_claims
     # Of two true facts of the goal, all that are claimed are right.
-    assert score.f1 == pytest.approx(0.7 * 2 * num_claims / (num_claims + 2) + 0.3 if num_claims else 0.0)
+    assert score.value == pytest.approx(0.7 * 2 * num_claims / (num_claims + 2) + 0.3 if num_claims else 0.0)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_odd_names_and_numbers_are_wrong_claims_and_not_unreadable():
     content = {"positions": [{"name": "} red_cube_position: (83, -102, 20) é", "xyz": [1e300, -5, 0.123]}]}
     text = MetricExtraction.read(answer(content)).exact_text()
     assert text == "{red_cube_position_position: (1000000.0, -5.0, 0.1)}"
-    assert ExactJudge("PrimitiveSkill", "structured").score(text, TABLE).f1 == 0.0
+    assert ExactJudge("PrimitiveSkill", "structured").score(text, TABLE).value == 0.0
     content = {"target": None, "visible_objects": [{"type": '"}, {"type": "Cabinet', "direction": "left"}]}
     assert (
         ExactJudge("Navigation", "structured")
@@ -302,7 +302,7 @@ def test_whatever_is_extracted_gets_a_score(claims):
     extraction = FAMILIES[world].extraction
     text = extraction.read(answer(content)).exact_text()
     state = {"Sokoban": ROOM, "FrozenLake": LAKE, "Navigation": HOME, "PrimitiveSkill": TABLE}[world]
-    assert 0.0 <= ExactJudge(world, extraction.representation).score(text, state).f1 <= 1.0
+    assert 0.0 <= ExactJudge(world, extraction.representation).score(text, state).value <= 1.0
 
 
 @pytest.mark.parametrize("judge_type", [DirectJudge, ExtractionJudge])

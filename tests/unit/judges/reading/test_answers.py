@@ -35,7 +35,7 @@ def judge_saying(*grades):
 
     def judge(question, truth, answer):
         grade = grades.pop(0)
-        return JudgeScore.unavailable("no route") if grade is None else JudgeScore(f1=grade)
+        return JudgeScore.unavailable("no route") if grade is None else JudgeScore(value=grade)
 
     return judge
 
@@ -89,18 +89,18 @@ class TestExact:
     )
     def test_equal_after_normalisation(self, answer):
         # Argos, equation 6: 1[ŷ = y].
-        assert match_answer(answer, key("exact", "Red car")).f1 == 1.0
+        assert match_answer(answer, key("exact", "Red car")).value == 1.0
 
     @pytest.mark.parametrize("answer", ["red", "a red car", "redcar", "", None, ".", "x" * 5_000])
     def test_anything_else_is_wrong(self, answer):
-        assert match_answer(answer, key("exact", "Red car")).f1 == 0.0
+        assert match_answer(answer, key("exact", "Red car")).value == 0.0
 
     def test_any_accepted_answer_will_do(self):
-        assert match_answer("kitty", key("exact", "cat", "kitty")).f1 == 1.0
+        assert match_answer("kitty", key("exact", "cat", "kitty")).value == 1.0
 
     def test_a_refusal_is_wrong_even_where_it_is_the_truth(self):
         # Mags-RL, appendix A.2: "Refusal" is assigned a score of zero.
-        assert match_answer("Refusal", key("exact", "refusal")).f1 == 0.0
+        assert match_answer("Refusal", key("exact", "refusal")).value == 0.0
 
     def test_an_answer_full_of_zero_width_characters_is_empty(self):
         assert normalise("\u200b\u200d\u2060") == ""
@@ -127,7 +127,7 @@ class TestNumber:
     )
     def test_relative_error_of_five_percent(self, answer, truth, right):
         # Argos, equations 7 and 8.
-        assert match_answer(answer, key("number", truth)).f1 == float(right)
+        assert match_answer(answer, key("number", truth)).value == float(right)
 
     def test_relative_error(self):
         assert relative_error(90.0, 100.0) == pytest.approx(0.1)
@@ -136,11 +136,11 @@ class TestNumber:
     @pytest.mark.parametrize("text", ["nan", "inf", "1e999", "-1e9999", "9" * 400, "1_000", "0x10", "", "4 cars"])
     def test_what_is_no_finite_number(self, text):
         assert read_number(text) is None
-        assert match_answer(text, key("number", "4")).f1 == 0.0
+        assert match_answer(text, key("number", "4")).value == 0.0
 
     def test_texts_are_compared_where_one_side_is_no_number(self):
         # Argos: "when both answers are float numbers".
-        assert match_answer("Four", key("number", "four")).f1 == 1.0
+        assert match_answer("Four", key("number", "four")).value == 1.0
 
 
 class TestChoice:
@@ -148,11 +148,11 @@ class TestChoice:
         "answer", ["B", "b", "(B)", "B.", "B. Yes.", "B) yes", "B: yes", "Option B", "Yes", "yes!"]
     )
     def test_a_letter_or_an_options_text(self, answer):
-        assert match_answer(answer, YES_NO).f1 == 1.0
+        assert match_answer(answer, YES_NO).value == 1.0
 
     @pytest.mark.parametrize("answer", ["A", "A. No.", "C", "A and B", "B, A", "B or not", "", "maybe", "be"])
     def test_other_letters_several_letters_and_words_are_wrong(self, answer):
-        assert match_answer(answer, YES_NO).f1 == 0.0
+        assert match_answer(answer, YES_NO).value == 0.0
 
     def test_a_letter_with_another_options_text_contradicts_itself(self):
         assert chosen_letter("B. No.", YES_NO) is None
@@ -171,7 +171,7 @@ class TestChoice:
         assert chosen_letter("a dog", key("choice", "B", options=("red", "dog"))) is None
 
     def test_letters_work_without_the_options_texts(self):
-        assert match_answer("(d)", key("choice", "D")).f1 == 1.0
+        assert match_answer("(d)", key("choice", "D")).value == 1.0
 
     def test_a_text_that_two_options_share_names_neither(self):
         assert chosen_letter("yes", key("choice", "A", options=("yes", "Yes."))) is None
@@ -179,22 +179,22 @@ class TestChoice:
 
 class TestSemantic:
     def test_equal_texts_need_no_judge(self):
-        assert match_answer("Cat.", key("semantic", "cat"), never).f1 == 1.0
+        assert match_answer("Cat.", key("semantic", "cat"), never).value == 1.0
 
     @pytest.mark.parametrize("grade", [0.0, 1.0])
     def test_the_judges_verdict_counts(self, grade):
-        assert match_answer("kitty", key("semantic", "cat"), judge_saying(grade)).f1 == grade
+        assert match_answer("kitty", key("semantic", "cat"), judge_saying(grade)).value == grade
 
     @pytest.mark.parametrize("grade", [None, 0.5, math.nan, 2.0])
     def test_unavailable_or_another_grade_is_no_score(self, grade):
         score = match_answer("kitty", key("semantic", "cat"), judge_saying(grade))
         assert not score.available
-        assert math.isnan(score.f1)
+        assert math.isnan(score.value)
 
     def test_unavailable_beside_a_wrong_is_unavailable_and_beside_a_right_is_right(self):
         two = key("semantic", "cat", "tabby")
         assert not match_answer("kitty", two, judge_saying(None, 0.0)).available
-        assert match_answer("kitty", two, judge_saying(None, 1.0)).f1 == 1.0
+        assert match_answer("kitty", two, judge_saying(None, 1.0)).value == 1.0
 
     def test_a_semantic_key_without_a_judge_is_the_programmers_mistake(self):
         with pytest.raises(ConfigError, match="needs a judge"):
@@ -205,14 +205,14 @@ class TestGrades:
     @pytest.mark.parametrize("grade", [0.0, 0.25, 0.5, 0.75, 1.0])
     def test_quarters(self, grade):
         # Mags-RL, appendix A.2: the judge's five grades.
-        assert grade_answer("kitty", key("exact", "cat"), judge_saying(grade)).f1 == grade
+        assert grade_answer("kitty", key("exact", "cat"), judge_saying(grade)).value == grade
 
     def test_another_grade_is_unavailable(self):
         assert not grade_answer("kitty", key("exact", "cat"), judge_saying(0.7)).available
 
     @pytest.mark.parametrize("answer", ["Refusal", "refusal.", "", None])
     def test_a_refusal_scores_zero_unasked(self, answer):
-        assert grade_answer(answer, key("exact", "cat"), never).f1 == 0.0
+        assert grade_answer(answer, key("exact", "cat"), never).value == 0.0
 
 
 class TestAnls:
@@ -286,7 +286,7 @@ def test_a_key_that_no_answer_meets_is_refused(arguments):
 @settings(max_examples=300, deadline=None)
 @given(st.text(), st.sampled_from(["exact", "choice", "number"]))
 def test_no_answer_raises_and_every_score_is_zero_or_one(text, kind):
-    assert match_answer(text, key(kind, "b")).f1 in (0.0, 1.0)
+    assert match_answer(text, key(kind, "b")).value in (0.0, 1.0)
     assert 0.0 <= anls(text, ["some page"]) <= 1.0
     assert inclusion(text, ["b"]) in (0.0, 1.0)
     extract_answer(text)

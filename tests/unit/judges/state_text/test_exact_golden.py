@@ -31,7 +31,7 @@ def score(world, representation, text, state):
 class TestStructured:
     def test_the_papers_example_is_read_in_full(self):
         text = "{player_position: (4, 2), box_positions: [(3, 2)],\ntarget_positions: [(3, 1)], grid_size: (6, 6)}"
-        assert score("Sokoban", "structured", text, SOKOBAN).f1 == 1.0
+        assert score("Sokoban", "structured", text, SOKOBAN).value == 1.0
 
     @pytest.mark.parametrize(
         "text",
@@ -42,7 +42,7 @@ class TestStructured:
         ],
     )
     def test_json_python_and_loose_keys_read_the_same(self, text):
-        assert score("Sokoban", "structured", text, SOKOBAN).f1 == 1.0
+        assert score("Sokoban", "structured", text, SOKOBAN).value == 1.0
 
     def test_a_misplaced_box_halves_the_box_category_only(self):
         result = score(
@@ -53,7 +53,7 @@ class TestStructured:
         )
         # box: the player is right, the box is not: 2·1/(2+2). target: 2·2/(2+2).
         assert result.per_category == {"box": 0.5, "target": 1.0}
-        assert result.f1 == 0.75
+        assert result.value == 0.75
 
     def test_a_misplaced_player_lowers_every_category(self):
         result = score(
@@ -64,7 +64,7 @@ class TestStructured:
         )
         # goal: 2·1/(2+2); holes: only the wrong player is claimed, 2·0/(1+1).
         assert result.per_category == {"goal": 0.5, "holes": 0.0}
-        assert result.f1 == pytest.approx(0.35)
+        assert result.value == pytest.approx(0.35)
 
     def test_a_missed_hole_costs_recall_with_weight_three_tenths(self):
         result = score(
@@ -74,11 +74,11 @@ class TestStructured:
             LAKE,
         )
         # holes: player and one hole of two: 2·2/(2+3) = 0.8; 0.7 + 0.3·0.8.
-        assert result.f1 == pytest.approx(0.94)
+        assert result.value == pytest.approx(0.94)
 
     def test_the_order_of_objects_is_free(self):
         text = "{player_position: (3, 1), target_position: (0, 3), hole_positions: [(2, 2), (1, 0)]}"
-        assert score("FrozenLake", "structured", text, LAKE).f1 == 1.0
+        assert score("FrozenLake", "structured", text, LAKE).value == 1.0
 
     def test_the_players_cell_cannot_be_given_twice(self):
         text = "{player_position: (4, 2), player_position: (4, 3), box_positions: [(3, 2)]}"
@@ -88,7 +88,7 @@ class TestStructured:
 
 class TestSymbolic:
     def test_the_papers_lake_is_read_in_full(self):
-        assert score("FrozenLake", "symbolic", "___G\nO___\n__O_\n_P__", LAKE).f1 == 1.0
+        assert score("FrozenLake", "symbolic", "___G\nO___\n__O_\n_P__", LAKE).value == 1.0
 
     @pytest.mark.parametrize(
         "text",
@@ -100,18 +100,18 @@ class TestSymbolic:
         ],
     )
     def test_fences_spaces_and_escaped_newlines_do_not_matter(self, text):
-        assert score("FrozenLake", "symbolic", text, LAKE).f1 == 1.0
+        assert score("FrozenLake", "symbolic", text, LAKE).value == 1.0
 
     def test_a_grid_moved_down_by_one_row_is_wrong(self):
-        assert score("FrozenLake", "symbolic", "____\n___G\nO___\n__O_\n_P__", LAKE).f1 == 0.0
+        assert score("FrozenLake", "symbolic", "____\n___G\nO___\n__O_\n_P__", LAKE).value == 0.0
 
     def test_symbols_for_two_things_in_one_cell(self):
         solved = {"player_position": (1, 1), "box_positions": [(1, 2)], "target_positions": [(1, 2), (1, 1)]}
-        assert score("Sokoban", "symbolic", "####\n#S*#\n####", solved).f1 == 1.0
+        assert score("Sokoban", "symbolic", "####\n#S*#\n####", solved).value == 1.0
         drowned = {"player_position": (0, 1), "target_position": (1, 1), "hole_positions": [(0, 1)]}
-        assert score("FrozenLake", "symbolic", "_X\n_G", drowned).f1 == 1.0
+        assert score("FrozenLake", "symbolic", "_X\n_G", drowned).value == 1.0
         arrived = {"player_position": (1, 1), "target_position": (1, 1), "hole_positions": []}
-        assert score("FrozenLake", "symbolic", "__\n_*", arrived).f1 == 1.0
+        assert score("FrozenLake", "symbolic", "__\n_*", arrived).value == 1.0
 
     def test_a_box_one_column_off(self):
         result = score("Sokoban", "symbolic", "######\n#____#\n#____#\n#O_X_#\n#_P__#\n######", SOKOBAN)
@@ -124,7 +124,7 @@ class TestNaturalLanguage:
         state = {"player_position": (2, 3), "box_positions": [(2, 2)], "target_positions": [(1, 1)]}
         text = "The player is below the box and the target is below the box."
         result = score("Sokoban", "natural_language", text, state)
-        assert (result.f1, result.num_facts_read) == (0.0, 2)
+        assert (result.value, result.num_facts_read) == (0.0, 2)
 
     def test_the_papers_right_example_earns_what_it_says(self):
         # Appendix D.1.1: box above and right of the player; target straight above it, left of the box.
@@ -133,24 +133,24 @@ class TestNaturalLanguage:
         result = score("Sokoban", "natural_language", text, state)
         # box: one axis of the two true: 2·1/(1+2). target: one of four (two axes, two anchors): 2·1/(1+4).
         assert result.per_category == {"box": pytest.approx(2 / 3), "target": pytest.approx(2 / 5)}
-        assert result.f1 == pytest.approx(0.5 * 2 / 3 + 0.5 * 2 / 5)
+        assert result.value == pytest.approx(0.5 * 2 / 3 + 0.5 * 2 / 5)
 
     def test_lake_with_half_right_directions(self):
         state = {"player_position": (0, 0), "target_position": (2, 0), "hole_positions": [(1, 1)]}
         text = "The goal is below. The hole is below and to the left of the player."
         result = score("FrozenLake", "natural_language", text, state)
         # goal: 2·1/(1+2); holes: below is right, left is wrong: 2·1/(2+2).
-        assert result.f1 == pytest.approx(0.7 * 2 / 3 + 0.3 * 1 / 2)
+        assert result.value == pytest.approx(0.7 * 2 / 3 + 0.3 * 1 / 2)
 
     def test_silence_on_holes_is_right_only_where_there_are_none(self):
         text = "The target is below and to the right of the player."
-        assert score("FrozenLake", "natural_language", text, LAKE_WITHOUT_HOLES).f1 == 1.0
+        assert score("FrozenLake", "natural_language", text, LAKE_WITHOUT_HOLES).value == 1.0
         with_hole = LAKE_WITHOUT_HOLES | {"hole_positions": [(0, 1)]}
-        assert score("FrozenLake", "natural_language", text, with_hole).f1 == pytest.approx(0.7)
+        assert score("FrozenLake", "natural_language", text, with_hole).value == pytest.approx(0.7)
 
     def test_a_hole_that_is_not_there_costs_the_hole_category(self):
         text = "The target is below and to the right of the player. hole0 is above the player."
-        assert score("FrozenLake", "natural_language", text, LAKE_WITHOUT_HOLES).f1 == pytest.approx(0.7)
+        assert score("FrozenLake", "natural_language", text, LAKE_WITHOUT_HOLES).value == pytest.approx(0.7)
 
     def test_matching_is_optimal_where_greedy_is_not(self):
         # Player (2, 2). Hole A (1, 1) is above and left, hole B (1, 2) is above. "hole0 above" fits both,
@@ -167,7 +167,7 @@ class TestNaturalLanguage:
         target = "target0 is above and to the left of the player. "
         swapped = "target0 is above and to the left of box0. target0 is below and to the right of box1."
         mixed = "target0 is above and to the right of box0. target0 is below and to the left of box1."
-        assert score("Sokoban", "natural_language", boxes + target + swapped, state).f1 == 1.0
+        assert score("Sokoban", "natural_language", boxes + target + swapped, state).value == 1.0
         # target: 2 facts on the player and one axis of each box relation: 2·4/(6+6).
         result = score("Sokoban", "natural_language", boxes + target + mixed, state)
         assert result.per_category == {"box": 1.0, "target": pytest.approx(4 / 6)}
@@ -178,7 +178,7 @@ class TestNothingToRead:
     @pytest.mark.parametrize("text", ["", "   \n", "The ice is nice.", "{}"])
     def test_no_facts_score_zero_also_where_there_are_no_holes(self, representation, text):
         result = score("FrozenLake", representation, text, LAKE_WITHOUT_HOLES)
-        assert (result.f1, result.num_facts_read, result.available) == (0.0, 0, True)
+        assert (result.value, result.num_facts_read, result.available) == (0.0, 0, True)
         assert result.reason == "no fact could be read"
 
 
@@ -187,18 +187,18 @@ class TestShotgun:
         cells = [(row, column) for row in range(6) for column in range(6)]
         text = f"player_position: {cells[0]}, {cells}; box_positions: {cells}; target_positions: {cells}"
         # The player contradicts itself; per category 1 right of 36 + 36 claimed and 2 true: 2/74.
-        assert score("Sokoban", "structured", text, SOKOBAN).f1 == pytest.approx(2 / 74)
+        assert score("Sokoban", "structured", text, SOKOBAN).value == pytest.approx(2 / 74)
 
     def test_a_grid_of_one_symbol(self):
         # 36 cells claimed for box and for target, none for the player: 2·1/(36+2).
         text = "\n".join(["******"] * 6)
-        assert score("Sokoban", "symbolic", text, SOKOBAN).f1 == pytest.approx(2 / 38)
+        assert score("Sokoban", "symbolic", text, SOKOBAN).value == pytest.approx(2 / 38)
 
     def test_every_side_of_the_same_thing_contradicts_itself(self):
         sides = ("above", "below", "to the left of", "to the right of", "at the same place as")
         text = " ".join(f"The {thing} is {side} the player." for thing in ("goal", "hole") for side in sides)
-        assert score("FrozenLake", "natural_language", text, LAKE).f1 == 0.0
-        assert score("FrozenLake", "natural_language", "The goal is above or below the player.", LAKE).f1 == 0.0
+        assert score("FrozenLake", "natural_language", text, LAKE).value == 0.0
+        assert score("FrozenLake", "natural_language", "The goal is above or below the player.", LAKE).value == 0.0
 
     def test_a_hole_on_every_side_pays_less_than_the_truth_and_less_than_half(self):
         text = " ".join(
@@ -209,7 +209,7 @@ class TestShotgun:
         result = score("FrozenLake", "natural_language", text, LAKE)
         # Six holes of two facts claimed against two true ones: at best 2·4/(12+4).
         assert result.per_category["holes"] == pytest.approx(0.5)
-        assert result.f1 == pytest.approx(0.3 * 0.5)
+        assert result.value == pytest.approx(0.3 * 0.5)
 
 
 class TestMisuse:

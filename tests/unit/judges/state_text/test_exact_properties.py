@@ -76,7 +76,7 @@ def test_the_truth_scores_exactly_one(world, representation, data):
         state["hole_positions"] = [state["player_position"]]
     if representation == "symbolic" and state["player_position"] == state.get("target_position"):
         state["hole_positions"] = []
-    assert ExactJudge(world, representation).score(write(world, representation, state), state).f1 == 1.0
+    assert ExactJudge(world, representation).score(write(world, representation, state), state).value == 1.0
 
 
 @pytest.mark.parametrize("world", VOCABULARIES)
@@ -85,7 +85,7 @@ def test_the_truth_scores_exactly_one(world, representation, data):
 def test_the_numbering_of_objects_is_free(world, data):
     state = data.draw(states(world))
     text = write(world, "natural_language", state, order=lambda cells: cells[::-1])
-    assert ExactJudge(world, "natural_language").score(text, state).f1 == 1.0
+    assert ExactJudge(world, "natural_language").score(text, state).value == 1.0
 
 
 FRAGMENTS = """
@@ -102,7 +102,7 @@ fragments = st.sampled_from([*FRAGMENTS.split(), "\n"])
 @given(data=st.data(), text=st.text() | st.lists(fragments, max_size=80).map(" ".join) | st.text("#_OXP*SG\n"))
 def test_any_string_gets_a_score_between_zero_and_one(world, representation, data, text):
     result = ExactJudge(world, representation).score(text, data.draw(states(world)))
-    assert 0.0 <= result.f1 <= 1.0
+    assert 0.0 <= result.value <= 1.0
     assert all(0.0 <= part <= 1.0 for part in result.per_category.values())
     assert result.per_category.keys() == {category.name for category in VOCABULARIES[world].categories}
 
@@ -136,4 +136,4 @@ def test_more_boxes_than_can_be_tried_in_every_pairing_still_score_their_truth()
         "grid_size": (10, 10),
     }
     result = ExactJudge("Sokoban", "natural_language").score(write("Sokoban", "natural_language", state), state)
-    assert result.f1 == 1.0
+    assert result.value == 1.0

@@ -126,8 +126,8 @@ def test_turns_of_a_world_without_rules_earn_nothing_and_are_not_masked(term):
 def test_rules_can_be_given():
     state = {"red_cube_position": (0, 0, 20)}
     strict = ExactJudge("My/Table-v0", "structured", rules=MetricRules(tolerance_mm=1.0))
-    assert strict.score("{red_cube_position: (2, 0, 20)}", state).f1 == 0.0
-    assert ExactJudge("PrimitiveSkill", "structured").score("{red_cube_position: (2, 0, 20)}", state).f1 == 1.0
+    assert strict.score("{red_cube_position: (2, 0, 20)}", state).value == 0.0
+    assert ExactJudge("PrimitiveSkill", "structured").score("{red_cube_position: (2, 0, 20)}", state).value == 1.0
 
 
 def test_a_tolerance_must_be_one():

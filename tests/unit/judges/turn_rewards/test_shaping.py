@@ -63,7 +63,7 @@ def test_unavailable_masks_its_turn_and_no_other():
 
 
 def test_unavailable_is_not_a_zero():
-    assert math.isnan(JudgeScore.unavailable("down").f1)
+    assert math.isnan(JudgeScore.unavailable("down").value)
 
 
 class _Counting:
@@ -72,7 +72,7 @@ class _Counting:
 
     def score(self, text, state):
         self.texts.append(text)
-        return JudgeScore(f1=0.5)
+        return JudgeScore(value=0.5)
 
 
 def test_each_section_is_judged_once_and_only_if_a_term_reads_it():

@@ -22,7 +22,7 @@ def scored(*turns: ScoredTurn) -> ScoredTrajectory:
 
 
 def shaped(observation: float | None = None, *, available: bool = True) -> ScoredTurn:
-    score = JudgeScore(f1=observation or 0.0) if available else JudgeScore.unavailable("down")
+    score = JudgeScore(value=observation or 0.0) if available else JudgeScore.unavailable("down")
     return ScoredTurn(
         turn=episode([""], [{}]).turns[0],
         env_id="VLM/FrozenLake-v0",

@@ -129,7 +129,7 @@ class Script:
 
     def score(self, text, state):
         self.num_asked += 1
-        return JudgeScore.unavailable("down") if self.num_asked == 1 else JudgeScore(f1=1.0)
+        return JudgeScore.unavailable("down") if self.num_asked == 1 else JudgeScore(value=1.0)
 
 
 class Episodes:
@@ -213,7 +213,7 @@ def test_lost_episodes_are_judged_by_nobody_and_are_in_no_mean(grounded, why):
     class Asked(Script):
         def score(self, text, state):
             self.num_asked += 1
-            return JudgeScore(f1=1.0)
+            return JudgeScore(value=1.0)
 
     judge = Asked()
     of_one = measured(trajectories[:1], scorer_of(judge))

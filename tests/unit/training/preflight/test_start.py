@@ -88,8 +88,8 @@ def test_the_rules_of_the_page_judge_its_world(tmp_path, monkeypatch):
     config, told = ready(configured(recipe, words), imitates=True)
     assert (told, config.judge) == ([], JudgeConfig())
     judge = exact_judge("bulb_rules:Own/Bulbs-v0", "natural_language")
-    assert judge.score("Lit bulbs: [0, 2].", {"lit_bulbs": [0, 2]}).f1 == 1.0
-    assert judge.score("Bulbs 0 and 3 are lit.", {"lit_bulbs": [0, 2]}).f1 == 0.5
+    assert judge.score("Lit bulbs: [0, 2].", {"lit_bulbs": [0, 2]}).value == 1.0
+    assert judge.score("Bulbs 0 and 3 are lit.", {"lit_bulbs": [0, 2]}).value == 0.5
     (spec,) = config.worlds
     with spec.make_vector(1, split="train") as worlds:
         played = rollout(OracleAgent(), worlds, [0], env_ids=[spec.env_id])

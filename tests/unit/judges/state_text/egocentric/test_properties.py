@@ -29,7 +29,7 @@ def judge(representation):
 @settings(max_examples=150, deadline=None)
 @given(state=states())
 def test_the_worlds_own_text_scores_exactly_one(representation, state):
-    assert judge(representation).score(describe(state, representation), state).f1 == 1.0
+    assert judge(representation).score(describe(state, representation), state).value == 1.0
 
 
 @pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
@@ -37,7 +37,7 @@ def test_the_worlds_own_text_scores_exactly_one(representation, state):
 @given(state=states(), other=states(), data=st.data())
 def test_the_order_of_objects_is_free(representation, state, other, data):
     shuffled = other | {"visible_objects": data.draw(st.permutations(other["visible_objects"]))}
-    scores = {judge(representation).score(describe(each, representation), state).f1 for each in (other, shuffled)}
+    scores = {judge(representation).score(describe(each, representation), state).value for each in (other, shuffled)}
     assert len(scores) == 1
 
 
@@ -46,7 +46,7 @@ def test_the_order_of_objects_is_free(representation, state, other, data):
 def test_both_representations_score_the_same(state, other):
     # The sentence calls the target by its type; the dict says that it is the target, so that its type has to be right.
     other |= {"target_obj_type": state["target_obj_type"]}
-    scores = [judge(each).score(describe(other, each), state).f1 for each in WITHOUT_SYMBOLS]
+    scores = [judge(each).score(describe(other, each), state).value for each in WITHOUT_SYMBOLS]
     assert scores[0] == pytest.approx(scores[1])
 
 
@@ -63,7 +63,7 @@ fragments = st.sampled_from([*FRAGMENTS.split(), "\n", "999999999999999999999999
 @given(state=states(), text=st.text() | st.lists(fragments, max_size=80).map(" ".join))
 def test_any_string_gets_a_score_between_zero_and_one(representation, state, text):
     result = judge(representation).score(text, state)
-    assert 0.0 <= result.f1 <= 1.0
+    assert 0.0 <= result.value <= 1.0
     assert all(0.0 <= part <= 1.0 for part in result.per_category.values())
     assert result.per_category.keys() == {"target_direction", "target_distance", "visible_objects"}
 

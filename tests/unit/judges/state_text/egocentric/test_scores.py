@@ -32,23 +32,23 @@ def score(text, state=STATE, representation="natural_language", **rules):
 class TestStructured:
     @pytest.mark.parametrize("text", [str(STATE), str(STATE).replace("'", ""), str(STATE).replace("'", '"')])
     def test_python_json_and_bare_words_read_the_same(self, text):
-        assert score(text, representation="structured").f1 == 1.0
+        assert score(text, representation="structured").value == 1.0
 
     def test_a_wrong_direction_costs_half(self):
         text = str(STATE).replace("player': 'ahead'", "player': 'right'", 1)
-        assert score(text, representation="structured").f1 == pytest.approx(0.5)
+        assert score(text, representation="structured").value == pytest.approx(0.5)
 
     def test_a_missed_object_costs_recall(self):
         text = str(STATE | {"visible_objects": STATE["visible_objects"][:3]})
         # Visible: 3 claimed and right, 4 true. But the target is said to be ahead, where it is seen, so it is named.
-        assert score(text, representation="structured").f1 == 1.0
+        assert score(text, representation="structured").value == 1.0
         text = str(STATE | {"visible_objects": STATE["visible_objects"][1:]})
         # 3 right of 3 claimed, 4 true: 0.7 + 0.3 · 6/7.
-        assert score(text, representation="structured").f1 == pytest.approx(0.7 + 0.3 * 6 / 7)
+        assert score(text, representation="structured").value == pytest.approx(0.7 + 0.3 * 6 / 7)
 
     def test_an_object_that_is_not_there_costs_precision(self):
         text = str(STATE | {"visible_objects": [*STATE["visible_objects"], thing("Dragon", "left", 1.0)]})
-        assert score(text, representation="structured").f1 == pytest.approx(0.7 + 0.3 * 8 / 9)
+        assert score(text, representation="structured").value == pytest.approx(0.7 + 0.3 * 8 / 9)
 
     def test_a_right_type_in_a_wrong_direction_is_wrong(self):
         text = "{visible_objects: [{type: Cabinet, direction: right}, {type: Drawer, direction: left}]}"
@@ -57,7 +57,7 @@ class TestStructured:
 
     def test_what_is_said_of_another_target_is_wrong(self):
         text = str(STATE).replace("Toaster", "Sofa", 1)
-        assert score(text, representation="structured").f1 == pytest.approx(0.3)
+        assert score(text, representation="structured").value == pytest.approx(0.3)
 
 
 class TestDistance:
@@ -87,20 +87,20 @@ class TestDistance:
 
     @pytest.mark.parametrize("number", ["inf", "1e999", "9" * 500, "-5", "nan"])
     def test_absurd_numbers_are_data(self, number):
-        assert score(f"The toaster is {number} m away.").f1 < 0.31
+        assert score(f"The toaster is {number} m away.").value < 0.31
 
 
 class TestNaturalLanguage:
     def test_the_target_out_of_sight_is_not_claimed_to_be_seen(self):
         text = "The toaster is behind me at 2.6 m. The cabinet, the drawer and the counter are on the left."
-        assert score(text, HIDDEN).f1 == 1.0
+        assert score(text, HIDDEN).value == 1.0
 
     def test_silence_on_what_is_seen_costs_three_tenths(self):
-        assert score("The toaster is behind me at 2.6 m.", HIDDEN).f1 == pytest.approx(0.7)
+        assert score("The toaster is behind me at 2.6 m.", HIDDEN).value == pytest.approx(0.7)
 
     def test_seeing_nothing_is_right_where_nothing_is_to_be_seen(self):
         blind = HIDDEN | {"visible_objects": []}
-        assert score("the toaster is behind at 2.59 m. visible: nothing.", blind).f1 == 1.0
+        assert score("the toaster is behind at 2.59 m. visible: nothing.", blind).value == 1.0
 
     def test_a_general_name_is_matched_as_well_as_can_be(self):
         # "a lamp" fits both, "the floor lamp" one of them: two right, whichever comes first.
@@ -136,7 +136,7 @@ class TestShotgun:
         sides = ("ahead", "to the left", "to the right", "behind")
         text = "visible: " + " ".join(f"the {each} is {side}." for each in types for side in sides)
         # Three of 52 claimed are right, of four true ones.
-        assert score(text).f1 == pytest.approx(0.3 * 2 * 3 / (52 + 4))
+        assert score(text).value == pytest.approx(0.3 * 2 * 3 / (52 + 4))
 
     def test_repeating_what_is_right_costs_precision(self):
         text = "The cabinet is on the left. " * 7

@@ -45,7 +45,7 @@ def test_a_new_world_is_one_scene(monkeypatch):
         "structured": "{player_position: (0, 0), key_position: (0, 2)}",
     }
     for representation, text in texts.items():
-        assert ExactJudge("VLM/KeyRoom-v0", representation).score(text, state).f1 == 1.0
+        assert ExactJudge("VLM/KeyRoom-v0", representation).score(text, state).value == 1.0
 
 
 def test_the_judges_load_neither_torch_nor_their_siblings():

@@ -42,7 +42,7 @@ def judge(representation):
 @settings(max_examples=100, deadline=None)
 @given(table=tables())
 def test_the_worlds_own_text_scores_exactly_one(representation, table):
-    assert judge(representation).score(describe(table, representation), structured(table)).f1 == 1.0
+    assert judge(representation).score(describe(table, representation), structured(table)).value == 1.0
 
 
 @pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
@@ -58,13 +58,13 @@ def test_the_order_of_entries_is_free(representation, table, other, data):
     else:
         shuffled = separator.join(data.draw(st.permutations(text.removesuffix(ending).split(separator)))) + ending
     truth = structured(table)
-    assert judge(representation).score(shuffled, truth).f1 == judge(representation).score(text, truth).f1
+    assert judge(representation).score(shuffled, truth).value == judge(representation).score(text, truth).value
 
 
 @settings(max_examples=50, deadline=None)
 @given(table=tables(), other=tables())
 def test_both_representations_score_the_same(table, other):
-    scores = [judge(each).score(describe(other, each), structured(table)).f1 for each in WITHOUT_SYMBOLS]
+    scores = [judge(each).score(describe(other, each), structured(table)).value for each in WITHOUT_SYMBOLS]
     assert scores[0] == pytest.approx(scores[1])
 
 
@@ -88,7 +88,7 @@ fragments = st.sampled_from([*FRAGMENTS.split(), "\n", "(" + "9" * 400 + ", 0, 0
 @given(table=tables(), text=st.text() | st.lists(fragments, max_size=60).map(" ".join))
 def test_any_string_gets_a_score_between_zero_and_one(representation, table, text):
     result = judge(representation).score(text, structured(table))
-    assert 0.0 <= result.f1 <= 1.0
+    assert 0.0 <= result.value <= 1.0
     assert all(0.0 <= part <= 1.0 for part in result.per_category.values())
     assert result.per_category.keys() == {"cubes", "others"}
 

@@ -28,7 +28,7 @@ class TestStructured:
         "text", [str(STATE), str(STATE).replace("'", ""), str(STATE).replace("(", "[").replace(")", "]")]
     )
     def test_python_json_and_bare_words_read_the_same(self, text):
-        assert score(text).f1 == 1.0
+        assert score(text).value == 1.0
 
     def test_the_papers_short_keys_are_read(self):
         # Appendix C writes {red_cube: (100, 100, 40)}.
@@ -38,29 +38,29 @@ class TestStructured:
         }
 
     def test_a_cube_out_of_place_halves_the_cubes(self):
-        assert score(str(STATE).replace("(83,", "(33,")).f1 == pytest.approx(0.7 * 0.5 + 0.3)
+        assert score(str(STATE).replace("(83,", "(33,")).value == pytest.approx(0.7 * 0.5 + 0.3)
 
     def test_exchanged_colours_are_wrong(self):
         text = "{red_cube_position: (-47, 95, 20), green_cube_position: (83, -102, 20)}"
-        assert score(text).f1 == 0.0
+        assert score(text).value == 0.0
 
     def test_a_missed_target_costs_recall(self):
         text = "{red_cube: (83, -102, 20), green_cube: (-47, 95, 20), left_target: (80, -100, 0)}"
-        assert score(text).f1 == pytest.approx(0.7 + 0.3 * 2 / 3)
+        assert score(text).value == pytest.approx(0.7 + 0.3 * 2 / 3)
 
     def test_a_cube_that_is_not_there_costs_precision(self):
         text = str(STATE)[:-1] + ", 'blue_cube_position': (0, 0, 20)}"
-        assert score(text).f1 == pytest.approx(0.7 * 4 / 5 + 0.3)
+        assert score(text).value == pytest.approx(0.7 * 4 / 5 + 0.3)
 
     def test_how_far_the_drawer_stands_open_is_an_entry_of_its_own(self):
-        assert score(str(DRAWER), DRAWER).f1 == 1.0
-        assert score(str(DRAWER | {"drawer_open_mm": 60}), DRAWER).f1 == pytest.approx(0.7 + 0.3 * 0.5)
+        assert score(str(DRAWER), DRAWER).value == 1.0
+        assert score(str(DRAWER | {"drawer_open_mm": 60}), DRAWER).value == pytest.approx(0.7 + 0.3 * 0.5)
 
 
 class TestWeights:
     def test_a_table_of_cubes_gives_them_the_whole_weight(self):
-        assert score("{red_cube: (129, -119, 20), green_cube: (0, 0, 20)}", ALIGN).f1 == pytest.approx(0.5)
-        assert score("{red_cube: (0, 0, 20)}", ALIGN).f1 == 0.0
+        assert score("{red_cube: (129, -119, 20), green_cube: (0, 0, 20)}", ALIGN).value == pytest.approx(0.5)
+        assert score("{red_cube: (0, 0, 20)}", ALIGN).value == 0.0
 
 
 class TestTolerance:
@@ -71,16 +71,16 @@ class TestTolerance:
     def test_twenty_millimetres_along_a_straight_line(self, claimed, is_right):
         # (12, 16, 0) off is 20 mm, (12, 17, 0) is 20.8 mm.
         text = f"{{red_cube_position: {claimed}}}"
-        assert (score(text).f1 > 0.0) is is_right
+        assert (score(text).value > 0.0) is is_right
 
     def test_it_is_an_argument(self):
-        assert score("{red_cube_position: (85, -102, 20)}", tolerance_mm=1.0).f1 == 0.0
-        assert score("{red_cube_position: (33, -102, 20)}", tolerance_mm=50.0).f1 > 0.0
+        assert score("{red_cube_position: (85, -102, 20)}", tolerance_mm=1.0).value == 0.0
+        assert score("{red_cube_position: (33, -102, 20)}", tolerance_mm=50.0).value > 0.0
 
     @pytest.mark.parametrize("number", ["nan", "NaN", "inf", "-Infinity", "1e999", "9" * 400])
     def test_absurd_numbers_are_wrong_claims(self, number):
         result = score(f"{{red_cube_position: ({number}, -102, 20)}}")
-        assert (result.f1, result.num_facts_read) == (0.0, 1)
+        assert (result.value, result.num_facts_read) == (0.0, 1)
 
 
 class TestShotgun:
@@ -99,7 +99,7 @@ class TestShotgun:
          "{cube: [(83, -102, 20), (-47, 95, 20)], target: [(80, -100, 0), (80, 100, 0)]}"],
     )  # fmt: skip
     def test_copying_the_prompts_nameless_positions_earns_nothing(self, text):
-        assert score(text).f1 == 0.0
+        assert score(text).value == 0.0
 
     @pytest.mark.parametrize("num_cubes", [2, 3])
     def test_dealing_out_the_prompts_positions_blindly_pays_the_targets_and_a_share_of_the_cubes(self, num_cubes):
@@ -109,7 +109,7 @@ class TestShotgun:
         targets = {key: STATE[key] for key in ("left_target_position", "right_target_position")}
         state = dict(zip(names, places, strict=True)) | targets
         dealt = [dict(zip(names, order, strict=True)) | targets for order in itertools.permutations(places)]
-        assert fmean(score(str(each), state).f1 for each in dealt) == pytest.approx(0.7 / num_cubes + 0.3)
+        assert fmean(score(str(each), state).value for each in dealt) == pytest.approx(0.7 / num_cubes + 0.3)
 
     def test_the_only_cube_needs_no_colour(self):
         assert score("{cube_position: (60, 100, 20)}", DRAWER).per_category["cubes"] == 1.0
@@ -118,4 +118,4 @@ class TestShotgun:
         positions = ["(83, -102, 20)", "(-47, 95, 20)", "(80, -100, 0)", "(80, 100, 0)"]
         text = ", ".join(f"{key}: {position}" for key in STATE for position in positions)
         # No two of these places are within 20 mm of each other, or two claims would agree.
-        assert score(text).f1 == 0.0
+        assert score(text).value == 0.0
