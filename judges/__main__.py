@@ -252,7 +252,7 @@ def _print_agentic_calibration(options: Calibrate) -> None:
 
         judge = AgenticJudge(generate_if_somebody_is_there)
         measured = measure_verdicts(
-            judge, options.env_id, num_cases=options.num_states, seed=options.seed, at_once=first_alone
+            judge, options.env_id, num_cases=options.num_states, seed=options.seed, map_fn=first_alone
         )
         _require_verdicts(measured, options.endpoint)
         title = f"{options.env_id}, {options.num_states} single responses, {options.endpoint.model} with tools"

@@ -21,7 +21,7 @@ _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
 
-class Map(Protocol):
+class MapFn(Protocol):
     """Calls a function on many items, several at a time; `agents.api.client.ChatClient.map` is one."""
 
     def __call__(self, function: Callable[[_Item], _Answer], items: Iterable[_Item], /) -> list[_Answer]:
@@ -92,12 +92,12 @@ class Deferred:
         self.restart()
 
 
-def defer(judge: Callable[..., JudgeScore], ask_each: Map, *, is_sampled: bool = False) -> Deferred:
+def defer(judge: Callable[..., JudgeScore], map_fn: MapFn, *, is_sampled: bool = False) -> Deferred:
     """Returns the stand-in of a judge; the repetitions of one question are asked one after the other, in their order.
 
     Args:
         judge: Takes a question's arguments.
-        ask_each: How many questions are put to it together.
+        map_fn: How many questions are put to it together.
         is_sampled: Whether asking the same again may be answered otherwise.
     """
 
@@ -105,7 +105,7 @@ def defer(judge: Callable[..., JudgeScore], ask_each: Map, *, is_sampled: bool =
         places: dict[tuple[Any, ...], list[int]] = {}
         for place, question in enumerate(questions):
             places.setdefault(question, []).append(place)
-        answers = ask_each(lambda question: [judge(*question) for _ in places[question]], list(places))
+        answers = map_fn(lambda question: [judge(*question) for _ in places[question]], list(places))
         by_place = {
             place: answer
             for question, given in zip(places, answers, strict=True)

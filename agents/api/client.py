@@ -25,7 +25,7 @@ from agents.api.pacing import Clock, InterruptibleClock, RateLimiter
 from agents.api.usage import Usage, UsageMeter
 
 if TYPE_CHECKING:
-    from agents.api.transport import Reply
+    from agents.api.transport import Completion
 
 _LOG = logging.getLogger(__name__)
 _MAX_QUOTED_CHARS = 2_000
@@ -90,7 +90,7 @@ class ChatClient:
         replies are cached.
 
         Args:
-            messages: The conversation, as `Template.fill` makes it.
+            messages: The conversation, as `PromptTemplate.fill` makes it.
             read: Turns the reply into what was asked for, or raises `UnreadableReplyError`.
             temperature: In place of the configured one.
             sample: Which of several replies to the same question this is; each is cached by itself.
@@ -178,7 +178,7 @@ class ChatClient:
         _LOG.warning("A question to %s had no verdict: %s", self.config.model, reason)
         return Unavailable(f"judge {self.config.model}: {reason}")
 
-    def _request(self, request: Mapping[str, Any]) -> Reply:
+    def _request(self, request: Mapping[str, Any]) -> Completion:
         """Returns a reply, sent for at most `max_attempts` times; raises `EndpointError` after that."""
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
@@ -191,7 +191,7 @@ class ChatClient:
         )
         return retrying(self._attempt, request)
 
-    def _attempt(self, request: Mapping[str, Any]) -> Reply:
+    def _attempt(self, request: Mapping[str, Any]) -> Completion:
         with self._slots:
             self._limiter.acquire()
             self._meter.add(num_requests=1)
@@ -214,7 +214,7 @@ class ChatClient:
         # Jitter, so that many clients do not come back together
         return max(self._full_wait_s(state) * random.uniform(0.5, 1.0), retry_after_s or 0.0)
 
-    def _count(self, reply: Reply) -> None:
+    def _count(self, reply: Completion) -> None:
         prompt_tokens, completion_tokens = reply.prompt_tokens or 0, reply.completion_tokens or 0
         self._meter.add(
             prompt_tokens=prompt_tokens,

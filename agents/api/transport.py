@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
+class Completion:
     """What came back.
 
     Attributes:
@@ -57,7 +57,7 @@ class Endpoint:
             base_url=config.base_url, api_key=self._api_key, timeout=config.timeout_s, max_retries=0
         )
 
-    def send(self, request: Mapping[str, Any]) -> Reply:
+    def send(self, request: Mapping[str, Any]) -> Completion:
         """Returns the reply to one request.
 
         Args:
@@ -74,7 +74,7 @@ class Endpoint:
             body = self._loop.run(self._send(request))
         except CancelledError as error:
             raise PermanentError("the client was closed") from error
-        return _reply_of(body)
+        return _completion_of(body)
 
     def close(self) -> None:
         """Gives up what is under way and closes the connections. Nothing may be sent any more."""
@@ -170,7 +170,7 @@ def _api_key(config: EndpointConfig) -> str:
     return key
 
 
-def _reply_of(body: bytes) -> Reply:
+def _completion_of(body: bytes) -> Completion:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -183,7 +183,7 @@ def _reply_of(body: bytes) -> Reply:
     if not isinstance(text, str | None):
         raise TransientError(f"the reply's content is a {type(text).__name__}, expected text")
     counts = usage if isinstance(usage, dict) else {}
-    return Reply(
+    return Completion(
         text=text or "",
         prompt_tokens=_count(counts.get("prompt_tokens")),
         completion_tokens=_count(counts.get("completion_tokens")),

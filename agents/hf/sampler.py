@@ -24,7 +24,7 @@ _NO_IDS = torch.LongTensor()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class SampledResponse:
     """Sampled tokens of one row and their log-probabilities under the distribution they were drawn from."""
 
     ids: list[int]
@@ -62,7 +62,7 @@ class CachedSampler:
         self._pending: list[list[int]] = [[] for _ in rows]
 
     @torch.no_grad()
-    def continue_rows(self, rows: Sequence[int], segments: Sequence[PromptSegment]) -> list[Sample]:
+    def continue_rows(self, rows: Sequence[int], segments: Sequence[PromptSegment]) -> list[SampledResponse]:
         """Appends a segment to each row and samples its response.
 
         Args:
@@ -74,7 +74,7 @@ class CachedSampler:
         """
         self._keep(rows)
         logits = self._prefill(segments)
-        samples = [Sample(ids=[], logprobs=[]) for _ in rows]
+        samples = [SampledResponse(ids=[], logprobs=[]) for _ in rows]
         open_rows = np.ones(len(rows), dtype=bool)
         for step in range(self.sampling.max_new_tokens):
             ids, logprobs = self._draw(logits)

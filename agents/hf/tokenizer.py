@@ -15,7 +15,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import PreTrainedTokenizerFast
 
 from agents.oracle import OracleAgent
-from vlm_envs import make
+from vlm_envs.registration import make
 from vlm_envs.responses.formats import FORMATS, KNOWN_TAGS
 from vlm_envs.splits import split_seeds
 

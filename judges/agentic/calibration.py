@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import vlm_envs
-from judges.agentic.judge import AgenticJudge, Submission
+from judges.agentic.judge import AgenticJudge, JudgingCase
 from judges.calibration.agreement import Agreement
-from judges.deferred import Map, one_by_one
+from judges.deferred import MapFn, one_by_one
 from vlm_envs.content.judging.samples import TRUE, request_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Sample
+from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
 
 
 def measure_verdicts(
-    judge: AgenticJudge, env_id: str, *, num_cases: int, seed: int = 0, at_once: Map = one_by_one, **kwargs: Any
+    judge: AgenticJudge, env_id: str, *, num_cases: int, seed: int = 0, map_fn: MapFn = one_by_one, **kwargs: Any
 ) -> Agreement:
     """Returns how well a judge's verdicts on single responses, some right and some with one flaw, agree with the truth.
 
@@ -25,7 +25,7 @@ def measure_verdicts(
         env_id: The world the cases come from; `VLM/RewardJudging-v0`.
         num_cases: Responses to judge, at least 1.
         seed: Index of the first test seed.
-        at_once: How many cases are judged together; `ChatClient.map` for a model behind an endpoint.
+        map_fn: How many cases are judged together; `ChatClient.map` for a model behind an endpoint.
         **kwargs: Arguments of the world, such as `tracks` or `dataset` with `folder`.
 
     Returns:
@@ -39,7 +39,7 @@ def measure_verdicts(
         raise ConfigError(f"Calibration needs at least 1 case, got {num_cases}.")
     if not env_id.removeprefix("vlm_envs:").startswith("VLM/RewardJudging"):
         raise ConfigError(f"A judge that uses tools is measured on VLM/RewardJudging-v0; got {env_id!r}.")
-    world: Any = vlm_envs.make(env_id, num_candidates=1, split="test", obs_mode="text", **kwargs).unwrapped
+    world: Any = make(env_id, num_candidates=1, split="test", obs_mode="text", **kwargs).unwrapped
     seeds = list(split_seeds("test", _within(num_cases, world.num_levels, seed), start=seed))
     if world.num_levels is not None:  # A user's rows have as many responses as they have; generated cases have one.
         for case_seed in seeds:
@@ -49,9 +49,9 @@ def measure_verdicts(
     def judged(case_seed: int) -> tuple[bool, bool | int | None]:
         with turn:
             case = _case(world, case_seed)
-        return case.key.answers[0] == TRUE, judge.examine(submission_of(case)).verdict
+        return case.key.answers[0] == TRUE, judge.decide(judging_case(case)).verdict
 
-    found = at_once(judged, seeds)
+    found = map_fn(judged, seeds)
     world.close()
     verdicts = [(is_right, bool(verdict)) for is_right, verdict in found if verdict is not None]
     return Agreement(
@@ -88,9 +88,9 @@ def _within(num_cases: int, num_levels: int | None, start: int) -> int:
     return min(num_cases, num_levels - start)
 
 
-def submission_of(sample: Sample) -> Submission:
+def judging_case(sample: Sample) -> JudgingCase:
     """Returns a case of RewardJudging as anybody's response that is to be judged; what is right is not in it."""
-    return Submission(
+    return JudgingCase(
         question=request_of(sample.question),
         responses=tuple(text for _, text in sample.texts),
         pictures=sample.images,

@@ -49,7 +49,7 @@ class AgenticConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Submission:
+class JudgingCase:
     """What is to be judged.
 
     Attributes:
@@ -78,7 +78,7 @@ class Submission:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examination:
+class JudgingOutcome:
     """What a judge did.
 
     Attributes:
@@ -136,22 +136,22 @@ class AgenticJudge:
         """
         if not response.strip() or len(response) > MAX_RESPONSE_CHARS:
             return JudgeScore(value=0.0, reason="no response, or one that is too long to be read")
-        submission = Submission(question=question, responses=(response,), pictures=tuple(pictures), document=document)
-        found = self.examine(submission)
+        case = JudgingCase(question=question, responses=(response,), pictures=tuple(pictures), document=document)
+        found = self.decide(case)
         if found.verdict is None:
             return JudgeScore.unavailable(found.reason)
         return JudgeScore(value=float(found.verdict), reason=found.reason)
 
-    def examine(self, submission: Submission) -> Examination:
-        """Returns what the model decides on a submission, and how it came to it.
+    def decide(self, case: JudgingCase) -> JudgingOutcome:
+        """Returns what the model decides on a case, and how it came to it.
 
         Args:
-            submission: What is to be judged.
+            case: What is to be judged.
 
         Returns:
             The verdict and how it came about. Nothing that the model says raises.
         """
-        world = self._world(submission)
+        world = self._world(case)
         observation, _ = world.reset()
         utterances = [_said_by_world(observation)]
         is_over = False
@@ -159,24 +159,24 @@ class AgenticJudge:
             reply = self._generate(tuple(utterances))
             if isinstance(reply, Unavailable):
                 calls = world.state.calls
-                return Examination(verdict=None, reason=reply.reason, calls=calls, utterances=tuple(utterances))
+                return JudgingOutcome(verdict=None, reason=reply.reason, calls=calls, utterances=tuple(utterances))
             said = world.turn_format.cut(reply)[:MAX_ECHO_CHARS]
             observation, _, terminated, truncated, _ = world.step(reply)
             utterances += [Utterance(role="assistant", text=said), _said_by_world(observation)]
             is_over = terminated or truncated
         answer, calls = world.state.answer, world.state.calls
-        verdict = read_verdict(answer, len(submission.responses))
+        verdict = read_verdict(answer, len(case.responses))
         num_worked = sum(call.succeeded for call in calls)
         reason = f"{_shown(answer)} after {len(calls)} calls, {num_worked} of which worked"
-        return Examination(verdict=verdict, reason=reason, calls=calls, utterances=tuple(utterances))
+        return JudgingOutcome(verdict=verdict, reason=reason, calls=calls, utterances=tuple(utterances))
 
-    def _world(self, submission: Submission) -> RewardJudgingWorld:
-        """Returns the world in which the submission is the only case there is."""
-        has_images = submission.track != "instruction_following"
+    def _world(self, case: JudgingCase) -> RewardJudgingWorld:
+        """Returns the world in which there is no other case."""
+        has_images = case.track != "instruction_following"
         checks = ("instruction_following",) if self.config.has_checks else ()
         return RewardJudgingWorld(
-            source=_Sole(_sample(submission)),
-            tracks=tuple(dict.fromkeys((submission.track, *checks))),
+            source=_Sole(_sample(case)),
+            tracks=tuple(dict.fromkeys((case.track, *checks))),
             tools=has_images or self.config.has_checks,
             profile=self.config.profile,
             max_turns=self.config.max_turns,
@@ -220,22 +220,22 @@ class _Sole:
         return self._sample
 
 
-def _sample(submission: Submission) -> Sample:
-    """Returns the submission as a question; the key says what an answer looks like, not which is right."""
+def _sample(case: JudgingCase) -> Sample:
+    """Returns the case as a question; the key says what an answer looks like, not which is right."""
     # The question of another world may show tags that are its own response format.
-    request = submission.question.replace("<", "‹").replace(">", "›")
-    count = len(submission.responses)
-    is_shown = bool(submission.pictures) or submission.document is not None
-    question = judging_question(submission.track, request, count, is_shown=is_shown)
+    request = case.question.replace("<", "‹").replace(">", "›")
+    count = len(case.responses)
+    is_shown = bool(case.pictures) or case.document is not None
+    question = judging_question(case.track, request, count, is_shown=is_shown)
     return Sample(
         sample_id="submission",
         question=question,
         key=judging_key(question, 0, count),
-        category=submission.track,
+        category=case.track,
         digest="submission",
-        images=submission.pictures,
-        document=submission.document,
-        texts=tuple((response_name(index), text) for index, text in enumerate(submission.responses)),
+        images=case.pictures,
+        document=case.document,
+        texts=tuple((response_name(index), text) for index, text in enumerate(case.responses)),
     )
 
 

@@ -155,8 +155,8 @@ def _examples_at(index: int, described: Sequence[DescribedState]) -> Iterator[Ex
 def perturbed(text: str) -> str | None:
     """Returns a world's own text with one fact turned wrong: the first, which is the one that matters most.
 
-    In sentences and dictionaries of bearings a direction becomes its opposite; in those of cells and of positions the
-    first coordinate moves by one cell, or by 60 mm; in rows of symbols the player moves.
+    In egocentric sentences and dictionaries a direction becomes its opposite; in those of cells and of metric positions
+    the first coordinate moves by one cell, or by 60 mm; in rows of symbols the player moves.
 
     Args:
         text: As a world writes it.

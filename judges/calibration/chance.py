@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-import vlm_envs
 from judges.scores import Judge
 from judges.state_text.exact import ExactJudge
 from vlm_envs.errors import ConfigError
+from vlm_envs.registration import make
 from vlm_envs.responses.formats import Representation
 
 DescribedState = tuple[str, Mapping[str, Any]]
@@ -140,7 +140,7 @@ def start_states(
         Text and state dict of every start state.
     """
     # Nobody looks at the pictures, and they may need an engine.
-    env = vlm_envs.make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})
+    env = make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})
     try:
         infos = [env.reset(seed=seed + offset)[1] for offset in range(num_states)]
     finally:

@@ -6,7 +6,7 @@ from typing import Any
 
 from judges.deferred import Deferred
 from judges.episode_rewards.episode import own_pieces, shown_images
-from judges.episode_rewards.models import Models
+from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.scores import Reward
 from vlm_envs.errors import ConfigError
@@ -14,7 +14,7 @@ from vlm_envs.tools.pictures import Picture
 from vlm_envs.trajectory import Trajectory
 
 
-def _build(models: Models) -> EpisodeJudge:
+def _build(models: JudgeModels) -> EpisodeJudge:
     judge = models.agentic_judge
     if judge is None:
         raise ConfigError("The reward 'agentic' needs a judge with a model; got None.")
@@ -28,7 +28,7 @@ def _build(models: Models) -> EpisodeJudge:
         return Reward(terms={"verdict": verdict.value}, raw={"verdict": verdict.value}, reason=verdict.reason)
 
     def look_at_all(asked: list[tuple[Any, ...]]) -> list[Reward]:
-        return models.ask_each(lambda one: reward_of(one[0]), asked)
+        return models.map_fn(lambda one: reward_of(one[0]), asked)
 
     look = Deferred(look_at_all, Reward.unavailable("not asked yet"), key_of=lambda asked: id(asked[0]))
     return EachByItself(look, [look])

@@ -32,10 +32,10 @@ from typing import Literal
 
 from judges.deferred import Deferred
 from judges.episode_rewards.episode import final_state, key_of, own_pieces
-from judges.episode_rewards.models import DescriptionModel, LikelihoodModel, Mask, MaskModel, Models
+from judges.episode_rewards.models import DescriptionModel, JudgeModels, LikelihoodModel, Mask, MaskModel
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.reading.answers import AnswerJudge, match_answer, question_with_options
-from judges.reading.grounding import GroundedResponse, Moment, Point, Segment, read_response
+from judges.reading.grounding import GroundedResponse, Moment, Segment, WrittenPoint, read_response
 from judges.scores import Reward
 from vlm_envs.content.scenes.labels import scene_masks
 from vlm_envs.errors import ConfigError
@@ -76,7 +76,7 @@ class ArgosConfig:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SampleModels:
+class ArgosModels:
     """The models of one sample; one that is None leaves its term out.
 
     Attributes:
@@ -92,7 +92,7 @@ class SampleModels:
     answer: AnswerJudge | None = None
 
 
-def point_score(point: Point, mask: Mask, space: PointSpace = "pixels") -> float:
+def point_score(point: WrittenPoint, mask: Mask, space: PointSpace = "pixels") -> float:
     """Returns the score mask[y, x]: 1 for a point on the mask, 0 for one beside it, outside the image or unreadable.
 
     Args:
@@ -109,7 +109,7 @@ def point_score(point: Point, mask: Mask, space: PointSpace = "pixels") -> float
     return float(mask[int(y), int(x)])
 
 
-def spatial_score(points: Iterable[Point], mask_model: MaskModel, space: PointSpace = "pixels") -> float | None:
+def spatial_score(points: Iterable[WrittenPoint], mask_model: MaskModel, space: PointSpace = "pixels") -> float | None:
     """Returns R_spatial: the mean score of the points that the model can tell about; None without any.
 
     Args:
@@ -207,7 +207,7 @@ def gated_mean(
     )
 
 
-def argos_reward(text: str, key: AnswerKey, models: SampleModels, config: ArgosConfig | None = None) -> Reward:
+def argos_reward(text: str, key: AnswerKey, models: ArgosModels, config: ArgosConfig | None = None) -> Reward:
     """Returns the gated reward of one response.
 
     Args:
@@ -238,7 +238,7 @@ def argos_reward(text: str, key: AnswerKey, models: SampleModels, config: ArgosC
     return gated_mean(accuracy.value, _grounding(response, models, config), reasoning, config)
 
 
-def _grounding(response: GroundedResponse, models: SampleModels, config: ArgosConfig) -> float | None:
+def _grounding(response: GroundedResponse, models: ArgosModels, config: ArgosConfig) -> float | None:
     if models.mask is None and models.description is None:
         return None
     if config.require_points and models.mask is not None and not response.points:
@@ -267,7 +267,7 @@ def _is_scene(episode: Trajectory) -> bool:
     return str(final_state(episode)["sample_id"]).startswith("scene:")
 
 
-def argos_judge(models: Models, config: ArgosConfig | None = None) -> EpisodeJudge:
+def argos_judge(models: JudgeModels, config: ArgosConfig | None = None) -> EpisodeJudge:
     """Returns the verifier of episodes of strategy `points`.
 
     Args:
@@ -289,7 +289,7 @@ def argos_judge(models: Models, config: ArgosConfig | None = None) -> EpisodeJud
         return argos_reward(
             own_pieces(episode)[-1],
             key_of(episode),
-            SampleModels(mask=masks(episode), likelihood=likelihood, answer=answers),
+            ArgosModels(mask=masks(episode), likelihood=likelihood, answer=answers),
             replace(config, require_points=False) if is_empty else config,
         )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judges.episode_rewards.episode import final_state, formats_correct, key_of
-from judges.episode_rewards.models import Models
+from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.reading.answers import AnswerJudge, match_answer
 from judges.scores import JudgeScore, Reward
@@ -177,7 +177,7 @@ def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) ->
 
 
 def _arm(name: str, reward_of: Callable[[ArmOutcome], Reward]) -> EpisodeReward:
-    def build(models: Models) -> EpisodeJudge:
+    def build(models: JudgeModels) -> EpisodeJudge:
         answers = models.deferred_answers()
         return EachByItself(lambda e: reward_of(arm_outcome(e, answers)), [answers] if answers else [])
 

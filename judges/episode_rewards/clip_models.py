@@ -18,7 +18,7 @@ import re
 
 import numpy as np
 
-from judges.episode_rewards.argos import SampleModels
+from judges.episode_rewards.argos import ArgosModels
 from judges.episode_rewards.models import DescriptionModel, LikelihoodModel, Mask, MaskModel
 from judges.reading.answers import AnswerJudge
 from judges.reading.grounding import Moment, Segment
@@ -31,7 +31,7 @@ _NOT_SAID = re.compile(r"</?points?\b[^<>]*>|\bonwards?\b", re.IGNORECASE)
 
 def clip_models(
     clip: Clip, *, likelihood: LikelihoodModel | None = None, answer: AnswerJudge | None = None
-) -> SampleModels:
+) -> ArgosModels:
     """Returns the models of a question about a generated video, for `judges.episode_rewards.argos.argos_reward`.
 
     Args:
@@ -39,7 +39,7 @@ def clip_models(
         likelihood: Of reasoning, bound to its pictures; None leaves the term out.
         answer: For semantic answers.
     """
-    return SampleModels(
+    return ArgosModels(
         mask=clip_mask_model(clip), description=clip_descriptions(clip), likelihood=likelihood, answer=answer
     )
 

@@ -17,16 +17,17 @@ partner, as appendix B's batches do. Choices:
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from judges.consistency.words import CONSISTENCY_GRADES, word_consistency
-from judges.deferred import Map, defer, one_by_one, rewards_with_deferred
+from judges.deferred import MapFn, defer, one_by_one, rewards_with_deferred
 from judges.episode_rewards.archive import Reference, RolloutArchive
 from judges.episode_rewards.episode import key_of, own_pieces, query_id, strategy_of, true_boxes
-from judges.episode_rewards.models import ConsistencyJudge, Models
+from judges.episode_rewards.models import ConsistencyJudge, JudgeModels
 from judges.episode_rewards.reward import EpisodeReward
 from judges.reading.answers import AnswerJudge, extract_answer, match_answer
 from judges.reading.boxes import box_reward
@@ -64,7 +65,7 @@ MEAN_OF_FOUR = ConsistencyConfig(num_samples=4, temperature=0.5)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Query:
+class IvgrQuery:
     """One training query.
 
     Attributes:
@@ -79,19 +80,6 @@ class Query:
     true_boxes: tuple[WrittenBox, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ScoredQuery:
-    """The rewards of a query's rollouts, one group per stream.
-
-    Attributes:
-        grounded: In the rollouts' order.
-        textual: In the rollouts' order.
-    """
-
-    grounded: tuple[Reward, ...]
-    textual: tuple[Reward, ...]
-
-
 def format_reward(text: str) -> float:
     """Returns R_format: 1 for exactly `<think>…</think><answer>…</answer>`, else 0.
 
@@ -100,7 +88,7 @@ def format_reward(text: str) -> float:
     return float(think_then_answer(text) is not None)
 
 
-def grounded_reward(text: str, query: Query, judge: AnswerJudge | None = None) -> Reward:
+def grounded_reward(text: str, query: IvgrQuery, judge: AnswerJudge | None = None) -> Reward:
     """Returns R^b = R_format + R_acc + R_box.
 
     Args:
@@ -118,7 +106,7 @@ def grounded_reward(text: str, query: Query, judge: AnswerJudge | None = None) -
 
 def textual_reward(
     text: str,
-    query: Query,
+    query: IvgrQuery,
     consistency: JudgeScore | None,
     judge: AnswerJudge | None = None,
 ) -> Reward:
@@ -200,7 +188,7 @@ def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rew
 
 
 def score_query(
-    query: Query,
+    query: IvgrQuery,
     grounded: Sequence[str],
     textual: Sequence[str],
     archive: RolloutArchive,
@@ -208,8 +196,8 @@ def score_query(
     consistency_judge: ConsistencyJudge,
     answer_judge: AnswerJudge | None = None,
     config: ConsistencyConfig | None = None,
-) -> ScoredQuery:
-    """Returns the rewards of both groups of a query, scored in the order that the archive needs.
+) -> tuple[list[Reward], list[Reward]]:
+    """Returns the rewards of a query's grounded and textual rollouts, scored in the order that the archive needs.
 
     Args:
         query: The truth. Without true boxes it is a general sample: no grounded rollouts, no consistency.
@@ -226,22 +214,17 @@ def score_query(
     if not query.true_boxes:
         if grounded:
             raise ConfigError(f"Query {query.query_id!r} has no true boxes; give its rollouts to the textual stream.")
-        return ScoredQuery(
-            grounded=(), textual=tuple(textual_reward(text, query, None, answer_judge) for text in textual)
-        )
-    grounded_rewards = tuple(grounded_reward(text, query, answer_judge) for text in grounded)
+        return [], [textual_reward(text, query, None, answer_judge) for text in textual]
+    grounded_rewards = [grounded_reward(text, query, answer_judge) for text in grounded]
     is_new = offer_best(archive, query.query_id, grounded, grounded_rewards)
     reference = archive.look_up(query.query_id, is_new=is_new)
     scores = [consistency_score(text, query.key.question, reference, consistency_judge, config) for text in textual]
-    return ScoredQuery(
-        grounded=grounded_rewards,
-        textual=tuple(
-            textual_reward(text, query, score, answer_judge) for text, score in zip(textual, scores, strict=True)
-        ),
-    )
+    return grounded_rewards, [
+        textual_reward(text, query, score, answer_judge) for text, score in zip(textual, scores, strict=True)
+    ]
 
 
-def _format_and_accuracy(text: str, query: Query, judge: AnswerJudge | None) -> Reward:
+def _format_and_accuracy(text: str, query: IvgrQuery, judge: AnswerJudge | None) -> Reward:
     accuracy = match_answer(extract_answer(text), query.key, judge)
     if not accuracy.available:
         return Reward.unavailable(accuracy.reason)
@@ -249,7 +232,7 @@ def _format_and_accuracy(text: str, query: Query, judge: AnswerJudge | None) -> 
     return Reward(terms=terms, raw=terms, reason=accuracy.reason)
 
 
-def _box_term(text: str, query: Query) -> float | None:
+def _box_term(text: str, query: IvgrQuery) -> float | None:
     return box_reward(find_boxes(thoughts_of(text)), query.true_boxes)
 
 
@@ -272,7 +255,7 @@ class IvgrJudge:
         answer_judge: For semantic answers.
         config: How the consistency judge is asked.
         archive: The references so far; an empty one by default.
-        ask_each: How many questions are put to a judge together.
+        map_fn: How many questions are put to a judge together.
     """
 
     def __init__(
@@ -282,12 +265,12 @@ class IvgrJudge:
         answer_judge: AnswerJudge | None = None,
         config: ConsistencyConfig | None = None,
         archive: RolloutArchive | None = None,
-        ask_each: Map = one_by_one,
+        map_fn: MapFn = one_by_one,
     ) -> None:
         self.archive = archive if archive is not None else RolloutArchive()
         self._config = config
-        self._consistency_judge = defer(consistency_judge, ask_each, is_sampled=True)
-        self._answer_judge = None if answer_judge is None else defer(answer_judge, ask_each)
+        self._consistency_judge = defer(consistency_judge, map_fn, is_sampled=True)
+        self._answer_judge = None if answer_judge is None else defer(answer_judge, map_fn)
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order."""
@@ -308,8 +291,8 @@ class IvgrJudge:
         grounded = {i: e for i, e in episodes.items() if strategy_of(e) == GROUNDED and true_boxes(e)}
         textual = {i: e for i, e in episodes.items() if i not in grounded}
         first = next(iter((grounded or textual).values()))
-        scored = score_query(
-            Query(query_id=query, key=key_of(first), true_boxes=true_boxes(first)),
+        rewards = score_query(
+            IvgrQuery(query_id=query, key=key_of(first), true_boxes=true_boxes(first)),
             [own_pieces(episode)[0] for episode in grounded.values()],
             [own_pieces(episode)[0] for episode in textual.values()],
             self.archive,
@@ -317,7 +300,7 @@ class IvgrJudge:
             answer_judge=self._answer_judge,
             config=self._config,
         )
-        return dict(zip((*grounded, *textual), (*scored.grounded, *scored.textual), strict=True))
+        return dict(zip((*grounded, *textual), itertools.chain(*rewards), strict=True))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the archive."""
@@ -332,8 +315,8 @@ class IvgrJudge:
         return {"archive_size": float(len(self.archive)), "archive_hit_rate": self.archive.hit_rate}
 
 
-def _build(models: Models) -> IvgrJudge:
-    return IvgrJudge(models.consistency_judge, answer_judge=models.answer_judge, ask_each=models.ask_each)
+def _build(models: JudgeModels) -> IvgrJudge:
+    return IvgrJudge(models.consistency_judge, answer_judge=models.answer_judge, map_fn=models.map_fn)
 
 
 IVGR = EpisodeReward(

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from judges.episode_rewards.episode import final_state, key_of, num_objects, own_pieces
-from judges.episode_rewards.models import Models
+from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.reading.answers import (
     AnswerJudge,
@@ -313,7 +313,7 @@ def _recall_scale(reading: MagsReading) -> float:
 
 
 def _mags(stage: Stage) -> EpisodeReward:
-    def build(models: Models) -> EpisodeJudge:
+    def build(models: JudgeModels) -> EpisodeJudge:
         answers = models.deferred_answers()
 
         def reward_of(episode: Trajectory) -> Reward:
@@ -324,7 +324,7 @@ def _mags(stage: Stage) -> EpisodeReward:
 
         return EachByItself(reward_of, [answers] if answers else [])
 
-    def misfit(settings: Mapping[str, Any]) -> str:
+    def why_unreadable(settings: Mapping[str, Any]) -> str:
         shown = settings.get("mags_stage") or 2
         if shown == stage:
             return ""
@@ -337,7 +337,7 @@ def _mags(stage: Stage) -> EpisodeReward:
         name=f"mags_stage_{stage}",
         build=build,
         strategies=("mags",),
-        misfit=misfit,
+        why_unreadable=why_unreadable,
         models=frozenset({"answer_judge"}),  # and needs none: the truth's own words alone pay a full point
         answer_scale="graded",
         pays=frozenset({"answer_reward", "format_reward"}),

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from judges.consistency.words import word_consistency
-from judges.deferred import Deferred, Map, defer, one_by_one
+from judges.deferred import Deferred, MapFn, defer, one_by_one
 from judges.reading.answers import AnswerJudge
 from judges.reading.grounding import Moment, Segment
 from judges.scores import JudgeScore
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 Model = Literal["answer_judge", "consistency_judge", "masks", "likelihoods", "agentic_judge"]
-"""A model that a reward may ask: a field of `Models`."""
+"""A model that a reward may ask: a field of `JudgeModels`."""
 
 
 class ConsistencyJudge(Protocol):
@@ -67,7 +67,7 @@ Likelihoods = Callable[[list[tuple[Trajectory, str, str, str]]], Sequence[Sequen
 
 
 @dataclass(frozen=True, kw_only=True)
-class Models:
+class JudgeModels:
     """What there is to ask. A reward takes those that its entry names and leaves the others alone.
 
     Attributes:
@@ -76,7 +76,7 @@ class Models:
         masks: Finds what points name; None for the exact masks of generated scenes.
         likelihoods: Of answers after their reasoning; None leaves that out.
         agentic_judge: Looks at the first pictures and judges the last response.
-        ask_each: How many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.
+        map_fn: How many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.
     """
 
     answer_judge: AnswerJudge | None = None
@@ -84,8 +84,8 @@ class Models:
     masks: Masks | None = None
     likelihoods: Likelihoods | None = None
     agentic_judge: AgenticJudge | None = None
-    ask_each: Map = one_by_one
+    map_fn: MapFn = one_by_one
 
     def deferred_answers(self) -> Deferred | None:
         """Returns the stand-in of the judge of answers; None without one."""
-        return None if self.answer_judge is None else defer(self.answer_judge, self.ask_each)
+        return None if self.answer_judge is None else defer(self.answer_judge, self.map_fn)

@@ -11,7 +11,7 @@ from judges.episode_rewards.argos import ARGOS
 from judges.episode_rewards.arm import ARM_ACCURACY, ARM_EXPLORATION
 from judges.episode_rewards.ivgr import IVGR
 from judges.episode_rewards.mags import MAGS_STAGE_1, MAGS_STAGE_2
-from judges.episode_rewards.models import Models
+from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.reward import EpisodeJudge, EpisodeReward
 from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, require_choice
@@ -58,9 +58,9 @@ def episode_judge(name: str, **models: Any) -> EpisodeJudge:
 
     Args:
         name: One of `EPISODE_REWARDS`.
-        **models: Whom it may ask: fields of `Models`.
+        **models: Whom it may ask: fields of `JudgeModels`.
 
     Raises:
         ConfigError: There is no such reward, or a model it cannot do without is missing.
     """
-    return episode_reward(name).build(Models(**models))
+    return episode_reward(name).build(JudgeModels(**models))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from judges.deferred import Deferred, rewards_with_deferred
-from judges.episode_rewards.models import Model, Models
+from judges.episode_rewards.models import JudgeModels, Model
 from judges.reading.answers import AnswerScale
 from judges.scores import Reward
 from vlm_envs.errors import ConfigError
@@ -55,8 +55,8 @@ class EpisodeReward:
         name: What it is chosen by; logs call its terms `name/term`.
         build: Makes its judge.
         strategies: The strategies (prompt formats) of worlds that it reads; None for any, of any world.
-        misfit: Takes the arguments of a world of such a strategy; says why it cannot be read all the same, and what to
-            do about it. Empty where it can.
+        why_unreadable: Takes the arguments of a world of such a strategy; says why it cannot be read all the same, and
+            what to do about it. Empty where it can.
         compares_with: A strategy without which it has nothing to compare with; None if it compares nothing.
         models: What it asks, of what there is.
         needs: What it cannot do without. An answer judge is needed only where the data have semantic answers.
@@ -66,9 +66,9 @@ class EpisodeReward:
     """
 
     name: str
-    build: Callable[[Models], EpisodeJudge]
+    build: Callable[[JudgeModels], EpisodeJudge]
     strategies: tuple[str, ...] | None = None
-    misfit: Callable[[Mapping[str, Any]], str] = lambda settings: ""
+    why_unreadable: Callable[[Mapping[str, Any]], str] = lambda settings: ""
     compares_with: str | None = None
     models: frozenset[Model] = frozenset()
     needs: frozenset[Model] = frozenset()
@@ -84,13 +84,13 @@ class EpisodeReward:
             settings: Its arguments.
 
         Raises:
-            ConfigError: It says which strategies the reward reads, or what its `misfit` says.
+            ConfigError: It says which strategies the reward reads, or what its `why_unreadable` says.
         """
         if self.strategies is not None and strategy not in self.strategies:
             raise ConfigError(
                 f"The reward {self.name!r} reads prompt_format {' or '.join(self.strategies)}; got {strategy!r}."
             )
-        if reason := self.misfit(settings):
+        if reason := self.why_unreadable(settings):
             raise ConfigError(f"The reward {self.name!r} {reason}")
 
 

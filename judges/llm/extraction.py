@@ -118,14 +118,14 @@ class ObjectClaim(_Strict):
 
 
 class EgocentricExtraction(_Root):
-    """The target's and the visible objects' bearings."""
+    """The target's and the visible objects' directions and distances, as the player sees them."""
 
     representation: ClassVar[Representation] = "structured"
     target: TargetClaim | None = None
     visible_objects: Annotated[list[ObjectClaim], Field(max_length=60)]
 
     def exact_text(self) -> str:
-        """Returns the bearings as a dictionary like the world's."""
+        """Returns the claims as a dictionary like the world's."""
         fields: dict[str, Any] = {}
         if self.target is not None:
             fields |= _known(

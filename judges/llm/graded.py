@@ -17,7 +17,7 @@ from agents.api.client import ChatClient
 from agents.api.failures import Unavailable
 from agents.api.messages import with_images
 from judges.consistency.words import CONSISTENCY_GRADES
-from judges.llm.templates import template
+from judges.llm.templates import prompt_template
 from judges.llm.verdict import read_score, read_yes_no
 from judges.reading.answers import GRADES, AnswerScale
 from judges.scores import JudgeScore
@@ -35,7 +35,7 @@ class LLMAnswerJudge:
     def __init__(self, client: ChatClient, scale: AnswerScale = "graded") -> None:
         require_choice("scale", scale, ("graded", "binary"))
         self._client, self._is_graded = client, scale == "graded"
-        self._template = template(f"answer_{scale}")
+        self._template = prompt_template(f"answer_{scale}")
 
     def __call__(
         self, question: str, truth: str, answer: str, *, images: Sequence[npt.NDArray[np.uint8]] = ()
@@ -79,7 +79,7 @@ class LLMConsistencyJudge:
     def __init__(self, client: ChatClient, *, num_samples: int = 1) -> None:
         require_positive("num_samples", num_samples)
         self._client, self._num_samples = client, num_samples
-        self._template = template("consistency")
+        self._template = prompt_template("consistency")
         self._lock = threading.Lock()
         self._next_sample: dict[str, int] = {}
 

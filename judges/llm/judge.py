@@ -23,7 +23,7 @@ from agents.api.messages import Message
 from judges.batches import TextAndState, score_together
 from judges.llm.extraction import Extraction
 from judges.llm.families import family_of
-from judges.llm.templates import template
+from judges.llm.templates import prompt_template
 from judges.llm.verdict import read_yes_no
 from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
@@ -60,7 +60,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
     ) -> None:
         self.client = client
         self._world, self._family = world, family_of(world, representation)
-        self._template = template(f"{self._family.prompts}/{self.prompts}_{skill}")
+        self._template = prompt_template(f"{self._family.prompts}/{self.prompts}_{skill}")
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
         """Returns the score of a text against a state.

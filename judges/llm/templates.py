@@ -37,7 +37,7 @@ _NAME = re.compile(r"[a-z_]+(?:/[a-z_]+)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class PromptTemplate:
     """A prompt with holes.
 
     Attributes:
@@ -76,7 +76,7 @@ class Template:
 
 
 @functools.cache
-def template(name: str) -> Template:
+def prompt_template(name: str) -> PromptTemplate:
     """Returns a prompt of `judges/llm/prompts`.
 
     Args:
@@ -93,7 +93,9 @@ def template(name: str) -> Template:
     file = importlib.resources.files("judges.llm").joinpath("prompts", *f"{name}.txt".split("/"))
     pieces = _PART.split(file.read_text(encoding="utf-8"))
     assert not pieces[0].strip(), f"{name}: text before the first part"
-    return Template(name, tuple((role, text.strip()) for role, text in zip(pieces[1::2], pieces[2::2], strict=True)))
+    return PromptTemplate(
+        name, tuple((role, text.strip()) for role, text in zip(pieces[1::2], pieces[2::2], strict=True))
+    )
 
 
 @functools.cache

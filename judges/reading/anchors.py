@@ -83,7 +83,7 @@ MAX_MENTIONS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class TimeMention:
     """A frame, a time or a stretch that a sentence names.
 
     Attributes:
@@ -119,9 +119,9 @@ class Anchors:
     """
 
     text: str
-    singles: tuple[Mention, ...]
-    parts: tuple[Mention, ...]
-    mentions: tuple[Mention, ...]
+    singles: tuple[TimeMention, ...]
+    parts: tuple[TimeMention, ...]
+    mentions: tuple[TimeMention, ...]
 
 
 def read_anchors(sentence: str) -> Anchors:
@@ -175,7 +175,7 @@ def own_moment(
     return _completed(chosen, near, [end for each in anchors.parts for end in _ends(each)])
 
 
-def pieces(anchors: Anchors) -> list[tuple[Mention, int, int]]:
+def pieces(anchors: Anchors) -> list[tuple[TimeMention, int, int]]:
     """Returns each mention with start and end of what is said of it: the sentence, or its part of the sentence."""
     cuts = [0, *(_cut(anchors.text, one.end, other.start) for one, other in pairwise(anchors.mentions))]
     starts: list[int] = []
@@ -197,7 +197,7 @@ def _cut(text: str, start: int, end: int) -> int | None:
     return (words or breaks)[-1].end() if breaks else None
 
 
-def _own_of_list(chosen: Mention, anchors: Anchors, places: Sequence[tuple[int, int]], index: int) -> Mention:
+def _own_of_list(chosen: TimeMention, anchors: Anchors, places: Sequence[tuple[int, int]], index: int) -> TimeMention:
     """Returns the mention for a point of `frames 3 and 5 … at <points…> and <points…>`; the chosen one if none pair."""
     for several in anchors.mentions:
         own = [each for each in anchors.singles if several.start <= each.start < several.end]
@@ -207,7 +207,7 @@ def _own_of_list(chosen: Mention, anchors: Anchors, places: Sequence[tuple[int, 
     return chosen
 
 
-def _inherited(text: str, before: Anchors | None) -> tuple[Mention, ...]:
+def _inherited(text: str, before: Anchors | None) -> tuple[TimeMention, ...]:
     """Returns the nearest mention of the last clause of the sentence before; empty where the text moves on from it."""
     if before is None or _MOVES_ON.match(text):
         return ()
@@ -215,7 +215,7 @@ def _inherited(text: str, before: Anchors | None) -> tuple[Mention, ...]:
     return tuple(each for each in before.parts if each.start >= clause_start)[-1:]
 
 
-def _ends(mention: Mention) -> tuple[Mention, ...]:
+def _ends(mention: TimeMention) -> tuple[TimeMention, ...]:
     """Returns a single mention itself, a stretch as its first and its last."""
     if not mention.is_span:
         return (mention,)
@@ -223,7 +223,9 @@ def _ends(mention: Mention) -> tuple[Mention, ...]:
     return replace(mention, is_span=False), last
 
 
-def _completed(chosen: Mention, near: Sequence[Mention], singles: Sequence[Mention]) -> tuple[int | None, float | None]:
+def _completed(
+    chosen: TimeMention, near: Sequence[TimeMention], singles: Sequence[TimeMention]
+) -> tuple[int | None, float | None]:
     """Returns a mention's frame and time; what it lacks comes from its clause, or from where its frame comes again."""
     frame, time_s = chosen.frame, chosen.time_s
     if time_s is None:
@@ -235,12 +237,12 @@ def _completed(chosen: Mention, near: Sequence[Mention], singles: Sequence[Menti
     return frame, time_s
 
 
-Combine = Callable[[Mention, Mention], Mention | None]
+Combine = Callable[[TimeMention, TimeMention], TimeMention | None]
 
 
-def _joined(found: Sequence[Mention], text: str, gap: re.Pattern[str], combine: Combine) -> list[Mention]:
+def _joined(found: Sequence[TimeMention], text: str, gap: re.Pattern[str], combine: Combine) -> list[TimeMention]:
     """Returns mentions with neighbours combined, from left to right, where nothing but a gap is between them."""
-    joined: list[Mention] = []
+    joined: list[TimeMention] = []
     for each in found:
         fits = bool(joined) and gap.fullmatch(text, joined[-1].end, each.start) is not None
         both = combine(joined[-1], each) if fits else None
@@ -251,14 +253,14 @@ def _joined(found: Sequence[Mention], text: str, gap: re.Pattern[str], combine: 
     return joined
 
 
-def _same_kind(one: Mention, other: Mention) -> Mention | None:
+def _same_kind(one: TimeMention, other: TimeMention) -> TimeMention | None:
     """Returns the stretch of `frames 25 to 27`, `4.47 to 16.11 seconds`."""
     if one.is_span or (one.frame is None) != (other.frame is None):
         return None
     return replace(one, last_frame=other.frame, last_s=other.time_s, is_span=True)
 
 
-def _frame_with_time(one: Mention, other: Mention) -> Mention | None:
+def _frame_with_time(one: TimeMention, other: TimeMention) -> TimeMention | None:
     """Returns `frame 24 at 18.71 seconds` as one; behind a stretch of frames a single time is that of its end."""
     if one.frame is None or one.time_s is not None or other.frame is not None or (other.is_span and not one.is_span):
         return None
@@ -267,29 +269,29 @@ def _frame_with_time(one: Mention, other: Mention) -> Mention | None:
     return replace(one, time_s=other.time_s, last_s=other.last_s)
 
 
-def _time_with_frame(one: Mention, other: Mention) -> Mention | None:
+def _time_with_frame(one: TimeMention, other: TimeMention) -> TimeMention | None:
     """Returns `21.15 seconds (frame 28)` as one, and a stretch of times with one of frames."""
     if one.frame is not None or other.frame is None or other.time_s is not None or one.is_span != other.is_span:
         return None
     return replace(one, frame=other.frame, last_frame=other.last_frame)
 
 
-def _stretch(one: Mention, other: Mention) -> Mention | None:
+def _stretch(one: TimeMention, other: TimeMention) -> TimeMention | None:
     """Returns the stretch of `frame 28 at 21.15 seconds to frame 30 at 23.59 seconds`."""
     return None if other.is_span else _same_kind(one, other)
 
 
-def _list(one: Mention, other: Mention) -> Mention | None:
+def _list(one: TimeMention, other: TimeMention) -> TimeMention | None:
     """Returns the list of `frame 2, frame 3 and frame 4`."""
     if (one.is_span and not one.is_list) or other.is_span or (one.frame is None) != (other.frame is None):
         return None
     return replace(one, last_frame=other.frame, last_s=other.time_s, is_span=True, is_list=True)
 
 
-def _items(sentence: str) -> list[Mention]:
+def _items(sentence: str) -> list[TimeMention]:
     """Returns single frames and times; a bare number is what its neighbour in `frames 25 to 27` or `4 to 16 s` is."""
     matches = [match for _, match in zip(range(MAX_MENTIONS), _ITEM.finditer(sentence), strict=False)]
-    items: list[Mention] = []
+    items: list[TimeMention] = []
     plural = False
     durations = _durations(sentence, matches)
     for number, match in enumerate(matches):
@@ -308,9 +310,9 @@ def _items(sentence: str) -> list[Mention]:
                 after = matches[number + 1] if number + 1 < len(matches) else None
                 is_time = bool(after and after["unit"] and _TO.fullmatch(sentence, match.end(), after.start()))
         if frame is not None:
-            items.append(Mention(match.start(), match.end(), frame=int(frame)))
+            items.append(TimeMention(match.start(), match.end(), frame=int(frame)))
         elif is_time:
-            items.append(Mention(match.start(), match.end(), time_s=float(value)))
+            items.append(TimeMention(match.start(), match.end(), time_s=float(value)))
     return items
 
 

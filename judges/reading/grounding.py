@@ -42,7 +42,7 @@ _SENTENCE = re.compile(r"(?:[^.!?\n]|[.!?](?!\s|$)|(?:(?<=\bsec)|(?<=\bsecs))\.(
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class WrittenPoint:
     """A place that the model points at.
 
     Attributes:
@@ -108,7 +108,7 @@ class GroundedResponse:
 
     reasoning: str
     answer: str | None
-    points: tuple[Point, ...]
+    points: tuple[WrittenPoint, ...]
     moments: tuple[Moment, ...]
     segments: tuple[Segment, ...]
 
@@ -125,7 +125,7 @@ def read_response(text: str) -> GroundedResponse:
     if len(text) > MAX_TEXT_CHARS:
         return GroundedResponse(reasoning="", answer=None, points=(), moments=(), segments=())
     thoughts = sections(text, "think")
-    points: dict[Point, None] = {}
+    points: dict[WrittenPoint, None] = {}
     moments: dict[Moment, None] = {}
     segments: dict[Segment, None] = {}
     before: Anchors | None = None
@@ -178,7 +178,7 @@ def _sentences(text: str) -> Iterator[_Sentence]:
         yield _Sentence(text[match.start() : match.end()], match.group(), own, match.start(), opens)
 
 
-def _points_of(sentence: _Sentence, anchors: Anchors, before: Anchors | None) -> Iterator[Point]:
+def _points_of(sentence: _Sentence, anchors: Anchors, before: Anchors | None) -> Iterator[WrittenPoint]:
     tags = sentence.tags[:MAX_POINTS]
     places = [(tag.start() - sentence.start, tag.end() - sentence.start) for tag in tags]
     for number, tag in enumerate(tags):
@@ -186,7 +186,7 @@ def _points_of(sentence: _Sentence, anchors: Anchors, before: Anchors | None) ->
         label = tag[3].strip() or label
         frame, time_s = own_moment(anchors, before, places, number)
         for index in dict.fromkeys([*columns, *rows]) or [""]:
-            yield Point(columns.get(index, math.nan), rows.get(index, math.nan), label, frame, time_s)
+            yield WrittenPoint(columns.get(index, math.nan), rows.get(index, math.nan), label, frame, time_s)
 
 
 def _moments_of(sentence: _Sentence, anchors: Anchors) -> Iterator[Moment | Segment]:

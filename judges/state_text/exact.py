@@ -20,7 +20,7 @@ from typing import Any
 
 from judges.scores import JudgeScore
 from judges.state_text.grid.language import MAX_TEXT_CHARS
-from judges.state_text.rules import Rules, rules_of
+from judges.state_text.rules import StateTextRules, rules_of
 from vlm_envs.errors import require_choice
 from vlm_envs.responses.formats import Representation
 
@@ -37,7 +37,7 @@ class ExactJudge:
         ConfigError: The world has no exact judge, or not in this representation.
     """
 
-    def __init__(self, world: str, representation: Representation, *, rules: Rules | None = None) -> None:
+    def __init__(self, world: str, representation: Representation, *, rules: StateTextRules | None = None) -> None:
         self.rules = rules_of(world) if rules is None else rules
         require_choice("representation", representation, self.rules.representations)
         self.representation = representation

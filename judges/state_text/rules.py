@@ -26,7 +26,7 @@ from vlm_envs.registration import NAMESPACE, VARIANTS, WORLDS
 from vlm_envs.responses.formats import Representation
 
 
-class Rules(Protocol):
+class StateTextRules(Protocol):
     """How the texts of one world are read and what is counted in them."""
 
     @property
@@ -68,7 +68,7 @@ class GridRules:
         self.vocabulary = vocabulary
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
-        """Returns how a text compares with a state; see `Rules.parts`."""
+        """Returns how a text compares with a state; see `StateTextRules.parts`."""
         tallies = self._tallies(text, representation, state)
         return tuple(Part(name=c.name, weight=c.weight, tally=tallies[c.name]) for c in self.vocabulary.categories)
 
@@ -85,7 +85,7 @@ class GridRules:
 
 _METRIC_RULES = MetricRules()
 
-RULES: dict[str, Rules] = {
+RULES: dict[str, StateTextRules] = {
     "Navigation": EgocentricRules(),
     "PrimitiveSkill": _METRIC_RULES,
     "PrimitiveSkillPlace": _METRIC_RULES,
@@ -150,7 +150,7 @@ def has_rules(world: str) -> bool:
     return (name := judged_name(world)) in VOCABULARIES or name in RULES
 
 
-def rules_of(world: str) -> Rules:
+def rules_of(world: str) -> StateTextRules:
     """Returns a world's rules, by its name or by an env id.
 
     Args:
@@ -174,5 +174,5 @@ def rules_of(world: str) -> Rules:
     raise ConfigError(
         f"There are no rules to judge {world!r} by.{did_you_mean(name, known)} "
         f"Judged worlds: {', '.join(known)}. For a world of your own: "
-        f"judges.state_text.rules.RULES[{world.rpartition(':')[2]!r}] = its Rules."
+        f"judges.state_text.rules.RULES[{world.rpartition(':')[2]!r}] = its StateTextRules."
     )

@@ -80,7 +80,7 @@ class Algorithm(ABC):
         return 1
 
     @property
-    def reads_final_values(self) -> bool:
+    def needs_final_observations(self) -> bool:
         """Whether V is read after the final observation of truncated episodes."""
         return False
 

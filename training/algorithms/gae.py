@@ -40,7 +40,7 @@ class GAE(Algorithm):
         return 2 if self.sibling_baseline else 1
 
     @property
-    def reads_final_values(self) -> bool:
+    def needs_final_observations(self) -> bool:
         """Whether truncated episodes bootstrap."""
         return self.bootstrap_truncated
 

@@ -27,7 +27,7 @@ from agents.agent import Agent
 from agents.registry import make_agent, setting_names
 from judges.episode_rewards.curation import Curated, curate, is_trivial
 from judges.episode_rewards.episode import query_id
-from judges.episode_rewards.models import Models
+from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.registry import episode_reward
 from judges.scores import Reward
 from training.config.curation import CURATED, CurateConfig
@@ -136,7 +136,7 @@ def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
 def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig) -> Yield:
     """Scores rollouts and keeps the best of each question, if it is good enough."""
     verifier = episode_reward(config.episode_reward)
-    judge = verifier.build(Models(**verifier_models(config.verifier, "cpu")))
+    judge = verifier.build(JudgeModels(**verifier_models(config.verifier, "cpu")))
     faults: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
     trivial = [config.drop_trivial and is_trivial(sum(each.success for each in group), len(group)) for group in groups]

@@ -169,7 +169,7 @@ class Trainer:
             self.encoder,
             group_index=[index // self.config.group_size for index in range(len(scored))],
             trainable=[each.trainable_turns for each in scored],
-            final_observations=self.config.algorithm.reads_final_values,
+            final_observations=self.config.algorithm.needs_final_observations,
         )
 
     def _log(self, metrics: dict[str, float]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from agents.api.client import ChatClient
 from judges.agentic.generate import chat_generate
 from judges.agentic.judge import AgenticJudge
-from judges.episode_rewards.models import Model, Models
+from judges.episode_rewards.models import JudgeModels, Model
 from judges.episode_rewards.registry import episode_reward
 from judges.episode_rewards.reward import EpisodeJudge, EpisodeReward
 from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
@@ -94,7 +94,7 @@ class TurnScorer:
         if config.episode_reward is not None:
             self._models = verifier_models(config.verifier, device) if models is None else models
             reward = episode_reward(config.episode_reward)
-            self._episode_judge = reward.build(Models(**self._models, **_model_judges(self._client, reward)))
+            self._episode_judge = reward.build(JudgeModels(**self._models, **_model_judges(self._client, reward)))
             self._episode_name = reward.name
 
     def for_evaluation(self) -> TurnScorer:
@@ -173,7 +173,7 @@ def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredT
 
 
 def _model_judges(client: ChatClient | None, reward: EpisodeReward) -> dict[str, Any]:
-    """Returns those of `Models` that a model behind an endpoint is for a reward; none without one."""
+    """Returns those of `JudgeModels` that a model behind an endpoint is for a reward; none without one."""
     if client is None:
         return {}
     makers: dict[Model, Callable[[], Any]] = {
@@ -181,4 +181,4 @@ def _model_judges(client: ChatClient | None, reward: EpisodeReward) -> dict[str,
         "answer_judge": lambda: LLMAnswerJudge(client, reward.answer_scale),
         "consistency_judge": lambda: LLMConsistencyJudge(client),
     }
-    return {name: make() for name, make in makers.items() if name in reward.models} | {"ask_each": client.map}
+    return {name: make() for name, make in makers.items() if name in reward.models} | {"map_fn": client.map}

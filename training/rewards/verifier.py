@@ -16,7 +16,7 @@ def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
     """Loads the models a configuration names.
 
     Returns:
-        The fields of `judges.episode_rewards.models.Models` that bring them in; empty without models.
+        The fields of `judges.episode_rewards.models.JudgeModels` that bring them in; empty without models.
 
     Raises:
         WeightsUnavailableError: If a model's weights are not there.

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from judges.state_text.egocentric.household import THINGS, known_name
-from judges.state_text.egocentric.mentions import DIRECTIONS, Mention
+from judges.state_text.egocentric.mentions import DIRECTIONS, ObjectMention
 from judges.state_text.grid.vocabulary import words_of
 from judges.state_text.quantities import LENGTH, length_m, spell_digits
 
@@ -39,7 +39,7 @@ _SIDES = words_of("side hand part")
 _MAX_NAME_WORDS = 3
 
 
-def read_egocentric_text(text: str, types: Iterable[str]) -> list[Mention]:
+def read_egocentric_text(text: str, types: Iterable[str]) -> list[ObjectMention]:
     """Returns what a text claims of the target and of the visible objects.
 
     Args:
@@ -50,7 +50,7 @@ def read_egocentric_text(text: str, types: Iterable[str]) -> list[Mention]:
         All that is named, in order; without direction and distance a mention claims nothing.
     """
     vocabulary = THINGS.union(types, _TARGET)
-    mentions: list[Mention] = []
+    mentions: list[ObjectMention] = []
     is_list = False
     for words in _sentences(text):
         is_list = is_list or words[:1] == [_LIST]
@@ -95,7 +95,7 @@ class _Segment:
         is_negated: Whether it claims nothing.
     """
 
-    thing: Mention | None = None
+    thing: ObjectMention | None = None
     is_about_it: bool = False
     is_alone: bool = False
     directions: set[str] = field(default_factory=set)
@@ -148,7 +148,7 @@ class _SegmentReader:
         self._is_moving = False
         if self._segment.thing is None:
             is_target = name in _TARGET
-            self._segment.thing = Mention("" if is_target else name, is_target=is_target)
+            self._segment.thing = ObjectMention("" if is_target else name, is_target=is_target)
 
     def _read_small_word(self, word: str) -> None:
         if word in _COPULAS:
@@ -206,9 +206,9 @@ class _SegmentReader:
 class _Sentence:
     """Gives what the segments of one sentence say to the things that it is said of."""
 
-    def __init__(self, mentions: list[Mention]) -> None:
+    def __init__(self, mentions: list[ObjectMention]) -> None:
         self._mentions = mentions
-        self._subjects: list[Mention] = []
+        self._subjects: list[ObjectMention] = []
         self._leading: set[str] = set()
         self._is_open = False
 
@@ -221,7 +221,7 @@ class _Sentence:
             else:
                 self._read_attributes(segment, following)
 
-    def _read_thing(self, thing: Mention, segment: _Segment) -> None:
+    def _read_thing(self, thing: ObjectMention, segment: _Segment) -> None:
         """Reads a segment that names a thing: its directions, else those that lead, else those that are to come."""
         self._mentions.append(thing)
         if segment.is_negated:

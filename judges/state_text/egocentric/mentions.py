@@ -16,7 +16,7 @@ DIRECTIONS: dict[str, str] = {
 
 
 @dataclass(slots=True)
-class Mention:
+class ObjectMention:
     """One thing that a text speaks of.
 
     Attributes:

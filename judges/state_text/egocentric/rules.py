@@ -22,7 +22,7 @@ import numpy as np
 
 from judges.state_text.egocentric.household import is_name_of, plain
 from judges.state_text.egocentric.language import read_egocentric_text
-from judges.state_text.egocentric.mentions import Mention
+from judges.state_text.egocentric.mentions import ObjectMention
 from judges.state_text.egocentric.structured import read_egocentric_dict
 from judges.state_text.tally import Part, Tally
 from vlm_envs.errors import ConfigError
@@ -73,11 +73,11 @@ class Surroundings:
                 f"Expected a state with {missing}, got the keys {sorted(state)}. Is this another world's state?"
             ) from missing
 
-    def names_target(self, mention: Mention) -> bool:
+    def names_target(self, mention: ObjectMention) -> bool:
         """Returns whether a mention's name, if it has one, is the target's."""
         return not mention.name or is_name_of(mention.name, self.target)
 
-    def is_of_target(self, mention: Mention) -> bool:
+    def is_of_target(self, mention: ObjectMention) -> bool:
         """Returns whether a mention is meant for the target: it is called so, or its name fits nothing else better."""
         if mention.is_target or mention.is_listed:
             return mention.is_target
@@ -107,7 +107,7 @@ class EgocentricRules:
             raise ConfigError(f"Tolerances and num_visible must be at least 0, got {self}.")
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
-        """Returns how a text compares with a state; see `judges.state_text.rules.Rules.parts`."""
+        """Returns how a text compares with a state; see `judges.state_text.rules.StateTextRules.parts`."""
         truth = Surroundings.of(state)
         is_dict = representation == "structured"
         mentions = read_egocentric_dict(text) if is_dict else read_egocentric_text(text, truth.others | {truth.target})
@@ -128,13 +128,15 @@ class EgocentricRules:
         keys = "target_direction_to_player: {}, target_distance_to_player: {}"
         return tuple(f"{{{keys.format(direction, m)}}}" for direction in phrases for m in distances_m)
 
-    def _tally_distance(self, of_target: Sequence[Mention], truth: Surroundings) -> Tally:
+    def _tally_distance(self, of_target: Sequence[ObjectMention], truth: Surroundings) -> Tally:
         tolerance_m = max(self.tolerance_m, self.relative_tolerance * truth.distance_m) + _ROUNDING_M
         claims = {(each, truth.names_target(mention)) for mention in of_target for each in mention.distances_m}
         # Of NaN the comparison is false, as it should be.
         return Tally.of_one_fact(named and abs(each - truth.distance_m) <= tolerance_m for each, named in claims)
 
-    def _tally_visible(self, others: Sequence[Mention], of_target: Sequence[Mention], truth: Surroundings) -> Tally:
+    def _tally_visible(
+        self, others: Sequence[ObjectMention], of_target: Sequence[ObjectMention], truth: Surroundings
+    ) -> Tally:
         """Returns the counts of pairs of type and direction.
 
         To say where the target is does not claim that it can be seen, as it may be out of sight. Where it is in sight
@@ -151,13 +153,13 @@ class EgocentricRules:
         )
 
 
-def _tally_direction(of_target: Sequence[Mention], truth: Surroundings) -> Tally:
+def _tally_direction(of_target: Sequence[ObjectMention], truth: Surroundings) -> Tally:
     claims = {(each, truth.names_target(mention)) for mention in of_target for each in mention.directions}
     return Tally.of_one_fact(named and each == truth.direction for each, named in claims)
 
 
 def _best_pairs(
-    claims: Sequence[Mention], free: Sequence[Mention], visible: Sequence[tuple[str, str]], num_near: int
+    claims: Sequence[ObjectMention], free: Sequence[ObjectMention], visible: Sequence[tuple[str, str]], num_near: int
 ) -> list[tuple[int, int]]:
     """Returns claims, then free mentions, paired with the visible objects they are right of; near ones come first."""
     rows = [*claims, *free]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from judges.state_text.egocentric.household import plain
-from judges.state_text.egocentric.mentions import DIRECTIONS, Mention
+from judges.state_text.egocentric.mentions import DIRECTIONS, ObjectMention
 from judges.state_text.quantities import first_length_m
 
 _TOKEN = re.compile(r"[{}]|\b([a-z_]{1,40})[\"']?\s{0,20}[:=]\s{0,20}([^,;{}\[\]:=\n]{0,60})")
 
 
-def read_egocentric_dict(text: str) -> list[Mention]:
+def read_egocentric_dict(text: str) -> list[ObjectMention]:
     """Returns what a dict claims of the target and of the visible objects.
 
     Keys may be quoted, shortened or in any order: a key with "target" in it speaks of the target, one with
@@ -24,16 +24,16 @@ def read_egocentric_dict(text: str) -> list[Mention]:
     Returns:
         The target, if there is a claim about it, and every other object.
     """
-    target, objects = Mention("", is_target=True), [Mention("", is_listed=True)]
+    target, objects = ObjectMention("", is_target=True), [ObjectMention("", is_listed=True)]
     for token in _TOKEN.finditer(text.lower()):
         key, value = token[1], token[2]
         if key is None:
-            objects.append(Mention("", is_listed=True))
+            objects.append(ObjectMention("", is_listed=True))
         elif "target" in key:
             _read_field(target, key, value)
         else:
             if _is_type(key) and objects[-1].name:
-                objects.append(Mention("", is_listed=True))
+                objects.append(ObjectMention("", is_listed=True))
             _read_field(objects[-1], key, value)
     return [target, *(each for each in objects if each.name)]
 
@@ -42,7 +42,7 @@ def _is_type(key: str) -> bool:
     return any(word in key for word in ("type", "name", "object"))
 
 
-def _read_field(mention: Mention, key: str, value: str) -> None:
+def _read_field(mention: ObjectMention, key: str, value: str) -> None:
     if "direction" in key:
         mention.directions |= {DIRECTIONS[word] for word in re.findall("[a-z]+", value) if word in DIRECTIONS}
     elif "distance" in key:

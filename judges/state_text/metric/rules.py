@@ -48,7 +48,7 @@ class MetricRules:
             raise ConfigError(f"tolerance_mm must be at least 0, got {self.tolerance_mm}.")
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
-        """Returns how a text compares with a state; see `judges.state_text.rules.Rules.parts`."""
+        """Returns how a text compares with a state; see `judges.state_text.rules.StateTextRules.parts`."""
         truth = _truth_of(state)
         claims = read_metric_dict(text) if representation == "structured" else read_metric_text(text)
         cubes = {name: value for name, value in truth.items() if CUBE in name}

@@ -101,7 +101,7 @@ def test_the_same_is_asked_and_paid_at_once_and_one_by_one():
     results = []
     for _ in range(2):
         judge = Counting(lambda question, truth, answer: JudgeScore(value=float(answer.endswith(("1", "3")))))
-        results.append([episode_judge("argos", answer_judge=judge, ask_each=judge.map)(episodes), judge])
+        results.append([episode_judge("argos", answer_judge=judge, map_fn=judge.map)(episodes), judge])
     rewards, judge = results[0]
     alone = [episode_judge("argos", answer_judge=judge.answer)([episode])[0] for episode in episodes]
     assert rewards == alone == results[1][0]
@@ -138,7 +138,7 @@ def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
 def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not():
     grounded, textual = (episodes_of("ZoomQA", prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
     judge = Counting(lambda *question: JudgeScore(value=0.7))
-    at_once = IvgrJudge(judge, ask_each=judge.map)
+    at_once = IvgrJudge(judge, map_fn=judge.map)
     rewards = at_once([*grounded, *textual])
     asked = len(judge.asked)
     assert judge.sizes == [len(set(judge.asked))]

@@ -230,10 +230,10 @@ def test_nothing_is_added_where_nothing_is_bootstrapped(tiny):
     model, encoder = tiny
     episodes = played(model, encoder)
     off = TokenGAE(bootstrap_truncated=False, whiten=False, lambda_token=0.9)
-    assert not off.reads_final_values
-    assert not GRPO().reads_final_values, "there is no critic to ask"
-    assert TokenGAE().reads_final_values
-    batch = make_batch(episodes, [[1.0, 1.0]] * len(episodes), encoder, final_observations=off.reads_final_values)
+    assert not off.needs_final_observations
+    assert not GRPO().needs_final_observations, "there is no critic to ask"
+    assert TokenGAE().needs_final_observations
+    batch = make_batch(episodes, [[1.0, 1.0]] * len(episodes), encoder, final_observations=off.needs_final_observations)
     assert int(batch.attention_mask_BT.sum()) == sum(
         len(turn.prompt_ids) + len(turn.response_ids) for t in episodes for turn in t.turns
     )

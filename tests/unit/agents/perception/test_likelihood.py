@@ -11,7 +11,7 @@ import torch
 from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery
 from agents.perception.weights import WeightsUnavailableError
-from judges.episode_rewards.argos import LikelihoodModel, SampleModels, argos_reward, reasoning_quality
+from judges.episode_rewards.argos import ArgosModels, LikelihoodModel, argos_reward, reasoning_quality
 from tests.unit.models import load
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
@@ -152,7 +152,7 @@ def test_arrays_that_are_no_pictures_are_refused(scorer):
 def test_a_checkpoint_verifies_a_response(tiny_directory):
     likelihood: LikelihoodModel = of(HFLikelihood.from_pretrained(tiny_directory), [picture()])
     key = AnswerKey(kind="exact", answers=("up",), question=QUESTION)
-    reward = argos_reward(f"<think>{REASONING}</think><answer>up</answer>", key, SampleModels(likelihood=likelihood))
+    reward = argos_reward(f"<think>{REASONING}</think><answer>up</answer>", key, ArgosModels(likelihood=likelihood))
     quality = reasoning_quality(likelihood(QUESTION, REASONING, "up"))
     assert 0.0 < quality < 1.0
     assert reward.total == pytest.approx((1.0 + quality) / 2)

@@ -14,7 +14,7 @@ pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'
 
 from agents.api.failures import Unavailable
 from judges.__main__ import main
-from judges.agentic.calibration import measure_verdicts, submission_of
+from judges.agentic.calibration import judging_case, measure_verdicts
 from judges.agentic.judge import AgenticJudge
 from judges.calibration.agreement import report
 from judges.episode_rewards.registry import episode_judge
@@ -69,7 +69,7 @@ def test_no_verdict_is_unavailable():
 def test_a_submission_does_not_tell_what_is_right():
     world = make(ENV_ID, num_candidates=1, **INSTRUCTIONS).unwrapped
     world.reset(seed=1)
-    submission = submission_of(world.state.sample)
+    submission = judging_case(world.state.sample)
     assert submission.responses == (world.state.sample.texts[0][1],)
     assert "Judge the response" not in submission.question
     assert submission.question in world.state.sample.question
@@ -99,7 +99,7 @@ def test_cases_judged_together_agree_as_they_do_one_by_one():
     one_by_one = measure_verdicts(judge, ENV_ID, num_cases=12, **INSTRUCTIONS)
     with ThreadPoolExecutor(4) as pool:
         together = measure_verdicts(
-            judge, ENV_ID, num_cases=12, at_once=lambda *work: list(pool.map(*work)), **INSTRUCTIONS
+            judge, ENV_ID, num_cases=12, map_fn=lambda *work: list(pool.map(*work)), **INSTRUCTIONS
         )
     assert together == one_by_one
     assert 0 < together.num_true_yes + together.num_false_yes < 12, "the verdicts differ from case to case"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from agents.api.failures import Unavailable
 from judges.agentic.generate import Utterance
-from judges.agentic.judge import AgenticConfig, AgenticJudge, Submission, read_verdict
+from judges.agentic.judge import AgenticConfig, AgenticJudge, JudgingCase, read_verdict
 from judges.reading.answers import match_answer
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
@@ -66,7 +66,7 @@ def test_a_verdict_is_a_score(reply, score):
 
 def test_a_call_is_carried_out_and_its_pictures_come_back():
     model = Script(ZOOM, YES)
-    found = AgenticJudge(model).examine(Submission(question="q", responses=("r",), pictures=(PHOTO,)))
+    found = AgenticJudge(model).decide(JudgingCase(question="q", responses=("r",), pictures=(PHOTO,)))
     assert found.verdict is True
     assert [(record.name, record.succeeded) for record in found.calls] == [("image_zoom_in_tool", True)]
     first, said, heard = model.asked[1]
@@ -115,7 +115,7 @@ def test_pages_of_a_document_can_be_looked_at():
 )
 def test_hostile_replies_are_explained_and_decide_nothing(hostile, heard):
     model = Script(hostile, NO)
-    found = AgenticJudge(model).examine(Submission(question="q", responses=("r",), pictures=(PHOTO,)))
+    found = AgenticJudge(model).decide(JudgingCase(question="q", responses=("r",), pictures=(PHOTO,)))
     assert heard in model.heard
     assert found.verdict is False
     assert not any(record.succeeded for record in found.calls)
@@ -123,7 +123,7 @@ def test_hostile_replies_are_explained_and_decide_nothing(hostile, heard):
 
 def test_what_follows_a_call_is_cut():
     model = Script(ZOOM + "<tool_response>It is so.</tool_response><think>Then</think><answer>True</answer>", NO)
-    found = AgenticJudge(model).examine(Submission(question="q", responses=("r",), pictures=(PHOTO,)))
+    found = AgenticJudge(model).decide(JudgingCase(question="q", responses=("r",), pictures=(PHOTO,)))
     assert found.verdict is False
     assert model.asked[1][1].text == ZOOM
 
@@ -174,10 +174,10 @@ def test_a_response_cannot_speak_for_the_world():
 
 def test_of_several_responses_one_is_chosen():
     model = Script("<think>x</think><answer>resp_2</answer>")
-    found = AgenticJudge(model).examine(Submission(question="q", responses=("a", "b")))
+    found = AgenticJudge(model).decide(JudgingCase(question="q", responses=("a", "b")))
     assert found.verdict == 1
     with pytest.raises(ConfigError, match="1, 2 or 4; got 3"):
-        Submission(question="q", responses=("a", "b", "c"))
+        JudgingCase(question="q", responses=("a", "b", "c"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judges.episode_rewards.argos import (
     ArgosConfig,
-    SampleModels,
+    ArgosModels,
     argos_reward,
     description_score,
     gated_mean,
@@ -18,7 +18,7 @@ from judges.episode_rewards.argos import (
     spatial_score,
     video_score,
 )
-from judges.reading.grounding import Moment, Point, Segment, read_response
+from judges.reading.grounding import Moment, Segment, WrittenPoint, read_response
 from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
@@ -61,17 +61,22 @@ class TestSpatial:
     )
     def test_a_point_is_on_the_mask_or_not(self, x, y, expected):
         # Argos, equation 2, row first.
-        assert point_score(Point(x, y, "cup"), CUP) == expected
+        assert point_score(WrittenPoint(x, y, "cup"), CUP) == expected
 
     def test_the_mean_over_the_points_with_a_model(self):
         # Argos, equation 3: (1 + 0 + 0) / 3; nothing is known of the dog.
-        points = [Point(5, 1, "cup"), Point(0, 0, "cup"), Point(5, 1, "unicorn"), Point(5, 1, "dog")]
+        points = [
+            WrittenPoint(5, 1, "cup"),
+            WrittenPoint(0, 0, "cup"),
+            WrittenPoint(5, 1, "unicorn"),
+            WrittenPoint(5, 1, "dog"),
+        ]
         assert spatial_score(points, masks) == pytest.approx(1 / 3)
 
     def test_without_such_points_there_is_no_score(self):
         # Choice: N = 0 leaves the term out.
         assert spatial_score([], masks) is None
-        assert spatial_score([Point(5, 1, "dog")], masks) is None
+        assert spatial_score([WrittenPoint(5, 1, "dog")], masks) is None
 
     def test_the_model_is_asked_once_a_label_and_moment(self):
         asked = []
@@ -80,7 +85,7 @@ class TestSpatial:
             asked.append((label, frame, time_s))
             return CUP
 
-        spatial_score([Point(5, 1, "cup"), Point(0, 0, "cup"), Point(5, 1, "cup", 2)], model)
+        spatial_score([WrittenPoint(5, 1, "cup"), WrittenPoint(0, 0, "cup"), WrittenPoint(5, 1, "cup", 2)], model)
         assert asked == [("cup", None, None), ("cup", 2, None)]
 
 
@@ -157,18 +162,18 @@ class TestGate:
 
 class TestWhole:
     def test_a_grounded_right_answer(self):
-        models = SampleModels(mask=masks, likelihood=lambda *_: [math.log(0.5)])
+        models = ArgosModels(mask=masks, likelihood=lambda *_: [math.log(0.5)])
         reward = argos_reward(response(point(5, 1), point(0, 0)), KEY, models)
         assert reward.raw == pytest.approx({"accuracy": 1.0, "grounding": 0.5, "reasoning": 0.5})
         assert reward.total == pytest.approx(2 / 3)
 
     def test_a_wrong_answer_earns_nothing_and_asks_no_model(self):
-        models = SampleModels(mask=never, description=never, likelihood=never)
+        models = ArgosModels(mask=never, description=never, likelihood=never)
         assert argos_reward(response(point(5, 1), answer="A"), KEY, models).total == 0.0
 
     def test_the_likelihood_model_sees_question_thoughts_and_answer(self):
         asked = []
-        models = SampleModels(likelihood=lambda *given: asked.append(given) or [0.0])
+        models = ArgosModels(likelihood=lambda *given: asked.append(given) or [0.0])
         argos_reward("<think>there it is</think><answer>B</answer>", KEY, models)
         assert asked == [("Is there a cup?\nA. No\nB. Yes", "there it is", "B")]
         free = AnswerKey(kind="exact", answers=("B",), question="What is it?")
@@ -177,30 +182,30 @@ class TestWhole:
 
     @pytest.mark.parametrize("log_probs", [None, [], [math.nan]])
     def test_without_it_there_is_no_reward(self, log_probs):
-        assert not argos_reward(response(), KEY, SampleModels(likelihood=lambda *_: log_probs)).available
+        assert not argos_reward(response(), KEY, ArgosModels(likelihood=lambda *_: log_probs)).available
 
     def test_without_the_answer_judge_there_is_no_reward(self):
         semantic = AnswerKey(kind="semantic", answers=("mug",))
-        models = SampleModels(answer=lambda *_: JudgeScore.unavailable("no route"))
+        models = ArgosModels(answer=lambda *_: JudgeScore.unavailable("no route"))
         assert not argos_reward(response(), semantic, models).available
 
     def test_pointing_at_nothing_is_left_out_unless_points_are_required(self):
-        models = SampleModels(mask=masks)
+        models = ArgosModels(mask=masks)
         assert argos_reward(response(), KEY, models).terms == {"accuracy": 1.0}
         assert argos_reward(response(), KEY, models, ArgosConfig(require_points=True)).total == 0.5
 
     def test_labels_that_mean_nothing_to_the_model_do_not_pay_where_points_are_required(self):
-        models, required = SampleModels(mask=lambda *_: None), ArgosConfig(require_points=True)
+        models, required = ArgosModels(mask=lambda *_: None), ArgosConfig(require_points=True)
         babble = response(point(5, 1, "flurble"))
         assert argos_reward(babble, KEY, models).total == 1.0
         assert argos_reward(babble, KEY, models, required).total == 0.5
 
     def test_an_object_that_is_not_there_scores_zero_and_is_not_left_out(self):
-        assert argos_reward(response(point(5, 1, "unicorn")), KEY, SampleModels(mask=masks)).raw["grounding"] == 0.0
+        assert argos_reward(response(point(5, 1, "unicorn")), KEY, ArgosModels(mask=masks)).raw["grounding"] == 0.0
 
     def test_a_video_averages_its_categories(self):
         text = f"<think>See {point(5, 1)} in frame 1. In frame 3 it falls.</think><answer>B</answer>"
-        models = SampleModels(mask=masks, description=lambda anchor: False)
+        models = ArgosModels(mask=masks, description=lambda anchor: False)
         assert argos_reward(text, KEY, models).raw["grounding"] == 0.5
 
 
@@ -220,5 +225,5 @@ PIECES = [
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=40).map("".join))
 def test_every_reward_stays_in_its_range_for_every_text(text):
-    models = SampleModels(mask=masks, description=lambda anchor: True, likelihood=lambda *_: [-0.1])
+    models = ArgosModels(mask=masks, description=lambda anchor: True, likelihood=lambda *_: [-0.1])
     assert 0.0 <= argos_reward(text, KEY, models).total <= 1.0

@@ -27,7 +27,7 @@ from judges.episode_rewards.episode import (
     true_boxes,
 )
 from judges.episode_rewards.ivgr import IvgrJudge
-from judges.episode_rewards.models import Models
+from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.registry import EPISODE_REWARDS, episode_judge, register
 from judges.scores import JudgeScore
 from tests.unit.judges.episodes import episode as episode_of
@@ -183,7 +183,7 @@ def test_argos_gates_on_accuracy_and_scores_points_that_miss():
     none = f"<think>I see it.</think><answer>{key.answers[0]}</answer>"
     assert reward_of("argos", played("points", 1, none)).total == pytest.approx(0.5)
     lenient = ArgosConfig(require_points=False)
-    assert argos_judge(Models(), lenient)([played("points", 1, none)])[0].total == pytest.approx(1.0)
+    assert argos_judge(JudgeModels(), lenient)([played("points", 1, none)])[0].total == pytest.approx(1.0)
     assert reward_of("argos", played("points", 1, none.replace(key.answers[0], "no idea"))).total == 0.0
 
 

@@ -10,7 +10,7 @@ from judges.episode_rewards.archive import Reference, RolloutArchive
 from judges.episode_rewards.ivgr import (
     MEAN_OF_FOUR,
     ConsistencyConfig,
-    Query,
+    IvgrQuery,
     consistency_score,
     format_reward,
     grounded_reward,
@@ -23,12 +23,12 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.written_boxes import WrittenBox
 
-QUERY = Query(
+QUERY = IvgrQuery(
     query_id="q",
     key=AnswerKey(kind="exact", answers=("red",), question="Which colour?"),
     true_boxes=(WrittenBox(0, 0, 10, 10), WrittenBox(20, 0, 30, 10)),
 )
-GENERAL = Query(query_id="g", key=QUERY.key)
+GENERAL = IvgrQuery(query_id="g", key=QUERY.key)
 HALF = "<think>a car [0, 0, 10, 5]</think><answer>red</answer>"
 BOTH = "<think>cars [0, 0, 10, 10] and [20, 0, 30, 10]</think><answer>red</answer>"
 WRONG = "<think>cars [0, 0, 10, 10] and [20, 0, 30, 10]</think><answer>blue</answer>"
@@ -84,7 +84,7 @@ class TestStreams:
         assert textual_reward(TEXT, QUERY, None).terms == {"format": 1.0, "accuracy": 1.0}
 
     def test_either_judge_unavailable_is_no_reward(self):
-        semantic = Query(query_id="q", key=AnswerKey(kind="semantic", answers=("crimson",)))
+        semantic = IvgrQuery(query_id="q", key=AnswerKey(kind="semantic", answers=("crimson",)))
         assert not textual_reward(TEXT, QUERY, JudgeScore.unavailable("no route")).available
         assert not textual_reward(TEXT, semantic, None, lambda *_: JudgeScore.unavailable("no route")).available
         assert not grounded_reward(TEXT, semantic, lambda *_: JudgeScore.unavailable("no route")).available
@@ -146,9 +146,9 @@ class TestReferences:
 
     def test_the_textual_stream_meets_the_reference_of_its_own_step(self):
         archive, judge = RolloutArchive(), consistency(0.7, 1.0)
-        scored = score_query(QUERY, [HALF], [TEXT, TEXT], archive, consistency_judge=judge)
-        assert [reward.total for reward in scored.grounded] == pytest.approx([2.375])
-        assert [reward.total for reward in scored.textual] == pytest.approx([2.7, 3.0])
+        grounded, textual = score_query(QUERY, [HALF], [TEXT, TEXT], archive, consistency_judge=judge)
+        assert [reward.total for reward in grounded] == pytest.approx([2.375])
+        assert [reward.total for reward in textual] == pytest.approx([2.7, 3.0])
         assert archive.hit_rate == 0.0, "it is of its own step"
 
     def test_a_later_step_keeps_the_better_reference(self):
@@ -159,14 +159,14 @@ class TestReferences:
 
     def test_without_a_reference_consistency_is_zero(self):
         archive = RolloutArchive()
-        scored = score_query(QUERY, [WRONG], [TEXT], archive, consistency_judge=never)
-        assert scored.textual[0].terms == {"format": 1.0, "accuracy": 1.0, "consistency": 0.0}
+        _, textual = score_query(QUERY, [WRONG], [TEXT], archive, consistency_judge=never)
+        assert textual[0].terms == {"format": 1.0, "accuracy": 1.0, "consistency": 0.0}
         assert archive.hit_rate == 0.0
 
     def test_general_samples_run_in_the_textual_stream_without_consistency(self):
         archive = RolloutArchive()
-        scored = score_query(GENERAL, [], [TEXT], archive, consistency_judge=never)
-        assert scored.textual[0].terms == {"format": 1.0, "accuracy": 1.0}
+        _, textual = score_query(GENERAL, [], [TEXT], archive, consistency_judge=never)
+        assert textual[0].terms == {"format": 1.0, "accuracy": 1.0}
         assert math.isnan(archive.hit_rate)
         with pytest.raises(ConfigError, match="no true boxes"):
             score_query(GENERAL, [BOTH], [], archive, consistency_judge=never)

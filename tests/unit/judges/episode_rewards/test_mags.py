@@ -53,7 +53,9 @@ def rollout(round_1=None, round_2=None):
 
 
 def judge_saying(grade):
-    return lambda question, truth, answer: JudgeScore.unavailable("no route") if grade is None else JudgeScore(value=grade)
+    return lambda question, truth, answer: (
+        JudgeScore.unavailable("no route") if grade is None else JudgeScore(value=grade)
+    )
 
 
 class TestWords:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judges.llm.families import FAMILIES
 from judges.llm.judge import Skill
-from judges.llm.templates import MAX_TEXT_CHARS, Template, literal, template, template_names
+from judges.llm.templates import MAX_TEXT_CHARS, PromptTemplate, literal, prompt_template, template_names
 from vlm_envs.errors import ConfigError
 
 
@@ -25,7 +25,7 @@ def test_every_family_has_its_prompts_and_there_are_no_others():
 
 @pytest.mark.parametrize("name", template_names())
 def test_every_prompt_has_both_parts_and_keeps_texts_out_of_the_first(name):
-    prompt = template(name)
+    prompt = prompt_template(name)
     assert [role for role, _ in prompt.parts] == ["system", "user"]
     assert "{{" not in prompt.parts[0][1]
     assert "<answer>" in prompt.parts[0][1] and "no instruction in" in " ".join(prompt.parts[0][1].split())
@@ -34,25 +34,25 @@ def test_every_prompt_has_both_parts_and_keeps_texts_out_of_the_first(name):
 
 @pytest.mark.parametrize("name", [name for name in template_names() if "/direct" in name])
 def test_direct_prompts_see_the_truth_and_extracting_ones_do_not(name):
-    assert template(name).placeholders == {"truth", "text"}
-    assert "truth" not in template(name.replace("direct", "extract")).placeholders
+    assert prompt_template(name).placeholders == {"truth", "text"}
+    assert "truth" not in prompt_template(name.replace("direct", "extract")).placeholders
 
 
 def test_a_placeholder_inside_a_filling_stays_what_it_is():
-    (message,) = Template("own", (("user", "{{truth}} / {{text}}"),)).fill(truth="{{text}}", text="{{truth}}")
+    (message,) = PromptTemplate("own", (("user", "{{truth}} / {{text}}"),)).fill(truth="{{text}}", text="{{truth}}")
     assert message == {"role": "user", "content": '"{{text}}" / "{{truth}}"'}
 
 
 @pytest.mark.parametrize("values", [{}, {"truth": 1}, {"truth": 1, "text": 2, "more": 3}])
 def test_fillings_have_to_match(values):
     with pytest.raises(ConfigError, match="takes"):
-        template("sokoban/direct_grounding").fill(**values)
+        prompt_template("sokoban/direct_grounding").fill(**values)
 
 
 @pytest.mark.parametrize("name", ["sokoban/direct_grouding", "../secrets", "sokoban/../../config", "/etc/passwd", ""])
 def test_there_are_no_other_prompts(name):
     with pytest.raises(ConfigError, match="No prompt"):
-        template(name)
+        prompt_template(name)
 
 
 @pytest.mark.parametrize(

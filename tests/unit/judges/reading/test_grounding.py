@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.reading.anchors import read_anchors
-from judges.reading.grounding import MAX_POINTS, Moment, Point, Segment, read_response
+from judges.reading.grounding import MAX_POINTS, Moment, Segment, WrittenPoint, read_response
 from judges.reading.sections import MAX_TEXT_CHARS
 
 
@@ -20,16 +20,16 @@ class TestPoints:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
-            ('<points x1="408" y1="179" alt="jeep">a jeep</points>', [Point(408, 179, "a jeep")]),
-            ('<points x="4" y="5" alt="cup"></points>', [Point(4, 5, "cup")]),
-            ("<points x12='4.5' y12=' 5 ' alt='cup'> </points>", [Point(4.5, 5, "cup")]),
-            ('<points alt="cup" y7="2" x7="1">cup</points>', [Point(1, 2, "cup")]),
-            ('<point x1="1" y1="2" alt="cup">cup</point>', [Point(1, 2, "cup")]),
+            ('<points x1="408" y1="179" alt="jeep">a jeep</points>', [WrittenPoint(408, 179, "a jeep")]),
+            ('<points x="4" y="5" alt="cup"></points>', [WrittenPoint(4, 5, "cup")]),
+            ("<points x12='4.5' y12=' 5 ' alt='cup'> </points>", [WrittenPoint(4.5, 5, "cup")]),
+            ('<points alt="cup" y7="2" x7="1">cup</points>', [WrittenPoint(1, 2, "cup")]),
+            ('<point x1="1" y1="2" alt="cup">cup</point>', [WrittenPoint(1, 2, "cup")]),
             (
                 '<points x1="1" y1="2" x2="3" y2="4" alt="cups">cups</points>',
-                [Point(1, 2, "cups"), Point(3, 4, "cups")],
+                [WrittenPoint(1, 2, "cups"), WrittenPoint(3, 4, "cups")],
             ),
-            ('<points x1="1" y1="2" alt="no. 5!">no. 5!</points>', [Point(1, 2, "no. 5!")]),
+            ('<points x1="1" y1="2" alt="no. 5!">no. 5!</points>', [WrittenPoint(1, 2, "no. 5!")]),
         ],
     )
     def test_ways_to_write_them(self, text, expected):
@@ -79,9 +79,9 @@ class TestPoints:
             'Later <points x3="1" y3="1" alt="pan">pan</points> is gone.'
         )
         assert points(text) == (
-            Point(356, 273, "pan", 1, 0.5),
-            Point(356, 262, "pan", 4, 2.53),
-            Point(1, 1, "pan"),
+            WrittenPoint(356, 273, "pan", 1, 0.5),
+            WrittenPoint(356, 262, "pan", 4, 2.53),
+            WrittenPoint(1, 1, "pan"),
         )
 
     def test_numbers_inside_a_tag_are_no_anchors(self):
