@@ -20,6 +20,7 @@ class ListConfig:
         """Prints one line for each."""
         for kind, entry in AGENTS.items():
             print(f"{usage(kind):10} {entry.summary}")
+        print("MODULE:FACTORY, as in an import statement, is one of your own")
 
 
 COMMANDS: Commands = {"play": (PlayConfig, PlayConfig.run), "list": (ListConfig, ListConfig.run)}

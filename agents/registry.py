@@ -1,7 +1,7 @@
 """Agents by name: `make_agent("oracle")`, `make_agent("hf:runs/frozenlake_tiny/latest/model", seed=1)`.
 
-A name is that of an entry, with what the agent is made from after a colon where it needs something. A new agent is one
-file and one entry here.
+A name is that of an entry, with what the agent is made from after a colon where it needs something, or `MODULE:FACTORY`
+for an agent of one's own. A new agent of this package is one file and one entry here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agents.agent import Agent, LearningAgent
+from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean
 
 
@@ -31,6 +32,7 @@ class AgentEntry:
             empty for no such check.
         needs: What to install where an import fails.
         carries_out_plans: Whether it plays by the world's planner, and at random where a world has none.
+        shows_observations: Whether it shows itself what it is asked, as to a person.
     """
 
     factory: str
@@ -39,6 +41,7 @@ class AgentEntry:
     check: str = ""
     needs: str = "pip install '.[train]'"
     carries_out_plans: bool = False
+    shows_observations: bool = False
 
 
 AGENTS: dict[str, AgentEntry] = {
@@ -46,7 +49,9 @@ AGENTS: dict[str, AgentEntry] = {
         factory="agents.oracle:OracleAgent", summary="carries out the world's own plan", carries_out_plans=True
     ),
     "random": AgentEntry(factory="agents.oracle:RandomAgent", summary="takes random valid actions"),
-    "human": AgentEntry(factory="agents.human:HumanAgent", summary="asks whoever sits at the terminal"),
+    "human": AgentEntry(
+        factory="agents.human:HumanAgent", summary="asks whoever sits at the terminal", shows_observations=True
+    ),
     "hf": AgentEntry(
         factory="agents.hf.agent:HFAgent",
         summary="a Qwen2.5-VL or Qwen3-VL checkpoint directory, such as runs/NAME/latest/model",
@@ -61,7 +66,7 @@ def make_agent(name: str, **settings: Any) -> Agent:
     """Returns an agent by its name.
 
     Args:
-        name: Such as `"oracle"`, `"random"` or `"hf:DIR"`.
+        name: Such as `"oracle"`, `"random"`, `"hf:DIR"`, or `"MODULE:FACTORY"` of your own.
         **settings: The agent's own; see `setting_names`.
 
     Returns:
@@ -78,16 +83,41 @@ def make_agent(name: str, **settings: Any) -> Agent:
     for setting in settings:
         if setting not in known:
             raise ConfigError(
-                f"The agent {kind!r} has no setting {setting!r}; it has {', '.join(known)}."
-                f"{did_you_mean(setting, known)}"
+                f"The agent {kind if kind in AGENTS else name!r} has no setting {setting!r}; it has "
+                f"{', '.join(known) or 'none'}.{did_you_mean(setting, known)}"
             )
-    made: Agent = _factory(kind)(*([part] if part else []), **settings)
+    if kind not in AGENTS:
+        return _own(name, settings)
+    made: Agent = _factory(name)(*([part] if part else []), **settings)
     return made
 
 
-def carries_out_plans(name: str) -> bool:
-    """Returns whether an agent plays by the world's planner, and at random where a world has none."""
-    return AGENTS[name.partition(":")[0]].carries_out_plans
+def _own(name: str, settings: dict[str, Any]) -> Agent:
+    """Returns an agent of the user's; raises `ConfigError` if it cannot be made or is no agent."""
+    try:
+        made: Agent = _factory(name)(**settings)
+    except Exception as error:
+        raise ConfigError(f"The agent {name!r} cannot be made: {fault_in_module(error) or error}") from error
+    if missing := [each for each in ("policy_version", "start", "respond") if not hasattr(made, each)]:
+        raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
+    return made
+
+
+def entry_of(name: str) -> AgentEntry:
+    """Returns how an agent is made.
+
+    Raises:
+        ConfigError: If there is no such agent.
+    """
+    kind, _, part = name.partition(":")
+    if kind in AGENTS:
+        return AGENTS[kind]
+    if kind.replace(".", "").isidentifier() and part.isidentifier():
+        return AgentEntry(factory=name, summary="one of your own")
+    raise ConfigError(
+        f"Unknown agent {name!r}.{_meant(name)} Agents: {', '.join(map(usage, AGENTS))}; one of your own is "
+        "MODULE:FACTORY."
+    )
 
 
 def make_learning_agent(name: str, **settings: Any) -> LearningAgent:
@@ -106,14 +136,15 @@ def require_agent(name: str) -> None:
     """Refuses what cannot be an agent's name, and one whose agent has nothing to be made from; loads no weights.
 
     Raises:
-        ConfigError: If there is no such agent.
+        ConfigError: If there is no such agent, or the module of one's own cannot be imported.
         FileNotFoundError: If what it is made from is not there.
         ValueError: If that is of another kind.
     """
+    entry = entry_of(name)
     kind, colon, part = name.partition(":")
     if kind not in AGENTS:
-        raise ConfigError(f"Unknown agent {name!r}.{_meant(name)} Agents: {', '.join(map(usage, AGENTS))}.")
-    entry = AGENTS[kind]
+        _factory(name)
+        return
     if colon and not entry.part:
         raise ConfigError(f"The agent {kind!r} takes nothing after a colon; got {name!r}.")
     if colon and not part:
@@ -128,12 +159,21 @@ def setting_names(name: str) -> tuple[str, ...]:
     Args:
         name: With or without its part.
     """
-    parameters = inspect.signature(_factory(name.partition(":")[0])).parameters.values()
+    parameters = inspect.signature(_factory(name)).parameters.values()
     return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
 
 
-def _factory(kind: str) -> Callable[..., Any]:
-    return _imported(kind, AGENTS[kind].factory)
+def _factory(name: str) -> Callable[..., Any]:
+    kind, _, attribute = name.partition(":")
+    if kind in AGENTS:
+        return _imported(kind, AGENTS[kind].factory)
+    instead = f"Run from the folder that holds it, or name that folder in PYTHONPATH.{_meant(name)}"
+    there = vars(import_named(kind, option=f"The agent {name!r}", instead=instead))
+    factory = there.get(attribute)
+    if not callable(factory):
+        known = [each for each, value in there.items() if callable(value)]
+        raise ConfigError(f"The agent {name!r}: {kind} has no {attribute!r}.{did_you_mean(attribute, known)}")
+    return cast("Callable[..., Any]", factory)
 
 
 def _imported(kind: str, where: str) -> Callable[..., Any]:

@@ -16,9 +16,8 @@ from agents.agent import Agent
 from agents.cli.narration import Narration
 from agents.cli.recording import Recording
 from agents.hf.sampling import SamplingConfig
-from agents.human import HumanAgent
 from agents.oracle import has_planner
-from agents.registry import carries_out_plans, make_agent, require_agent, setting_names
+from agents.registry import entry_of, make_agent, require_agent, setting_names
 from agents.rollout import rollout
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli.needs import require_available
@@ -44,7 +43,7 @@ class PlayConfig:
     """Shows an agent play, turn by turn.
 
     Attributes:
-        agent: Who plays: oracle, random, human, or hf:DIR with a checkpoint directory.
+        agent: Who plays: oracle, random, human, hf:DIR with a checkpoint directory, or MODULE:FACTORY of your own.
         env_id: The world, such as VLM/Sokoban-v0.
         settings: An argument of the world, as NAME=VALUE; may be repeated.
         agent_settings: A setting of the agent, as NAME=VALUE, such as temperature=0; may be repeated.
@@ -86,7 +85,8 @@ class PlayConfig:
             agent = self._agent()
             self._tell_of_no_planner()
             colors = self.colors or ("none" if self.out else colors_of(sys.stdout, os.environ))
-            narration = Narration(self.agent, self.env_id, colors, shows_observations=not isinstance(agent, HumanAgent))
+            shows_observations = not entry_of(self.agent).shows_observations
+            narration = Narration(self.agent, self.env_id, colors, shows_observations=shows_observations)
             for seed in split_seeds(self.split, self.episodes, start=self.seed):
                 narration.start(f"{self.split} seed {seed}")
                 try:
@@ -112,7 +112,7 @@ class PlayConfig:
 
     def _tell_of_no_planner(self) -> None:
         """Says so where the agent has no plan to carry out."""
-        if carries_out_plans(self.agent):
+        if entry_of(self.agent).carries_out_plans:
             with closing(make(self.env_id, **parse_settings(self.settings))) as world:
                 if not has_planner(world.unwrapped):  # type: ignore[arg-type]
                     print(f"{self.env_id} has no planner: what {self.agent} does is random.", file=sys.stderr)

@@ -14,7 +14,7 @@ from agents.api.config import EndpointConfig
 from agents.hf.checkpoint import require_checkpoint
 from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
-from agents.registry import carries_out_plans, require_agent
+from agents.registry import entry_of, require_agent
 from judges.episode_rewards.registry import episode_reward
 from judges.state_text.rules import has_rules
 from training.checkpoints.files import LATEST, has_checkpoint, model_directory, require_run_state
@@ -221,7 +221,7 @@ def require_teachable(config: CurateConfig) -> None:
     require_answer_judge(judge, [config.spec])
     _check_verifier(config.verifier, "--verifier")
     require_agent(config.expert)
-    if carries_out_plans(config.expert) and not facts_of(config.spec).has_planner:
+    if entry_of(config.expert).carries_out_plans and not facts_of(config.spec).has_planner:
         raise ConfigError(
             f"{config.env_id} has no planner, so the oracle has nothing to show. Write its Dynamics.plan, or name a "
             "checkpoint that can play: --expert hf:DIR."

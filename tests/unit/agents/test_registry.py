@@ -60,7 +60,7 @@ def test_a_checkpoint_is_named_by_its_directory(tiny_directory, tiny):
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("orcale", {}, r"Unknown agent 'orcale'\. Did you mean 'oracle'\? Agents: oracle, random, human, hf:DIR\."),
+        ("orcale", {}, r"Unknown agent 'orcale'\. Did you mean 'oracle'\? Agents: oracle, random, human, hf:DIR; "),
         ("HF:x/y", {}, r"Did you mean 'hf:x/y'\?"),
         ("agents", {}, r"Did you mean 'hf:agents'\?"),
         ("oracle:3", {}, "takes nothing after a colon"),
@@ -68,6 +68,10 @@ def test_a_checkpoint_is_named_by_its_directory(tiny_directory, tiny):
         ("hf", {}, "takes a checkpoint directory, hf:DIR"),
         ("oracle", {"mistakerate": 1}, r"has no setting 'mistakerate'; it has mistake_rate, .* Did you mean 'mistake"),
         ("random", {"sampling": 1}, "has no setting 'sampling'; it has seed"),
+        ("HF:DIR", {}, r"^The agent 'HF:DIR': cannot import 'HF': .* Did you mean 'hf:DIR'\?"),
+        ("agents.oracle:OracleAgnt", {}, r"agents\.oracle has no 'OracleAgnt'\. Did you mean 'OracleAgent'\?"),
+        ("agents.oracle:World", {}, r"^The agent 'agents\.oracle:World' cannot be made: "),
+        ("builtins:object", {}, r"^The agent 'builtins:object' has no policy_version; see agents\.agent\.Agent"),
     ],
 )
 def test_what_is_no_agent_is_explained(name, settings, message, monkeypatch):
@@ -105,6 +109,10 @@ def test_a_new_agent_is_one_entry(monkeypatch):
     monkeypatch.setitem(AGENTS, "same", AgentEntry(factory="agents.oracle:OracleAgent", summary="x"))
     require_agent("same")
     assert said(make_agent("same")) == said(make_agent("oracle"))
+
+
+def test_an_agent_of_ones_own_is_named_by_its_module():
+    assert said(make_agent("agents.oracle:OracleAgent", mistake_rate=1.0)) == said(make_agent("oracle", mistake_rate=1.0))
 
 
 def test_a_person_is_shown_what_is_asked_and_writes_actions_or_whole_responses(monkeypatch, capsys):
