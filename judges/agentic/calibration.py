@@ -54,15 +54,7 @@ def measure_verdicts(
     found = map_fn(judged, seeds)
     world.close()
     verdicts = [(is_right, bool(verdict)) for is_right, verdict in found if verdict is not None]
-    return Agreement(
-        num_true_yes=verdicts.count((True, True)),
-        num_false_no=verdicts.count((True, False)),
-        num_false_yes=verdicts.count((False, True)),
-        num_true_no=verdicts.count((False, False)),
-        num_unavailable=len(found) - len(verdicts),
-        mean_scores={},
-        num_texts={},
-    )
+    return Agreement.of(verdicts, len(found) - len(verdicts))
 
 
 def _case(world: Any, seed: int) -> Sample:

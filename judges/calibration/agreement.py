@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from judges.batches import score_many
 from judges.calibration.chance import DescribedState
@@ -78,8 +78,20 @@ class Agreement:
     num_false_yes: int
     num_true_no: int
     num_unavailable: int
-    mean_scores: Mapping[TextKind, float]
-    num_texts: Mapping[TextKind, int]
+    mean_scores: Mapping[TextKind, float] = field(default_factory=dict)
+    num_texts: Mapping[TextKind, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, verdicts: Sequence[tuple[bool, bool]], num_unavailable: int, **scores: Any) -> Self:
+        """Returns the counts of verdicts, each with the truth before it; `scores` are the other attributes."""
+        return cls(
+            num_true_yes=verdicts.count((True, True)),
+            num_false_no=verdicts.count((True, False)),
+            num_false_yes=verdicts.count((False, True)),
+            num_true_no=verdicts.count((False, False)),
+            num_unavailable=num_unavailable,
+            **scores,
+        )
 
     @property
     def num_judged(self) -> int:
@@ -196,12 +208,9 @@ def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: f
     scores = score_many(judge, [(example.text, example.state) for example in examples])
     judged = [(example, score) for example, score in zip(examples, scores, strict=True) if score.available]
     verdicts = [(example.is_right, score.value >= threshold) for example, score in judged]
-    return Agreement(
-        num_true_yes=verdicts.count((True, True)),
-        num_false_no=verdicts.count((True, False)),
-        num_false_yes=verdicts.count((False, True)),
-        num_true_no=verdicts.count((False, False)),
-        num_unavailable=len(examples) - len(judged),
+    return Agreement.of(
+        verdicts,
+        len(examples) - len(judged),
         mean_scores={kind: _mean_score(kind, judged) for kind in KINDS},
         num_texts={kind: sum(example.kind == kind for example in examples) for kind in KINDS},
     )

@@ -11,7 +11,7 @@ format, in either stage: the authors' released code reads R_format off the last 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,9 +94,8 @@ def exploration_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -
 
     Source: ARM-Thinker, equation 4. Choice: nothing is paid when the format is wrong.
     """
-    weights = weights or ArmWeights()
     raw = {"format": 1.0, "attempt": float(outcome.num_calls > 0)}
-    return _weighted(outcome, raw, {"format": weights.format, "attempt": weights.attempt})
+    return _weighted(outcome, raw, weights)
 
 
 def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> Reward:
@@ -112,7 +111,6 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
 
     Source: ARM-Thinker, equation 5. Choices: see the module.
     """
-    weights = weights or ArmWeights()
     if outcome.format_correct and not outcome.answer.available:
         return Reward.unavailable(outcome.answer.reason)
     right = outcome.is_right
@@ -122,16 +120,7 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
         "accuracy": outcome.answer.value if right else 0.0,
         "success": float(right and outcome.num_successful_calls > 0),
     }
-    return _weighted(
-        outcome,
-        raw,
-        {
-            "format": weights.format,
-            "attempt": weights.attempt,
-            "accuracy": weights.accuracy,
-            "success": weights.success,
-        },
-    )
+    return _weighted(outcome, raw, weights)
 
 
 def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | None:
@@ -152,11 +141,12 @@ def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | Non
     return "behaviour" if needs_tools and outcome.num_successful_calls == 0 else None
 
 
-def _weighted(outcome: ArmOutcome, raw: dict[str, float], weights: Mapping[str, float]) -> Reward:
+def _weighted(outcome: ArmOutcome, raw: dict[str, float], weights: ArmWeights | None) -> Reward:
+    weights = weights or ArmWeights()
     if not outcome.format_correct:
         return Reward(terms=dict.fromkeys(raw, 0.0), raw=dict.fromkeys(raw, 0.0), reason="wrong format")
     reason = f"{outcome.num_successful_calls} of {outcome.num_calls} calls worked"
-    return Reward(terms={name: weights[name] * value for name, value in raw.items()}, raw=raw, reason=reason)
+    return Reward(terms={name: getattr(weights, name) * value for name, value in raw.items()}, raw=raw, reason=reason)
 
 
 def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) -> ArmOutcome:

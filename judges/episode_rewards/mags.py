@@ -292,13 +292,7 @@ def mags_reward(
         "think_format": 0.5 * reading.think_ok,
         "rethink_format": 0.5 * reading.rethink_ok,
     }
-    weight = {
-        "answer": weights.answer,
-        "zoom": weights.zoom,
-        "rethink": weights.rethink,
-        "zoom_format": weights.zoom_format,
-    }
-    terms = {name: weight.get(name, weights.other_formats) * value for name, value in raw.items()}
+    terms = {name: getattr(weights, name, weights.other_formats) * value for name, value in raw.items()}
     return Reward(terms=terms, raw=raw, reason=answer.reason)
 
 

@@ -88,11 +88,17 @@ class RewardTerm(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _SectionReward:
-    """Pays for what one section says."""
+class SectionReward:
+    """Pays for what one section says.
+
+    Attributes:
+        name: The part's name in logs.
+        sections: The section, alone.
+        weight: Reward of a perfect text.
+    """
 
     name: str
-    sections: tuple[Section, ...]
+    sections: tuple[Section]
     weight: float = 0.5
 
     def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
@@ -101,28 +107,11 @@ class _SectionReward:
         return [self.weight * turn.scores[section].value if section in turn.scores else 0.0 for turn in turns]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GroundingReward(_SectionReward):
-    """Pays for an observation that agrees with the state the policy saw.
+grounding_reward = functools.partial(SectionReward, name="grounding", sections=("observation",))
+"""Pays for an observation that agrees with the state the policy saw; its weight is the paper's beta_g."""
 
-    Attributes:
-        weight: Reward of a perfect observation (the paper's beta_g).
-    """
-
-    name: str = "grounding"
-    sections: tuple[Section, ...] = ("observation",)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorldModelingReward(_SectionReward):
-    """Pays for a prediction that agrees with the state the actions led to.
-
-    Attributes:
-        weight: Reward of a perfect prediction (the paper's beta_w).
-    """
-
-    name: str = "world_modeling"
-    sections: tuple[Section, ...] = ("prediction",)
+world_modeling_reward = functools.partial(SectionReward, name="world_modeling", sections=("prediction",))
+"""Pays for a prediction that agrees with the state the actions led to; its weight is the paper's beta_w."""
 
 
 class RepetitionTerm:

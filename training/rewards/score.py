@@ -13,19 +13,19 @@ from judges.episode_rewards.models import JudgeModels, Model
 from judges.episode_rewards.registry import episode_reward
 from judges.episode_rewards.reward import EpisodeJudge, EpisodeReward
 from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
-from judges.llm.shaping import LLMJudges
+from judges.llm.shaping import llm_judges
 from judges.scores import Reward
 from judges.turn_rewards.repetition import RepetitionConfig
 from judges.turn_rewards.shaping import (
-    GroundingReward,
     JudgeFor,
     RepetitionTerm,
     RewardTerm,
     ScoredTurn,
     Section,
-    WorldModelingReward,
     exact_judge,
+    grounding_reward,
     shape,
+    world_modeling_reward,
 )
 from training.config.judges import JudgeConfig
 from training.rewards.verifier import verifier_models
@@ -71,9 +71,9 @@ def reward_terms(config: JudgeConfig) -> list[RewardTerm]:
     """Returns the shaping terms a configuration asks for."""
     terms: list[RewardTerm] = []
     if config.grounding_weight > 0:
-        terms.append(GroundingReward(weight=config.grounding_weight))
+        terms.append(grounding_reward(weight=config.grounding_weight))
     if config.worldmodeling_weight > 0:
-        terms.append(WorldModelingReward(weight=config.worldmodeling_weight))
+        terms.append(world_modeling_reward(weight=config.worldmodeling_weight))
     if config.repetition_penalty > 0:
         terms.append(RepetitionTerm(RepetitionConfig(penalty=-config.repetition_penalty)))
     return terms
@@ -90,7 +90,7 @@ class TurnScorer:
         self._client = ChatClient(config.endpoint) if config.endpoint else None
         self._judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
         if self._client is not None and config.method != "exact":
-            self._judge_for = LLMJudges(self._client, config.method).by_section
+            self._judge_for = llm_judges(self._client, config.method)
         if config.episode_reward is not None:
             self._models = verifier_models(config.verifier, device) if models is None else models
             reward = episode_reward(config.episode_reward)

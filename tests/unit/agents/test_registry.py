@@ -112,7 +112,9 @@ def test_a_new_agent_is_one_entry(monkeypatch):
 
 
 def test_an_agent_of_ones_own_is_named_by_its_module():
-    assert said(make_agent("agents.oracle:OracleAgent", mistake_rate=1.0)) == said(make_agent("oracle", mistake_rate=1.0))
+    assert said(make_agent("agents.oracle:OracleAgent", mistake_rate=1.0)) == said(
+        make_agent("oracle", mistake_rate=1.0)
+    )
 
 
 def test_a_person_is_shown_what_is_asked_and_writes_actions_or_whole_responses(monkeypatch, capsys):

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from training.algorithms.functional.checks import bootstrap_or_zeros, check_turn_index, check_turns, check_unit_interval
+from training.algorithms.functional.checks import check_turn_index, check_turns, check_unit_interval
 from training.algorithms.functional.runs import Generated, run_gae
 
 BilevelVariant = Literal["paper", "released"]
@@ -75,7 +75,6 @@ def bilevel_gae(
     check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT, values_BT=values_BT)
     check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK, turn_end_values_BK=turn_end_values_BK)
     generated = Generated.from_turn_index(turn_index_BT)
-    bootstrap_values_B = bootstrap_or_zeros(bootstrap_values_B, turn_index_BT)
 
     values_N = generated.pick_tokens(values_BT)
     rewards_N = generated.pick_tokens(token_rewards_BT)
@@ -87,13 +86,8 @@ def bilevel_gae(
         turn_values_M = values_N[last_token_M]
         turn_rewards_M = turn_rewards_M + rewards_N[last_token_M]
 
-    turn_advantages_M = run_gae(
-        turn_rewards_M,
-        turn_values_M,
-        generated.last_turn_R,
-        generated.pick_rows(bootstrap_values_B),
-        gamma=gamma_turn,
-        gae_lambda=lambda_turn,
+    turn_advantages_M = generated.turn_gae(
+        turn_rewards_M, turn_values_M, bootstrap_values_B, gamma=gamma_turn, gae_lambda=lambda_turn
     )
     if variant == "paper":
         rewards_N[last_token_M] += turn_advantages_M

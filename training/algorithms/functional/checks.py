@@ -62,11 +62,3 @@ def check_unit_interval(**coefficients: float) -> None:
     for name, coefficient in coefficients.items():
         if not 0.0 <= coefficient <= 1.0:
             raise ValueError(f"{name}: expected a number in [0, 1], got {coefficient}. Check the config.")
-
-
-def bootstrap_or_zeros(bootstrap_values_B: Tensor | None, grid_BT: Tensor) -> Tensor:
-    """Returns what follows each row's last turn, 0 when absent; raises `ValueError` on a wrong shape."""
-    if bootstrap_values_B is None:
-        return torch.zeros(len(grid_BT), device=grid_BT.device)
-    check_shape("bootstrap_values_B", bootstrap_values_B, (len(grid_BT),))
-    return bootstrap_values_B

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from training.algorithms.functional.checks import check_shape
+
 
 @dataclass(frozen=True, kw_only=True)
 class Generated:
@@ -65,13 +67,23 @@ class Generated:
         cell_M = self.row_M * num_turns + self.column_M
         return x_M.new_zeros(self.grid[0] * num_turns).index_copy(0, cell_M, x_M).view(self.grid[0], num_turns)
 
-    def pick_rows(self, x_B: Tensor) -> Tensor:
-        """Returns the values of rows that hold a generated token, float32[R]."""
-        return x_B[self.row_M[self.last_turn_R]].float()
+    def pick_bootstrap_values(self, bootstrap_values_B: Tensor | None) -> Tensor:
+        """Returns what follows each row that holds a generated token, float32[R]; 0 when absent."""
+        if bootstrap_values_B is None:
+            return torch.zeros(len(self.last_turn_R), device=self.cell_N.device)
+        check_shape("bootstrap_values_B", bootstrap_values_B, self.grid[:1])
+        return bootstrap_values_B[self.row_M[self.last_turn_R]].float()
 
     def place_tokens(self, x_N: Tensor) -> Tensor:
         """Returns a grid with these values at generated tokens and 0 elsewhere."""
         return x_N.new_zeros(self.grid.numel()).index_copy(0, self.cell_N, x_N).view(self.grid)
+
+    def turn_gae(
+        self, rewards_M: Tensor, values_M: Tensor, bootstrap_values_B: Tensor | None, *, gamma: float, gae_lambda: float
+    ) -> Tensor:
+        """Returns GAE over the turns of each row, float32[M]."""
+        after_R = self.pick_bootstrap_values(bootstrap_values_B)
+        return run_gae(rewards_M, values_M, self.last_turn_R, after_R, gamma=gamma, gae_lambda=gae_lambda)
 
 
 def run_gae(

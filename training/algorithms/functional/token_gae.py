@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from training.algorithms.functional.checks import (
-    bootstrap_or_zeros,
     check_mask,
     check_shape,
     check_turn_index,
@@ -52,14 +51,12 @@ def token_gae(
     check_unit_interval(gamma=gamma, gae_lambda=gae_lambda)
     check_mask(mask_BT, rewards_BT=rewards_BT, values_BT=values_BT)
     generated = Generated.from_turn_index(mask_BT.long() - 1)
-    bootstrap_values_B = bootstrap_or_zeros(bootstrap_values_B, mask_BT)
-
     values_N = generated.pick_tokens(values_BT)
     advantages_N = run_gae(
         generated.pick_tokens(rewards_BT),
         values_N,
         generated.last_token_M,  # the whole row counts as one turn
-        generated.pick_rows(bootstrap_values_B),
+        generated.pick_bootstrap_values(bootstrap_values_B),
         gamma=gamma,
         gae_lambda=gae_lambda,
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from training.algorithms.functional.checks import bootstrap_or_zeros, check_turn_index, check_turns, check_unit_interval
-from training.algorithms.functional.runs import Generated, run_gae
+from training.algorithms.functional.checks import check_turn_index, check_turns, check_unit_interval
+from training.algorithms.functional.runs import Generated
 
 
 @torch.no_grad()
@@ -55,14 +55,7 @@ def turn_end_returns(
     check_turn_index(turn_index_BT)
     check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK, turn_end_values_BK=turn_end_values_BK)
     generated = Generated.from_turn_index(turn_index_BT)
-    bootstrap_values_B = bootstrap_or_zeros(bootstrap_values_B, turn_index_BT)
     values_M = generated.pick_turns(turn_end_values_BK)
-    advantages_M = run_gae(
-        generated.pick_turns(turn_rewards_BK),
-        values_M,
-        generated.last_turn_R,
-        generated.pick_rows(bootstrap_values_B),
-        gamma=gamma,
-        gae_lambda=gae_lambda,
-    )
+    rewards_M = generated.pick_turns(turn_rewards_BK)
+    advantages_M = generated.turn_gae(rewards_M, values_M, bootstrap_values_B, gamma=gamma, gae_lambda=gae_lambda)
     return generated.place_turns(advantages_M + values_M, turn_rewards_BK.shape[1])

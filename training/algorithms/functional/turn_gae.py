@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from training.algorithms.functional.checks import bootstrap_or_zeros, check_turn_index, check_turns, check_unit_interval
-from training.algorithms.functional.runs import Generated, run_gae, run_lengths
+from training.algorithms.functional.checks import check_turn_index, check_turns, check_unit_interval
+from training.algorithms.functional.runs import Generated, run_lengths
 
 
 @torch.no_grad()
@@ -47,7 +47,6 @@ def turn_gae(
     check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT, values_BT=values_BT)
     check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
     generated = Generated.from_turn_index(turn_index_BT)
-    bootstrap_values_B = bootstrap_or_zeros(bootstrap_values_B, turn_index_BT)
 
     num_tokens_M = run_lengths(generated.last_token_M)
     turn_of_token_N = torch.repeat_interleave(num_tokens_M)
@@ -55,13 +54,8 @@ def turn_gae(
         0, turn_of_token_N, generated.pick_tokens(token_rewards_BT)
     )
     turn_values_M = generated.pick_tokens(values_BT)[generated.last_token_M - num_tokens_M + 1]
-    advantages_M = run_gae(
-        turn_rewards_M,
-        turn_values_M,
-        generated.last_turn_R,
-        generated.pick_rows(bootstrap_values_B),
-        gamma=gamma,
-        gae_lambda=gae_lambda,
+    advantages_M = generated.turn_gae(
+        turn_rewards_M, turn_values_M, bootstrap_values_B, gamma=gamma, gae_lambda=gae_lambda
     )
     returns_M = advantages_M + turn_values_M
     return (

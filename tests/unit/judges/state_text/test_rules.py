@@ -11,7 +11,7 @@ from judges.state_text.exact import ExactJudge
 from judges.state_text.grid.vocabulary import VOCABULARIES
 from judges.state_text.metric.rules import MetricRules
 from judges.state_text.rules import RULES, has_rules, rules_of
-from judges.turn_rewards.shaping import GroundingReward, RepetitionTerm, shape
+from judges.turn_rewards.shaping import RepetitionTerm, grounding_reward, shape
 from tests.unit.judges.episodes import lake
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
@@ -117,7 +117,7 @@ def test_svg_has_no_exact_judge_and_the_error_says_what_to_do():
         ExactJudge("VLM/SVG-v0", "natural_language")
 
 
-@pytest.mark.parametrize("term", [GroundingReward(), RepetitionTerm()])
+@pytest.mark.parametrize("term", [grounding_reward(), RepetitionTerm()])
 def test_turns_of_a_world_without_rules_earn_nothing_and_are_not_masked(term):
     ((shaped,),) = shape([lake("a red circle", "a red circle", env_id="VLM/SVG-v0")], [term])
     assert (shaped.rewards, shaped.available) == ({term.name: 0.0}, True)

@@ -6,18 +6,18 @@ import pytest
 
 from judges.scores import JudgeScore
 from judges.turn_rewards.shaping import (
-    GroundingReward,
     RepetitionTerm,
-    WorldModelingReward,
     exact_judge,
+    grounding_reward,
     shape,
+    world_modeling_reward,
 )
 from tests.unit.judges.episodes import lake
 
 OBSERVED = "the target is at the same row and to the right of the player."
 FORESEEN = "the target is below and to the right of the player."
 LAKE = lake(OBSERVED, FORESEEN)
-TERMS = (GroundingReward(), WorldModelingReward())
+TERMS = (grounding_reward(), world_modeling_reward())
 
 
 def test_observation_meets_the_state_and_prediction_the_next_state():
@@ -30,7 +30,7 @@ def test_observation_meets_the_state_and_prediction_the_next_state():
 
 
 def test_weights_scale_the_score():
-    ((shaped,),) = shape([LAKE], (GroundingReward(weight=0.2), WorldModelingReward(weight=2.0)))
+    ((shaped,),) = shape([LAKE], (grounding_reward(weight=0.2), world_modeling_reward(weight=2.0)))
     assert shaped.rewards == {"grounding": 0.2, "world_modeling": 2.0}
 
 
@@ -80,7 +80,7 @@ def test_each_section_is_judged_once_and_only_if_a_term_reads_it():
     shape([LAKE], (*TERMS, RepetitionTerm()), judge_for=lambda env_id, representation: judge)
     assert sorted(judge.texts) == sorted([OBSERVED, FORESEEN])
     judge = _Counting()
-    shape([LAKE], [GroundingReward()], judge_for=lambda env_id, representation: judge)
+    shape([LAKE], [grounding_reward()], judge_for=lambda env_id, representation: judge)
     assert judge.texts == [OBSERVED]
 
 
@@ -106,8 +106,8 @@ def test_repeating_what_is_right_costs_nothing():
 
 def test_terms_need_distinct_names():
     with pytest.raises(ValueError, match="distinct names"):
-        shape([LAKE], [GroundingReward(), GroundingReward()])
-    ((shaped,),) = shape([LAKE], [GroundingReward(), GroundingReward(name="grounding_again")])
+        shape([LAKE], [grounding_reward(), grounding_reward()])
+    ((shaped,),) = shape([LAKE], [grounding_reward(), grounding_reward(name="grounding_again")])
     assert shaped.total == 1.0
 
 
