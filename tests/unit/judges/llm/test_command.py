@@ -63,7 +63,7 @@ def test_options_out_of_range_are_named_as_they_were_typed(option, said, capsys)
         "http://127.0.0.1:1/v1",
     ]
     assert main([*command, *option]) == 2
-    assert capsys.readouterr().err.startswith(said)
+    assert capsys.readouterr().err.startswith(f"error: {said}")
 
 
 def test_unavailable_verdicts_are_reported_beside_the_verdicts_there_are(endpoint, capsys):
