@@ -22,15 +22,7 @@ class BatchJudge(Judge, Protocol):
 
 
 def score_many(judge: Judge, claims: Sequence[TextAndState]) -> list[JudgeScore]:
-    """Returns one judge's scores of many texts.
-
-    Args:
-        judge: Any judge.
-        claims: Texts with the states to score them against.
-
-    Returns:
-        One score for each, in order.
-    """
+    """Returns one score for each of many texts, in order."""
     if isinstance(judge, BatchJudge):
         return judge.score_many(claims)
     return [judge.score(text, state) for text, state in claims]
@@ -73,14 +65,7 @@ Job = tuple[Judge, Sequence[TextAndState]]
 
 
 def score_together(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
-    """Returns several judges' scores of many texts; all models are asked at once, and each all at once.
-
-    Args:
-        jobs: Judges, each with its claims.
-
-    Returns:
-        For each job its scores, in order.
-    """
+    """Returns for each job its scores, in order; all models are asked at once, and each all at once."""
     scores: dict[int, list[JudgeScore]] = {}
     asking: dict[int, AskingJudge] = {}
     for place, (judge, claims) in enumerate(jobs):

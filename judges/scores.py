@@ -74,15 +74,7 @@ class Reward:
 
 
 def on_rubric(score: JudgeScore, rubric: Collection[float]) -> JudgeScore:
-    """Returns a judge's score, or unavailable where it is none of the grades that the judge was asked for.
-
-    Args:
-        score: What the judge said; any float.
-        rubric: The allowed grades.
-
-    Returns:
-        `score` itself, or unavailable with the grade in its reason.
-    """
+    """Returns a judge's score; unavailable, with the grade in its reason, where it is none of the grades asked for."""
     if not score.available or score.value in rubric:
         return score
     return JudgeScore.unavailable(f"the judge said {score.value!r}, which is none of {sorted(rubric)}")

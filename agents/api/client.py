@@ -116,15 +116,7 @@ class ChatClient:
         return self._ask_endpoint(messages, read, sampling, key)
 
     def map(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> list[_Verdict]:
-        """Returns a function's results for many items in their order, called `max_parallel` at a time.
-
-        Args:
-            function: Such as one that calls `ask`; safe for threads.
-            items: Its arguments.
-
-        Returns:
-            The results in the items' order.
-        """
+        """Returns a function's results for many items in their order, called `max_parallel` at a time."""
         with self.under_way(function, items) as results:
             return list(results)
 

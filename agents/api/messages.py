@@ -18,13 +18,7 @@ Message = dict[str, Any]
 
 
 def data_uri(image: npt.NDArray[np.uint8]) -> str:
-    """Returns a picture as a data URI, PNG inside; the same picture always gives the same text.
-
-    Args:
-        image: uint8 [height, width, 3].
-
-    Returns:
-        `data:image/png;base64,…`.
+    """Returns a picture, uint8 [height, width, 3], as a data URI, PNG inside; the same picture gives the same text.
 
     Raises:
         ConfigError: The array is no picture.
@@ -37,14 +31,9 @@ def data_uri(image: npt.NDArray[np.uint8]) -> str:
 
 
 def with_images(messages: Sequence[Message], images: Sequence[npt.NDArray[np.uint8]]) -> list[Message]:
-    """Returns messages with pictures before the text of the last one.
+    """Returns messages with pictures, each uint8 [height, width, 3], before the text of the last one.
 
-    Args:
-        messages: At least one; not changed.
-        images: Each uint8 [height, width, 3]; with none the messages stay as they are.
-
-    Returns:
-        The messages with the pictures.
+    The messages given are not changed; there must be at least one.
     """
     if not images:
         return list(messages)

@@ -58,13 +58,7 @@ class Endpoint:
         )
 
     def send(self, request: Mapping[str, Any]) -> Completion:
-        """Returns the reply to one request.
-
-        Args:
-            request: Arguments of chat completions: model, messages, sampling.
-
-        Returns:
-            The reply.
+        """Returns the reply to one request, given as arguments of chat completions: model, messages, sampling.
 
         Raises:
             TransientError: It may go well another time.

@@ -37,14 +37,7 @@ Generate = Callable[[Sequence[Utterance]], str | Unavailable]
 
 
 def chat_generate(client: ChatClient) -> Generate:
-    """Returns a judge model behind an endpoint as what continues a conversation.
-
-    Args:
-        client: The model; its cache, limits and temperature apply. Needs the extra `judge`.
-
-    Returns:
-        A function whose every failure is an `Unavailable`.
-    """
+    """Returns what has a model behind an endpoint generate; its failures are `Unavailable`. Needs the extra `judge`."""
     from agents.api.messages import with_images
 
     def generate(utterances: Sequence[Utterance]) -> str | Unavailable:

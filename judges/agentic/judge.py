@@ -107,16 +107,7 @@ class AgenticJudge:
         self.config = config or AgenticConfig()
 
     def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
-        """Returns 1 or 0 for an answer against a known truth, or unavailable; an `AnswerJudge`.
-
-        Args:
-            question: What was asked.
-            truth: The right answer.
-            answer: The policy's.
-
-        Returns:
-            1 or 0, or unavailable.
-        """
+        """Returns 1 or 0 for an answer against a known truth, or unavailable; an `AnswerJudge`."""
         return self.score(f"{question}\nIt is known that the right answer is: {truth}", answer)
 
     def score(
@@ -143,14 +134,7 @@ class AgenticJudge:
         return JudgeScore(value=float(found.verdict), reason=found.reason)
 
     def decide(self, case: JudgingCase) -> JudgingOutcome:
-        """Returns what the model decides on a case, and how it came to it.
-
-        Args:
-            case: What is to be judged.
-
-        Returns:
-            The verdict and how it came about. Nothing that the model says raises.
-        """
+        """Returns what the model decides on a case, and how it came to it. Nothing that the model says raises."""
         world = self._world(case)
         observation, _ = world.reset()
         utterances = [_said_by_world(observation)]
@@ -185,14 +169,9 @@ class AgenticJudge:
 
 
 def read_verdict(answer: str | None, num_responses: int) -> bool | int | None:
-    """Returns the verdict that a judge's answer gives.
+    """Returns the verdict that a judge's answer gives: of one response True or False, of several the right one's index.
 
-    Args:
-        answer: Any string, or None when it gave none.
-        num_responses: How many responses there are.
-
-    Returns:
-        For one response True or False, for several the index of the one named; None for anything else.
+    None stands for anything else.
     """
     said = verdicts.read_verdict(normalise(answer or ""))
     if num_responses == 1:

@@ -230,15 +230,9 @@ def _shown(share: float) -> str:
 
 
 def report(agreement: Agreement, title: str, cost: str) -> str:
-    """Returns the agreement as text for a terminal.
+    """Returns the agreement as lines for a terminal, with what was measured and what the judge used up.
 
-    Args:
-        agreement: What was measured.
-        title: What was measured on what.
-        cost: What the judge used up.
-
-    Returns:
-        A few lines; what has no value, such as kappa where chance agrees in full, is called undefined.
+    What has no value, such as kappa where chance agrees in full, is called undefined.
     """
     low, high = agreement.accuracy_interval
     texts = ", ".join(

@@ -127,18 +127,7 @@ def measure_chance(
 def start_states(
     env_id: str, representation: Representation, num_states: int, seed: int = 0, **env_kwargs: Any
 ) -> list[DescribedState]:
-    """Returns what a world says of its start states, one for each seed.
-
-    Args:
-        env_id: Such as `VLM/Sokoban-v0`.
-        representation: How `info["state_text"]` is written.
-        num_states: Resets to make.
-        seed: Reset seed of the first; the others follow it.
-        **env_kwargs: Passed to `vlm_envs.make`.
-
-    Returns:
-        Text and state dict of every start state.
-    """
+    """Returns text and state dict of a world's start states, of `num_states` reset seeds from `seed` on."""
     # Nobody looks at the pictures, and they may need an engine.
     env = make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})
     try:

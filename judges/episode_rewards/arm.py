@@ -85,12 +85,7 @@ class ArmOutcome:
 def exploration_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> Reward:
     """Returns the reward of stage 1: R_format + R_try [calls > 0]; the answer does not matter.
 
-    Args:
-        outcome: Of the episode.
-        weights: Of the terms.
-
-    Returns:
-        The terms `format` and `attempt`; both 0 when the format is wrong.
+    Its terms are `format` and `attempt`; both are 0 when the format is wrong.
 
     Source: ARM-Thinker, equation 4. Choice: nothing is paid when the format is wrong.
     """
@@ -101,13 +96,8 @@ def exploration_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -
 def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> Reward:
     """Returns the reward of stage 2: of a right answer, more after a call that worked; of a wrong one, the attempt's.
 
-    Args:
-        outcome: Of the episode.
-        weights: Of the terms.
-
-    Returns:
-        Wrong: R_format + R_try [calls > 0]. Right: R_format + R_acc, + R_succ when a call succeeded. A partly right
-        answer earns that part of R_acc. Unavailable when the answer's judge was and the format is right.
+    Wrong: R_format + R_try [calls > 0]. Right: R_format + R_acc, + R_succ when a call succeeded. A partly right answer
+    earns that part of R_acc. Unavailable when the answer's judge was and the format is right.
 
     Source: ARM-Thinker, equation 5. Choices: see the module.
     """
@@ -150,12 +140,7 @@ def _weighted(outcome: ArmOutcome, raw: dict[str, float], weights: ArmWeights | 
 
 
 def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) -> ArmOutcome:
-    """Returns what an episode came to, from the world's own records.
-
-    Args:
-        episode: Of strategy `arm`.
-        answer_judge: For semantic answers.
-    """
+    """Returns what an episode of strategy `arm` came to, from the world's own records."""
     state = final_state(episode)
     return ArmOutcome(
         # Looking for ever is not the format: the last response of a think-act-observe chain is the answer, and one of

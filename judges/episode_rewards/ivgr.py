@@ -89,15 +89,9 @@ def format_reward(text: str) -> float:
 
 
 def grounded_reward(text: str, query: IvgrQuery, judge: AnswerJudge | None = None) -> Reward:
-    """Returns R^b = R_format + R_acc + R_box.
+    """Returns R^b = R_format + R_acc + R_box, as the terms `format`, `accuracy` and `box`.
 
-    Args:
-        text: The model's own text.
-        query: The truth.
-        judge: For semantic answers.
-
-    Returns:
-        The terms `format`, `accuracy` and `box`; without true boxes no `box`. Unavailable when the judge was.
+    Without true boxes there is no `box`. Unavailable when the judge of semantic answers was.
 
     Source: iVGR, equations 1 and 2.
     """
@@ -110,16 +104,9 @@ def textual_reward(
     consistency: JudgeScore | None,
     judge: AnswerJudge | None = None,
 ) -> Reward:
-    """Returns R^t = R_format + R_acc + R_consistency.
+    """Returns R^t = R_format + R_acc + R_consistency, as the terms `format`, `accuracy` and `consistency`.
 
-    Args:
-        text: The model's own text.
-        query: The truth.
-        consistency: From `consistency_score`; None leaves the term out, as for general samples.
-        judge: For semantic answers.
-
-    Returns:
-        The terms `format`, `accuracy` and `consistency`. Unavailable when a judge was.
+    Without a consistency, as for general samples, there is no such term. Unavailable when a judge was.
 
     Source: iVGR, equation 3.
     """

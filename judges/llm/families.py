@@ -36,14 +36,7 @@ class Family:
 
 
 def family_of(world: str, representation: Representation) -> Family:
-    """Returns a world's family.
-
-    Args:
-        world: A world's name or an env id.
-        representation: Of the texts to judge.
-
-    Returns:
-        The family.
+    """Returns the family of a world, given by its name or an env id.
 
     Raises:
         ConfigError: No language model judges this world, or not in this representation.

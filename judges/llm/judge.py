@@ -63,14 +63,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         self._template = prompt_template(f"{self._family.prompts}/{self.prompts}_{skill}")
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
-        """Returns the score of a text against a state.
-
-        Args:
-            text: Any string; a blank one scores 0 without a question.
-            state: The world's typed state dict.
-
-        Returns:
-            The score, or unavailable.
+        """Returns the score of a text against a state, or unavailable; a blank text scores 0 without a question.
 
         Raises:
             ConfigError: The state is another world's. No text and no failure of the endpoint raises.
@@ -78,13 +71,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         return self.score_many([(text, state)])[0]
 
     def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
-        """Returns the scores of many texts, asked as many at a time as the client allows, each distinct question once.
-
-        Args:
-            claims: Texts with the states to score them against.
-
-        Returns:
-            One score for each, in order.
+        """Returns the scores of many texts, in order; each distinct question is asked once.
 
         Raises:
             ConfigError: A state is another world's.

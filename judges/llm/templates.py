@@ -77,13 +77,7 @@ class PromptTemplate:
 
 @functools.cache
 def prompt_template(name: str) -> PromptTemplate:
-    """Returns a prompt of `judges/llm/prompts`.
-
-    Args:
-        name: The file's name without suffix, with its folder if it has one.
-
-    Returns:
-        The prompt.
+    """Returns a prompt of `judges/llm/prompts` by its file's name without suffix, with its folder if it has one.
 
     Raises:
         ConfigError: There is no such prompt.

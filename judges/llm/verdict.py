@@ -24,15 +24,9 @@ _SCORE = re.compile(r"[0-9](?:\.[0-9]{1,6})?")
 
 
 def read_yes_no(reply: str) -> bool:
-    """Returns whether a reply is `<answer>YES</answer>`, and not `<answer>NO</answer>`.
+    """Returns whether a reply is `<answer>YES</answer>`, in upper or lower case, and not `<answer>NO</answer>`.
 
     Source: VAGEN, appendix D.1.1, for the form.
-
-    Args:
-        reply: Any string.
-
-    Returns:
-        Whether it is a yes; lower case is accepted.
 
     Raises:
         UnreadableReplyError: It is neither.
@@ -45,14 +39,7 @@ def read_yes_no(reply: str) -> bool:
 
 
 def read_score(reply: str, allowed: Sequence[float]) -> float:
-    """Returns the one of a few numbers, such as 0.75, that a reply gives.
-
-    Args:
-        reply: Any string.
-        allowed: The numbers that may be given.
-
-    Returns:
-        The one given.
+    """Returns the one of the allowed numbers, such as 0.75, that a reply gives.
 
     Raises:
         UnreadableReplyError: It is none of them.
@@ -64,13 +51,7 @@ def read_score(reply: str, allowed: Sequence[float]) -> float:
 
 
 def read_object(reply: str) -> dict[str, Any]:
-    """Returns a reply's JSON object, bare or in one code fence.
-
-    Args:
-        reply: Any string.
-
-    Returns:
-        The object: of JSON's types, with finite numbers, without a key that is there twice.
+    """Returns a reply's JSON object, bare or in one code fence: with finite numbers, and no key that is there twice.
 
     Raises:
         UnreadableReplyError: It is no such object.
@@ -87,13 +68,7 @@ def read_object(reply: str) -> dict[str, Any]:
 
 
 def answer_of(reply: str) -> str:
-    """Returns the inside of a reply's one answer tag, without the blanks around it.
-
-    Args:
-        reply: Any string.
-
-    Returns:
-        What stands between `<answer>` and `</answer>`.
+    """Returns what stands between a reply's one `<answer>` and `</answer>`, without the blanks around it.
 
     Raises:
         UnreadableReplyError: There is not exactly one of each, the reply goes on after it, or it is too long.

@@ -17,15 +17,7 @@ _ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", 
 
 
 def sections(text: str, tag: str) -> tuple[str, ...]:
-    """Returns what stands in each `<tag>…</tag>` that holds no further `<tag>`, in order.
-
-    Args:
-        text: One piece of the model's own text.
-        tag: The tag's name, such as `answer`.
-
-    Returns:
-        The insides, as they are written. Tags that never close give nothing.
-    """
+    """Returns what stands in each `<tag>…</tag>` that holds no further `<tag>`, in order; open ones give nothing."""
     if len(text) > MAX_TEXT_CHARS:
         return ()
     found: list[str] = []
@@ -40,15 +32,7 @@ def sections(text: str, tag: str) -> tuple[str, ...]:
 
 
 def sole_section(text: str, tag: str) -> str | None:
-    """Returns the inside of the one `<tag>…</tag>` of a piece; None when there is none, or more than one.
-
-    Args:
-        text: One piece of the model's own text.
-        tag: The tag's name.
-
-    Returns:
-        The inside as it is written, or None.
-    """
+    """Returns the inside of the one `<tag>…</tag>` of a piece; None when there is none, or more than one."""
     if text.count(f"<{tag}>") != 1 or text.count(f"</{tag}>") != 1:
         return None
     found = sections(text, tag)
@@ -58,11 +42,7 @@ def sole_section(text: str, tag: str) -> str | None:
 def think_then_answer(text: str) -> tuple[str, str] | None:
     """Returns the thought and the answer of a piece that is exactly `<think>…</think><answer>…</answer>`.
 
-    Args:
-        text: One piece of the model's own text.
-
-    Returns:
-        Thought and answer; None when anything else is in the piece, or the answer is empty.
+    White space between is allowed; None when anything else is in the piece, or the answer is empty.
     """
     parsed = parse_response(text, FORMATS["free_think"], _ANY_ANSWER, 1)
     return (parsed.sections["think"], parsed.sections["answer"]) if parsed.format_correct else None
@@ -71,11 +51,7 @@ def think_then_answer(text: str) -> tuple[str, str] | None:
 def thoughts_of(text: str) -> str:
     """Returns what comes before the answer, tags included: the text in which boxes and reasoning are looked for.
 
-    Args:
-        text: One piece of the model's own text.
-
-    Returns:
-        Everything before the first `<answer>` after the last `</think>`; empty for a piece that is too long.
+    That is everything before the first `<answer>` after the last `</think>`; empty for a piece that is too long.
     """
     if len(text) > MAX_TEXT_CHARS:
         return ""

@@ -43,14 +43,11 @@ class ExactJudge:
         self.representation = representation
 
     def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
-        """Returns the score of a text against a state.
+        """Returns the weighted F1 of a text against a state, and its parts.
 
         Args:
             text: Any string; its first `MAX_TEXT_CHARS` characters are read.
             state: The world's typed state dict, as in `info["state"]`.
-
-        Returns:
-            The weighted F1 and its parts.
 
         Raises:
             ConfigError: The state is another world's. No text raises.

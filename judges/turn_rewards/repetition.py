@@ -111,10 +111,7 @@ class RepetitionPenalty:
         return {"history": list(self._history)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from a checkpoint's history.
-
-        Args:
-            state: What `state_dict` returned.
+        """Continues from the history that `state_dict` returned.
 
         Raises:
             ConfigError: The state has no history.

@@ -74,22 +74,14 @@ def _grid_rows(text: str, symbols: Mapping[str, tuple[str, ...]]) -> Iterator[tu
 
 
 def tally_cells(claims: CellsByKind, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
-    """Returns how claimed cells compare with a state, category by category.
+    """Returns how claimed cells compare with a state, as a tally for each category's name.
 
     The player's cell is a fact of every category, so misplacing the player lowers each of them. Two cells
     claimed for the one player contradict each other: both count as claimed, neither as correct. Objects of a
     kind are interchangeable, and as a cell is right or wrong, the best matching is the set intersection.
 
-    Args:
-        claims: What a reader returned.
-        state: The world's typed state dict.
-        vocabulary: The world's vocabulary.
-
-    Returns:
-        A tally for each category's name.
-
     Raises:
-        ValueError: The state is another world's.
+        ConfigError: The state is another world's.
     """
     true_player = set(cells_at(state, "player_position"))
     players = claims.get(PLAYER, set())

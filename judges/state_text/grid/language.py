@@ -18,15 +18,7 @@ MAX_TEXT_CHARS = 8_000
 
 
 def read_language(text: str, vocabulary: ObjectVocabulary) -> RelationClaims:
-    """Returns the relations that a text claims.
-
-    Args:
-        text: Any string; the first `MAX_TEXT_CHARS` characters are read.
-        vocabulary: The world's nouns and scored pairs.
-
-    Returns:
-        The claims, with objects numbered in the order in which the text introduces them.
-    """
+    """Returns the relations that a text claims, with objects numbered in the order that the text introduces them in."""
     claims = RelationClaims(vocabulary)
     names = _Names()
     sentence: list[Token] = []

@@ -79,15 +79,7 @@ _WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,3}|'s?\b|[.,;:!?()]|\n\
 
 
 def tokenize(text: str, vocabulary: ObjectVocabulary) -> list[Token]:
-    """Returns the tokens of a text's spatial claims.
-
-    Args:
-        text: Any string.
-        vocabulary: Gives the nouns.
-
-    Returns:
-        The tokens in order, ending with a `stop`.
-    """
+    """Returns the tokens of a text's spatial claims in order, ending with a `stop`; the vocabulary gives the nouns."""
     plain = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     words = _WORD.findall(_ON_TOP_OF.sub("on", plain))
     tokens: list[Token] = []

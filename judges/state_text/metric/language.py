@@ -30,14 +30,7 @@ _MM_PER_M = 1000.0
 
 
 def read_metric_text(text: str) -> list[MetricClaim]:
-    """Returns the positions, and how far a drawer stands open, that a text claims.
-
-    Args:
-        text: Any string; none raises.
-
-    Returns:
-        The claims in order.
-    """
+    """Returns the positions, and how far a drawer stands open, that a text claims, in order; no text raises."""
     reader = _Reader()
     plain = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("_", " ")
     for token in _TOKEN.findall(plain):

@@ -13,14 +13,7 @@ _TRIPLE = re.compile(TRIPLE)
 
 
 def read_metric_dict(text: str) -> list[MetricClaim]:
-    """Returns the claims of a dict of positions, as Python, as JSON or without quotes.
-
-    Args:
-        text: Any string; none raises.
-
-    Returns:
-        Every position, and every single number, with the name that its key gives it.
-    """
+    """Returns each position and single number of a dict (Python, JSON or unquoted), with the name its key gives it."""
     text = text.lower()
     claims = []
     keys = list(_KEY.finditer(text))
