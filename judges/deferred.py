@@ -130,9 +130,6 @@ def rewards_with_deferred(
         judges: The stand-ins; the questions of the first that has any are asked, before those that may hang on them.
         restore: Puts back what `rewards_of` remembers, before it is called again. Where anything raises, a judge or an
             interrupt, it is called once more and no question is kept, so that the batch may be rewarded anew.
-
-    Returns:
-        The rewards of all episodes, in order.
     """
     try:
         return _rewards_with_deferred(rewards_of, units, judges, restore)

@@ -55,9 +55,6 @@ def error_of_status(status: int, code: str | None, message: str, headers: Mappin
         code: The endpoint's own word for it, such as `insufficient_quota`.
         message: What it said, for the log.
         headers: Of the response, with lower-case names or a case-insensitive mapping.
-
-    Returns:
-        The error to raise.
     """
     reason = f"HTTP {status}: {one_line(message)}"
     # A used-up account answers 429 like a busy one, but no wait of ours fills it.

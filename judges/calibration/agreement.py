@@ -137,9 +137,6 @@ class Agreement:
 def examples_of(described: Sequence[DescribedState]) -> list[Example]:
     """Returns the texts to calibrate with.
 
-    Args:
-        described: States with their own texts, drawn independently; at least 2.
-
     Returns:
         For each state its own text, the text of the next state that has a different one, and its own text perturbed;
         the latter two only where there is one.
@@ -170,9 +167,6 @@ def perturbed(text: str) -> str | None:
     In egocentric sentences and dictionaries a direction becomes its opposite; in those of cells and of metric positions
     the first coordinate moves by one cell, or by 60 mm; in rows of symbols the player moves.
 
-    Args:
-        text: As a world writes it.
-
     Returns:
         The wrong text, or None where nothing is found to turn.
     """
@@ -199,9 +193,6 @@ def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: f
         examples: The texts.
         judge: The judge to measure.
         threshold: Least score of a text that the judge is said to call right, in (0, 1].
-
-    Returns:
-        The agreement.
     """
     if not 0.0 < threshold <= 1.0:
         raise ConfigError(f"threshold must be above 0 and at most 1, got {threshold}.")

@@ -69,9 +69,6 @@ def chance_baseline(
         num_candidates: Distinct state texts tried as the constant one.
         guesses: Further texts tried as the constant one.
 
-    Returns:
-        The baseline.
-
     Raises:
         ConfigError: Fewer than 4 states.
     """
@@ -111,9 +108,6 @@ def measure_chance(
         num_states: Start states to draw, at least 4.
         seed: Reset seed of the first; the others follow it.
         **env_kwargs: Passed to `vlm_envs.make`, for a world of another size.
-
-    Returns:
-        The baseline.
 
     Raises:
         ConfigError: The world has no exact judge, or not in this representation.

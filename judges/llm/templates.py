@@ -56,12 +56,6 @@ class PromptTemplate:
     def fill(self, **values: Any) -> list[Message]:
         """Returns the messages with every hole filled.
 
-        Args:
-            **values: A value of JSON's types for each placeholder.
-
-        Returns:
-            Messages with `role` and `content`.
-
         Raises:
             ConfigError: A placeholder has no value, or a value no placeholder.
         """
@@ -104,9 +98,6 @@ def template_names() -> tuple[str, ...]:
 
 def literal(value: Any) -> str:
     """Returns a value as JSON on one line, with everything escaped that could pass for part of a prompt.
-
-    Args:
-        value: Of JSON's types; tuples become lists.
 
     Returns:
         JSON that any reader reads back as the same value, texts longer than `MAX_TEXT_CHARS` aside.

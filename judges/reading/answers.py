@@ -39,9 +39,6 @@ def extract_answer(text: str) -> str | None:
     Read after the last `</think>`: the last `<answer>`, and in it the last `\boxed{…}` or
     `<|begin_of_box|>…<|end_of_box|>` where there is one. Without `<answer>` a box alone is an answer.
 
-    Args:
-        text: Any string.
-
     Returns:
         The answer, stripped; None when there is none.
     """

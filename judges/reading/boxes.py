@@ -69,9 +69,6 @@ def count_zoomable(boxes: Sequence[WrittenBox], width_px: int, height_px: int) -
         width_px: Width of that image.
         height_px: Height of that image.
 
-    Returns:
-        How many are valid.
-
     Source: Mags-RL, appendix A.1 (order, 40 %) and B ("validation of coordinates and size limitation").
     """
     return sum(box.is_zoomable(width_px, height_px) for box in set(boxes))

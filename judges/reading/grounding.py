@@ -116,9 +116,6 @@ class GroundedResponse:
 def read_response(text: str) -> GroundedResponse:
     """Returns a response, taken apart.
 
-    Args:
-        text: The model's own text, any string.
-
     Returns:
         What was read; nothing at all for a text that is too long.
     """

@@ -157,9 +157,6 @@ def rules_of(world: str) -> StateTextRules:
         world: `Navigation`, `VLM/Navigation-v0` or `vlm_envs:VLM/Navigation-v0`; an id of one's own for what
             `RULES[id]` holds, or for another registration of a world of this package or of a subclass.
 
-    Returns:
-        The rules.
-
     Raises:
         ConfigError: The world has no exact judge, or nothing has that name.
     """

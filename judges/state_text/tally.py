@@ -26,12 +26,6 @@ class Tally:
 
         Claims that are all right are one claim, however often it is made ("2.59 m, about 2.6 m"). Otherwise they
         contradict each other or the truth, and none is right: a text cannot try one value after another.
-
-        Args:
-            claims: For every distinct value claimed, whether it is right.
-
-        Returns:
-            The tally, with one true fact.
         """
         claims = list(claims)
         if claims and all(claims):

@@ -71,9 +71,6 @@ class RepetitionPenalty:
             texts: The batch's texts; case and spacing are ignored when they are compared.
             scores: Their scores, in [0, 1]; NaN (no score) is never penalised.
 
-        Returns:
-            For each text the penalty or 0.
-
         Raises:
             ConfigError: The lengths differ.
         """

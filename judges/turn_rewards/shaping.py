@@ -184,9 +184,6 @@ def shape(
         judge_for: Finds the judge of an env id and a representation; or one such function for each section, where
             observations and predictions are judged differently, as language models do.
 
-    Returns:
-        The turns of each episode with their scores and rewards, in order.
-
     Raises:
         ConfigError: Two terms share a name, or a section that a term reads has no judge.
     """

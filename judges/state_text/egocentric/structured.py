@@ -18,9 +18,6 @@ def read_egocentric_dict(text: str) -> list[ObjectMention]:
     "direction" or "distance" gives that, and "type", "name" or "object" gives the type. No string raises, and time is
     linear in its length.
 
-    Args:
-        text: Any string, as Python, as JSON or without quotes.
-
     Returns:
         The target, if there is a claim about it, and every other object.
     """

@@ -70,11 +70,6 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
     Two signs claimed for a pair on one axis contradict each other: both count as claimed, neither as correct,
     so listing every direction earns nothing.
 
-    Args:
-        claims: What the reader returned.
-        state: The world's typed state dict.
-        vocabulary: The world's vocabulary.
-
     Returns:
         A tally for each category's name, in facts (an axis of a pair).
 

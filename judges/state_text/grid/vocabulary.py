@@ -149,13 +149,6 @@ def world_name(world: str) -> str:
 def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
     """Returns one entry of a state dict, a single cell or a sequence of cells, as a tuple of cells.
 
-    Args:
-        state: The world's typed state dict.
-        key: For example `player_position` or `box_positions`.
-
-    Returns:
-        The cells in the state's order, as Python ints.
-
     Raises:
         ConfigError: The state has no such entry; it belongs to another world.
     """
