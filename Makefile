@@ -40,7 +40,7 @@ test: $(DEV_READY) ## Lint, type check and run every test.
 	"$(PYTHON)" -m ruff check .
 	"$(PYTHON)" -m ruff format --check .
 	"$(PYTHON)" -m mypy
-	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest --numprocesses auto
+	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest --numprocesses auto
 
 soak: $(DEV_READY) ## Run the slow proofs (oracles over hundreds of seeds); not part of `make test`.
 	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 14400

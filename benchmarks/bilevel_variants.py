@@ -28,7 +28,7 @@ from training.checkpoints.files import LATEST, has_checkpoint
 from training.config.run import RunConfig
 from training.loop.evaluation import evaluate
 from training.loop.run import load_for_training, prepare, train
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError, did_you_mean, require
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.records.statistics import wilson_interval

@@ -15,7 +15,7 @@ from training.config.resume import check_length, check_same_run, check_same_worl
 from training.config.run import RunConfig
 from training.errors import NonFiniteGradientError
 from training.preflight.start import checked, ready, require_teachable
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import VLMEnvsError, did_you_mean

@@ -27,7 +27,7 @@ from agents.rollout import rollout
 from training.config.judges import JudgeConfig
 from training.config.worlds import WorldSpec
 from training.loop.run import train
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 from training.rewards.score import TurnScorer
 from vlm_envs import env_ids
 from vlm_envs.errors import VLMEnvsError

@@ -17,7 +17,7 @@ from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.run import RunConfig
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.arguments.options import parsed

@@ -10,7 +10,7 @@ from training.config.worlds import WorldSpec, world_names
 from vlm_envs.vector.env import VectorWorld
 
 
-class Place(NamedTuple):
+class MixEntry(NamedTuple):
     """A world of a mix in an iteration: its number in the mix, what it is, its name there, how many groups."""
 
     number: int
@@ -29,12 +29,12 @@ class MixedWorlds:
         for place in self.played(0):  # What a world lacks is to be known before anything is learnt.
             self.vector(place)
 
-    def played(self, iteration: int) -> list[Place]:
+    def played(self, iteration: int) -> list[MixEntry]:
         """Returns the worlds that an iteration plays."""
         named = zip(self._specs, self._names, self._shares.of(iteration), strict=True)
-        return [Place(number, *each) for number, each in enumerate(named) if each[-1]]
+        return [MixEntry(number, *each) for number, each in enumerate(named) if each[-1]]
 
-    def vector(self, place: Place) -> VectorWorld:
+    def vector(self, place: MixEntry) -> VectorWorld:
         """Returns `num_groups * copies` worlds, kept in each of the sizes that one is played in.
 
         Raises:

@@ -1,11 +1,1 @@
-"""Recipes: functions that return the configuration of a run. Their names are what `python -m training` takes."""
-
-from collections.abc import Callable
-
-from training.config.run import RunConfig
-from training.recipes.tiny import frozenlake_tiny, navigation_tiny, primitive_tiny, sokoban_tiny, svg_tiny, zoomqa_tiny
-
-RECIPES: dict[str, Callable[[], RunConfig]] = {
-    made.__name__: made
-    for made in (frozenlake_tiny, sokoban_tiny, svg_tiny, navigation_tiny, primitive_tiny, zoomqa_tiny)
-}
+"""Recipes: functions that return the configuration of a run."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.cli.session import Session
-from vlm_envs.cli.typed import ZOOM_TOOL, Place, Problem, Show, help_line, read_typed
+from vlm_envs.cli.typed import ZOOM_TOOL, Problem, Show, Situation, help_line, read_typed
 from vlm_envs.qa.context import regions
 from vlm_envs.qa.state import CallTool, QAState
 from vlm_envs.qa.task import QATask, options
@@ -56,13 +56,13 @@ class QASession(Session):
         self._showing: str | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Situation:
         """Where the person is."""
         task, state = self.world.task, self.world.state
         assert isinstance(task, QATask) and isinstance(state, QAState)
         sections = self.world.turn_format.action_sections
         looking_at = getattr(self, "looking_at", ORIGINAL_IMAGE)
-        return Place(task=task, state=state, sections=sections, looking_at=looking_at)
+        return Situation(task=task, state=state, sections=sections, looking_at=looking_at)
 
     def read(self, typed: str) -> str | None:
         """Returns the response that a line stands for, or None after `note` was set: no turn is taken."""

@@ -47,7 +47,7 @@ class Show:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Situation:
     """Where a person is in an episode.
 
     Attributes:
@@ -87,7 +87,7 @@ class Place:
         return (*looks, *(word for word, is_there in rest if is_there))
 
 
-def read_typed(typed: str, place: Place) -> Act | Show:
+def read_typed(typed: str, place: Situation) -> Act | Show:
     """Returns what a line, which is not blank, asks for.
 
     Raises:
@@ -108,7 +108,7 @@ def read_typed(typed: str, place: Place) -> Act | Show:
     return _answer(typed.strip(), place)
 
 
-def help_line(place: Place) -> str:
+def help_line(place: Situation) -> str:
     """Returns what can be typed now, in one line."""
     how = {
         "zoom": "zoom x1 y1 x2 y2 (percents of the picture)",
@@ -125,7 +125,7 @@ def help_line(place: Place) -> str:
     return " | ".join([*words, "your answer comes after the look" if place.looks_in_thoughts else "or your answer"])
 
 
-def _zoom(rest: str, place: Place) -> Act:
+def _zoom(rest: str, place: Situation) -> Act:
     if "zoom" not in place.words:
         raise Problem(_no_look(place, "zoom"))
     if place.looks_in_thoughts:
@@ -137,7 +137,7 @@ def _zoom(rest: str, place: Place) -> Act:
     return _checked(_call(ZOOM_TOOL, image=_known_picture(name, place), bbox_2d=bbox), place)
 
 
-def _named_regions(rest: str, place: Place) -> Act:
+def _named_regions(rest: str, place: Situation) -> Act:
     """Returns regions as a thought names them: in pixels of the first picture as shown."""
     shown = place.task.context.shown_pixels(place.state.sample)
     if shown is None:
@@ -170,7 +170,7 @@ def _percents(numbers: str) -> tuple[float, float, float, float]:
     return x1, y1, x2, y2
 
 
-def _page(rest: str, place: Place) -> Act:
+def _page(rest: str, place: Situation) -> Act:
     document = place.state.sample.document
     if "page" not in place.words or document is None:
         raise Problem(_no_look(place, "page"))
@@ -182,7 +182,7 @@ def _page(rest: str, place: Place) -> Act:
     return _checked(_call(PAGE_TOOL, filename=document.name, image_idx=int(rest)), place)
 
 
-def _find(rest: str, place: Place) -> Act:
+def _find(rest: str, place: Situation) -> Act:
     document = place.state.sample.document
     if "find" not in place.words or document is None:
         raise Problem(_no_look(place, "find"))
@@ -191,7 +191,7 @@ def _find(rest: str, place: Place) -> Act:
     return _checked(_call(SEARCH_TOOL, filename=document.name, query=rest), place)
 
 
-def _call_tool(rest: str, place: Place) -> Act:
+def _call_tool(rest: str, place: Situation) -> Act:
     tools = place.tools
     if not tools:
         raise Problem(_no_look(place, "call"))
@@ -218,11 +218,11 @@ def _value(text: str) -> Any:
         return text
 
 
-def _show(rest: str, place: Place) -> Show:
+def _show(rest: str, place: Situation) -> Show:
     return Show(_known_picture(rest or ORIGINAL_IMAGE, place))
 
 
-def _known_picture(name: str, place: Place) -> str:
+def _known_picture(name: str, place: Situation) -> str:
     known = place.state.memory.imgs_map.names
     if name in known:
         return name
@@ -231,7 +231,7 @@ def _known_picture(name: str, place: Place) -> str:
     raise Problem(f"There is no picture {name!r}.{did_you_mean(name, known)} Pictures: {', '.join(known)}.")
 
 
-def _answer(text: str, place: Place) -> Act:
+def _answer(text: str, place: Situation) -> Act:
     if not text:
         raise Problem("answer takes the answer, such as: answer B.")
     if place.looks_in_thoughts:
@@ -256,7 +256,7 @@ def _fault(text: str, key: AnswerKey) -> str:
     return ""
 
 
-def _checked(action: CallTool, place: Place) -> CallTool:
+def _checked(action: CallTool, place: Situation) -> CallTool:
     """Returns a call that will succeed, so that a slip costs no turn.
 
     Raises:
@@ -274,14 +274,14 @@ def _call(tool: str, /, **arguments: object) -> CallTool:
     return CallTool(json.dumps({"name": tool, "arguments": arguments}, ensure_ascii=False))
 
 
-def _no_look(place: Place, word: str) -> str:
+def _no_look(place: Situation, word: str) -> str:
     """Returns why a kind of look is not to be had, and what is."""
     others = [each for each in place.words if each not in ("show", "answer")]
     what = f"There is: {', '.join(others)}." if others else "Answer from what you see."
     return f"There is no {word!r} here (prompt_format {place.task.strategy.name!r}). {what}"
 
 
-_READERS: dict[str, Callable[[str, Place], Act | Show]] = {
+_READERS: dict[str, Callable[[str, Situation], Act | Show]] = {
     "zoom": _zoom,
     "page": _page,
     "find": _find,

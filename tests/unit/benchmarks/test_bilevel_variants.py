@@ -10,7 +10,7 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.bilevel_variants import RESULT, Comparison, Outcome, permutation_p_value, run_one, summary, table
 from tests.unit.training.batches import NO_JUDGE
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 
 
 def outcome(variant: str, seed: int, num_successes: int) -> Outcome:

@@ -20,7 +20,7 @@ from training.cli.command_line import Recipe, configured
 from training.config.curation import CurateConfig
 from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.options import option_names
 from vlm_envs.arguments.ranges import fields_named

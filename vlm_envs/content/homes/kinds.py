@@ -20,7 +20,7 @@ _ENAMEL = ("white", "grey", "cream", "turquoise", "red")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ObjectKind:
     """What all things of one name share.
 
     Attributes:
@@ -40,17 +40,17 @@ class Kind:
 
 def _floor(
     width: int, depth: int, height: int, colors: tuple[str, ...], *, solid: bool = True, top: int | None = None
-) -> Kind:
-    return Kind(place="floor", size_cm=(width, depth, height), colors=colors, is_solid=solid, top_cm=top)
+) -> ObjectKind:
+    return ObjectKind(place="floor", size_cm=(width, depth, height), colors=colors, is_solid=solid, top_cm=top)
 
 
-def _small(place: Place, width: int, depth: int, height: int, colors: tuple[str, ...]) -> Kind:
-    return Kind(place=place, size_cm=(width, depth, height), colors=colors)
+def _small(place: Place, width: int, depth: int, height: int, colors: tuple[str, ...]) -> ObjectKind:
+    return ObjectKind(place=place, size_cm=(width, depth, height), colors=colors)
 
 
 _top, _wall = partial(_small, "top"), partial(_small, "wall")
 
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, ObjectKind] = {
     # Furniture
     "Sofa": _floor(180, 85, 80, _CLOTH),
     "ArmChair": _floor(85, 80, 85, _CLOTH),

@@ -14,7 +14,7 @@ from training.algorithms.shipped import SHIPPED
 from training.cli.command_line import Recipe, configured, find_recipe, option_value
 from training.cli.world_options import read_world_options
 from training.config.worlds import WorldSpec
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
 
 CHECKOUT = Path(__file__).parents[4]

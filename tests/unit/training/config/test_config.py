@@ -16,7 +16,7 @@ from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
 
 LAKE = WORLD.env_id

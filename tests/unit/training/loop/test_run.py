@@ -26,7 +26,7 @@ from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
 from training.loop.learner import Learner
 from training.loop.run import train
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[4]

@@ -20,7 +20,7 @@ from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec
 from training.preflight.start import facts_of, ready
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 from training.rewards.score import TurnScorer
 from vlm_envs.errors import ConfigError
 

@@ -7,7 +7,7 @@ import pytest
 
 from agents.hf.agent import load_checkpoint
 from training.checkpoints.files import PROVENANCE
-from training.recipes import RECIPES
+from training.recipes.shipped import RECIPES
 
 ROOT = Path(__file__).parents[4]
 SHIPPED = {name: ROOT / recipe().model for name, recipe in RECIPES.items() if recipe().model}
