@@ -9,14 +9,14 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from agents.agent import Agent, LearningAgent
 from vlm_envs.arguments.faults import fault_in_module, import_named
-from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean
+from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean, require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,17 +79,22 @@ def make_agent(name: str, **settings: Any) -> Agent:
     """
     require_agent(name)
     kind, _, part = name.partition(":")
-    known = setting_names(name)
-    for setting in settings:
-        if setting not in known:
-            raise ConfigError(
-                f"The agent {kind if kind in AGENTS else name!r} has no setting {setting!r}; it has "
-                f"{', '.join(known) or 'none'}.{did_you_mean(setting, known)}"
-            )
+    require_settings(name, settings, setting_names(name))
     if kind not in AGENTS:
         return _own(name, settings)
     made: Agent = _factory(name)(*([part] if part else []), **settings)
     return made
+
+
+def require_settings(name: str, settings: Iterable[str], known: Sequence[str]) -> None:
+    """Raises `ConfigError` for the first setting that an agent does not have, with those it has."""
+    for setting in settings:
+        if setting not in known:
+            kind = name.partition(":")[0]
+            raise ConfigError(
+                f"The agent {kind if kind in AGENTS else name!r} has no setting {setting!r}; it has "
+                f"{', '.join(known) or 'none'}.{did_you_mean(setting, known)}"
+            )
 
 
 def _own(name: str, settings: dict[str, Any]) -> Agent:
@@ -100,6 +105,15 @@ def _own(name: str, settings: dict[str, Any]) -> Agent:
         raise ConfigError(f"The agent {name!r} cannot be made: {fault_in_module(error) or error}") from error
     if missing := [each for each in ("policy_version", "start", "respond") if not hasattr(made, each)]:
         raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
+    for method, needed in (("start", ("worlds",)), ("respond", ("rows", "observations"))):
+        signature = inspect.signature(getattr(made, method))
+        try:
+            signature.bind(*needed)
+        except TypeError:
+            raise ConfigError(
+                f"The agent {name!r} needs {method}({', '.join(needed)}); its own is "
+                f"{method}({', '.join(signature.parameters)})."
+            ) from None
     return made
 
 
@@ -109,6 +123,7 @@ def entry_of(name: str) -> AgentEntry:
     Raises:
         ConfigError: If there is no such agent.
     """
+    require(isinstance(name, str), f"An agent is asked for by its name, such as 'oracle' or 'hf:DIR'; got {name!r}.")
     kind, _, part = name.partition(":")
     if kind in AGENTS:
         return AGENTS[kind]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from agents.agent import Agent, Response
+from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
 
@@ -29,6 +31,9 @@ def rollout(
 
     Returns:
         N trajectories, in the order of the worlds. A world that crashed ends its episode as truncated.
+
+    Raises:
+        ConfigError: If the agent gives anything but one `Response` for each row.
     """
     observations, infos = worlds.reset(seed=list(seeds))
     played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn)
@@ -75,7 +80,7 @@ def _play(
     agent.start(worlds)
     live = list(started)
     while live:
-        responses = agent.respond(live, [current[row] for row in live])
+        responses = _responses(agent, live, [current[row] for row in live])
         actions: list[str | None] = [None] * len(seeds)
         for row, response in zip(live, responses, strict=True):
             actions[row] = response.text
@@ -99,6 +104,24 @@ def _play(
         )
         for row in started
     }
+
+
+def _responses(agent: Agent, rows: list[int], observations: list[Observation]) -> list[Response]:
+    """Returns what an agent says; raises `ConfigError` if it is not what an agent has to give."""
+    said: Any = agent.respond(rows, observations)  # Agents of the user's own give anything.
+    if not isinstance(said, list | tuple):
+        came = reprlib.repr(said)
+    elif wrong := [each for each in said if not (isinstance(each, Response) and isinstance(each.text, str))]:
+        first = wrong[0]
+        came = f"the text {first.text!r}" if isinstance(first, Response) else reprlib.repr(first)
+    elif len(said) != len(rows):
+        came = f"{len(said)} of them"
+    else:
+        return list(said)
+    raise ConfigError(
+        f"The agent {type(agent).__module__}:{type(agent).__qualname__}: respond(rows, observations) must return a "
+        f"list of {len(rows)} agents.agent.Response, one for each row, each with its text; got {came}."
+    )
 
 
 def make_turn(

@@ -17,7 +17,7 @@ from agents.cli.narration import Narration
 from agents.cli.recording import Recording
 from agents.hf.sampling import SamplingConfig
 from agents.oracle import has_planner
-from agents.registry import entry_of, make_agent, require_agent, setting_names
+from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
 from agents.rollout import rollout
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli.needs import require_available
@@ -92,6 +92,7 @@ class PlayConfig:
                 try:
                     (episode,) = rollout(agent, worlds, [seed], env_ids=[self.env_id], on_turn=narration.turn)
                 except EOFError:  # A person has left.
+                    print("\nThe input has ended; the episode under way is left out.", file=sys.stderr)
                     break
                 narration.end(episode)
                 recording.add(episode)
@@ -99,10 +100,11 @@ class PlayConfig:
 
     def _agent(self) -> Agent:
         """Returns who plays; how responses are drawn may be set name by name."""
-        settings = parse_settings(self.agent_settings, option="--agent-set")
-        known = setting_names(self.agent)
-        for name in settings.keys() & _FROM_PYTHON:
-            raise ConfigError(f"{name} is for Python, not for --agent-set; known settings: {', '.join(_said(known))}.")
+        settings = parse_settings(self.agent_settings, option="--agent-set", example="seed=7")
+        known, said = setting_names(self.agent), _said(setting_names(self.agent))
+        for name in settings.keys() & _FROM_PYTHON & {*known}:
+            raise ConfigError(f"{name} is for Python, not for --agent-set; known settings: {', '.join(said)}.")
+        require_settings(self.agent, settings, said)
         if "sampling" in known:
             drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
             settings["sampling"] = SamplingConfig(**drawn)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from numbers import Real
+from typing import Any, Literal, Protocol, cast
 
 from judges.deferred import Deferred, rewards_with_deferred
 from judges.episode_rewards.models import JudgeModels, Model
@@ -106,12 +107,24 @@ class EachByItself:
         self._reward_of, self._judges = reward_of, judges
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
-        """Returns the reward of each episode, in order."""
+        """Returns the reward of each episode, in order; raises `ConfigError` if its function gives anything else."""
 
         def rewards_of(unit: list[Trajectory]) -> list[Reward]:
-            return [self._reward_of(episode) for episode in unit]
+            return [self._required(self._reward_of(episode)) for episode in unit]
 
         return rewards_with_deferred(rewards_of, [[episode] for episode in episodes], self._judges)
+
+    def _required(self, given: Any) -> Reward:
+        """Returns what the function gave, which may be the user's own; raises `ConfigError` if it is no reward."""
+        terms = given.terms if isinstance(given, Reward) else None
+        if isinstance(terms, Mapping) and all(isinstance(value, Real) for value in terms.values()):
+            return cast("Reward", given)
+        own = self._reward_of
+        raise ConfigError(
+            f"The episode reward {own.__module__}:{getattr(own, '__qualname__', type(own).__qualname__)} must return a "
+            f"judges.scores.Reward, such as Reward(terms={{'brevity': 0.5}}), with a number for each term; got "
+            f"{given!r}."
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Returns nothing."""

@@ -14,6 +14,8 @@ SAYS: dict[str, list[str]] = {
     "01_make_and_step.py": ["Game: Sokoban.", "picture: (168, 168, 3) uint8", "Not in the format"],
     "02_oracle_episode.py": ["actions left 0", "solved: True"],
     "03_vector.py": ["observations: 8 dicts of ['image', 'text']", "of 8"],
+    "own_agent.py": [],
+    "own_episode_reward.py": [],
     "own_world.py": [],
     "rloo.py": [],
 }
@@ -49,3 +51,12 @@ def test_a_world_of_ones_own_keeps_the_contract_in_under_100_lines():
     assert "0 skipped" in output
     lines = (EXAMPLES / "own_world.py").read_text(encoding="utf-8").splitlines()
     assert sum(bool(line.strip()) for line in lines) < 100
+
+
+def test_an_agent_of_ones_own_plays():
+    output = run_python(
+        *("-m", "agents", "play", "own_agent:Walker", "VLM/FrozenLake-v0", "--set", "prompt_format=no_think"),
+        *("--agent-set", "moves=Down"),
+        cwd=EXAMPLES,
+    )
+    assert "own_agent:Walker says:\n  <answer>Down</answer>\nCarried out: Down" in output

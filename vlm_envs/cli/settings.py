@@ -21,19 +21,20 @@ _WORDS = {"true": True, "false": False, "none": None}
 """Literals in any case: `false` as a string would count as true."""
 
 
-def parse_settings(texts: Iterable[str], *, option: str = "--set") -> dict[str, Any]:
+def parse_settings(texts: Iterable[str], *, option: str = "--set", example: str = "num_boxes=2") -> dict[str, Any]:
     """Returns settings, each `NAME=VALUE`, by name: Python literals, or strings where they are none. The last counts.
 
     Raises:
-        ConfigError: If a text has no name or no equals sign; it names the option they were given by.
+        ConfigError: If a text has no name or no equals sign; it names the option they were given by, and an
+            example of what that takes.
     """
-    return dict(_parse_setting(text, option) for text in texts)
+    return dict(_parse_setting(text, option, example) for text in texts)
 
 
-def _parse_setting(text: str, option: str) -> tuple[str, Any]:
+def _parse_setting(text: str, option: str, example: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        raise ConfigError(f"{option} takes NAME=VALUE, such as num_boxes=2; got {text!r}.")
+        raise ConfigError(f"{option} takes NAME=VALUE, such as {example}; got {text!r}.")
     try:
         return name, _WORDS[value.lower()] if value.lower() in _WORDS else ast.literal_eval(value)
     except (ValueError, SyntaxError):

@@ -111,6 +111,13 @@ def world_of(record: Mapping[str, Any]) -> str:
     return str(record.get("world") or record.get("env_id", ""))
 
 
+def levels_of(evaluation: Mapping[str, Any]) -> str:
+    """Returns what the levels of an evaluation are called: `"held-out test levels"`, or `"levels"` of no split."""
+    split = evaluation.get("split")
+    kinds = {None: "", "train": "training ", "val": "held-out val ", "test": "held-out test "}
+    return f"{kinds.get(split, f'{split} ')}levels"
+
+
 def _mean_logprob(turn: Turn) -> dict[str, float]:
     """Returns how likely the sampled tokens were on average, in nats a token."""
     return {"logprob": float(np.mean(turn.sampler_logprobs))} if len(turn.sampler_logprobs) else {}

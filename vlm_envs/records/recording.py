@@ -7,9 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 
-from vlm_envs.records.run_data import RunWriter
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.records.run_data import RunWriter, holds_run
 from vlm_envs.records.statistics import wilson_interval
 from vlm_envs.trajectory import Observation, Trajectory, Turn
+from vlm_envs.world import World
 
 
 class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
@@ -17,18 +20,27 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
 
     Args:
         env: A world, made by `gym.make`.
-        directory: Where to, for `python -m vlm_envs report`; must not hold a run yet.
+        directory: Where to, for `python -m vlm_envs report`; must not hold a run or episodes yet. It is made when the
+            first episode ends.
         label: What the episodes are called: the agent's name, for instance.
 
     Raises:
+        ConfigError: If the environment is no world.
         RunExistsError: If the directory already holds a run.
     """
 
     def __init__(self, env: gym.Env[Observation, str], directory: str | Path, *, label: str = "episodes") -> None:
         super().__init__(env)
+        world = env.unwrapped
+        if not isinstance(world, World):
+            raise ConfigError(
+                "RecordEpisodes records worlds of this suite, and your own that are a vlm_envs.world.World; got "
+                f"{type(world).__name__}."
+            )
+        if holds_run(Path(directory)):
+            raise RunExistsError(f"{directory} already holds a run or episodes. Name another folder.")
         self._writer = RunWriter(directory)
-        self._writer.config({"name": label, "agent": label})
-        self._label = label
+        self._label, self._split = label, world.split
         self._turns: list[Turn] = []
         self._results: list[tuple[bool, float]] = []
 
@@ -73,8 +85,8 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
             self._writer.evaluation(
                 {
                     "label": self._label,
-                    "iteration": 0,
                     "env_id": self._env_id,
+                    "split": self._split,
                     "num_episodes": num_episodes,
                     "num_successes": num_successes,
                     "success": num_successes / num_episodes,
@@ -98,5 +110,7 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
             final_observation=self._seen,
             start_state_hash=self._start_hash,
         )
+        if not self._results:
+            self._writer.config({"name": self._label, "agent": self._label})
         self._writer.trajectories(self._label, [episode])
         self._results.append((episode.success, episode.total_reward))

@@ -26,6 +26,13 @@ class Babbler(OracleAgent):
         return [Response(text="I think\x1b[2J left", stop_reason="length") for _ in rows]
 
 
+class Mumbler(OracleAgent):
+    """Gives texts in place of responses."""
+
+    def respond(self, rows, observations):
+        return ["left" for _ in rows]
+
+
 class Leaver(OracleAgent):
     """Ends with the exception that it is told to."""
 
@@ -109,7 +116,8 @@ def test_a_folder_keeps_the_episodes_and_is_not_written_over(tmp_path, capsys):
 
 @pytest.mark.parametrize(("kind", "status"), [("interrupt", 130), ("end", 0)])
 def test_whoever_stops_it_gets_no_traceback(kind, status, capsys):
-    played(capsys, f"leaver:{kind}", *LAKE, status=status)
+    assert main(["play", f"leaver:{kind}", *LAKE]) == status
+    assert ("The input has ended; the episode under way is left out." in capsys.readouterr().err) == (kind == "end")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +130,16 @@ def test_whoever_stops_it_gets_no_traceback(kind, status, capsys):
         (["oracle", *LAKE, "--set", "split=val"], "--split val"),
         (["oracle", *LAKE, "--agent-set", "mistakes=1"], "no setting 'mistakes'"),
         (["oracle", *LAKE, "--agent-set", "mistake_rate=often"], "mistake_rate must be a finite number"),
-        (["oracle", *LAKE, "--agent-set", "mistake_rate"], "--agent-set takes NAME=VALUE"),
+        (
+            ["oracle", *LAKE, "--agent-set", "mistake_rate"],
+            "--agent-set takes NAME=VALUE, such as seed=7; got 'm",
+        ),
+        (
+            [HF, *LAKE, "--agent-set", "temprature=1"],
+            "no setting 'temprature'; it has device, dtype, max_new_tokens, seed, temperature, top_p. "
+            "Did you mean 'temperature'?",
+        ),
+        ([f"{__name__}:Mumbler", *LAKE], "respond(rows, observations) must return a list of 1 agents.agent.Response"),
         ([HF, *LAKE, "--agent-set", "model=3"], "model is for Python, not for --agent-set"),
         ([HF, *LAKE, "--agent-set", "temperature=abc"], "temperature must be a number; got 'abc'."),
         (["oracle", *LAKE, "--set", "max_turns=3", "--max-turns", "2"], "max_turns is an option of its own"),

@@ -10,6 +10,7 @@ import pytest
 
 from agents.agent import LearningAgent
 from agents.hf.sampling import SamplingConfig
+from agents.oracle import OracleAgent
 from agents.registry import AGENTS, AgentEntry, make_agent, make_learning_agent, require_agent, setting_names
 from tests.unit.episodes import play
 from vlm_envs import env_ids, make
@@ -17,6 +18,20 @@ from vlm_envs.errors import ConfigError, EngineUnavailableError, VLMEnvsError
 from vlm_envs.responses.parsing import parse_response
 
 CHECKOUT = Path(__file__).parents[3]
+
+
+class Unasked(OracleAgent):
+    """Takes no rows."""
+
+    def respond(self, observations):
+        return []
+
+
+class Unstarted(OracleAgent):
+    """Is started without worlds."""
+
+    def start(self):
+        pass
 
 
 def said(agent, seeds=range(3), **kwargs):
@@ -72,6 +87,13 @@ def test_a_checkpoint_is_named_by_its_directory(tiny_directory, tiny):
         ("agents.oracle:OracleAgnt", {}, r"agents\.oracle has no 'OracleAgnt'\. Did you mean 'OracleAgent'\?"),
         ("agents.oracle:World", {}, r"^The agent 'agents\.oracle:World' cannot be made: "),
         ("builtins:object", {}, r"^The agent 'builtins:object' has no policy_version; see agents\.agent\.Agent"),
+        (
+            f"{__name__}:Unasked",
+            {},
+            r"needs respond\(rows, observations\); its own is respond\(observations\)",
+        ),
+        (f"{__name__}:Unstarted", {}, r"Unstarted' needs start\(worlds\); its own is start\(\)"),
+        (3, {}, r"An agent is asked for by its name, such as 'oracle' or 'hf:DIR'; got 3\."),
     ],
 )
 def test_what_is_no_agent_is_explained(name, settings, message, monkeypatch):

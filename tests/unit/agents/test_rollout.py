@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pytest
 
 from agents.agent import Response
 from agents.rollout import rollout
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld
+from vlm_envs.errors import ConfigError
 from vlm_envs.vector.env import VectorWorld
 
 RIGHT = "<answer>Right</answer>"
@@ -79,3 +81,33 @@ def test_a_world_that_crashes_ends_its_own_episode_only():
     assert not played[1].success
     again = rollout(Script("idle", "idle", "idle"), worlds, [1, 2, 3], env_ids=["x"] * 3)
     assert [len(trajectory.turns) for trajectory in again] == [3, 3, 3]
+
+
+class Says(Script):
+    """Gives whatever it is told to in place of its responses."""
+
+    def __init__(self, said):
+        super().__init__()
+        self.said = said
+
+    def respond(self, rows, observations):
+        return self.said
+
+
+@pytest.mark.parametrize(
+    ("said", "came"),
+    [
+        ([RIGHT, RIGHT], "'<answer>Right</answer>'"),
+        ([Response(text=RIGHT)], "1 of them"),
+        ([Response(text=RIGHT)] * 3, "3 of them"),
+        (RIGHT, "'<answer>Right</answer>'"),
+        (None, "None"),
+        ([Response(text=RIGHT), Response(text=None)], "the text None"),
+    ],
+)
+def test_what_is_no_response_for_each_row_is_told_in_one_line(said, came):
+    with pytest.raises(ConfigError) as told:
+        rollout(Says(said), corridors(2, 2), [1, 2], env_ids=["a", "b"])
+    (line,) = str(told.value).splitlines()
+    expected = "must return a list of 2 agents.agent.Response, one for each row, each with its text; got "
+    assert line.startswith(f"The agent {__name__}:Says: respond(rows, observations) {expected}{came}")

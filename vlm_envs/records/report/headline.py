@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vlm_envs.records.episode_record import episode_keys, world_of
+from vlm_envs.records.episode_record import episode_keys, levels_of, world_of
 from vlm_envs.records.json_lines import MissingRunDataError, Record
 from vlm_envs.records.run_data import PHASES, RunReader
 from vlm_envs.records.statistics import Interval, PairedOutcomes, pair_outcomes, wilson_interval
@@ -41,13 +41,13 @@ class Comparison:
 
     Attributes:
         env_id: The world, as its mix calls it.
-        split: The levels it was evaluated on.
+        levels: What it was evaluated on, such as `"held-out test levels"`.
         rates: The first and the last evaluation, or the only one.
         paired: Outcomes of the recorded levels that were played both times; None if there are none.
     """
 
     env_id: str
-    split: str
+    levels: str
     rates: tuple[Rate, ...]
     paired: PairedOutcomes | None
 
@@ -79,24 +79,19 @@ def compare_runs(readers: Mapping[str, RunReader]) -> list[Comparison]:
         paired = pair_outcomes(*outcomes)
         rates = tuple(_rate({**line, "label": name}) for name, line in zip(readers, ends, strict=True))
         compared.append(
-            Comparison(env_id=key[0], split=key[1], rates=rates, paired=paired if paired.num_pairs else None)
+            Comparison(env_id=key[0], levels=key[1], rates=rates, paired=paired if paired.num_pairs else None)
         )
     return compared
 
 
 def _last_lines(reader: RunReader) -> dict[tuple[str, str], Record]:
-    """Returns the last evaluation of each world and split."""
-    return {
-        (world_of(line), str(line.get("split", "held-out"))): line
-        for line in reader.evaluations()
-        if line.get("num_episodes")
-    }
+    """Returns the last evaluation of each world and kind of levels."""
+    return {(world_of(line), levels_of(line)): line for line in reader.evaluations() if line.get("num_episodes")}
 
 
 def _compare(reader: RunReader, env_id: str, lines: Sequence[Record]) -> Comparison:
     before = next((line for line in lines if line.get("label") == "before"), lines[0])
-    split = before.get("split")
-    same_split = [line for line in lines if line.get("split") == split]
+    same_split = [line for line in lines if line.get("split") == before.get("split")]
     after = next((line for line in reversed(same_split) if line.get("label") == "after"), same_split[-1])
     ends = [before] if after is before else [before, after]
     paired = None
@@ -105,7 +100,7 @@ def _compare(reader: RunReader, env_id: str, lines: Sequence[Record]) -> Compari
         paired = pair_outcomes(first, last)
     return Comparison(
         env_id=env_id,
-        split=str(split or "held-out"),
+        levels=levels_of(before),
         rates=tuple(map(_rate, ends)),
         paired=paired if paired is not None and paired.num_pairs else None,
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from vlm_envs.records.episode_record import world_of
+from vlm_envs.records.episode_record import levels_of, world_of
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.statistics import wilson_interval
 
@@ -223,12 +223,12 @@ def _estimates(evaluations: Sequence[Record]) -> Iterable[Estimates]:
         num_episodes, num_successes = line.get("num_episodes"), line.get("num_successes")
         if num_episodes and num_successes is not None:
             low, high = wilson_interval(int(num_successes), int(num_episodes))
-            key = (world_of(line), str(line.get("split", "held-out")))
+            key = (world_of(line), levels_of(line))
             point = (float(line.get("iteration") or 0), num_successes / num_episodes, low, high)
             series.setdefault(key, []).append(point)
-    for (env_id, split), points in series.items():
+    for (env_id, levels), points in series.items():
         xs, ys, lows, highs = zip(*sorted(points), strict=True)
-        name = f"{split} levels" if num_worlds == 1 else f"{env_id}, {split} levels"
+        name = levels if num_worlds == 1 else f"{env_id}, {levels}"
         yield Estimates(name=name, xs=xs, ys=ys, lows=lows, highs=highs)
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
+from agents.registry import make_agent
 from judges.episode_rewards import registry
 from judges.episode_rewards.episode import own_pieces
 from judges.episode_rewards.reward import EachByItself, EpisodeReward
 from judges.scores import Reward
+from tests.unit.episodes import play
 from tests.unit.training.batches import run_config
 from training.config.curation import CurateConfig
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.data.curation import make_data_set
 from training.loop.run import train
+from training.rewards.score import TurnScorer
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory
 
+CHECKOUT = Path(__file__).parents[4]
 NOTHING = {"grounding_weight": 0.0, "worldmodeling_weight": 0.0}
 
 
@@ -49,12 +55,34 @@ def test_a_run_learns_from_it(tiny_directory, tmp_path, monkeypatch):
     assert 0.0 < logged["judge/brevity/brevity"] < 1.0
 
 
+def test_the_example_pays_for_few_turns(monkeypatch):
+    monkeypatch.syspath_prepend(str(CHECKOUT / "examples"))
+    scorer = TurnScorer(JudgeConfig(**NOTHING, episode_reward="own_episode_reward:few_turns"))
+    solved, lost = play(make_agent("oracle"), [0]) + play(make_agent("oracle"), [0], max_turns=(1,))
+    assert (solved.success, len(solved.turns) > 1, lost.success) == (True, True, False)
+    paid = [each.turns[-1].rewards["few_turns/few_turns"] for each in scorer.score([solved, lost])]
+    assert paid == [1.0 / len(solved.turns), 0.0]
+    del registry._REWARDS["few_turns"], sys.modules["own_episode_reward"]
+
+
 def test_a_data_set_is_curated_by_it(tmp_path):
     settings = ("side_px=400", "target_px=(16, 40)", "prompt_format=direct")
     sizes = {"num_samples": 6, "num_rollouts": 1, "threshold": 0.001, "output": str(tmp_path)}
     _, result = make_data_set(CurateConfig(episode_reward="brevity", settings=settings, mistake_rate=0.0, **sizes))
     assert all(each.seed % 2 for each in result.curated.kept.values())
     assert len(result.curated.kept) + result.faults["even"] == 6
+
+
+@pytest.mark.parametrize("given", [0.5, None, {"brevity": 0.5}, Reward(terms=0.5), Reward(terms={"brevity": "0.5"})])
+def test_what_is_no_reward_is_told_in_one_line(given):
+    def own(episode):
+        return given
+
+    with pytest.raises(ConfigError) as told:
+        EachByItself(own)(["episode"])
+    (line,) = str(told.value).splitlines()
+    assert line.startswith(f"The episode reward {__name__}:{own.__qualname__} must return a judges.scores.Reward")
+    assert line.endswith(f"; got {given!r}.")
 
 
 def test_models_that_it_does_not_ask_are_refused():

@@ -4,6 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium as gym
+import pytest
+
+from vlm_envs import make
+from vlm_envs.cli.commands import main
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.records.recording import RecordEpisodes
 from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[4]
@@ -48,3 +56,39 @@ def test_the_wheel_records_and_reports_where_torch_and_the_other_rooms_cannot_be
     assert (line["env_id"], line["num_successes"], line["num_episodes"]) == ("VLM/FrozenLake-v0", 2, 3)
     html = (tmp_path / "mine" / "report.html").read_text(encoding="utf-8")
     assert '<p class="kicker">Episodes' in html
+    assert line["split"] == "train"
+    assert "of 3 training levels solved" in html
+    assert "held-out" not in html
+    assert "<th>iteration</th>" not in html
+
+
+def lake():
+    return make("VLM/FrozenLake-v0", prompt_format="no_think")
+
+
+def test_a_used_folder_is_refused_with_what_to_do(tmp_path):
+    with RecordEpisodes(lake(), tmp_path, label="first") as env:
+        env.reset(seed=0)
+        over = False
+        while not over:
+            _, _, terminated, truncated, _ = env.step("nothing")
+            over = terminated or truncated
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(RunExistsError, match=r"already holds a run or episodes\. Name another folder\.$"):
+        RecordEpisodes(lake(), tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_what_is_no_world_is_refused_before_anything_is_created(tmp_path):
+    with pytest.raises(ConfigError, match=r"RecordEpisodes records worlds of this suite.*; got CartPoleEnv\."):
+        RecordEpisodes(gym.make("CartPole-v1"), tmp_path / "cart")
+    assert not (tmp_path / "cart").exists()
+
+
+def test_a_folder_in_which_no_episode_ended_is_no_report(tmp_path, capsys):
+    with RecordEpisodes(lake(), tmp_path / "none") as env:
+        env.reset(seed=0)
+    assert not (tmp_path / "none").exists()
+    assert main(["report", str(tmp_path / "none")]) == 2
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "does not exist" in told

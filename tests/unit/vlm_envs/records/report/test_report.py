@@ -104,6 +104,19 @@ def test_the_report_is_one_file_that_asks_for_nothing_else(tmp_path):
     assert _csp_hash(scripts[0]) in html.split("</head>")[0]
 
 
+@pytest.mark.parametrize(
+    ("split", "levels"),
+    [("val", "held-out val levels"), ("test", "held-out test levels"), ("train", "training levels"), (None, "levels")],
+)
+def test_levels_are_held_out_only_where_their_split_says_so(tmp_path, split, levels):
+    writer = RunWriter(tmp_path)
+    writer.config({"name": "mine"})
+    write_evaluation(writer, "after", 0, [play(0)], split=split)
+    [compared] = comparisons(RunReader(tmp_path))
+    assert compared.levels == levels
+    assert f"of 1 {levels} solved" in build_report(tmp_path).read_text(encoding="utf-8")
+
+
 def test_the_headline_compares_the_same_levels(tmp_path):
     write_run(tmp_path, num_episodes=6)
     [compared] = comparisons(RunReader(tmp_path))

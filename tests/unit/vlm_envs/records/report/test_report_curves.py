@@ -39,7 +39,7 @@ def test_evaluations_become_points_with_wilson_intervals():
     line = {"iteration": 0, "env_id": "w", "split": "test", "num_episodes": 20, "num_successes": 0}
     [group] = panel_groups([], [line, line | {"iteration": 9, "num_successes": 20}])
     [points] = group.panels[0].estimates
-    assert (points.name, points.xs, points.ys) == ("test levels", (0.0, 9.0), (0.0, 1.0))
+    assert (points.name, points.xs, points.ys) == ("held-out test levels", (0.0, 9.0), (0.0, 1.0))
     assert points.highs[0] == pytest.approx(0.1611, abs=5e-5)  # Newcombe (1998), table I
 
 
