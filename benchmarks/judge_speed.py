@@ -10,7 +10,7 @@ import vlm_envs
 from agents.oracle import OracleAgent
 from benchmarks.measure import Row, median_times_s
 from judges.state_text.rules import rules_of
-from judges.turn_rewards.shaping import RewardTerm, grounding_reward, shape, world_modeling_reward
+from judges.turn_rewards.shaping import RewardTerm, grounding_reward, shape, worldmodeling_reward
 from vlm_envs.responses.formats import Representation
 from vlm_envs.trajectory import Trajectory, Turn
 from vlm_envs.world import World
@@ -23,7 +23,7 @@ ENV_IDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0", "VLM/Navigation-v0")
 def turns_per_s(*, quick: bool) -> list[Row]:
     """Measures shaping rewards of the oracle's turns, in every world and representation."""
     num_turns, num_repeats = (8, 2) if quick else (200, 7)
-    terms: list[RewardTerm] = [grounding_reward(), world_modeling_reward()]
+    terms: list[RewardTerm] = [grounding_reward(), worldmodeling_reward()]
     rows = []
     for env_id in ENV_IDS:
         for representation in rules_of(env_id).representations:

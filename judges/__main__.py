@@ -93,7 +93,7 @@ class Calibrate:
     seed: int = 0
     threshold: float = 0.99
     method: Literal["direct", "extraction"] = "direct"
-    skill: Literal["grounding", "world_modeling"] = "grounding"
+    skill: Literal["grounding", "worldmodeling"] = "grounding"
     endpoint: Annotated[EndpointConfig, OmitArgPrefixes] = _NOBODY
 
     def __post_init__(self) -> None:

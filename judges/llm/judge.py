@@ -29,7 +29,7 @@ from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
 from vlm_envs.responses.formats import Representation
 
-Skill = Literal["grounding", "world_modeling"]
+Skill = Literal["grounding", "worldmodeling"]
 """What a text shows: that the model saw the state it is in, or that it foresaw the next one."""
 
 _Verdict = TypeVar("_Verdict")

@@ -16,7 +16,7 @@ from vlm_envs.errors import require_choice
 
 Method = Literal["direct", "extraction"]
 
-SKILL_OF: dict[Section, Skill] = {"observation": "grounding", "prediction": "world_modeling"}
+SKILL_OF: dict[Section, Skill] = {"observation": "grounding", "prediction": "worldmodeling"}
 """What each section of a response shows."""
 
 

@@ -110,7 +110,7 @@ class SectionReward:
 grounding_reward = functools.partial(SectionReward, name="grounding", sections=("observation",))
 """Pays for an observation that agrees with the state the policy saw; its weight is the paper's beta_g."""
 
-world_modeling_reward = functools.partial(SectionReward, name="world_modeling", sections=("prediction",))
+worldmodeling_reward = functools.partial(SectionReward, name="worldmodeling", sections=("prediction",))
 """Pays for a prediction that agrees with the state the actions led to; its weight is the paper's beta_w."""
 
 

@@ -25,7 +25,7 @@ from judges.turn_rewards.shaping import (
     exact_judge,
     grounding_reward,
     shape,
-    world_modeling_reward,
+    worldmodeling_reward,
 )
 from training.config.judges import JudgeConfig
 from training.rewards.verifier import verifier_models
@@ -73,7 +73,7 @@ def reward_terms(config: JudgeConfig) -> list[RewardTerm]:
     if config.grounding_weight > 0:
         terms.append(grounding_reward(weight=config.grounding_weight))
     if config.worldmodeling_weight > 0:
-        terms.append(world_modeling_reward(weight=config.worldmodeling_weight))
+        terms.append(worldmodeling_reward(weight=config.worldmodeling_weight))
     if config.repetition_penalty > 0:
         terms.append(RepetitionTerm(RepetitionConfig(penalty=-config.repetition_penalty)))
     return terms

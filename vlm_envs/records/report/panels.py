@@ -98,7 +98,7 @@ class _Known:
 
 _KNOWN: dict[str, _Known] = {
     "reward": _Known("Reward", "Reward", "raw, per episode"),
-    "return": _Known("Reward", "Shaped reward", "judges included, per episode"),
+    "return": _Known("Reward", "Return", "reward with judges' rewards, per episode"),
     "format_rate": _Known("Responses", "Correct format", "share of turns", scale="rate"),
     "response_tokens": _Known("Responses", "Response length", "tokens per turn"),
     "cut_rate": _Known("Responses", "Cut at the token limit", "share of turns", scale="rate"),

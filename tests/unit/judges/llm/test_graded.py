@@ -43,7 +43,7 @@ class TestTogether:
         client, server = make_gathering(threading.Barrier(3))
         judges = [
             DirectJudge(client, "VLM/FrozenLake-v0"),
-            DirectJudge(client, "VLM/FrozenLake-v0", "world_modeling"),
+            DirectJudge(client, "VLM/FrozenLake-v0", "worldmodeling"),
             ExtractionJudge(client, "VLM/FrozenLake-v0"),
         ]
         server.answer = verdict_or_claims

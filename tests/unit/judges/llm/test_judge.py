@@ -138,7 +138,7 @@ class TestDirect:
 
 class TestExtraction:
     @pytest.mark.parametrize("world", WORLDS)
-    @pytest.mark.parametrize("skill", ["grounding", "world_modeling"])
+    @pytest.mark.parametrize("skill", ["grounding", "worldmodeling"])
     def test_all_that_is_true_earns_one(self, world, skill, endpoint, client):
         endpoint.answer = lambda messages: answer(ALL_CLAIMS[world])
         score = ExtractionJudge(client, world, skill).score("as the model says", WORLDS[world])

@@ -3,20 +3,20 @@
 import pytest
 
 from judges.llm.shaping import llm_judges
-from judges.turn_rewards.shaping import RepetitionTerm, grounding_reward, shape, world_modeling_reward
+from judges.turn_rewards.shaping import RepetitionTerm, grounding_reward, shape, worldmodeling_reward
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.judges.episodes import lake
 from vlm_envs.errors import ConfigError
 
 TEXTS = ("the goal is right of me", "the goal will be right below me")
 LAKE = lake(*TEXTS)
-TERMS = (grounding_reward(), world_modeling_reward())
+TERMS = (grounding_reward(), worldmodeling_reward())
 
 
 def test_each_section_has_its_own_prompt_and_its_own_state(endpoint, client):
     endpoint.answer = lambda messages: f"<answer>{'NO' if 'foresees' in messages[0]['content'] else 'YES'}</answer>"
     ((shaped,),) = shape([LAKE], TERMS, judge_for=llm_judges(client, "direct"))
-    assert shaped.rewards == {"grounding": 0.5, "world_modeling": 0.0}
+    assert shaped.rewards == {"grounding": 0.5, "worldmodeling": 0.0}
     told = {request["messages"][1]["content"] for request in endpoint.requests}
     assert any("same row and to the right" in text and "the goal is right of me" in text for text in told)
     assert any("below and to the right" in text and "will be right below me" in text for text in told)
@@ -27,7 +27,7 @@ def test_extraction_pays_the_exact_judges_score(endpoint, client):
     endpoint.answer = lambda messages: f'<answer>{{"relations": [{claim}]}}</answer>'
     ((shaped,),) = shape([LAKE], TERMS, judge_for=llm_judges(client, "extraction"))
     # Against the next state one axis of two is right: 0.5 · (0.7 · 0.5 + 0.3).
-    assert shaped.rewards == pytest.approx({"grounding": 0.5, "world_modeling": 0.325})
+    assert shaped.rewards == pytest.approx({"grounding": 0.5, "worldmodeling": 0.325})
 
 
 @pytest.mark.parametrize("method", ["direct", "extraction"])
@@ -43,7 +43,7 @@ def test_unavailable_masks_its_turn_and_no_other(method, endpoint, make_client):
     shaped = shape(lakes, (*TERMS, RepetitionTerm()), judge_for=llm_judges(client, method))
     good, masked, unformatted = (turn for (turn,) in shaped)
     assert [turn.available for turn in (good, masked, unformatted)] == [True, False, True]
-    assert masked.rewards == {"grounding": 0.0, "world_modeling": 0.0, "repetition": 0.0}
+    assert masked.rewards == {"grounding": 0.0, "worldmodeling": 0.0, "repetition": 0.0}
     assert good.total == (1.0 if method == "direct" else 0.0)
     assert "unreadable twice" in masked.scores["observation"].reason
     assert client.usage.num_unavailable == 1

@@ -10,38 +10,38 @@ from judges.turn_rewards.shaping import (
     exact_judge,
     grounding_reward,
     shape,
-    world_modeling_reward,
+    worldmodeling_reward,
 )
 from tests.unit.judges.episodes import lake
 
 OBSERVED = "the target is at the same row and to the right of the player."
 FORESEEN = "the target is below and to the right of the player."
 LAKE = lake(OBSERVED, FORESEEN)
-TERMS = (grounding_reward(), world_modeling_reward())
+TERMS = (grounding_reward(), worldmodeling_reward())
 
 
 def test_observation_meets_the_state_and_prediction_the_next_state():
     ((shaped,),) = shape([LAKE], TERMS)
-    assert shaped.rewards == {"grounding": 0.5, "world_modeling": 0.5}
+    assert shaped.rewards == {"grounding": 0.5, "worldmodeling": 0.5}
     assert shaped.total == 1.0
     # Exchanged texts are half right: each gets one axis of two on the goal, 0.7·0.5 + 0.3.
     ((shaped,),) = shape([lake(FORESEEN, OBSERVED)], TERMS)
-    assert shaped.rewards == pytest.approx({"grounding": 0.5 * 0.65, "world_modeling": 0.5 * 0.65})
+    assert shaped.rewards == pytest.approx({"grounding": 0.5 * 0.65, "worldmodeling": 0.5 * 0.65})
 
 
 def test_weights_scale_the_score():
-    ((shaped,),) = shape([LAKE], (grounding_reward(weight=0.2), world_modeling_reward(weight=2.0)))
-    assert shaped.rewards == {"grounding": 0.2, "world_modeling": 2.0}
+    ((shaped,),) = shape([LAKE], (grounding_reward(weight=0.2), worldmodeling_reward(weight=2.0)))
+    assert shaped.rewards == {"grounding": 0.2, "worldmodeling": 2.0}
 
 
 def test_a_wrong_format_earns_nothing_and_is_not_masked():
     ((shaped,),) = shape([lake(OBSERVED, FORESEEN, format_correct=False)], TERMS)
-    assert (shaped.rewards, shaped.available) == ({"grounding": 0.0, "world_modeling": 0.0}, True)
+    assert (shaped.rewards, shaped.available) == ({"grounding": 0.0, "worldmodeling": 0.0}, True)
 
 
 def test_a_strategy_without_prediction_earns_nothing_for_it():
     ((shaped,),) = shape([lake(OBSERVED, None)], TERMS)
-    assert (shaped.rewards, shaped.available) == ({"grounding": 0.5, "world_modeling": 0.0}, True)
+    assert (shaped.rewards, shaped.available) == ({"grounding": 0.5, "worldmodeling": 0.0}, True)
 
 
 class _Unreachable:

@@ -103,7 +103,7 @@ def test_each_turn_is_judged_in_the_representation_it_was_played_in():
     assert told == ["symbolic"] * 2 + ["natural_language"] * 2 + ["structured"] * 2
     for scored in scores:
         for shaped in scored.turns:
-            assert shaped.rewards == {"grounding": pytest.approx(0.5), "world_modeling": pytest.approx(0.5)}
+            assert shaped.rewards == {"grounding": pytest.approx(0.5), "worldmodeling": pytest.approx(0.5)}
 
 
 def test_both_streams_of_ivgr_may_have_one_env_id():
