@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from vlm_envs.arguments.faults import import_named
+from vlm_envs.arguments.faults import import_named, lacking_methods
 from vlm_envs.errors import ConfigError, did_you_mean
 
 NAMESPACE = "VLM"
@@ -155,13 +155,15 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
         The environment, as `gymnasium.make` returns it.
 
     Raises:
-        ConfigError: If no such world is registered, or it has no such argument. Other errors of the world's
+        ConfigError: If no such world is registered, it has no such argument, or a class of it lacks a method. Other errors of the world's
             constructor are raised as they are.
     """
     name = registered_name(env_id)
     try:
         return gym.make(name, **kwargs)
     except TypeError as error:
+        if lacking := lacking_methods(error):
+            raise ConfigError(f"{env_id} cannot be made: {lacking}.") from error
         unknown = _unknown_argument(error, kwargs, known := list(_parameters(name)))
         if unknown is None:
             raise

@@ -20,7 +20,9 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
     Each is what was expected, what came and which options mend it.
     """
     for number, spec in enumerate(worlds):
-        yield from _format_contradictions(judge, spec, f"--worlds.{number}.kwargs.prompt-format")
+        option = f"--worlds.{number}.kwargs.prompt-format"
+        wrong = list(_format_contradictions(judge, spec, option))
+        yield from (wrong and _unknown_format(spec, option)) or wrong
     yield from _unread_repetition(judge, worlds)
     yield from _structured_claims(judge, worlds)
     yield from _paid_twice(judge, worlds, "answer_reward", "the reward of a right answer")
@@ -32,6 +34,15 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
             "and no world here has it: there would never be anything to compare with. Add one, such as "
             f"--worlds.{len(worlds)}.env-id {worlds[0].env_id} --worlds.{len(worlds)}.kwargs.prompt-format {wanted}."
         )
+
+
+def _unknown_format(spec: WorldSpec, option: str) -> list[str]:
+    """Returns what a world says of its format if it has none of this name: whoever mistyped it need hear no more."""
+    try:
+        with spec.made():
+            return []
+    except ConfigError as error:
+        return [f"{option}: {error}"] if str(error).startswith("prompt_format ") else []
 
 
 def _format_contradictions(judge: JudgeConfig, spec: WorldSpec, option: str) -> Iterator[str]:

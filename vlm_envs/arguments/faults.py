@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
+import sys
+import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -47,9 +51,36 @@ def fault_in_module(error: BaseException) -> str | None:
     if not theirs:
         return None
     home = Path(theirs[0].filename).parent
-    last = [each for each in theirs if Path(each.filename).parent == home][-1]
+    return _told(error, [each for each in theirs if Path(each.filename).parent == home][-1])
+
+
+def fault_in_world(error: BaseException) -> str | None:
+    """Returns the last line outside this package, Python's library and installed ones, and how it failed, or None.
+
+    Args:
+        error: What was raised while this package played a world that somebody else wrote.
+    """
+    ours = (str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), "<")
+    called = traceback.extract_tb(error.__traceback__)
+    theirs = [each for each in called if not each.filename.startswith(ours)]
+    return _told(error, theirs[-1]) if theirs else None
+
+
+def lacking_methods(error: TypeError) -> str | None:
+    """Returns what keeps a class from being made: `towers.py: BarTask lacks noop_terms`; None for other errors."""
+    named = re.match(r"Can't instantiate abstract class (\w+)", str(error))
+    if named is None:
+        return None
+    for module in reversed([*sys.modules.values()]):  # of two classes of one name the user's, which was imported last
+        made = getattr(module, "__dict__", {}).get(named[1])
+        if inspect.isabstract(made):
+            return f"{_shown(inspect.getfile(made))}: {named[1]} lacks {', '.join(sorted(made.__abstractmethods__))}"
+    return None
+
+
+def _told(error: BaseException, frame: traceback.FrameSummary) -> str:
     said = (str(error).splitlines() or [""])[0]
-    return f"{_shown(last.filename)}, line {last.lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
+    return f"{_shown(frame.filename)}, line {frame.lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
 
 
 def _shown(filename: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from vlm_envs.arguments.faults import fault_in_world
 from vlm_envs.errors import WorldContractError, require_choice
 from vlm_envs.testing.checks import CHECKS
 from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest
@@ -61,7 +62,10 @@ def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> li
         else:
             results.append(CheckResult(name=name, clause=clause))
     if failures:
-        lines = [f"- {name}: {type(error).__name__}: {error}" for name, error in failures.items()]
+        told: dict[str, list[str]] = {}
+        for name, error in failures.items():
+            told.setdefault(fault_in_world(error) or f"{type(error).__name__}: {error}", []).append(name)
+        lines = [f"- {', '.join(names)}: {what}" for what, names in told.items()]
         raise WorldContractError(
             f"{env_id} with {kwargs} breaks {len(failures)} of {len(CHECKS)} checks:\n" + "\n".join(lines)
         ) from next(iter(failures.values()))

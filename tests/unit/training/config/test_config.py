@@ -83,12 +83,24 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
             lambda: run_config(worlds=of_format("free_think"), judge=JudgeConfig()),
             "Use --judge.grounding-weight 0, or --worlds.0.kwargs.prompt-format with grounding in it",
         ),
+        (
+            lambda: run_config(worlds=of_format("freethink"), judge=replace(NO_JUDGE, episode_reward="mags_stage_1")),
+            "Did you mean 'free_think'?",
+        ),
     ],
 )
 def test_refused(make, said):
     with pytest.raises(ConfigError) as caught:
         make()
     assert said in str(caught.value)
+
+
+def test_a_format_that_is_none_is_told_alone():
+    with pytest.raises(ConfigError) as caught:
+        run_config(worlds=of_format("freethink"), judge=JudgeConfig())
+    (told,) = str(caught.value).splitlines()
+    assert told.startswith("--worlds.0.kwargs.prompt-format: prompt_format must be one of 'no_think', 'free_think', ")
+    assert told.endswith("; got 'freethink'. Did you mean 'free_think'?")
 
 
 def test_settings_that_only_look_inert_are_allowed():

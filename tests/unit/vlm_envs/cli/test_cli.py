@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 
 import vlm_envs
@@ -94,6 +95,54 @@ def test_a_module_that_does_not_import_is_told_with_file_and_line(command, sourc
     assert f"{module}:Own/World-v0: cannot import '{module}': " in told
     assert f"{tmp_path / module}.py, {said}" in told
     assert len(told.splitlines()) == 1
+
+
+TOWERS = """\
+import vlm_envs
+from tests.unit.vlm_envs.corridor import CorridorDynamics, CorridorTask, CorridorView
+from vlm_envs.parts import Task
+from vlm_envs.world import World
+
+class BarTask(Task):
+    pass
+
+class BuggyView(CorridorView):
+    def image(self, state):
+        return p2
+
+class Towers(World):
+    def __init__(self, task=BarTask, view=CorridorView, **kwargs):
+        super().__init__(CorridorDynamics(), view(), task(), **kwargs)
+
+vlm_envs.register("Own/Bars-v0", f"{__name__}:Towers")
+vlm_envs.register("Own/Bugs-v0", f"{__name__}:Towers", task=CorridorTask, view=BuggyView)
+"""
+
+
+@pytest.fixture
+def towers(tmp_path, monkeypatch):
+    module = f"of_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(TOWERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield f"{tmp_path / module}.py"
+    gym.registry.pop("Own/Bars-v0", None)
+    gym.registry.pop("Own/Bugs-v0", None)
+
+
+@pytest.mark.parametrize("command", ["play", "check"])
+def test_a_class_that_lacks_methods_is_told_with_its_file(command, towers, capsys):
+    assert main([command, f"{Path(towers).stem}:Own/Bars-v0"]) == 2
+    told = capsys.readouterr().err
+    assert f"Own/Bars-v0 cannot be made: {towers}: BarTask lacks " in told
+    assert "noop_terms" in told
+    assert len(told.splitlines()) == 1
+
+
+def test_check_tells_a_worlds_own_mistake_once_with_file_and_line(towers, capsys):
+    assert main(["check", f"{Path(towers).stem}:Own/Bugs-v0"]) == 1
+    told = capsys.readouterr().out
+    assert told.count(f"{towers}, line 11: NameError: name 'p2' is not defined") == 1
+    assert "levels_round_trip" in told
 
 
 def test_no_command_shows_the_commands(capsys):
