@@ -155,8 +155,8 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
         The environment, as `gymnasium.make` returns it.
 
     Raises:
-        ConfigError: If no such world is registered, it has no such argument, or a class of it lacks a method. Other errors of the world's
-            constructor are raised as they are.
+        ConfigError: If no such world is registered, it has no such argument, or a class of it lacks a method. Other
+            errors of the world's constructor are raised as they are.
     """
     name = registered_name(env_id)
     try:

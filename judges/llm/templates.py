@@ -100,7 +100,8 @@ def literal(value: Any) -> str:
     """Returns a value as JSON on one line, with everything escaped that could pass for part of a prompt.
 
     Returns:
-        JSON that any reader reads back as the same value, texts longer than `MAX_TEXT_CHARS` aside.
+        JSON that any reader reads back as the same value; but tuples become lists, and texts longer than
+        `MAX_TEXT_CHARS` are cut.
     """
     return "".join(
         _escape(char) if _is_doubtful(char) else char for char in json.dumps(_shortened(value), ensure_ascii=False)

@@ -51,7 +51,7 @@ class BilevelGAE(GAE):
     def estimate(
         self, batch: Batch, outputs: ModelOutputs, values_BT: Tensor, bootstrap_B: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Returns advantages and critic targets."""
+        """Returns advantages and critic targets, as `GAE.estimate` says."""
         from training.algorithms.functional.bilevel_gae import bilevel_gae
 
         assert outputs.turn_end_values_BK is not None, "GAE needs a critic"

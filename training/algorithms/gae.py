@@ -69,14 +69,22 @@ class GAE(Algorithm):
         """Returns advantages and critic targets of all usable rows, float32 `(B, T)` each.
 
         Args:
-            batch: The rows and their turn rewards.
+            batch: The rows, their turn rewards `(B, K)`, and which turn each generated token is of `(B, T)`, -1 for
+                tokens that nothing is learnt from.
             outputs: What the models say of them.
-            values_BT: V of the prefix before each generated token.
-            bootstrap_B: What follows each row's last turn; None where nothing does.
+            values_BT: V of the prefix before each generated token, in undiscounted reward; 0 elsewhere.
+            bootstrap_B: V of what follows each row's last turn, 0 where the world ended; None where nothing is to
+                follow any row.
         """
 
     def turn_end_targets(self, batch: Batch, outputs: ModelOutputs, bootstrap_B: Tensor | None) -> Tensor | None:
-        """Returns what V is to learn at the ends of turns; None where it is not read there."""
+        """Returns what V is to learn at the ends of turns, float32 `(B, K)`; None where it is not read there.
+
+        Args:
+            batch: The rows, as for `estimate`.
+            outputs: What the models say of them; `turn_end_values_BK` is V there.
+            bootstrap_B: As for `estimate`.
+        """
         return None
 
     def _bootstrap_values(self, batch: Batch, outputs: ModelOutputs) -> Tensor | None:

@@ -53,7 +53,7 @@ class TokenGAE(GAE):
     def estimate(
         self, batch: Batch, outputs: ModelOutputs, values_BT: Tensor, bootstrap_B: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Returns advantages and critic targets."""
+        """Returns advantages and critic targets, as `GAE.estimate` says."""
         from training.algorithms.functional.token_gae import place_trajectory_reward, place_turn_rewards, token_gae
 
         turn_index_BT = batch.usable_turn_index_BT

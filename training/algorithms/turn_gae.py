@@ -35,7 +35,7 @@ class TurnGAE(GAE):
     def estimate(
         self, batch: Batch, outputs: ModelOutputs, values_BT: Tensor, bootstrap_B: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Returns advantages and critic targets."""
+        """Returns advantages and critic targets, as `GAE.estimate` says."""
         from training.algorithms.functional.turn_gae import turn_gae
 
         return turn_gae(

@@ -35,9 +35,14 @@ def demonstrations(
 ) -> Iterator[list[Trajectory]]:
     """Yields batches of oracle episodes on training levels, without end and without repeating a seed.
 
-    Worlds are drawn in proportion to their weights. At `mistake_rate` the action is random in place of the planned one,
-    at `suboptimal_rate` the plan is suboptimal. `start` is the index of the first training seed; the first
-    `num_first_turn_batches` are of first turns only.
+    Args:
+        specs: The worlds, drawn in proportion to their weights.
+        encoder: Writes conversations as token ids.
+        batch_size: Episodes, or first turns, of a batch.
+        mistake_rate: Share of actions that are random in place of the planned ones.
+        suboptimal_rate: Share of plans that are suboptimal.
+        start: Index of the first training seed.
+        num_first_turn_batches: How many batches, the first ones, are of first turns only.
 
     Yields:
         Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.config.shares` for an

@@ -33,8 +33,14 @@ def token_logprobs(model: Any, batch: Batch, *, temperature: float, suppressed_i
     with top-p below 1 the gap to `sampler_logprobs` is real and is what truncated importance sampling corrects.
     Temperature 0 (greedy) is read as 1.
 
+    Args:
+        model: A checkpoint's model with its head, on any device.
+        batch: Rows of `(B, T)` token ids and their pictures, on the CPU.
+        temperature: Of the sampler.
+        suppressed_ids: Tokens that the sampler never draws, such as those of pictures.
+
     Returns:
-        (logprobs_BT, entropy_BT), float32, with gradients.
+        (logprobs_BT, entropy_BT), float32 on the model's device, in nats, with gradients.
     """
     mask_BT = (batch.turn_index_BT >= 0).to(model.device)
     before_NT = hidden_states(model, batch)[:, :-1][mask_BT[:, 1:]]

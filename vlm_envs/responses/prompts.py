@@ -75,7 +75,15 @@ def next_prompt(
     effects: tuple[bool, ...],
     over: bool,
 ) -> str:
-    """Returns the text of a later observation: what happened, what was wrong, how much is left after so many turns.
+    """Returns the text of a later observation: what happened, what was wrong, how much is left.
+
+    Args:
+        spec: The world's prompt.
+        turn: How many turns were played.
+        carried_out: Names of the last turn's actions, in order, those that changed nothing included.
+        error: What was wrong with the response's format; None for nothing.
+        effects: Whether each action of `carried_out` changed the state.
+        over: Whether the episode has ended.
 
     Source: VAGEN, Appendix B, the feedback of Navigation, which tells whether an action was carried out. It does so
     once a turn; here each action that changed nothing is told.

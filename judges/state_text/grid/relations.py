@@ -70,6 +70,11 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
     Two signs claimed for a pair on one axis contradict each other: both count as claimed, neither as correct,
     so listing every direction earns nothing.
 
+    Args:
+        claims: What the text says of objects by the names that it gives them.
+        state: What is true.
+        vocabulary: The world's kinds of objects: where they stand in the state, and which pairs are facts.
+
     Returns:
         A tally for each category's name, in facts (an axis of a pair).
 

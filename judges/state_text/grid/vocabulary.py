@@ -149,6 +149,10 @@ def world_name(world: str) -> str:
 def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
     """Returns one entry of a state dict, a single cell or a sequence of cells, as a tuple of cells.
 
+    Args:
+        state: A world's state dict.
+        key: Of the entry, such as `player_position`.
+
     Raises:
         ConfigError: The state has no such entry; it belongs to another world.
     """

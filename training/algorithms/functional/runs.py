@@ -95,7 +95,16 @@ def run_gae(
     gamma: float,
     gae_lambda: float,
 ) -> Tensor:
-    """Returns GAE inside every run; the two `run` tensors hold one element per run, in order."""
+    """Returns GAE inside every run of consecutive elements, float32[N].
+
+    Args:
+        rewards_N: Reward of each element, the runs one after another.
+        values_N: V before each element.
+        last_of_run: Index in N of each run's last element, int64, ascending.
+        values_after_run: V after each run's last element, in the same order; 0 where nothing follows.
+        gamma: Discount per element.
+        gae_lambda: Decay of the deltas per element, beside `gamma`.
+    """
     next_values_N = values_N.roll(-1)
     next_values_N[last_of_run] = values_after_run
     deltas_N = rewards_N + gamma * next_values_N - values_N
