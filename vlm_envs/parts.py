@@ -46,7 +46,7 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
 
     @abstractmethod
     def step(self, state: StateT, action: ActionT, rng: np.random.Generator) -> tuple[StateT, bool]:
-        """Returns the next state and whether the action changed anything."""
+        """Returns the next state and whether the action changed anything; all chance is of the episode's `rng`."""
 
     @abstractmethod
     def is_success(self, state: StateT) -> bool:
@@ -138,7 +138,13 @@ class Task(ABC, Generic[StateT, ActionT]):
 
     @abstractmethod
     def reward_terms(self, state: StateT, next_state: StateT, *, success: bool) -> dict[str, float]:
-        """Returns the named reward parts of one action."""
+        """Returns the named reward parts of one action, from the states before and after it.
+
+        Args:
+            state: Before the action.
+            next_state: After it.
+            success: Whether the task is solved then.
+        """
 
     @abstractmethod
     def noop_terms(self) -> dict[str, float]:

@@ -138,8 +138,7 @@ def examples_of(described: Sequence[DescribedState]) -> list[Example]:
     """Returns the texts to calibrate with.
 
     Args:
-        described: Texts and their states, at least 2, drawn independently: states of one episode are too much alike
-            for one's text to be wrong of another.
+        described: States with their own texts, drawn independently; at least 2.
 
     Returns:
         For each state its own text, the text of the next state that has a different one, and its own text perturbed;

@@ -69,10 +69,10 @@ class GAE(Algorithm):
         """Returns advantages and critic targets of all usable rows, float32 `(B, T)` each.
 
         Args:
-            batch: The rows, their turn rewards `(B, K)`, and which turn each generated token is of `(B, T)`, -1 for
-                tokens that nothing is learnt from.
+            batch: The rows: `turn_rewards_BK`, and in `usable_turn_index_BT` the turn of each token to be credited, -1
+                for the others.
             outputs: What the models say of them.
-            values_BT: V of the prefix before each generated token, in undiscounted reward; 0 elsewhere.
+            values_BT: V of the prefix before each generated token, 0 elsewhere.
             bootstrap_B: V of what follows each row's last turn, 0 where the world ended; None where nothing is to
                 follow any row.
         """

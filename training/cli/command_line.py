@@ -250,7 +250,7 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
     length = option_value(said, "--num-iterations") or ""
     num_iterations, told = int(length) if length.isdecimal() else None, []
     evaluations, warmup = "--eval-every", "--ppo.critic-warmup-iterations"
-    short = "So short a run takes {} {} in place of {}, the recipe's own; it stays if the run is extended."
+    short = "So short a run takes {} {} in place of {}, and keeps that if it is extended."
     every, num_warmup = config.eval_every, config.ppo.critic_warmup_iterations
     if num_iterations is not None and every >= max(1, num_iterations) and option_value(said, evaluations) is None:
         told.append(short.format(evaluations, 0, every))
@@ -258,7 +258,7 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
     if num_warmup and option_value(said, warmup) is None:
         why, fitting = short, num_warmup
         if not config.algorithm.needs_critic:
-            why, fitting = "An algorithm without a critic takes {} {} in place of {}, the recipe's own.", 0
+            why, fitting = "An algorithm without a critic takes {} {} in place of {}.", 0
         elif num_iterations:
             fitting = min(num_warmup, num_iterations - 1)
         if fitting < num_warmup:

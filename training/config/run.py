@@ -35,7 +35,8 @@ class RunConfig:
         worlds: The mix of worlds.
         tokenizer_worlds: Worlds whose texts the tiny VLM's tokenizer is trained on; empty for the run's own.
         num_iterations: PPO iterations.
-        num_groups: Start states per iteration; at times one more or fewer, where iVGR's partners share an odd number.
+        num_groups: Start states per iteration; at times one more or fewer where it is odd and two worlds are a
+            pair (the same world as ivgr_grounded and as ivgr_textual), which play each start state together.
         group_size: Siblings per start state.
         sampling: How responses are drawn, in training and in evaluation.
         judge: Turn-level judge rewards.

@@ -28,7 +28,8 @@ class WorldSpec:
         env_id: Registered id, with or without the module that registers it in front: `my_module:My/World-v0`.
         kwargs: Arguments of the world; `split` is set by the trainer.
         weight: Share of the mix, relative to the others. After every iteration a world has played its share of all
-            groups so far, within 1 (2 beside iVGR's partners): what one rounds off, the next ones make up.
+            groups so far, within 1, or 2 beside a pair (the same world as ivgr_grounded and as ivgr_textual, which play
+            each start state together): what one rounds off, the next ones make up.
         name: What logs, evaluations and reports call it. None for its id; where the id occurs more than once, with the
             arguments in which it differs from the others.
         workers: Where worlds are stepped: `"serial"`, `"thread"` or `"process"`. The grid worlds step in microseconds,

@@ -18,6 +18,13 @@ def play_each(
 
     A seed that occurs more than once is played as often.
 
+    Args:
+        agent: Who plays.
+        spec: The world.
+        seeds: Reset seeds.
+        split: Whose levels the world is made with.
+        max_parallel: Most episodes that are played side by side.
+
     Returns:
         The episodes in the order of their seeds; None for one that was lost again.
     """

@@ -34,10 +34,10 @@ def token_logprobs(model: Any, batch: Batch, *, temperature: float, suppressed_i
     Temperature 0 (greedy) is read as 1.
 
     Args:
-        model: A checkpoint's model with its head, on any device.
-        batch: Rows of `(B, T)` token ids and their pictures, on the CPU.
+        model: A checkpoint's model with its head.
+        batch: Rows of `(B, T)` token ids and their pictures, on any device.
         temperature: Of the sampler.
-        suppressed_ids: Tokens that the sampler never draws, such as those of pictures.
+        suppressed_ids: Tokens that the sampler never draws, as in `ChatEncoder.suppressed_ids`.
 
     Returns:
         (logprobs_BT, entropy_BT), float32 on the model's device, in nats, with gradients.

@@ -101,6 +101,12 @@ def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] |
 def turn_credit(batch: Batch, outputs: ModelOutputs, credit: Credit, num_rows: int) -> list[list[dict[str, float]]]:
     """Returns what the algorithm made of each turn of the first rows.
 
+    Args:
+        batch: The rows.
+        outputs: What the models said of them before the update.
+        credit: What the algorithm made of that.
+        num_rows: How many rows, from the first on; fewer where the batch has fewer.
+
     Returns:
         Per row and turn the mean `advantage` of its tokens and, with a critic, the `value` of the prefix before its
         first one; nothing for turns that are masked.

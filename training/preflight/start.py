@@ -94,8 +94,8 @@ def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
         if not given:
             raise
         raise ConfigError(
-            f"{error}\n--worlds.{number} is {spec.env_id} with {given}. Change what it does not take, the recipe's own "
-            f"included, with --worlds.{number}.kwargs.NAME VALUE."
+            f"{error}\n--worlds.{number} is {spec.env_id} with {given}. Change what it does not take, yours or a "
+            f"recipe's, with --worlds.{number}.kwargs.NAME VALUE."
         ) from error
 
 

@@ -10,6 +10,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from vlm_envs.errors import ConfigError
 
@@ -72,7 +73,7 @@ def lacking_methods(error: TypeError) -> str | None:
     if named is None:
         return None
     for module in reversed([*sys.modules.values()]):  # of two classes of one name the user's, which was imported last
-        made = getattr(module, "__dict__", {}).get(named[1])
+        made: Any = getattr(module, "__dict__", {}).get(named[1])
         if inspect.isabstract(made):
             return f"{_shown(inspect.getfile(made))}: {named[1]} lacks {', '.join(sorted(made.__abstractmethods__))}"
     return None

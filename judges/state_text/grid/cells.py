@@ -80,6 +80,11 @@ def tally_cells(claims: CellsByKind, state: Mapping[str, Any], vocabulary: Objec
     claimed for the one player contradict each other: both count as claimed, neither as correct. Objects of a
     kind are interchangeable, and as a cell is right or wrong, the best matching is the set intersection.
 
+    Args:
+        claims: The cells that the text claims for each kind of object, and for the player.
+        state: What is true.
+        vocabulary: The world's kinds of objects, and where they stand in the state.
+
     Raises:
         ConfigError: The state is another world's.
     """

@@ -75,7 +75,7 @@ MISTAKES = {
     f"{LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
     f"{LAKE} --worlds.0.kwargs.size 300": "at most 4096 a side",
     f"{LAKE} --worlds.0.env-id VLM/ZoomQA-v0 --judge.grounding-weight 0 --judge.worldmodeling-weight 0": (
-        "Change what it does not take, the recipe's own included, with --worlds.0.kwargs.NAME VALUE."
+        "Change what it does not take, yours or a recipe's, with --worlds.0.kwargs.NAME VALUE."
     ),
     f"{LAKE} --worlds.0.workers quick": "--worlds.0.workers must be one of 'serial', 'thread', 'process'; got 'quick'.",
     f"cold_start {LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",

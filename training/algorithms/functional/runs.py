@@ -81,7 +81,15 @@ class Generated:
     def turn_gae(
         self, rewards_M: Tensor, values_M: Tensor, bootstrap_values_B: Tensor | None, *, gamma: float, gae_lambda: float
     ) -> Tensor:
-        """Returns GAE over the turns of each row, float32[M]."""
+        """Returns GAE over the turns of each row, float32[M].
+
+        Args:
+            rewards_M: Reward of each turn that has a generated token, row by row.
+            values_M: V of each such turn, wherever the algorithm reads it.
+            bootstrap_values_B: V of what follows each row's last turn; None where nothing does.
+            gamma: Discount per turn.
+            gae_lambda: Decay of the deltas per turn, beside `gamma`.
+        """
         after_R = self.pick_bootstrap_values(bootstrap_values_B)
         return run_gae(rewards_M, values_M, self.last_turn_R, after_R, gamma=gamma, gae_lambda=gae_lambda)
 
@@ -99,7 +107,7 @@ def run_gae(
 
     Args:
         rewards_N: Reward of each element, the runs one after another.
-        values_N: V before each element.
+        values_N: V of each element.
         last_of_run: Index in N of each run's last element, int64, ascending.
         values_after_run: V after each run's last element, in the same order; 0 where nothing follows.
         gamma: Discount per element.

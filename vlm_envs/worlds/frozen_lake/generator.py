@@ -18,7 +18,15 @@ from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
 def lakes(
     rng: np.random.Generator, size: int, frozen_probability: float, min_length: int, max_length: int
 ) -> Iterator[FrozenLakeState]:
-    """Yields one random lake whose shortest way lies in a band, or none if the map that was drawn has no such way."""
+    """Yields one random lake whose shortest way lies in a band, or none if the map that was drawn has no such way.
+
+    Args:
+        rng: Where chance comes from.
+        size: Rows, and columns.
+        frozen_probability: Of each cell but the goal, to be no hole.
+        min_length: Fewest moves of the shortest way.
+        max_length: Most of them.
+    """
     num_cells = size * size
     is_hole = rng.random(num_cells) >= frozen_probability
     target_cell = int(rng.integers(num_cells))

@@ -39,7 +39,15 @@ _BRUSHES: tuple[tuple[Cell, ...], ...] = (
 def rooms(
     rng: np.random.Generator, dim_room: tuple[int, int], num_boxes: int, min_length: int, max_length: int
 ) -> Iterator[SokobanState]:
-    """Yields random starts in one carved room, none with a box on a target; `is_within` accepts those of the band."""
+    """Yields random starts in one carved room, none with a box on a target; `is_within` accepts those of the band.
+
+    Args:
+        rng: Where chance comes from.
+        dim_room: Rows and columns, walls included.
+        num_boxes: And as many targets.
+        min_length: Fewest moves of a shortest solution, pushes included.
+        max_length: Most of them.
+    """
     layout = _carve_layout(rng, dim_room, num_boxes)
     yield from (_one_box_starts if num_boxes == 1 else _pulled_starts)(rng, layout, min_length, max_length)
 

@@ -122,9 +122,7 @@ def test_a_recipe_may_be_tried_for_a_few_iterations(given, eval_every, warmup, t
     config = configured(recipe, words(given))
     assert (config.eval_every, config.ppo.critic_warmup_iterations) == (eval_every, warmup)
     shown = capsys.readouterr().out.splitlines()
-    assert shown == [
-        f"So short a run takes {each}, the recipe's own; it stays if the run is extended." for each in told
-    ]
+    assert shown == [f"So short a run takes {each}, and keeps that if it is extended." for each in told]
 
 
 @pytest.mark.parametrize("asked", ["--eval-every 10", "--ppo.critic-warmup-iterations 2"])
