@@ -39,5 +39,5 @@ AGENTIC = EpisodeReward(
     build=_build,
     models=frozenset({"agentic_judge"}),
     needs=frozenset({"agentic_judge"}),
-    pays=frozenset({"answer_reward"}),
+    overlapping_rewards=frozenset({"answer_reward"}),
 )

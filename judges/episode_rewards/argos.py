@@ -302,6 +302,6 @@ ARGOS = EpisodeReward(
     strategies=("points",),
     models=frozenset({"answer_judge", "masks", "likelihoods"}),
     needs=frozenset({"answer_judge"}),
-    pays=frozenset({"answer_reward"}),
+    overlapping_rewards=frozenset({"answer_reward"}),
 )
 """It has no term for the format."""

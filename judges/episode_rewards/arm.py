@@ -25,7 +25,7 @@ from vlm_envs.responses.answers import normalise
 from vlm_envs.tools.registry import CallRecord
 from vlm_envs.trajectory import Trajectory
 
-Fault = Literal["unavailable", "format", "accuracy", "behaviour"]
+RejectionReason = Literal["unavailable", "format", "accuracy", "behaviour"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +113,7 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
     return _weighted(outcome, raw, weights)
 
 
-def first_fault(outcome: ArmOutcome, *, needs_tools: bool = True) -> Fault | None:
+def rejection_reason(outcome: ArmOutcome, *, needs_tools: bool = True) -> RejectionReason | None:
     """Returns why an expert's trajectory is not to be trained on; None when it is.
 
     Args:
@@ -162,8 +162,12 @@ def _arm(name: str, reward_of: Callable[[ArmOutcome], Reward]) -> EpisodeReward:
         strategies=("arm",),
         models=frozenset({"answer_judge"}),
         needs=frozenset({"answer_judge"}),
-        pays=frozenset({"format_reward"} if reward_of is exploration_reward else {"answer_reward", "format_reward"}),
-        fault=lambda trajectory, *, needs_tools: first_fault(arm_outcome(trajectory), needs_tools=needs_tools),
+        overlapping_rewards=frozenset(
+            {"format_reward"} if reward_of is exploration_reward else {"answer_reward", "format_reward"}
+        ),
+        rejection_reason=lambda trajectory, *, needs_tools: rejection_reason(
+            arm_outcome(trajectory), needs_tools=needs_tools
+        ),
     )
 
 

@@ -313,5 +313,5 @@ IVGR = EpisodeReward(
     compares_with=GROUNDED,
     models=frozenset({"answer_judge", "consistency_judge"}),
     needs=frozenset({"answer_judge"}),
-    pays=frozenset({"answer_reward", "format_reward"}),
+    overlapping_rewards=frozenset({"answer_reward", "format_reward"}),
 )

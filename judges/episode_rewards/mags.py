@@ -334,7 +334,7 @@ def _mags(stage: Stage) -> EpisodeReward:
         why_unreadable=why_unreadable,
         models=frozenset({"answer_judge"}),  # and needs none: the truth's own words alone pay a full point
         answer_scale="graded",
-        pays=frozenset({"answer_reward", "format_reward"}),
+        overlapping_rewards=frozenset({"answer_reward", "format_reward"}),
     )
 
 

@@ -17,7 +17,7 @@ from judges.scores import Reward
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory
 
-WorldPay = Literal["answer_reward", "format_reward"]
+WorldReward = Literal["answer_reward", "format_reward"]
 """An argument of question-answering worlds: what they themselves pay for."""
 
 
@@ -41,7 +41,7 @@ class EpisodeJudge(Protocol):
         ...
 
 
-def fault_of(trajectory: Trajectory, *, needs_tools: bool) -> str | None:
+def rejection_reason_of(trajectory: Trajectory, *, needs_tools: bool) -> str | None:
     """Returns why an episode is not to be imitated, whatever its reward: its format, or no success; None if it is."""
     if not all(turn.info.get("format_correct") for turn in trajectory.turns):
         return "format"
@@ -62,8 +62,8 @@ class EpisodeReward:
         models: What it asks, of what there is.
         needs: What it cannot do without. An answer judge is needed only where the data have semantic answers.
         answer_scale: The grades that its judge of answers may give: any other is unavailable there.
-        pays: What it pays for that worlds can pay for, too.
-        fault: Why an episode is not to be imitated, whatever its reward; None if it is.
+        overlapping_rewards: What it rewards that worlds can reward by themselves, too.
+        rejection_reason: Why an episode is not to be imitated, whatever its reward; None if it is.
     """
 
     name: str
@@ -74,8 +74,8 @@ class EpisodeReward:
     models: frozenset[Model] = frozenset()
     needs: frozenset[Model] = frozenset()
     answer_scale: AnswerScale = "binary"
-    pays: frozenset[WorldPay] = frozenset()
-    fault: Callable[..., str | None] = fault_of
+    overlapping_rewards: frozenset[WorldReward] = frozenset()
+    rejection_reason: Callable[..., str | None] = rejection_reason_of
 
     def require_world(self, strategy: str, settings: Mapping[str, Any]) -> None:
         """Refuses a world that the reward cannot read.

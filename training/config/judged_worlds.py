@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from judges.episode_rewards.registry import episode_reward
-from judges.episode_rewards.reward import WorldPay
+from judges.episode_rewards.reward import WorldReward
 from judges.state_text.rules import has_rules
 from judges.turn_rewards.shaping import RepetitionTerm
 from training.config.judges import JudgeConfig
@@ -103,9 +103,9 @@ def _structured_claims(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Itera
         )
 
 
-def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: WorldPay, what: str) -> Iterator[str]:
+def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: WorldReward, what: str) -> Iterator[str]:
     """Yields worlds that pay for what the episode's reward pays for, too."""
-    if judge.episode_reward is None or argument not in episode_reward(judge.episode_reward).pays:
+    if judge.episode_reward is None or argument not in episode_reward(judge.episode_reward).overlapping_rewards:
         return
     asking = {number: spec for number, spec in enumerate(worlds) if spec.prompt_format in QA_FORMATS}
     paid = {number: amount for number, spec in asking.items() if (amount := _pay(spec, argument))}

@@ -51,13 +51,13 @@ class Yield:
     Attributes:
         curated: What was kept of the questions that were not dropped.
         num_trivial: Questions dropped because every rollout was right.
-        faults: How many rollouts were passed over, by their first fault.
+        rejections: How many rollouts were passed over, by the reason.
         num_lost: Questions left out because a worker was lost with a rollout, twice; they are in no other number.
     """
 
     curated: Curated[Trajectory]
     num_trivial: int
-    faults: Mapping[str, int]
+    rejections: Mapping[str, int]
     num_lost: int = 0
 
     def record(self) -> dict[str, Any]:
@@ -71,12 +71,12 @@ class Yield:
             "num_kept": len(self.curated.kept),
             "sample_yield": self.curated.sample_yield,
             "rollout_yield": self.curated.rollout_yield,
-            "faults": dict(self.faults),
+            "rejections": dict(self.rejections),
         }
 
     def __str__(self) -> str:
         of = self.curated
-        passed_over = ", ".join(f"{count} for {fault}" for fault, count in sorted(self.faults.items())) or "none"
+        passed_over = ", ".join(f"{count} for {reason}" for reason, count in sorted(self.rejections.items())) or "none"
         return (
             f"kept {len(of.kept)} of {of.num_samples} questions (yield {of.sample_yield:.3f}); "
             f"{of.num_good_rollouts} of {of.num_rollouts} rollouts are good (yield {of.rollout_yield:.3f}); "
@@ -137,19 +137,19 @@ def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig
     """Scores rollouts and keeps the best of each question, if it is good enough."""
     verifier = episode_reward(config.episode_reward)
     judge = verifier.build(JudgeModels(**verifier_models(config.verifier, "cpu")))
-    faults: Counter[str] = Counter()
+    rejections: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
     trivial = [config.drop_trivial and is_trivial(sum(each.success for each in group), len(group)) for group in groups]
     rollouts = [each for group, is_dropped in zip(groups, trivial, strict=True) if not is_dropped for each in group]
     # All questions at once: the verifier's models read many rows in one pass.
     for each, reward in zip(rollouts, judge(rollouts), strict=True):
-        fault = verifier.fault(each, needs_tools=config.needs_tools)
-        if fault is not None:
-            faults[fault] += 1
-            reward = Reward.unavailable(fault)  # A rollout without a reward is passed over.
+        reason = verifier.rejection_reason(each, needs_tools=config.needs_tools)
+        if reason is not None:
+            rejections[reason] += 1
+            reward = Reward.unavailable(reason)  # A rollout without a reward is passed over.
         # A small data set gives one question more than once: its rollouts belong together.
         samples.setdefault(query_id(each), []).append((each, reward))
-    return Yield(curated=curate(samples, config.threshold), num_trivial=sum(trivial), faults=faults)
+    return Yield(curated=curate(samples, config.threshold), num_trivial=sum(trivial), rejections=rejections)
 
 
 def _expert(config: CurateConfig) -> Agent:

@@ -10,7 +10,7 @@ from judges.episode_rewards.arm import (
     CallRecord,
     accuracy_reward,
     exploration_reward,
-    first_fault,
+    rejection_reason,
 )
 from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
@@ -97,10 +97,10 @@ def test_a_score_out_of_range_is_refused(score):
         (outcome(1.0, [FAILED]), "behaviour"),
     ],
 )
-def test_the_first_fault_of_a_trajectory(trajectory, fault):
+def test_why_a_trajectory_is_rejected(trajectory, fault):
     # ARM-Thinker, section 3.2: format, accuracy, behaviour.
-    assert first_fault(trajectory) == fault
+    assert rejection_reason(trajectory) == fault
 
 
 def test_data_without_tools_need_no_call():
-    assert first_fault(outcome(1.0), needs_tools=False) is None
+    assert rejection_reason(outcome(1.0), needs_tools=False) is None

@@ -51,7 +51,7 @@ def test_a_random_agents_wrong_answers_are_not(tmp_path):
     num_right = sum(each.success for group in groups for each in group)
     assert result.curated.num_good_rollouts == num_right < 12
     assert all(each.success for each in result.curated.kept.values())
-    assert result.faults == {"accuracy": 12 - num_right}
+    assert result.rejections == {"accuracy": 12 - num_right}
 
 
 def test_trivial_questions_are_dropped_if_asked_for(tmp_path):
@@ -158,7 +158,7 @@ def test_the_verifier_is_asked_about_all_questions_at_once(tmp_path, monkeypatch
     assert len(sizes) == 1 and sizes[0] > 3, "one batch, of more than one question"
     alone = [filter_rollouts([group], chosen) for group in groups]
     assert together.curated.kept == {name: best for each in alone for name, best in each.curated.kept.items()}
-    assert together.faults == sum((each.faults for each in alone), Counter())
+    assert together.rejections == sum((each.rejections for each in alone), Counter())
     for count in ("num_samples", "num_trivial", "num_rollouts", "num_good_rollouts"):
         assert together.record()[count] == sum(each.record()[count] for each in alone)
 

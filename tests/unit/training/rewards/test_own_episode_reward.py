@@ -35,7 +35,7 @@ def brevity(episode: Trajectory) -> Reward:
 BREVITY = EpisodeReward(
     name="brevity",
     build=lambda models: EachByItself(brevity),
-    fault=lambda trajectory, *, needs_tools: None if trajectory.seed % 2 else "even",
+    rejection_reason=lambda trajectory, *, needs_tools: None if trajectory.seed % 2 else "even",
 )
 
 
@@ -70,7 +70,7 @@ def test_a_data_set_is_curated_by_it(tmp_path):
     sizes = {"num_samples": 6, "num_rollouts": 1, "threshold": 0.001, "output": str(tmp_path)}
     _, result = make_data_set(CurateConfig(episode_reward="brevity", settings=settings, mistake_rate=0.0, **sizes))
     assert all(each.seed % 2 for each in result.curated.kept.values())
-    assert len(result.curated.kept) + result.faults["even"] == 6
+    assert len(result.curated.kept) + result.rejections["even"] == 6
 
 
 @pytest.mark.parametrize("given", [0.5, None, {"brevity": 0.5}, Reward(terms=0.5), Reward(terms={"brevity": "0.5"})])
