@@ -134,7 +134,17 @@ def make_turn(
     terminated: bool = False,
     truncated: bool = False,
 ) -> Turn:
-    """Returns one turn from what was shown (`seen` is the world's `info` of it), said and answered (`info`)."""
+    """Returns one turn from what was shown, said and answered.
+
+    Args:
+        observation: What the agent was shown.
+        seen: The world's `info` that came with it, of the state before the turn.
+        response: What the agent said.
+        info: The world's `info` in answer, of the state after the turn.
+        reward: What the world paid for the turn.
+        terminated: Whether the world ended with it.
+        truncated: Whether a limit ended the episode with it.
+    """
     return Turn(
         observation=observation,
         state=seen["state"],
