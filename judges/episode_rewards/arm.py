@@ -20,7 +20,7 @@ from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.reading.answers import AnswerJudge, match_answer
 from judges.scores import JudgeScore, Reward
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require_flag
 from vlm_envs.responses.answers import normalise
 from vlm_envs.tools.registry import CallRecord
 from vlm_envs.trajectory import Trajectory
@@ -151,7 +151,9 @@ def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) ->
     )
 
 
-def _arm(name: str, reward_of: Callable[[ArmOutcome], Reward]) -> EpisodeReward:
+def _arm(name: str, reward_of: Callable[[ArmOutcome], Reward], *, needs_tools: bool = True) -> EpisodeReward:
+    require_flag("needs_tools", needs_tools)
+
     def build(models: JudgeModels) -> EpisodeJudge:
         answers = models.deferred_answers()
         return EachByItself(lambda e: reward_of(arm_outcome(e, answers)), [answers] if answers else [])
@@ -165,11 +167,11 @@ def _arm(name: str, reward_of: Callable[[ArmOutcome], Reward]) -> EpisodeReward:
         overlapping_rewards=frozenset(
             {"format_reward"} if reward_of is exploration_reward else {"answer_reward", "format_reward"}
         ),
-        rejection_reason=lambda trajectory, *, needs_tools: rejection_reason(
-            arm_outcome(trajectory), needs_tools=needs_tools
-        ),
+        rejection_reason=lambda trajectory: rejection_reason(arm_outcome(trajectory), needs_tools=needs_tools),
+        configure=lambda *, needs_tools=needs_tools: _arm(name, reward_of, needs_tools=needs_tools),
     )
 
 
 ARM_EXPLORATION, ARM_ACCURACY = _arm("arm_exploration", exploration_reward), _arm("arm_accuracy", accuracy_reward)
-"""The two stages. Exploration pays form and attempts, no answer."""
+"""The two stages. Exploration pays form and attempts, no answer. With `needs_tools=False` a rollout without a call that
+worked may be imitated, too."""

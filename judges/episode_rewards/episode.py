@@ -52,9 +52,11 @@ def own_pieces(trajectory: Trajectory) -> tuple[str, ...]:
 def query_id(trajectory: Trajectory) -> str:
     """Returns a name of the question among all data sets of a run: sample's id, and what is shown, asked and right.
 
-    Ids alone are the same for tables of one name in two folders.
+    Ids alone are the same for tables of one name in two folders. In a world without samples it is the start state's.
     """
     state = final_state(trajectory)
+    if "sample_id" not in state:
+        return f"{trajectory.env_id} {trajectory.start_state_hash or trajectory.seed}"
     names = (state["sample_id"], state.get("sample_digest"), state.get("truth_digest"))
     return " ".join(str(name) for name in names if name)
 

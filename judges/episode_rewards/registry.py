@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
 from judges.episode_rewards.agentic import AGENTIC
 from judges.episode_rewards.argos import ARGOS
 from judges.episode_rewards.arm import ARM_ACCURACY, ARM_EXPLORATION
 from judges.episode_rewards.ivgr import IVGR
 from judges.episode_rewards.mags import MAGS_STAGE_1, MAGS_STAGE_2
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.reward import EpisodeJudge, EpisodeReward
+from judges.episode_rewards.reward import EpisodeReward
 from vlm_envs.arguments.faults import import_named
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError, did_you_mean, require, require_choice
 
 _REWARDS: dict[str, EpisodeReward] = {}
+_MODULES: dict[str, str] = {}  # which registered each, so that MODULE:NAME is the module's own
 
 EPISODE_REWARDS: Mapping[str, EpisodeReward] = MappingProxyType(_REWARDS)
 """Every reward by its name."""
@@ -30,6 +30,7 @@ def register(reward: EpisodeReward) -> None:
     """
     if _REWARDS.setdefault(reward.name, reward) is not reward:
         raise ConfigError(f"There is an episode reward {reward.name!r} already. Choose another name.")
+    _MODULES.setdefault(reward.name, sys._getframe(1).f_globals["__name__"])
 
 
 for _reward in (ARM_EXPLORATION, ARM_ACCURACY, MAGS_STAGE_1, MAGS_STAGE_2, IVGR, ARGOS, AGENTIC):
@@ -44,23 +45,20 @@ def episode_reward(name: str, *, option: str = "episode reward") -> EpisodeRewar
         option: What the name was given by, for the error.
 
     Raises:
-        ConfigError: There is no such reward; the message suggests the closest.
+        ConfigError: There is no such reward, or the module registers none of this name; the message suggests the
+            closest.
     """
-    module, colon, own = name.rpartition(":")
-    if colon and module:
-        instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
-        import_named(module, option=f"{option} {name}", instead=instead)
-    return EPISODE_REWARDS[require_choice(option, own, tuple(EPISODE_REWARDS))]
-
-
-def episode_judge(name: str, **models: Any) -> EpisodeJudge:
-    """Returns the judge of a reward.
-
-    Args:
-        name: One of `EPISODE_REWARDS`.
-        **models: Whom it may ask: fields of `JudgeModels`.
-
-    Raises:
-        ConfigError: There is no such reward, or a model it cannot do without is missing.
-    """
-    return episode_reward(name).build(JudgeModels(**models))
+    module, _, own = name.rpartition(":")
+    if not module:
+        return EPISODE_REWARDS[require_choice(option, name, tuple(EPISODE_REWARDS))]
+    instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
+    import_named(module, option=f"{option} {name}", instead=instead)
+    # A package may leave it to a module within.
+    known = [each for each, by in _MODULES.items() if f"{by}.".startswith(f"{module}.")]
+    shipped = f" {own!r} alone is the one of {_MODULES[own]}." if own in _MODULES else ""
+    require(
+        own in known,
+        f"{option} {name}: {module} registers no episode reward {own!r}, but {', '.join(known) or 'none'}."
+        f"{did_you_mean(own, known) or shipped}",
+    )
+    return EPISODE_REWARDS[own]

@@ -5,6 +5,8 @@ recorded episodes ── judge of a paper ──> one `Reward` each
 
 from __future__ import annotations
 
+import inspect
+import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -14,7 +16,8 @@ from judges.deferred import Deferred, rewards_with_deferred
 from judges.episode_rewards.models import JudgeModels, Model
 from judges.reading.answers import AnswerScale
 from judges.scores import Reward
-from vlm_envs.errors import ConfigError
+from vlm_envs.arguments.faults import fault_in_module
+from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 from vlm_envs.trajectory import Trajectory
 
 WorldReward = Literal["answer_reward", "format_reward"]
@@ -41,7 +44,15 @@ class EpisodeJudge(Protocol):
         ...
 
 
-def rejection_reason_of(trajectory: Trajectory, *, needs_tools: bool) -> str | None:
+class RejectionReason(Protocol):
+    """Says whether an episode is to be imitated."""
+
+    def __call__(self, trajectory: Trajectory, /) -> str | None:
+        """Returns why an episode is not to be imitated, in a word for the count of such; None if it is."""
+        ...
+
+
+def rejection_reason_of(trajectory: Trajectory) -> str | None:
     """Returns why an episode is not to be imitated, whatever its reward: its format, or no success; None if it is."""
     if not all(turn.info.get("format_correct") for turn in trajectory.turns):
         return "format"
@@ -64,6 +75,7 @@ class EpisodeReward:
         answer_scale: The grades that its judge of answers may give: any other is unavailable there.
         overlapping_rewards: What it rewards that worlds can reward by themselves, too.
         rejection_reason: Why an episode is not to be imitated, whatever its reward; None if it is.
+        configure: Makes the entry with settings of its own, each a keyword; None if it has none.
     """
 
     name: str
@@ -75,7 +87,36 @@ class EpisodeReward:
     needs: frozenset[Model] = frozenset()
     answer_scale: AnswerScale = "binary"
     overlapping_rewards: frozenset[WorldReward] = frozenset()
-    rejection_reason: Callable[..., str | None] = rejection_reason_of
+    rejection_reason: RejectionReason = rejection_reason_of
+    configure: Callable[..., EpisodeReward] | None = None
+
+    def with_settings(self, settings: Mapping[str, Any]) -> EpisodeReward:
+        """Returns the entry with settings of its own; raises `ConfigError` if it does not have one of them."""
+        known = () if self.configure is None else tuple(inspect.signature(self.configure).parameters)
+        for name in settings:
+            require(
+                name in known,
+                f"The reward {self.name!r} has no setting {name!r}; it has {', '.join(known) or 'none'}."
+                f"{did_you_mean(name, known)}",
+            )
+        return self.configure(**settings) if self.configure is not None and settings else self
+
+    def make_judge(self, models: JudgeModels) -> EpisodeJudge:
+        """Returns the reward's judge; raises `ConfigError`, in one line, if it cannot be built or is none."""
+        try:
+            judge = self.build(models)
+        except VLMEnvsError:
+            raise
+        except Exception as error:
+            why = fault_in_module(error) or repr(error)
+            raise ConfigError(f"The judge of the reward {self.name!r} cannot be built: {why}") from error
+        for method in ("__call__", "state_dict", "load_state_dict", "metrics"):
+            require(
+                hasattr(judge, method),
+                f"The judge of the reward {self.name!r} has no {method}; got {judge!r}. See "
+                "judges.episode_rewards.reward.EpisodeJudge for what a judge has.",
+            )
+        return judge
 
     def require_world(self, strategy: str, settings: Mapping[str, Any]) -> None:
         """Refuses a world that the reward cannot read.
@@ -93,6 +134,18 @@ class EpisodeReward:
             )
         if reason := self.why_unreadable(settings):
             raise ConfigError(f"The reward {self.name!r} {reason}")
+
+
+def rewards_by(name: str, judge: Callable[[Sequence[Trajectory]], Any], episodes: Sequence[Trajectory]) -> list[Reward]:
+    """Returns what the judge of the reward `name` gives; raises `ConfigError` if it is not one `Reward` an episode."""
+    given = judge(episodes)
+    is_list = isinstance(given, Sequence) and all(isinstance(each, Reward) for each in given)
+    require(
+        is_list and len(given) == len(episodes),
+        f"The judge of the reward {name!r} must return a list of {len(episodes)} judges.scores.Reward, one for each "
+        f"episode; got {f'{len(given)} of them' if is_list else reprlib.repr(given)}.",
+    )
+    return list(given)
 
 
 class EachByItself:

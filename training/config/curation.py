@@ -5,19 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from tyro.conf import arg
+from tyro.conf import UseAppendAction, arg
 
 from agents.hf.sampling import SamplingConfig
 from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
+from judges.episode_rewards.reward import EpisodeReward
 from training.config.judges import VerifierConfig
 from training.config.places import require_name
 from training.config.worlds import WorldSpec
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.cli.settings import Settings, parse_settings
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require
 
 CURATED = "curated"
 """Under this label a data set's episodes are recorded."""
+
+
+_REWARDS = tuple(name for name, each in EPISODE_REWARDS.items() if "agentic_judge" not in each.needs)
+"""What verifies without a model behind an endpoint, for which a curation has no options."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +34,8 @@ class CurateConfig:
         env_id: The world the expert plays.
         settings: Its arguments, as `name=value`, such as `side_px=600`; `prompt_format` is the reward's own by default.
         episode_reward: The reward that verifies; `MODULE:NAME` imports the module, which registers it.
+        reward_settings: Settings of the reward's own, as `name=value`, such as `needs_tools=False` of `"arm_accuracy"`,
+            which keeps rollouts without a call that worked, too.
         verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
         expert: Who plays: `"oracle"`, `"hf:DIR"` with a checkpoint directory, or any other name of an agent.
         mistake_rate: How often the oracle acts at random, so that there is something to filter.
@@ -37,7 +44,6 @@ class CurateConfig:
         num_rollouts: Rollouts a question.
         threshold: Least reward of a rollout that is kept.
         drop_trivial: Whether questions that every rollout answers right are dropped.
-        needs_tools: Whether a rollout of strategy `arm` is kept only with a call that worked.
         output: Directory of all data sets.
         seed: Seed of the questions and of the expert.
     """
@@ -45,7 +51,8 @@ class CurateConfig:
     name: str = "curated"
     env_id: str = "VLM/ZoomQA-v0"
     settings: Settings = ()
-    episode_reward: Annotated[str, arg(metavar=f"{{{','.join(EPISODE_REWARDS)},MODULE:NAME}}")] = "argos"
+    episode_reward: Annotated[str, arg(metavar=f"{{{','.join(_REWARDS)},MODULE:NAME}}")] = "argos"
+    reward_settings: Annotated[tuple[str, ...], UseAppendAction, arg(name="reward-set", metavar="NAME=VALUE")] = ()
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     expert: str = "oracle"
     mistake_rate: float = 0.5
@@ -54,7 +61,6 @@ class CurateConfig:
     num_rollouts: int = 4
     threshold: float = 0.7
     drop_trivial: bool = False
-    needs_tools: bool = True
     output: str = "runs"
     seed: int = 0
 
@@ -64,7 +70,12 @@ class CurateConfig:
         require_at_least(self, 0, "seed")
         require_between(self, 0, 1, "mistake_rate")
         option, settings = field_name(self, "episode_reward"), field_name(self, "settings")
-        reward = episode_reward(self.episode_reward, option=option)
+        reward = self.reward
+        require(
+            "agentic_judge" not in reward.needs,
+            f"{option} {self.episode_reward} lets a model behind an endpoint look and decide, which a curation does "
+            f"not ask. Choose another: {', '.join(_REWARDS)}.",
+        )
         self.verifier.require_reader(reward, option)
         try:
             reward.require_world(self.spec.prompt_format, self.spec.kwargs)
@@ -73,9 +84,15 @@ class CurateConfig:
             raise ConfigError(f"{option} {self.episode_reward}{f' with {given}' * bool(given)}: {error}") from error
 
     @property
+    def reward(self) -> EpisodeReward:
+        """The reward, with the settings of its own."""
+        own = parse_settings(self.reward_settings, option=field_name(self, "reward_settings"))
+        return episode_reward(self.episode_reward, option=field_name(self, "episode_reward")).with_settings(own)
+
+    @property
     def spec(self) -> WorldSpec:
         """The world, in the reward's own strategy unless its settings name another."""
-        strategies = episode_reward(self.episode_reward).strategies
+        strategies = self.reward.strategies
         kwargs = {"prompt_format": strategies[0]} if strategies else {}
         kwargs |= parse_settings(self.settings, option=field_name(self, "settings"))
         return WorldSpec(env_id=self.env_id, kwargs=kwargs)

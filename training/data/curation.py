@@ -28,7 +28,7 @@ from agents.registry import make_agent, setting_names
 from judges.episode_rewards.curation import Curated, curate, is_trivial
 from judges.episode_rewards.episode import query_id
 from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.registry import episode_reward
+from judges.episode_rewards.reward import EpisodeJudge, rewards_by
 from judges.scores import Reward
 from training.config.curation import CURATED, CurateConfig
 from training.data.episodes import play_each
@@ -92,11 +92,11 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
         VLMEnvsError: What `require_teachable` and `play` raise.
     """
     require_teachable(config)
-    expert = _expert(config)
+    judge = verifier_judge(config)
+    groups = play(_expert(config), config)
     directory = Path(config.output) / config.name
     writer = RunWriter(directory)
-    groups = play(expert, config)
-    result = replace(filter_rollouts(groups, config), num_lost=config.num_samples - len(groups))
+    result = replace(filter_rollouts(groups, config, judge), num_lost=config.num_samples - len(groups))
     writer.trajectories(CURATED, list(result.curated.kept.values()))
     writer.config({"curation": asdict(config), "yield": result.record()})
     for episode in RunReader(directory).trajectories(CURATED):
@@ -119,10 +119,17 @@ def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
 
     Raises:
         WorkerError: If no question is left.
+        ConfigError: If the expert is a person, who has left.
     """
     count = config.num_samples
     seeds = question_seeds(config) * config.num_rollouts
-    played = play_each(expert, config.spec, seeds, split="train", max_parallel=count)
+    try:
+        played = play_each(expert, config.spec, seeds, split="train", max_parallel=count)
+    except EOFError as error:
+        raise ConfigError(
+            f"--expert {config.expert}: the input ended before all {len(seeds)} rollouts were played; nothing is kept. "
+            "Play them at a terminal, or ask for fewer (--num-samples, --num-rollouts)."
+        ) from error
     groups = [played[question::count] for question in range(count)]
     whole = [[each for each in group if each is not None] for group in groups if None not in group]
     if not whole:
@@ -133,17 +140,26 @@ def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
     return whole
 
 
-def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig) -> Yield:
-    """Scores rollouts and keeps the best of each question, if it is good enough."""
-    verifier = episode_reward(config.episode_reward)
-    judge = verifier.build(JudgeModels(**verifier_models(config.verifier, "cpu")))
+def verifier_judge(config: CurateConfig) -> EpisodeJudge:
+    """Returns the judge of the verifying reward.
+
+    Raises:
+        ConfigError: If it cannot be built.
+        WeightsUnavailableError: If the weights of a model that it asks are not there.
+    """
+    return config.reward.make_judge(JudgeModels(**verifier_models(config.verifier, "cpu")))
+
+
+def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig, judge: EpisodeJudge) -> Yield:
+    """Returns the best rollout of each question, where the judge of `verifier_judge` finds one good enough."""
+    verifier = config.reward
     rejections: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
     trivial = [config.drop_trivial and is_trivial(sum(each.success for each in group), len(group)) for group in groups]
     rollouts = [each for group, is_dropped in zip(groups, trivial, strict=True) if not is_dropped for each in group]
     # All questions at once: the verifier's models read many rows in one pass.
-    for each, reward in zip(rollouts, judge(rollouts), strict=True):
-        reason = verifier.rejection_reason(each, needs_tools=config.needs_tools)
+    for each, reward in zip(rollouts, rewards_by(verifier.name, judge, rollouts), strict=True):
+        reason = verifier.rejection_reason(each)
         if reason is not None:
             rejections[reason] += 1
             reward = Reward.unavailable(reason)  # A rollout without a reward is passed over.

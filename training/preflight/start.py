@@ -15,6 +15,7 @@ from agents.hf.checkpoint import require_checkpoint
 from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
 from agents.registry import entry_of, require_agent
+from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.registry import episode_reward
 from judges.state_text.rules import has_rules
 from training.checkpoints.files import LATEST, has_checkpoint, model_directory, require_run_state
@@ -170,6 +171,9 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> Non
 def _check_judges(judge: JudgeConfig) -> None:
     """Refuses judges whose model is not there: a cold start should not be the price of finding out."""
     _check_verifier(judge.verifier, "--judge.verifier")
+    reward = None if judge.episode_reward is None else episode_reward(judge.episode_reward)
+    if reward is not None and not reward.models:  # Of one that asks models, the judge is built once they are loaded.
+        reward.make_judge(JudgeModels())
     if judge.endpoint is not None:
         from agents.api.client import ChatClient  # and with it the endpoints' own package, which takes a second
 

@@ -11,7 +11,7 @@ from judges.agentic.generate import chat_generate
 from judges.agentic.judge import AgenticJudge
 from judges.episode_rewards.models import JudgeModels, Model
 from judges.episode_rewards.registry import episode_reward
-from judges.episode_rewards.reward import EpisodeJudge, EpisodeReward
+from judges.episode_rewards.reward import EpisodeJudge, EpisodeReward, rewards_by
 from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
 from judges.llm.shaping import llm_judges
 from judges.scores import Reward
@@ -94,7 +94,7 @@ class TurnScorer:
         if config.episode_reward is not None:
             self._models = verifier_models(config.verifier, device) if models is None else models
             reward = episode_reward(config.episode_reward)
-            self._episode_judge = reward.build(JudgeModels(**self._models, **_model_judges(self._client, reward)))
+            self._episode_judge = reward.make_judge(JudgeModels(**self._models, **_model_judges(self._client, reward)))
             self._episode_name = reward.name
 
     def for_evaluation(self) -> TurnScorer:
@@ -128,7 +128,7 @@ class TurnScorer:
         if self._episode_judge is None:
             return scored
         # An episode of whose turns some could not be judged is asked about all the same: its others are learnt from.
-        rewards = iter(self._episode_judge([each.trajectory for each in known]))
+        rewards = iter(rewards_by(self._episode_name, self._episode_judge, [each.trajectory for each in known]))
         return [each if each.is_lost else _with_reward(each, next(rewards), self._episode_name) for each in scored]
 
     def metrics(self) -> dict[str, float]:

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from judges.episode_rewards.models import JudgeModels
+from judges.episode_rewards.registry import episode_reward
+from judges.episode_rewards.reward import EpisodeJudge
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 BEFORE = {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []}
@@ -36,6 +39,11 @@ def episode(
         for number, (response, info) in enumerate(zip(responses, infos, strict=True))
     )
     return Trajectory(env_id=env_id, seed=0, turns=turns, final_observation={"text": ""}, start_state_hash="")
+
+
+def episode_judge(name: str, **models: Any) -> EpisodeJudge:
+    """The judge of a reward, which may ask these fields of `JudgeModels`."""
+    return episode_reward(name).make_judge(JudgeModels(**models))
 
 
 def lake(

@@ -13,10 +13,9 @@ from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
 from judges.episode_rewards.episode import true_boxes
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrJudge
-from judges.episode_rewards.registry import episode_judge
 from judges.scores import JudgeScore
 from tests.unit.agents.api.endpoint import Gathering
-from tests.unit.judges.episodes import with_response, with_state
+from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.worlds import WorldSpec
 from training.rewards.score import TurnScorer
@@ -216,7 +215,7 @@ def test_a_scorer_whose_episode_judge_raises_has_its_history_from_before():
     def raises(episodes):
         raise KeyboardInterrupt
 
-    scorer._episode_judge = raises
+    scorer._episode_judge, scorer._episode_name = raises, "paper"
     with pytest.raises(KeyboardInterrupt):
         scorer.score(trajectories)
     scorer._episode_judge = None

@@ -17,9 +17,8 @@ from judges.__main__ import main
 from judges.agentic.calibration import judging_case, measure_verdicts
 from judges.agentic.judge import AgenticJudge
 from judges.calibration.agreement import report
-from judges.episode_rewards.registry import episode_judge
 from tests.unit.agents.api.endpoint import Gathering
-from tests.unit.judges.episodes import episode
+from tests.unit.judges.episodes import episode, episode_judge
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.splits import split_seeds

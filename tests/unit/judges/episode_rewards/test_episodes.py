@@ -28,10 +28,10 @@ from judges.episode_rewards.episode import (
 )
 from judges.episode_rewards.ivgr import IvgrJudge
 from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.registry import EPISODE_REWARDS, episode_judge, register
+from judges.episode_rewards.registry import EPISODE_REWARDS, register
 from judges.scores import JudgeScore
 from tests.unit.judges.episodes import episode as episode_of
-from tests.unit.judges.episodes import with_response, with_state
+from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.registry import dataset_source
 from vlm_envs.trajectory import Trajectory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import Counter
 from dataclasses import replace
@@ -18,11 +19,13 @@ from training.config.cold_start import ColdStartConfig
 from training.config.curation import CURATED, CurateConfig
 from training.config.worlds import WorldSpec
 from training.data.curation import (
+    Yield,
     curated_episodes,
     filter_rollouts,
     make_data_set,
     play,
     shuffled_batches,
+    verifier_judge,
 )
 from training.loop.run import make_cold_start
 from vlm_envs.errors import ConfigError
@@ -30,6 +33,10 @@ from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import RunReader
 
 SMALL = ("side_px=400", "target_px=(16, 40)", "answer_kinds=('choice', 'number')")
+
+
+def filtered(groups, chosen: CurateConfig) -> Yield:
+    return filter_rollouts(groups, chosen, verifier_judge(chosen))
 
 
 def config(tmp_path: Path, strategy: str = "points", **changes) -> CurateConfig:
@@ -47,7 +54,7 @@ def test_a_perfect_experts_rollouts_are_all_kept(tmp_path):
 def test_a_random_agents_wrong_answers_are_not(tmp_path):
     chosen = config(tmp_path, mistake_rate=1.0, num_rollouts=2)
     groups = play(OracleAgent(mistake_rate=1.0), chosen)
-    result = filter_rollouts(groups, chosen)
+    result = filtered(groups, chosen)
     num_right = sum(each.success for group in groups for each in group)
     assert result.curated.num_good_rollouts == num_right < 12
     assert all(each.success for each in result.curated.kept.values())
@@ -65,8 +72,30 @@ def test_arm_keeps_rollouts_with_a_call_that_worked(tmp_path):
     chosen = config(tmp_path, "arm", episode_reward="arm_accuracy", num_samples=24, num_rollouts=1)
     groups = play(RandomAgent(), chosen)  # answers at once
     assert any(group[0].success for group in groups)
-    assert not filter_rollouts(groups, chosen).curated.kept
-    assert filter_rollouts(groups, replace(chosen, needs_tools=False)).curated.kept
+    assert not filtered(groups, chosen).curated.kept
+    assert filtered(groups, replace(chosen, reward_settings=("needs_tools=False",))).curated.kept
+
+
+def test_settings_of_a_reward_are_its_own(tmp_path):
+    with pytest.raises(ConfigError, match=r"'argos' has no setting 'needs_tools'; it has none"):
+        config(tmp_path, reward_settings=("needs_tools=False",))
+    with pytest.raises(ConfigError, match=r"needs_tool'; it has needs_tools\. Did you mean 'needs_tools'"):
+        config(tmp_path, "arm", episode_reward="arm_accuracy", reward_settings=("needs_tool=False",))
+
+
+def test_what_asks_a_model_behind_an_endpoint_is_neither_offered_nor_taken(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["curate", "--help"])
+    assert "agentic" not in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"which a curation does not ask\. Choose another: arm_exploration"):
+        config(tmp_path, "direct", episode_reward="agentic")
+
+
+def test_a_person_who_leaves_is_told_in_one_line_and_leaves_nothing_behind(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert main(["curate", "--expert", "human", "--output", str(tmp_path / "runs"), "--num-samples", "1"]) == 2
+    assert "error: --expert human: the input ended before all 4 rollouts" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_data_set_reads_back_with_its_pictures_and_as_chat_messages(tmp_path):
@@ -140,7 +169,7 @@ def test_rollouts_of_a_question_that_comes_twice_belong_together(tmp_path):
     first, second = play(OracleAgent(), chosen)
     wrong = play(Stubborn(), replace(chosen, num_samples=1))[0]
     assert not any(each.success for each in wrong), "the case under test"
-    result = filter_rollouts([first, second, wrong], chosen)
+    result = filtered([first, second, wrong], chosen)
     assert (result.curated.num_samples, result.curated.num_rollouts, len(result.curated.kept)) == (2, 6, 2)
 
 
@@ -154,9 +183,9 @@ def test_the_verifier_is_asked_about_all_questions_at_once(tmp_path, monkeypatch
         return [[-0.1 * len(answer)] for *_, answer in asked]
 
     monkeypatch.setattr("training.data.curation.verifier_models", lambda config, device: {"likelihoods": likelihoods})
-    together = filter_rollouts(groups, chosen)
+    together = filtered(groups, chosen)
     assert len(sizes) == 1 and sizes[0] > 3, "one batch, of more than one question"
-    alone = [filter_rollouts([group], chosen) for group in groups]
+    alone = [filtered([group], chosen) for group in groups]
     assert together.curated.kept == {name: best for each in alone for name, best in each.curated.kept.items()}
     assert together.rejections == sum((each.rejections for each in alone), Counter())
     for count in ("num_samples", "num_trivial", "num_rollouts", "num_good_rollouts"):
@@ -165,7 +194,7 @@ def test_the_verifier_is_asked_about_all_questions_at_once(tmp_path, monkeypatch
 
 def test_if_every_question_is_trivial_the_verifier_is_not_asked(tmp_path):
     chosen = config(tmp_path, drop_trivial=True, num_samples=2, num_rollouts=1)
-    result = filter_rollouts(play(OracleAgent(), chosen), chosen)
+    result = filtered(play(OracleAgent(), chosen), chosen)
     assert (result.num_trivial, result.curated.num_rollouts) == (2, 0)
 
 

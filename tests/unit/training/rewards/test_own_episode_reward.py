@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agents.oracle import OracleAgent
 from agents.registry import make_agent
 from judges.episode_rewards import registry
 from judges.episode_rewards.episode import own_pieces
@@ -15,10 +17,13 @@ from judges.episode_rewards.reward import EachByItself, EpisodeReward
 from judges.scores import Reward
 from tests.unit.episodes import play
 from tests.unit.training.batches import run_config
+from training.__main__ import main
 from training.config.curation import CurateConfig
 from training.config.judges import JudgeConfig, VerifierConfig
+from training.data import curation
 from training.data.curation import make_data_set
 from training.loop.run import train
+from training.preflight.start import ready
 from training.rewards.score import TurnScorer
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory
@@ -35,7 +40,7 @@ def brevity(episode: Trajectory) -> Reward:
 BREVITY = EpisodeReward(
     name="brevity",
     build=lambda models: EachByItself(brevity),
-    rejection_reason=lambda trajectory, *, needs_tools: None if trajectory.seed % 2 else "even",
+    rejection_reason=lambda trajectory: None if trajectory.seed % 2 else "even",
 )
 
 
@@ -85,6 +90,65 @@ def test_what_is_no_reward_is_told_in_one_line(given):
     assert line.endswith(f"; got {given!r}.")
 
 
+@pytest.mark.parametrize("expert", ["oracle", "random"])
+def test_worlds_without_samples_are_curated_by_their_start_states(expert, tmp_path, capsys):
+    words = ["--name", "own", "--output", str(tmp_path), "--num-samples", "3", "--num-rollouts", "2"]
+    words += ["--mistake-rate", "0", "--threshold", "0.0001", "--set", "is_slippery=False", "--expert", expert]
+    assert main(["curate", "--env-id", "VLM/FrozenLake-v0", "--episode-reward", "brevity", *words]) == 0
+    assert "of 3 questions" in capsys.readouterr().out
+
+
+class TooFewOrMany(EachByItself):
+    num_more = -1
+
+    def __call__(self, episodes):
+        rewards = super().__call__(episodes)
+        return rewards[: self.num_more] if self.num_more < 0 else rewards * 2
+
+
+class TooMany(TooFewOrMany):
+    num_more = 1
+
+
+class Numbers(EachByItself):
+    def __call__(self, episodes):
+        return [0.5 for _ in episodes]
+
+
+@pytest.fixture
+def brevity_as(monkeypatch):
+    return lambda **changes: monkeypatch.setitem(registry._REWARDS, "brevity", replace(BREVITY, **changes))
+
+
+@pytest.mark.parametrize("kind", [TooFewOrMany, TooMany, Numbers])
+def test_a_judge_gives_one_reward_for_each_episode(kind, brevity_as, tmp_path):
+    brevity_as(build=lambda models: kind(brevity))
+    small = CurateConfig(
+        episode_reward="brevity", settings=("side_px=400",), num_samples=2, num_rollouts=1, output=str(tmp_path)
+    )
+    told = r"'brevity' must return a list of 2 judges\.scores\.Reward, one for each episode; got "
+    with pytest.raises(ConfigError, match=told):
+        make_data_set(small)
+    groups = curation.play(OracleAgent(), small)
+    with pytest.raises(ConfigError, match=told):
+        TurnScorer(JudgeConfig(**NOTHING, episode_reward="brevity")).score([each for group in groups for each in group])
+
+
+def fails(models):
+    raise KeyError("HOME")
+
+
+@pytest.mark.parametrize(("build", "said"), [(fails, r"cannot be built: .*KeyError: 'HOME'"), (id, "has no __call__")])
+def test_a_judge_that_cannot_be_built_is_told_before_anything_is_played(build, said, brevity_as, tmp_path, monkeypatch):
+    brevity_as(build=build)
+    monkeypatch.setattr("training.data.curation.play", None)
+    with pytest.raises(ConfigError, match=f"The judge of the reward 'brevity' {said}"):
+        make_data_set(CurateConfig(episode_reward="brevity", output=str(tmp_path / "runs")))
+    with pytest.raises(ConfigError, match=f"The judge of the reward 'brevity' {said}"):
+        ready(run_config(judge=JudgeConfig(**NOTHING, episode_reward="brevity")), imitates=False)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_models_that_it_does_not_ask_are_refused():
     with pytest.raises(ConfigError, match=r"Only --judge\.episode-reward argos"):
         JudgeConfig(episode_reward="brevity", verifier=VerifierConfig(likelihood="a"))
@@ -101,4 +165,8 @@ def test_a_module_that_registers_one_is_named_with_it(tmp_path, monkeypatch):
     assert JudgeConfig(**NOTHING, episode_reward="own_rewards:terseness").episode_reward == "own_rewards:terseness"
     with pytest.raises(ConfigError, match=r"cannot import 'no_rewards'.*PYTHONPATH"):
         JudgeConfig(**NOTHING, episode_reward="no_rewards:terseness")
+    for named, said in (("argos", "'argos' alone is the one of judges."), ("tersenes", "Did you mean 'terseness'?")):
+        with pytest.raises(ConfigError) as told:
+            JudgeConfig(**NOTHING, episode_reward=f"own_rewards:{named}")
+        assert f"own_rewards registers no episode reward {named!r}, but terseness. {said}" in str(told.value)
     del registry._REWARDS["terseness"]

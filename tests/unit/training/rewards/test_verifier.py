@@ -15,7 +15,7 @@ from tests.unit.agents.perception.checkpoints import save_detector, save_segment
 from tests.unit.judges.episodes import with_state
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.worlds import WorldSpec
-from training.data.curation import CurateConfig, filter_rollouts
+from training.data.curation import CurateConfig, filter_rollouts, verifier_judge
 from training.rewards.score import TurnScorer
 from training.rewards.verifier import verifier_models
 from vlm_envs.errors import ConfigError, EngineUnavailableError
@@ -82,10 +82,11 @@ def test_scenes_keep_exact_masks_and_single_pictures_get_the_detectors(tmp_path,
 
 def test_curation_asks_the_same_models(tiny_directory, trajectories):
     groups = [[trajectory] for trajectory in trajectories]
-    plain, strict = CHOSEN, replace(CHOSEN, verifier=VerifierConfig(likelihood=str(tiny_directory)))
-    assert filter_rollouts(groups, plain).curated.num_good_rollouts == 2
+    plain = CHOSEN
+    strict = replace(CHOSEN, verifier=VerifierConfig(likelihood=str(tiny_directory)), threshold=0.95)
+    assert filter_rollouts(groups, plain, verifier_judge(plain)).curated.num_good_rollouts == 2
     # (1 + 1 + quality) / 3 stays below 0.95 with a model that is not convinced
-    assert filter_rollouts(groups, replace(strict, threshold=0.95)).curated.num_good_rollouts == 0
+    assert filter_rollouts(groups, strict, verifier_judge(strict)).curated.num_good_rollouts == 0
 
 
 def test_without_models_nothing_is_loaded():
