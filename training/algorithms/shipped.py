@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import json
-from dataclasses import MISSING, asdict, fields
-from pathlib import Path
-from typing import Any, get_args
+from dataclasses import MISSING, fields
+from typing import get_args
 
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
@@ -56,22 +54,3 @@ def algorithm_class(name: str) -> type[Algorithm]:
     if required := [each.name for each in fields(found) if each.default is each.default_factory is MISSING]:
         raise ConfigError(f"--algorithm {name}: give its setting {required[0]!r} a default; every setting needs one.")
     return found
-
-
-def to_dict(algorithm: Algorithm) -> dict[str, Any]:
-    """Returns an algorithm as plain data: its name under `class`, which no setting can be called, and its settings.
-
-    Raises:
-        ConfigError: If a setting is of a type that JSON does not have, so that no run could be resumed with it.
-    """
-    settings = asdict(algorithm, dict_factory=paths_as_text)
-    try:
-        json.dumps(settings)
-    except TypeError as error:
-        raise ConfigError(f"The settings of {name_of(algorithm)} cannot be saved as JSON: {error}.") from error
-    return {"class": name_of(algorithm), **settings}
-
-
-def paths_as_text(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns the fields of a dataclass as plain data, as `asdict` takes it for `dict_factory`."""
-    return {name: str(value) if isinstance(value, Path) else value for name, value in items}

@@ -6,10 +6,10 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, cast
 
 from tyro.conf import FlagCreatePairsOff, arg
 
@@ -28,6 +28,8 @@ _HELP = (
     "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "
     "alone is True, --worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world."
 )
+
+_Kind = TypeVar("_Kind")
 
 _VALUES = {
     "--algorithm": f" There are {', '.join(SHIPPED)}; one of your own is MODULE:CLASS.",
@@ -179,6 +181,7 @@ def configured(
         start = _unchecked(start, algorithm=switched(start.algorithm, named))
     _refuse_foreign_settings(start.algorithm, words)
     start, told = _fitted(start, words) if default is None else (start, [])
+    start = _unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
     worlds, rest = read_world_options(words, start.worlds)
     program = Training(prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}")
     default_options = _Options(algorithm=name_of(start.algorithm), run=_unchecked(start, worlds=worlds))
@@ -222,6 +225,18 @@ def switched(algorithm: Algorithm, name: str) -> Algorithm:
     had = {each.name: each.type for each in fields(algorithm)}
     shared = [each.name for each in fields(kind) if had.get(each.name) == each.type]
     return kind(**{name: getattr(algorithm, name) for name in shared})
+
+
+def _with_room(value: _Kind, option: str, words: Sequence[str]) -> _Kind:
+    """Returns a dataclass with those dictionaries empty that are given anew: the parser takes pairs for no others."""
+    changes: dict[str, Any] = {}
+    for name, each in ((each.name, getattr(value, each.name)) for each in fields(cast(Any, value))):
+        own = f"{option}.{name.replace('_', '-')}"
+        if is_dataclass(each):
+            changes[name] = _with_room(each, own, words)
+        elif isinstance(each, dict) and own in words:
+            changes[name] = {}
+    return _unchecked(value, **changes)
 
 
 def _refuse_foreign_settings(algorithm: Algorithm, words: Sequence[str]) -> None:
@@ -288,7 +303,7 @@ def _with_hyphens(words: Sequence[str]) -> list[str]:
     return [(name.replace("_", "-") if name.startswith("--") else name) + rest + value for name, rest, value in split]
 
 
-def _unchecked(config: RunConfig, **changes: Any) -> RunConfig:
+def _unchecked(config: _Kind, **changes: Any) -> _Kind:
     """Returns a changed copy that may be at odds with itself: only with all options together is it to be checked."""
     changed = copy.copy(config)
     for name, value in changes.items():

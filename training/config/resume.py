@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
-import types
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from training.algorithms.shipped import algorithm_class
 from training.config.run import RunConfig
+from training.config.saved import rebuilt
 from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
 
@@ -43,8 +41,8 @@ def saved_config(directory: Path) -> RunConfig:
     saved = _saved(directory)
     settings: dict[str, Any] = saved.get("algorithm", {})
     if "class" in settings:
-        saved["algorithm"] = _built(algorithm_class(settings["class"]), settings)
-    config: RunConfig = _built(RunConfig, saved)
+        saved["algorithm"] = rebuilt(algorithm_class(settings["class"]), settings)
+    config: RunConfig = rebuilt(RunConfig, saved)
     return config
 
 
@@ -57,28 +55,6 @@ def _saved(directory: Path) -> dict[str, Any]:
         )
     saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return saved
-
-
-def _built(kind: Any, value: Any) -> Any:
-    """Returns plain data as what it was made from; JSON knows neither tuples nor paths."""
-    if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
-        hints = typing.get_type_hints(kind)
-        known = {each.name for each in dataclasses.fields(kind)} & value.keys()
-        return typing.cast(Any, kind)(**{name: _built(hints[name], value[name]) for name in known})
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        parts = [part for part in typing.get_args(kind) if part is not type(None)]
-        return _built(parts[0], value) if value is not None and len(parts) == 1 else value
-    if typing.get_origin(kind) is tuple:
-        return tuple(_built(typing.get_args(kind)[0], each) for each in value)
-    if kind is Path:
-        return Path(value)
-    return _with_tuples(value)
-
-
-def _with_tuples(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _with_tuples(each) for key, each in value.items()}
-    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
 
 
 def check_same_run(config: RunConfig, directory: Path) -> None:

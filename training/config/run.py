@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import tyro
@@ -11,13 +11,14 @@ import tyro
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.shipped import ShippedAlgorithm, name_of, paths_as_text, to_dict
+from training.algorithms.shipped import ShippedAlgorithm, name_of
 from training.config.cold_start import ColdStartConfig
 from training.config.judged_worlds import judge_contradictions
 from training.config.judges import JudgeConfig
 from training.config.places import require_name
 from training.config.ppo import PPOConfig
 from training.config.rows import require_rows_that_fit
+from training.config.saved import plain, require_resumable, saved_algorithm
 from training.config.shares import require_room_for_partners
 from training.config.worlds import WorldSpec, world_names
 from vlm_envs.arguments.ranges import require_at_least
@@ -93,6 +94,7 @@ class RunConfig:
         require_at_least(self, 1, "num_groups", "group_size")
         require_at_least(self, 0, "num_iterations", "num_eval_episodes", "num_val_episodes", "num_threads", "seed")
         require_at_least(self, 0, "eval_every", "checkpoint_every", "record_every")
+        require_resumable(self.algorithm)
         messages = [
             *self._algorithm_contradictions(),
             *self._length_contradictions(),
@@ -154,7 +156,7 @@ class RunConfig:
         if self.sampling.temperature == 0 and num_iterations > 0:
             yield (
                 "--sampling.temperature 0 always takes the likeliest token: the siblings of a group are the same "
-                "episode, GRPO's advantages are all 0, and no algorithm learns what another response would have "
+                "episode, comparing them says nothing, and no algorithm learns what another response would have "
                 "earned. Use --sampling.temperature 1, or --num-iterations 0 to evaluate only."
             )
         if 0 < num_iterations <= critic_warmup_iterations:
@@ -183,4 +185,5 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the resolved configuration as plain data, paths as text."""
-        return asdict(self, dict_factory=paths_as_text) | {"algorithm": to_dict(self.algorithm)}
+        saved: dict[str, Any] = plain(self)
+        return saved | {"algorithm": saved_algorithm(self.algorithm)}

@@ -98,9 +98,9 @@ class Learner:
                 ends_BK[rows], final_B[rows] = values.turn_ends_BK.cpu(), values.final_B.cpu()
         ppo, ref_kl, penalty_BT = self.config.ppo, None, torch.zeros_like(old_BT)
         if self.reference is not None:
-            ref_kl = _masked_mean(kl_penalty(old_BT, ref_BT, estimator="k1"), batch.response_mask_BT)
+            ref_kl = _masked_mean(kl_penalty(old_BT, ref_BT, kl_estimator="k1"), batch.response_mask_BT)
             if ppo.kl_placement == "reward":
-                penalty_BT = kl_penalty(old_BT, ref_BT, estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
+                penalty_BT = kl_penalty(old_BT, ref_BT, kl_estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
         return ModelOutputs(
             old_logprobs_BT=old_BT,
             values_BT=values_BT if self.critic is not None else None,
@@ -232,7 +232,7 @@ class Learner:
                 entropy_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
             )
         if ppo.kl_placement == "loss" and outputs.ref_logprobs_BT is not None:
-            penalty_BT = kl_penalty(logprobs_BT, of(outputs.ref_logprobs_BT), estimator=ppo.kl_formula)
+            penalty_BT = kl_penalty(logprobs_BT, of(outputs.ref_logprobs_BT), kl_estimator=ppo.kl_formula)
             loss = loss + ppo.kl_coef * aggregate(
                 penalty_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
             )

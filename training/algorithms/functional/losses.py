@@ -210,7 +210,7 @@ def entropy(logits_BTV: Tensor) -> Tensor:
     return -(logprobs_BTV.exp() * finite_logprobs_BTV).sum(dim=-1)
 
 
-def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEstimator) -> Tensor:
+def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, kl_estimator: KlEstimator) -> Tensor:
     """Returns KL(policy || reference) at each token, estimated from the token that the policy sampled.
 
     With `d = log(policy / reference)`: `k1 = d`, `k2 = d^2 / 2`, `k3 = exp(-d) - 1 + d`. As a number, k1 and
@@ -221,7 +221,7 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEst
     Args:
         logprobs_BT: float, any shape, log-probabilities of the sampled tokens under the policy.
         ref_logprobs_BT: float, same shape, under the frozen reference; used as constants.
-        estimator: `k1`, `k2` or `k3`.
+        kl_estimator: `k1`, `k2` or `k3`.
 
     Returns:
         float32 of the same shape, not scaled and not masked; differentiable.
@@ -234,14 +234,14 @@ def kl_penalty(logprobs_BT: Tensor, ref_logprobs_BT: Tensor, *, estimator: KlEst
     """
     check_shape("ref_logprobs_BT", ref_logprobs_BT, logprobs_BT.shape)
     log_ratio_BT = logprobs_BT.float() - ref_logprobs_BT.float().detach()
-    if estimator == "k1":
+    if kl_estimator == "k1":
         return log_ratio_BT
-    if estimator == "k2":
+    if kl_estimator == "k2":
         return 0.5 * log_ratio_BT.square()
-    if estimator == "k3":
+    if kl_estimator == "k3":
         bounded_BT = log_ratio_BT.clamp(min=-_MAX_LOG_RATIO)  # above, k3 grows by no more than `d` itself
         return torch.expm1(-bounded_BT) + bounded_BT
-    raise _unknown("estimator", estimator, get_args(KlEstimator))
+    raise _unknown("kl_estimator", kl_estimator, get_args(KlEstimator))
 
 
 @torch.no_grad()

@@ -237,11 +237,11 @@ class TestKlPenalty:
     def test_golden(self, estimator: KlEstimator, expected: list[float]) -> None:
         # policy / reference is 2, then 1/2.
         policy, reference = torch.tensor([[0.8, 0.2]]).log(), torch.tensor([[0.4, 0.4]]).log()
-        actual = kl_penalty(policy, reference, estimator=estimator)
+        actual = kl_penalty(policy, reference, kl_estimator=estimator)
         torch.testing.assert_close(actual, torch.tensor([expected]))
 
     def expectation(self, policy_V: Tensor, reference_V: Tensor, estimator: KlEstimator) -> Tensor:
-        return (policy_V * kl_penalty(policy_V.log(), reference_V.log(), estimator=estimator)).sum()
+        return (policy_V * kl_penalty(policy_V.log(), reference_V.log(), kl_estimator=estimator)).sum()
 
     def test_k1_and_k3_are_unbiased_and_k2_is_not(self) -> None:
         policy, reference = torch.tensor([0.7, 0.2, 0.1]), torch.tensor([0.2, 0.3, 0.5])
@@ -255,7 +255,7 @@ class TestKlPenalty:
         logits, reference = leaf(torch.tensor([1.0, 0.0, -1.0])), torch.tensor([0.2, 0.3, 0.5])
         logprobs = logits.log_softmax(0)
         (exact,) = torch.autograd.grad((logprobs.exp() * (logprobs - reference.log())).sum(), logits)
-        sampled = kl_penalty(logits.log_softmax(0), reference.log(), estimator=estimator)
+        sampled = kl_penalty(logits.log_softmax(0), reference.log(), kl_estimator=estimator)
         weights = logits.log_softmax(0).exp().detach()  # the sampling itself carries no gradient
         (estimate,) = torch.autograd.grad((weights * sampled).sum(), logits)
         assert torch.allclose(estimate, exact, atol=1e-5) == is_exact
@@ -263,19 +263,19 @@ class TestKlPenalty:
     @pytest.mark.parametrize("gap", [-21.0, -99.0, -1e30, -math.inf])
     def test_k3_is_bounded_where_the_policy_has_all_but_given_up_a_token(self, gap: float) -> None:
         policy = leaf(torch.tensor([gap, -20.0, math.log(0.5)]))
-        penalty = kl_penalty(policy, torch.zeros(3), estimator="k3")
+        penalty = kl_penalty(policy, torch.zeros(3), kl_estimator="k3")
         grad = grad_of(penalty.sum(), policy)
         assert penalty[0].item() == penalty[1].item() == pytest.approx(math.exp(20) - 21)
         assert grad[0] == 0.0 and grad[2] == pytest.approx(-1.0)  # 1 - 1 / 0.5
 
     def test_k3_still_pulls_back_a_policy_that_is_far_above_the_reference(self) -> None:
         policy = leaf(torch.zeros(1))
-        penalty = kl_penalty(policy, torch.tensor([-99.0]), estimator="k3")
+        penalty = kl_penalty(policy, torch.tensor([-99.0]), kl_estimator="k3")
         assert penalty.item() == 98.0 and grad_of(penalty.sum(), policy).item() == 1.0
 
     def test_unknown_estimator(self) -> None:
         with pytest.raises(ValueError, match="estimator: expected one of k1, k2, k3, got 'k4'"):
-            kl_penalty(RATIOS, RATIOS, estimator="k4")  # type: ignore[arg-type]
+            kl_penalty(RATIOS, RATIOS, kl_estimator="k4")  # type: ignore[arg-type]
 
 
 def test_truncated_importance_weights_golden() -> None:
@@ -318,7 +318,7 @@ class TestExplainedVariance:
         lambda short: policy_loss(RATIOS, RATIOS, RATIOS, MASK, **CLIP, importance_weights_BT=short),
         lambda short: value_loss(RATIOS, short, RATIOS, MASK, clip_range=None),
         lambda short: aggregate(short, MASK, aggregation="token_mean"),
-        lambda short: kl_penalty(RATIOS, short, estimator="k1"),
+        lambda short: kl_penalty(RATIOS, short, kl_estimator="k1"),
         lambda short: truncated_importance_weights(RATIOS, short, cap=1.0),
         lambda short: explained_variance(short, RATIOS, MASK),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
 from training.cli.command_line import Recipe, configured, find_recipe, option_value
 from training.cli.world_options import read_world_options
+from training.config.resume import check_same_run, saved_config
 from training.config.worlds import WorldSpec
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
@@ -155,7 +157,7 @@ def test_what_is_chosen_by_a_name_is_listed_with_its_names_and_the_settings_of_w
     with pytest.raises(SystemExit):
         configured(Recipe(name="mine", make=RECIPES["frozenlake_tiny"]), words("--algorithm grpo --help"))
     shown = " ".join(capsys.readouterr().out.replace("│", "").split())
-    assert "--algorithm {bilevel_gae,token_gae,turn_gae,grpo,MODULE:CLASS} How the policy learns" in shown
+    assert f"--algorithm {{{','.join(SHIPPED)},MODULE:CLASS}} How the policy learns" in shown
     assert "(default: grpo)" in shown and "--algorithm.scale {std,none}" in shown
     assert "--algorithm.gamma-turn" not in shown
     assert "--judge.episode-reward {None,arm_exploration,arm_accuracy," in shown
@@ -254,7 +256,7 @@ def test_the_last_value_of_an_option_counts():
 RECIPE = Recipe(name="frozenlake_tiny", make=RECIPES["frozenlake_tiny"])
 
 OWN_ALGORITHMS = """
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Literal
@@ -263,6 +265,12 @@ from training.algorithms.bilevel_gae import BilevelGAE
 
 class Colour(Enum):
     RED = 1
+    BLUE = 2
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    tables: tuple[Path, ...] = (Path("a"), Path("b"))
+    weights: list[float] = field(default_factory=lambda: [0.5, 1.0])
 
 @dataclass(frozen=True, kw_only=True)
 class Whitened(BilevelGAE):
@@ -274,8 +282,32 @@ class Required(BilevelGAE):
     beta: float
 
 @dataclass(frozen=True, kw_only=True)
-class Coloured(BilevelGAE):
+class Other:
+    depth: int = 1
+
+@dataclass(frozen=True, kw_only=True)
+class Rich(BilevelGAE):
+    numbers: list[int] = field(default_factory=lambda: [1, 2])
+    pairs: list[tuple[int, float]] = field(default_factory=lambda: [(1, 0.5)])
+    named: tuple[str, Path] = ("x", Path("y"))
+    shares: dict[str, float] = field(default_factory=lambda: {"a": 0.25})
+    steps: dict[int, Path] = field(default_factory=dict)
+    either: tuple[int, ...] | str | None = (3,)
     color: Colour = Colour.RED
+    inner: Inner = Inner()
+    perhaps: Other | None = None
+
+@dataclass(frozen=True, kw_only=True)
+class Frozen(BilevelGAE):
+    kinds: frozenset[str] = frozenset("a")
+
+@dataclass(frozen=True, kw_only=True)
+class Untold(BilevelGAE):
+    place: str | Path = Path("a")
+
+@dataclass(frozen=True, kw_only=True)
+class Limit(BilevelGAE):
+    limit: float = 1.0
 """
 
 
@@ -312,6 +344,43 @@ def test_an_algorithm_that_cannot_be_taken_is_explained(own_algorithms, name, sa
         configured(RECIPE, ["--algorithm", name])
 
 
-def test_settings_that_no_file_can_hold_are_refused_before_the_run(own_algorithms):
-    with pytest.raises(ConfigError, match="cannot be saved as JSON"):
-        configured(RECIPE, ["--algorithm", "own_algorithms:Coloured"]).to_dict()
+def saved(config, tmp_path):
+    directory = tmp_path / "saved"
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps(config.to_dict()))
+    return directory
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "--algorithm.numbers 4 5",
+        "--algorithm.shares a 0.5 --algorithm.steps 3 here",
+        "--algorithm.pairs 4 0.5 5 0.25",
+        "--algorithm.named z there --algorithm.color BLUE",
+        "--algorithm.either 4 5 --algorithm.inner.tables c d --algorithm.inner.weights 2 3",
+    ],
+)
+def test_an_algorithm_of_ones_own_goes_on_with_what_it_began_with(own_algorithms, tmp_path, given):
+    config = configured(RECIPE, ["--algorithm", "own_algorithms:Rich", *given.split()])
+    directory = saved(config, tmp_path)
+    assert saved_config(directory) == config
+    for repeated in ("", given):
+        again = configured(RECIPE, repeated.split(), saved_config(directory))
+        assert again.algorithm == config.algorithm
+        check_same_run(again, directory)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("Frozen", "setting 'kinds' is frozenset({'a'}), which cannot be saved"),
+        ("Untold", "setting 'place' is PosixPath('a'), which cannot be saved"),
+        ("Limit --algorithm.limit nan", "setting 'limit' is nan, which cannot be saved"),
+    ],
+)
+def test_settings_that_no_run_could_be_resumed_with_are_refused_before_it(own_algorithms, asked, said):
+    with pytest.raises(ConfigError, match=re.escape(said)) as refused:
+        configured(RECIPE, words(f"--algorithm own_algorithms:{asked}"))
+    assert "\n" not in str(refused.value) and "numbers but NaN, texts" in str(refused.value)
