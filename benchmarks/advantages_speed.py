@@ -55,7 +55,7 @@ class Inputs:
 
 
 def make_inputs(num_observed_per_turn: int) -> Inputs:
-    """Draw a batch whose turns each begin with that many observed tokens."""
+    """Returns a batch whose turns each begin with that many observed tokens."""
     generator = torch.Generator().manual_seed(0)
     position_T = torch.arange(NUM_TOKENS)
     turn_length = NUM_TOKENS // NUM_TURNS
@@ -80,7 +80,7 @@ def loop_bilevel_gae(
     lambda_token: float,
     variant: BilevelVariant,
 ) -> tuple[Tensor, Tensor]:
-    """Do what `bilevel_gae` does for rows with the same layout, in one Python step per position."""
+    """Does what `bilevel_gae` does for rows with the same layout, in one Python step per position."""
     turn_index_T = inputs.turn_index_BT[0].tolist()
     values_TB, rewards_TB = inputs.values_BT.T.contiguous(), inputs.token_rewards_BT.T.contiguous()
     advantages_TB = torch.zeros_like(values_TB)
@@ -131,7 +131,7 @@ def _median_ms(call: Callable[[], object], num_repeats: int) -> float:
 
 
 def measure(num_repeats: int = 15) -> dict[str, dict[str, float]]:
-    """Time both variants in both layouts on one core.
+    """Times both variants in both layouts on one core.
 
     Args:
         num_repeats: timed calls per entry, at least 1; one more call warms up.

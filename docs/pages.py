@@ -6,12 +6,12 @@ same wherever its Markdown is shown.
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tyro
 from PIL import Image
 
 from docs import house
@@ -137,11 +137,13 @@ def overview() -> Image.Image:
     return stack([side_by_side(row) for row in rows])
 
 
-def main() -> None:
-    """Writes the pages, and the pictures if asked to."""
-    parser = argparse.ArgumentParser(description="Write the parts of docs/ that are taken from elsewhere.")
-    parser.add_argument("--pictures", action="store_true", help="draw the pictures too; takes every world's engine")
-    if parser.parse_args().pictures:
+def main(*, pictures: bool = False) -> None:
+    """Writes the parts of docs/ that are taken from elsewhere.
+
+    Args:
+        pictures: Draws the pictures, too; takes every world's engine.
+    """
+    if pictures:
         PICTURES.mkdir(parents=True, exist_ok=True)
         for env_id, seed in SEEDS.items():
             strip_of(env_id, seed).image.save(PICTURES / file_name(env_id), optimize=True)
@@ -152,4 +154,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    tyro.cli(main)

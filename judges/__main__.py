@@ -33,7 +33,7 @@ _TABLE = "{:<27} {:<17} {:>6} {:>11} {:>13} {:>9}"
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """Measure what blind text scores in a world.
+    """Measures what blind text scores in a world.
 
     Attributes:
         env_ids: Such as VLM/FrozenLake-v0.
@@ -55,7 +55,7 @@ class Chance:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """Score one text against one state.
+    """Scores one text against one state.
 
     Attributes:
         world: Env id or a world's name.
@@ -72,7 +72,7 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrate:
-    """Measure how well a judge agrees with the truth, and its cost.
+    """Measures how well a judge agrees with the truth, and its cost.
 
     Attributes:
         env_id: Such as VLM/FrozenLake-v0.

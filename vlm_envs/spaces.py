@@ -111,7 +111,7 @@ class FreeText(_WithoutShape[str]):
         return f"FreeText(max_length={self.max_length})"
 
     def __eq__(self, other: object) -> bool:
-        """Two free-text spaces are equal when their limits are."""
+        """Returns whether it is another free-text space of the same limits."""
         return isinstance(other, FreeText) and other.max_length == self.max_length
 
 
@@ -166,7 +166,7 @@ class Pictures(_WithoutShape[tuple[npt.NDArray[np.uint8], ...]]):
         return f"Pictures(max_pictures={self.max_pictures}, max_side_px={self.max_side_px})"
 
     def __eq__(self, other: object) -> bool:
-        """Two spaces of pictures are equal when their limits are."""
+        """Returns whether it is another space of pictures of the same limits."""
         if not isinstance(other, Pictures):
             return False
         return (other.max_pictures, other.max_side_px) == (self.max_pictures, self.max_side_px)

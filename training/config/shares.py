@@ -160,7 +160,7 @@ def _compared_strategies() -> list[tuple[str, str]]:
 
 
 def _asks(spec: WorldSpec) -> tuple[float, Any, dict[str, Any]]:
-    """What partners have in common: weight, world and all of its arguments but the strategy, defaults included."""
+    """Returns what partners have in common: weight, world and its arguments but the strategy, defaults included."""
     arguments = arguments_of(spec.env_id, spec.kwargs)
     unset = [name for name, value in arguments.items() if value is None]
     if unset:  # what a world chooses by itself, such as the number of turns that go with a strategy

@@ -90,7 +90,7 @@ def mean_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
 
 
 def _has_finite_rewards(trajectory: Trajectory) -> bool:
-    """Whether rewards are finite, and so is every sum of them, in the float32 that training has."""
+    """Returns whether rewards are finite, and so is every sum of them, in the float32 that training has."""
     with np.errstate(over="ignore"):
         rewards = np.array([turn.reward for turn in trajectory.turns]).astype(np.float32)
         return bool(np.isfinite(np.abs(rewards).sum()))

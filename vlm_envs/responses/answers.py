@@ -160,7 +160,7 @@ def chosen_letter(answer: str, key: AnswerKey) -> str | None:
 
 
 def anls(answer: str | None, truths: Collection[str], threshold: float = 0.5) -> float:
-    """Average normalised Levenshtein similarity of one answer, best over the accepted ones.
+    """Returns the normalised Levenshtein similarity of one answer, best over the accepted ones.
 
     Args:
         answer: the model's answer; None when it gave none.

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from PIL import Image, UnidentifiedImageError
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, listed, quoted
 from vlm_envs.tools.pictures import Picture
 
@@ -40,6 +40,7 @@ class FileRoot:
     """
 
     def __init__(self, folder: str | Path) -> None:
+        require(bool(str(folder).strip()), f"folder must be a folder's path; got {folder!r}.")
         self._folder = Path(folder).resolve()
         if not self._folder.is_dir():
             raise ConfigError(f"{folder} is no folder. Give the folder that holds the files.")

@@ -37,7 +37,7 @@ class ImageRef(Protocol):
         ...
 
     def __hash__(self) -> int:
-        """Equal images have equal hashes."""
+        """Returns a hash, the same for equal images."""
         ...
 
     def picture(self) -> Picture:

@@ -64,7 +64,7 @@ class WrittenBox(NamedTuple):
         return (self.x2 - self.x1) * (self.y2 - self.y1) if self.is_proper else 0.0
 
     def is_zoomable(self, width_px: int, height_px: int) -> bool:
-        """Whether the box is proper, inside an image of this size, and covers less than 40 % of it.
+        """Returns whether the box is proper, inside an image of this size, and covers less than 40 % of it.
 
         Source: Mags-RL, appendix A.1 (order, 40 %) and B ("validation of coordinates and size limitation").
         """
@@ -73,14 +73,14 @@ class WrittenBox(NamedTuple):
 
 
 def find_boxes(text: str) -> tuple[WrittenBox, ...]:
-    """Find every box in a text, however it is written: the lenient reading of iVGR.
+    """Returns every box in a text, however it is written: the lenient reading of iVGR.
 
     Read are `[x1, y1, x2, y2]` and `(x1, y1, x2, y2)`, alone, in lists or in tags of any name, four numbers that
     are all of a tag, and two corners `(x1, y1), (x2, y2)`; commas may be missing. NaN and infinities count as
     numbers, so that writing them does not hide a box.
 
     Args:
-        text: the model's own text.
+        text: The model's own text.
 
     Returns:
         At most `MAX_BOXES` boxes in order, proper or not; none for a text that is too long.
@@ -96,10 +96,10 @@ def find_boxes(text: str) -> tuple[WrittenBox, ...]:
 
 
 def read_box_list(text: str) -> tuple[WrittenBox, ...] | None:
-    """Read a text that is one list of boxes, `[[x1, y1, x2, y2], …]`: the strict reading of Mags-RL.
+    """Returns the boxes of a text that is one list of boxes, `[[x1, y1, x2, y2], …]`: the strict reading of Mags-RL.
 
     Args:
-        text: inside of the model's `<zoom>`.
+        text: Inside of the model's `<zoom>`.
 
     Returns:
         The boxes, proper or not; None when the text is anything else, is empty, or lists more than `MAX_BOXES`.

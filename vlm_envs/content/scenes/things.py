@@ -128,7 +128,7 @@ def filler(rng: np.random.Generator, limits: Limits, reserved: Collection[Trait]
 
 
 def is_reserved(kind: str, color: str, reserved: Collection[Trait]) -> bool:
-    """Whether something of a kind and a colour would have a reserved trait."""
+    """Returns whether something of a kind and a colour would have a reserved trait."""
     return any(trait in reserved for trait in ((kind, color), (kind, None), (None, color)))
 
 

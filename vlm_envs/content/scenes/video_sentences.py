@@ -66,7 +66,7 @@ class Happening:
 
 
 def describes(clip: Clip, description: str, first: int, last: int | None = None) -> bool | None:
-    """Says whether a sentence is true of a frame or a stretch of a clip.
+    """Returns whether a sentence is true of a frame or a stretch of a clip.
 
     Args:
         clip: The clip.
@@ -136,7 +136,7 @@ def _single(clip: Clip, words: str) -> int | bool | None:
 
 
 def _line_named(clip: Clip, words: str) -> bool | None:
-    """Whether words name the clip's line; None if they name no line that a clip could have."""
+    """Returns whether words name the clip's line; None if they name no line that a clip could have."""
     match = _LINE.fullmatch(words)
     if match is None or match[1] not in (None, *COLORS):
         return None

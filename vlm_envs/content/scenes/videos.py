@@ -118,7 +118,7 @@ class Clip:
         return 1 if self.middle(index, frame)[0 if self.line_upright else 1] > self.line_at + 0.25 else -1
 
     def is_clear(self, index: int, frame: int) -> bool:
-        """Whether a mover's frame of pixels does not touch the line."""
+        """Returns whether a mover's frame of pixels does not touch the line."""
         around, low, high = self.movers[index].at(frame).frame, self.line_at - LINE_HALF_PX, self.line_at + LINE_HALF_PX
         start, stop = (around.left, around.right) if self.line_upright else (around.top, around.bottom)
         return stop <= low or start > high

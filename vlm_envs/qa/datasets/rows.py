@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from vlm_envs.errors import ConfigError
@@ -104,7 +104,7 @@ def read_rows(root: FileRoot, file: str, *, under: str | None = None) -> Iterato
         EngineUnavailableError: If it is parquet and pyarrow is not installed.
     """
     if file.endswith(".jsonl"):
-        yield from _json_lines(root, file)
+        yield from json_lines(_lines(root, file), file)
         return
     values: Any = (fields for _, _, fields in table_rows(root, file))
     if not file.endswith(".parquet"):
@@ -124,8 +124,17 @@ def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:
     return values
 
 
-def _json_lines(root: FileRoot, name: str) -> Iterator[tuple[str, Fields]]:
-    for number, line in enumerate(_lines(root, name), start=1):
+def json_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, Fields]]:
+    """Yields file and place of each row, and the row, of a file with an object a line.
+
+    Args:
+        lines: UTF-8; empty ones are left out.
+        name: What messages call the file.
+
+    Raises:
+        BrokenRowError: If a line is no JSON object.
+    """
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{name}, line {number}"
             try:

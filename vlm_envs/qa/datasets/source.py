@@ -202,7 +202,7 @@ def opened(
         ConfigError: If there is no such data set, the folder holds none, or a row of it is broken; if `is_benchmark`
             is given for one with splits of its own.
     """
-    dataset = datasets[require_choice("data set", name, datasets)]
+    dataset = datasets[require_choice("dataset", name, datasets)]
     if is_benchmark is not None and dataset.is_benchmark is None:
         raise ConfigError(
             f"{name!r} has splits of its own, by its files; got is_benchmark={is_benchmark}. Leave is_benchmark out."

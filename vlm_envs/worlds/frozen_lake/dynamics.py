@@ -110,11 +110,11 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         return super().step(state, action, rng)
 
     def is_success(self, state: FrozenLakeState) -> bool:
-        """Tells whether the player stands on the goal."""
+        """Returns whether the player stands on the goal."""
         return state.is_on_goal
 
     def is_over(self, state: FrozenLakeState) -> bool:
-        """Tells whether the player has reached the goal or fallen into a hole."""
+        """Returns whether the player has reached the goal or fallen into a hole."""
         return state.is_on_goal or state.is_in_hole
 
     def plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:

@@ -62,7 +62,7 @@ class GridDynamics(Dynamics[GridStateT, int]):
         """Returns start states of one random map, perhaps none; those that `fits` accepts can be solved in the band."""
 
     def fits(self, state: GridStateT) -> bool:
-        """Tells whether a start's shortest solution is in the band; by default, `starts` gives no other."""
+        """Returns whether a start's shortest solution is in the band; by default, `starts` gives no other."""
         return True
 
     @property

@@ -170,7 +170,7 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         return (state, False) if following == state else (following, True)
 
     def is_success(self, state: SceneState) -> bool:
-        """Tells whether the target is near enough and, where the rules ask for it, visible."""
+        """Returns whether the target is near enough and, where the rules ask for it, visible."""
         return self._is_near(state) and (not self.rules.require_visible or self._sees_target(state))
 
     def plan(self, state: SceneState) -> tuple[Action, ...] | None:

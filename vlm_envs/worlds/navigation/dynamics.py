@@ -62,7 +62,7 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
         return (state, False) if pose is state.pose else (replace(state, pose=pose), True)
 
     def is_success(self, state: NavigationState) -> bool:
-        """Tells whether the target is near enough and, where the rules ask for it, seen."""
+        """Returns whether the target is near enough and, where the rules ask for it, seen."""
         return paths.is_success(state.home, state.target, state.pose, self.rules)
 
     def plan(self, state: NavigationState) -> tuple[Action, ...] | None:

@@ -33,7 +33,7 @@ class Primitive:
     end: Millimetres | None = None
 
     def is_within(self, task: str) -> bool:
-        """Tells whether all its points lie within the workspace limits of a task."""
+        """Returns whether all its points lie within the workspace limits of a task."""
         return is_in_workspace(self.point, task) and (self.end is None or is_in_workspace(self.end, task))
 
     def __str__(self) -> str:

@@ -98,7 +98,7 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
             return engine.outcomes.get((state, action), lambda: _simulated(engine, state, action))
 
     def is_success(self, state: PrimitiveSkillState) -> bool:
-        """Tells whether all goals are met."""
+        """Returns whether all goals are met."""
         return is_solved(state)
 
     def plan(self, state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
@@ -144,7 +144,7 @@ def _refusal(state: PrimitiveSkillState, action: Primitive) -> str:
 
 
 def _differs(before: PrimitiveSkillState, after: PrimitiveSkillState) -> bool:
-    """Tells whether a cube or the drawer has moved, or the gripper has gained or lost something."""
+    """Returns whether a cube or the drawer has moved, or the gripper has gained or lost something."""
     if before.held != after.held:
         return True
     if before.drawer is not None and after.drawer is not None:

@@ -203,7 +203,7 @@ class Engine:
             joint.set_drive_target(float(target))
 
     def touches(self, cube: int) -> bool:
-        """Tells whether a cube presses against anything but the arm."""
+        """Returns whether a cube presses against anything but the arm."""
         body = self._furniture.cube_bodies[cube]
         for contact in self._furniture.physics.get_contacts():
             first, second = contact.bodies
@@ -214,7 +214,7 @@ class Engine:
         return False
 
     def is_at_rest(self) -> bool:
-        """Tells whether the arm, the cubes and the drawer have all come to rest."""
+        """Returns whether the arm, the cubes and the drawer have all come to rest."""
         speeds = [np.abs(self._robot.get_qvel()).max(), np.abs(self._furniture.cabinet.get_qvel()).max()]
         for body in self._furniture.cube_bodies[: self._num_cubes]:
             speeds.append(np.linalg.norm(body.get_linear_velocity()))

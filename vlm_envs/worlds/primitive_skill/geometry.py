@@ -65,7 +65,7 @@ def point_mm(position_m: Vector) -> Millimetres:
 
 
 def is_in_workspace(point: Sequence[int], task: str) -> bool:
-    """Tells whether a point in mm lies within the limits of a task, borders included."""
+    """Returns whether a point in mm lies within the limits of a task, borders included."""
     return all(low <= value <= high for value, (low, high) in zip(point, WORKSPACES_MM[task], strict=True))
 
 

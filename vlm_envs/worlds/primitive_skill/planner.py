@@ -140,7 +140,7 @@ def _plan_table(state: PrimitiveSkillState, paper: _Paper) -> None:
 
 
 def _can_finish(goal: Goal, paper: _Paper) -> bool:
-    """Tells whether the held cube's place is free."""
+    """Returns whether the held cube's place is free."""
     if goal.kind is GoalKind.ALIGNED:
         return True
     if goal.kind is GoalKind.ON_TARGET:
@@ -186,7 +186,7 @@ def _align(goal: Goal, paper: _Paper) -> None:
 
 
 def _is_blocked(goal: Goal, paper: _Paper) -> bool:
-    """Tells whether the arm cannot get behind a cube, or another cube is in the lane of its push along x."""
+    """Returns whether the arm cannot get behind a cube, or another cube is in the lane of its push along x."""
     x, y, _ = paper.places[goal.cube]
     if x > _FARTHEST_PUSHED_X_MM:
         return True

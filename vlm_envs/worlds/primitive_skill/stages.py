@@ -51,7 +51,7 @@ STAGES: Mapping[str, type[IntEnum]] = {
 
 
 def is_met(state: PrimitiveSkillState, goal: Goal) -> bool:
-    """Tells whether a goal is met."""
+    """Returns whether a goal is met."""
     if state.held == goal.cube:
         return False
     cube = state.cubes[goal.cube]
@@ -68,12 +68,12 @@ def is_met(state: PrimitiveSkillState, goal: Goal) -> bool:
 
 
 def is_in_drawer(state: PrimitiveSkillState, cube: int) -> bool:
-    """Tells whether a cube lies in the drawer, shut or not."""
+    """Returns whether a cube lies in the drawer, shut or not."""
     return state.drawer is not None and state.held != cube and state.drawer.holds(state.cubes[cube].position)
 
 
 def is_solved(state: PrimitiveSkillState) -> bool:
-    """Tells whether all goals are met."""
+    """Returns whether all goals are met."""
     return all(is_met(state, goal) for goal in state.goals)
 
 

@@ -96,7 +96,7 @@ class Drawer:
         return x, self.y_mm / 1000, DRAWER_FLOOR_M + CUBE_HALF_M
 
     def holds(self, point: Vector) -> bool:
-        """Tells whether a cube with this centre (in m) lies in it."""
+        """Returns whether a cube with this centre (in m) lies in it."""
         x, y, z = self.inside
         half_x, half_y = DRAWER_HALF_SIZE_M
         return abs(point[0] - x) < half_x and abs(point[1] - y) < half_y and abs(point[2] - z) < CUBE_HALF_M

@@ -64,7 +64,7 @@ class SokobanDynamics(GridDynamics[SokobanState]):
         return rooms(rng, self.dim_room, self.num_boxes, self.min_solution_length, self.max_solution_length)
 
     def fits(self, state: SokobanState) -> bool:
-        """Tells whether a start is proved to be in the band; see `GridDynamics.fits`."""
+        """Returns whether a start is proved to be in the band; see `GridDynamics.fits`."""
         return is_within(state, self.min_solution_length, self.max_solution_length)
 
     @property
@@ -100,7 +100,7 @@ class SokobanDynamics(GridDynamics[SokobanState]):
         return state
 
     def is_success(self, state: SokobanState) -> bool:
-        """Tells whether every box stands on a target."""
+        """Returns whether every box stands on a target."""
         return state.is_solved
 
     def plan(self, state: SokobanState) -> tuple[int, ...] | None:

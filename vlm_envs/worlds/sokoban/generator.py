@@ -152,7 +152,7 @@ def _reachable_pulls(layout: SokobanLayout, player: int, boxes: set[int]) -> lis
 
 
 def is_within(state: SokobanState, min_length: int, max_length: int) -> bool:
-    """Tells whether a start's shortest solution lies in a band; starts with one box do without a check."""
+    """Returns whether a start's shortest solution lies in a band; starts with one box do without a check."""
     if len(state.boxes) == 1:
         return True
     try:

@@ -78,7 +78,7 @@ class PushSearch:
         return None
 
     def is_dead(self, boxes: Boxes) -> bool:
-        """Tells whether the boxes can be seen to be stuck, without a search.
+        """Returns whether the boxes can be seen to be stuck, without a search.
 
         True is always right; False means only that no simple sign of a deadlock was found.
         """
@@ -137,7 +137,7 @@ class PushSearch:
         return any(box not in self._targets and self._is_frozen(box, occupied, frozenset()) for box in boxes)
 
     def _is_frozen(self, box: int, occupied: frozenset[int], as_walls: frozenset[int]) -> bool:
-        """Tells whether a box can never again move usefully along either axis.
+        """Returns whether a box can never again move usefully along either axis.
 
         Boxes already under question count as walls: if they hold each other, none of them can move first.
         """

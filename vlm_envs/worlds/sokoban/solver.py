@@ -43,7 +43,7 @@ def cost_to_go(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> in
 
 
 def is_deadlocked(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> bool:
-    """Tells whether the room can no longer be solved; stuck boxes are seen without a search.
+    """Returns whether the room can no longer be solved; stuck boxes are seen without a search.
 
     Raises:
         SolverLimitError: If the node limit was reached before the answer was known.

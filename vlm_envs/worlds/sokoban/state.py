@@ -37,7 +37,7 @@ class SokobanLayout:
     num_cols: int
 
     def is_wall(self, cell: Cell) -> bool:
-        """Tells whether a cell of the room is a wall."""
+        """Returns whether a cell of the room is a wall."""
         return bool(self.walls[cell[0] * self.num_cols + cell[1]])
 
 

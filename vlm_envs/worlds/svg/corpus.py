@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
-import importlib
-import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 
-from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.parquet import opened_table
+from vlm_envs.qa.datasets.rows import json_lines
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.worlds.svg.markup import MAX_BYTES
 
@@ -99,24 +99,14 @@ def _read_csv(file: Path) -> Iterator[str]:
 
 
 def _read_json_lines(file: Path) -> Iterator[str]:
-    with file.open(encoding="utf-8-sig") as lines:
-        for line in filter(str.strip, lines):
-            row = json.loads(line)
-            if not isinstance(row, dict):
-                raise ConfigError(f"data={str(file)!r} has a line that is no object: {line[:60]!r}. {_EXPECTED}.")
-            yield str(row[_column(row, file)])
+    with file.open("rb") as lines:
+        yield from (str(row[_column(row, file)]) for _, row in json_lines(lines, f"data={str(file)!r}"))
 
 
 def _read_parquet(file: Path) -> Iterator[str]:
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise EngineUnavailableError(
-            f"Reading {str(file)!r} needs pyarrow, which cannot be imported ({error}). Install it: "
-            "pip install 'vlm-envs[parquet]'; or write the table as .csv."
-        ) from error
-    column = _column(parquet.read_schema(file).names, file)
-    yield from (str(value or "") for value in parquet.read_table(file, columns=[column])[column].to_pylist())
+    with opened_table(file.open("rb"), f"data={str(file)!r}") as table:
+        column = _column(table.schema_arrow.names, file)
+        yield from (str(value or "") for value in table.read(columns=[column])[column].to_pylist())
 
 
 def _read_unknown(file: Path) -> Iterator[str]:

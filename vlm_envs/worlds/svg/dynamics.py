@@ -126,7 +126,7 @@ class SvgDynamics(Dynamics[SvgState, str]):
         return successor, drawn.error is None and action != state.drawing
 
     def is_success(self, state: SvgState) -> bool:
-        """Tells whether the last drawing is similar enough."""
+        """Returns whether the last drawing is similar enough."""
         return state.similarity >= self.success_threshold
 
     def is_over(self, state: SvgState) -> bool:

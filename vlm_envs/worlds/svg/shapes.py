@@ -204,7 +204,7 @@ def _shared(first: Clip, second: Clip) -> Clip:
 
 
 def _is_hidden(element: ET.Element, viewport: Viewport) -> bool:
-    """Tells whether nothing of an element and its content is drawn; a group with a side of 0 is skipped too."""
+    """Returns whether nothing of an element and its content is drawn; a group with a side of 0 is skipped too."""
     if any(name in element.attrib and viewport.size(element.attrib[name]) == 0 for name in ("width", "height")):
         return True
     opacity = numbers(element.get("opacity", "1"))

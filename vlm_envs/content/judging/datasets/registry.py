@@ -67,7 +67,7 @@ def judging_dataset(
     Raises:
         ConfigError: If there is no such kind, folder or file, or a row is broken; it names file and row.
     """
-    known = _KINDS[require_choice("kind", kind, DATASETS)]
+    known = _KINDS[require_choice("dataset", kind, DATASETS)]
     is_whole = known.is_benchmark if is_benchmark is None else is_benchmark
 
     def load() -> DatasetSource:

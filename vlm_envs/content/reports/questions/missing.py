@@ -108,7 +108,7 @@ def _nobody(report: Report, rng: np.random.Generator) -> Asked | None:
 
 
 def _other_year(report: Report, rng: np.random.Generator) -> _Absent | None:
-    """A region in a year without a page, within the years of the report or next to them."""
+    """Returns a region in a year without a page, within the years of the report or next to them."""
     pages = _pages(report, subjects.RegionYear)
     shown = pick(rng, pages)
     years = range(report.organisation.years[0] - 1, report.organisation.years[-1] + 2)
@@ -120,7 +120,7 @@ def _other_year(report: Report, rng: np.random.Generator) -> _Absent | None:
 
 
 def _other_line(report: Report, rng: np.random.Generator) -> _Absent | None:
-    """A line that the table of a region does not have."""
+    """Returns a line that the table of a region does not have."""
     shown = pick(rng, _pages(report, subjects.RegionYear))
     trade = report.organisation.trade
     line = pick(rng, [line for line in trade.lines if line not in shown.lines])
@@ -137,7 +137,7 @@ def _other_department(report: Report, rng: np.random.Generator) -> _Absent | Non
 
 
 def _other_month(report: Report, rng: np.random.Generator) -> _Absent | None:
-    """A month that the chart of a department leaves out."""
+    """Returns a month that the chart of a department leaves out."""
     shown = pick(rng, _pages(report, subjects.Department))
     months = _others(MONTHS, shown.months)
     if not months:

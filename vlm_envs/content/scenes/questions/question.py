@@ -67,7 +67,7 @@ class QuestionTemplate:
     ratio: float = 1.0
 
     def can_be_asked(self, small_px: tuple[int, int]) -> bool:
-        """Whether things of these sizes can be asked about."""
+        """Returns whether things of these sizes can be asked about."""
         return small_px[1] >= self.least_px and small_px[1] >= self.ratio * small_px[0]
 
 

@@ -29,7 +29,7 @@ class Stroke:
     width: int = 0
 
     def reaches(self, region: PixelRectangle) -> bool:
-        """Whether any of it may lie in a region."""
+        """Returns whether any of it may lie in a region."""
         xs, ys, more = self.points[::2], self.points[1::2], self.width
         return (
             min(xs) - more < region.right

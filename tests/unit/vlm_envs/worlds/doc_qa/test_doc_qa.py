@@ -181,7 +181,8 @@ def test_a_users_own_pdf_files(tmp_path):
     [
         ({"dataset": "mp_docvqa"}, "dataset and folder go together"),
         ({"dataset": "mp_docvqa", "folder": ".", "source": labels_only()}, "without source"),
-        ({"dataset": "docvqa", "folder": "."}, "data set must be one of"),
+        ({"dataset": "docvqa", "folder": "."}, "dataset must be one of"),
+        ({"dataset": "mp_docvqa", "folder": ""}, r"^folder must be a folder's path; got ''\."),
         ({"source": 3}, "source must be 'module:factory' or an object with draw and find"),
         ({"retriever": "json:JSONDecoder"}, "retriever must be 'module:factory' or an object with search"),
         ({"num_pages": 3}, "num_pages must lie between 5 and 60"),

@@ -153,6 +153,10 @@ def test_rows_of_a_local_data_set_can_be_judged(tmp_path):
 def test_misuse_is_explained(tmp_path):
     with pytest.raises(ConfigError, match="go together"):
         make(dataset="armbench_vl")
+    with pytest.raises(ConfigError, match=r"^dataset must be one of 'vl_rewardbench', "):
+        make(dataset="nope", folder=str(tmp_path))
+    with pytest.raises(ConfigError, match=r"^folder must be a folder's path; got ''\."):
+        make(dataset="armbench_vl", folder="")
     with pytest.raises(ConfigError, match="without source"):
         make(dataset="armbench_vl", folder=str(tmp_path), source=JudgingSource())
     with pytest.raises(ConfigError, match="Did you mean 'document'"):

@@ -73,6 +73,13 @@ def test_json_lines_may_begin_with_a_mark(tmp_path: Path) -> None:
     assert loaded(tmp_path / "icons.jsonl") == sorted(ICONS)
 
 
+@pytest.mark.parametrize("broken", ["{'Svg': 1}", "[1]"])
+def test_a_broken_line_is_named(tmp_path: Path, broken: str) -> None:
+    (tmp_path / "icons.jsonl").write_text(json.dumps({"svg": ICONS[0]}) + f"\n\n{broken}\n")
+    with pytest.raises(ConfigError, match=r"icons\.jsonl', line 3: expected a JSON object; got .*\. Correct the row"):
+        load_icons(str(tmp_path / "icons.jsonl"))
+
+
 def test_a_copy_of_the_papers_data_is_a_folder_of_parquet_tables(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="parquet needs pyarrow: pip install 'vlm-envs[parquet]'")
     parquet = pytest.importorskip("pyarrow.parquet")
