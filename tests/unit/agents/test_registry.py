@@ -11,7 +11,7 @@ import pytest
 from agents.agent import LearningAgent
 from agents.hf.sampling import SamplingConfig
 from agents.oracle import OracleAgent
-from agents.registry import AGENTS, AgentEntry, make_agent, make_learning_agent, require_agent, setting_names
+from agents.registry import AGENTS, AgentEntry, make_agent, make_learning_agent, require_agent, setting_names, usage
 from tests.unit.episodes import play
 from vlm_envs import env_ids, make
 from vlm_envs.errors import ConfigError, EngineUnavailableError, VLMEnvsError
@@ -75,7 +75,7 @@ def test_a_checkpoint_is_named_by_its_directory(tiny_directory, tiny):
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("orcale", {}, r"Unknown agent 'orcale'\. Did you mean 'oracle'\? Agents: oracle, random, human, hf:DIR; "),
+        ("orcale", {}, f"Unknown agent 'orcale'. Did you mean 'oracle'\\? Agents: {', '.join(map(usage, AGENTS))}; "),
         ("HF:x/y", {}, r"Did you mean 'hf:x/y'\?"),
         ("agents", {}, r"Did you mean 'hf:agents'\?"),
         ("oracle:3", {}, "takes nothing after a colon"),
