@@ -142,7 +142,8 @@ def trained_tokens_per_s(*, quick: bool) -> list[Row]:
     num_rows, num_repeats = (4, 1) if quick else (64, 3)
     recipe = frozenlake_tiny()
     # The expert drew no tokens, so the log-probabilities to compare with are the trainer's own.
-    config = replace(recipe, ppo=replace(recipe.ppo, critic_warmup_iterations=0, old_logprobs="trainer"))
+    algorithm = recipe.algorithm.with_critic(warmup_iterations=0)
+    config = replace(recipe, algorithm=algorithm, ppo=replace(recipe.ppo, old_logprobs="trainer"))
     model, encoder = tiny()
     trajectories = next(demonstrations(config.worlds, encoder, batch_size=num_rows, mistake_rate=0.0))
     rewards = [[turn.reward for turn in trajectory.turns] for trajectory in trajectories]

@@ -117,8 +117,9 @@ def _weights() -> Iterator[tuple[str, str]]:
     for name in ("frozenlake_tiny", "sokoban_tiny"):
         with tempfile.TemporaryDirectory() as output:
             config = RECIPES[name]()
-            ppo = replace(config.ppo, critic_warmup_iterations=0, num_minibatches=2, critic_num_minibatches=2)
-            short = replace(config, name="digest", output=output, num_iterations=2, num_groups=4, group_size=2, ppo=ppo)
+            algorithm = config.algorithm.with_critic(warmup_iterations=0, num_minibatches=2)
+            config = replace(config, algorithm=algorithm, ppo=replace(config.ppo, num_minibatches=2))
+            short = replace(config, name="digest", output=output, num_iterations=2, num_groups=4, group_size=2)
             directory = train(replace(short, num_eval_episodes=0, num_threads=1, device="cpu"))
             [path] = (directory / "latest" / "model").glob("*.safetensors")
             weights: dict[str, torch.Tensor] = load_file(path)

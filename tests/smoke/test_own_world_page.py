@@ -10,8 +10,8 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[2]
 PAGE = CHECKOUT / "docs" / "own-world.md"
 
-TINY = "--num-iterations 1 --num-groups 2 --group-size 2 --ppo.num-minibatches 1 --ppo.critic-num-minibatches 1 "
-TINY += "--eval-every 0 --ppo.critic-warmup-iterations 0 --num-eval-episodes 2 "
+TINY = "--num-iterations 1 --num-groups 2 --group-size 2 --ppo.num-minibatches 1 --algorithm.critic.num-minibatches 1 "
+TINY += "--eval-every 0 --algorithm.critic.warmup-iterations 0 --num-eval-episodes 2 "
 TINY += "--num-val-episodes 2 --sampling.max-new-tokens 8 "
 TINY += "--cold-start.num-steps 2 --cold-start.num-first-turn-steps 1 --cold-start.batch-size 2 --num-threads 1"
 """What is put behind the page's own options, so that it takes seconds."""

@@ -30,6 +30,10 @@ MAINS = {
         ),
         ("judges score VLM/Sokoban-v0 --state {}", "python -m judges score needs TEXT."),
         ("judges calibrate VLM/Sokoban-v0 --threshold x", "--threshold must be a number; got 'x'."),
+        (
+            "training sokoban_tiny --algorithm.critic.value-clip x",
+            "--algorithm.critic.value-clip must be a number or None; got 'x'.",
+        ),
         ("training sokoban_tiny --num-iterations x", "--num-iterations must be a whole number; got 'x'."),
     ],
 )

@@ -7,8 +7,10 @@ settings, and whoever gets an option wrong need not wait for torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from training.algorithms.critic import CriticConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,15 +66,32 @@ class Credit:
 class Algorithm(ABC):
     """How a policy learns from what it played. A subclass is a frozen dataclass of the settings that it reads.
 
+    A field `critic: CriticConfig` among them gives it a critic, whose values it reads.
+
     Class attributes:
         title: What a report calls it, as in "40 iterations of GRPO".
-        needs_critic: Whether it reads values, which a critic then learns.
         sibling_setting: The flag among its settings without which no siblings are needed; None where there is none.
     """
 
     title: ClassVar[str] = "reinforcement learning"
-    needs_critic: ClassVar[bool] = False
     sibling_setting: ClassVar[str | None] = None
+
+    @property
+    def critic_config(self) -> CriticConfig | None:
+        """How its critic learns, its field `critic`; None for an algorithm without one."""
+        critic = getattr(self, "critic", None)
+        return critic if isinstance(critic, CriticConfig) else None
+
+    def with_critic(self, **changes: Any) -> Self:
+        """Returns the algorithm with some of its critic's settings changed; as it is, without a critic."""
+        if self.critic_config is None:
+            return self
+        return replace(self, **{"critic": replace(self.critic_config, **changes)})
+
+    @property
+    def critic_warmup_iterations(self) -> int:
+        """First iterations in which only a critic learns."""
+        return self.critic_config.warmup_iterations if self.critic_config is not None else 0
 
     @property
     def min_group_size(self) -> int:

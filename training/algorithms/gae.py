@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from training.algorithms.algorithm import Algorithm, Credit, ModelOutputs
+from training.algorithms.critic import CriticConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,6 +20,7 @@ class GAE(Algorithm):
     """An algorithm that learns from rewards and the values of a critic.
 
     Attributes:
+        critic: How the critic learns.
         bootstrap_truncated: Whether truncated episodes are worth V of their last state, read behind their final
             observation. Right when the budget is an accident of sampling; wrong when it is part of the task and the
             agent is told how much is left (Pardo et al. 2018), as in worlds whose prompt counts the turns.
@@ -27,9 +29,9 @@ class GAE(Algorithm):
         whiten: Whether advantages are whitened over the batch's generated tokens.
     """
 
-    needs_critic: ClassVar[bool] = True
     sibling_setting: ClassVar[str | None] = "sibling_baseline"
 
+    critic: CriticConfig = field(default_factory=CriticConfig)
     bootstrap_truncated: bool = True
     sibling_baseline: bool = False
     whiten: bool = True

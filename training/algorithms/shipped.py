@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import MISSING, fields
-from typing import get_args
+from typing import TypeGuard, get_args
 
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
@@ -34,7 +34,7 @@ def algorithm_class(name: str) -> type[Algorithm]:
         name: A shipped one's, or `MODULE:CLASS` as in an import statement.
 
     Raises:
-        ConfigError: If there is none, it is only a base of algorithms, or a setting has no default.
+        ConfigError: If there is none, it is abstract or no frozen dataclass, or a setting has no default.
     """
     if name in SHIPPED:
         return SHIPPED[name]
@@ -46,11 +46,21 @@ def algorithm_class(name: str) -> type[Algorithm]:
         )
     instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
     there = vars(import_named(module, option=f"--algorithm {name}", instead=instead))
-    found = there.get(attribute)
-    if not (isinstance(found, type) and issubclass(found, Algorithm)) or inspect.isabstract(found):
-        known = [key for key, each in there.items() if isinstance(each, type) and issubclass(each, Algorithm)]
+    if attribute not in there:
+        known = [key for key, each in there.items() if _is_algorithm(each) and not inspect.isabstract(each)]
         hint = did_you_mean(attribute, known)
         raise ConfigError(f"--algorithm {name}: {module} has no algorithm {attribute!r}.{hint}")
+    found = there[attribute]
+    if not _is_algorithm(found):
+        raise ConfigError(f"--algorithm {name} is no Algorithm: name a class derived from it.")
+    if lacking := sorted(found.__abstractmethods__):
+        raise ConfigError(f"--algorithm {name} is abstract: it lacks {' and '.join(lacking)}.")
+    if "__dataclass_params__" not in vars(found):
+        raise ConfigError(f"--algorithm {name} is no frozen dataclass: add @dataclass(frozen=True, kw_only=True).")
     if required := [each.name for each in fields(found) if each.default is each.default_factory is MISSING]:
         raise ConfigError(f"--algorithm {name}: give its setting {required[0]!r} a default; every setting needs one.")
     return found
+
+
+def _is_algorithm(value: object) -> TypeGuard[type[Algorithm]]:
+    return isinstance(value, type) and issubclass(value, Algorithm)

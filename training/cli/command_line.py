@@ -6,13 +6,15 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
+import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
+from agents.api.config import EndpointConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cli.world_options import ENV_ID, Training, read_world_options
@@ -23,7 +25,6 @@ from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.arguments.options import parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 
-_ENDPOINT = "judge.endpoint"
 _HELP = (
     "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "
     "alone is True, --worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world."
@@ -182,35 +183,28 @@ def configured(
     _refuse_foreign_settings(start.algorithm, words)
     start, told = _fitted(start, words) if default is None else (start, [])
     start = _unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
+    start = _with_endpoint(start, words)
     worlds, rest = read_world_options(words, start.worlds)
     program = Training(prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}")
     default_options = _Options(algorithm=name_of(start.algorithm), run=_unchecked(start, worlds=worlds))
-    config = parsed(_Options, endpoint_last(rest), program, default=default_options).run
+    config = parsed(_Options, rest, program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
         _refuse_cold_start_options(config, words)
     print(*told, sep="\n", end="\n" if told else "")
     return config
 
 
-def endpoint_last(words: Sequence[str]) -> list[str]:
-    """Returns a command line with the options of a judge's endpoint behind the word that says there is one.
-
-    The parser wants that word, and all other options before it; a user need not know.
-    """
-    rest: list[str] = []
-    of_endpoint: list[str] = []
-    takes_next = False
-    for word in words:
-        belongs = word.startswith(f"--{_ENDPOINT}.")
-        (of_endpoint if belongs or takes_next else rest).append(word)
-        takes_next = belongs and "=" not in word
-    if not of_endpoint:
-        return rest
-    return [
-        *(word for word in rest if word != f"{_ENDPOINT}:endpoint-config"),
-        f"{_ENDPOINT}:endpoint-config",
-        *of_endpoint,
-    ]
+def _with_endpoint(config: RunConfig, words: Sequence[str]) -> RunConfig:
+    """Returns a configuration whose judge has an endpoint to fill in, where its options are given or asked for."""
+    asks = any(word in ("-h", "--help") or word.startswith("--judge.endpoint.") for word in words)
+    if config.judge.endpoint is not None or not asks:
+        return config
+    empty = object.__new__(EndpointConfig)
+    for each in fields(EndpointConfig):
+        object.__setattr__(empty, each.name, tyro.MISSING if each.default is MISSING else each.default)
+    judge = copy.copy(config.judge)
+    object.__setattr__(judge, "endpoint", empty)
+    return _unchecked(config, judge=judge)
 
 
 def switched(algorithm: Algorithm, name: str) -> Algorithm:
@@ -222,8 +216,9 @@ def switched(algorithm: Algorithm, name: str) -> Algorithm:
     kind = algorithm_class(name)
     if type(algorithm) is kind:
         return algorithm
-    had = {each.name: each.type for each in fields(algorithm)}
-    shared = [each.name for each in fields(kind) if had.get(each.name) == each.type]
+    had, hints = get_type_hints(type(algorithm)), get_type_hints(kind)
+    names = {each.name for each in fields(algorithm)}
+    shared = [each.name for each in fields(kind) if each.name in names and had[each.name] == hints[each.name]]
     return kind(**{name: getattr(algorithm, name) for name in shared})
 
 
@@ -244,7 +239,7 @@ def _refuse_foreign_settings(algorithm: Algorithm, words: Sequence[str]) -> None
     own = {each.name for each in fields(algorithm)}
     for word, after in zip(_with_hyphens(words), [*words, ""][1:], strict=True):
         option, _, value = word.partition("=")
-        setting = option.removeprefix("--algorithm.").removeprefix("no-").replace("-", "_")
+        setting = option.removeprefix("--algorithm.").removeprefix("no-").partition(".")[0].replace("-", "_")
         if option.startswith("--algorithm.") and setting not in own and (value or after) in SHIPPED:
             raise ConfigError(f"{option} is no option. An algorithm is chosen by --algorithm {value or after}.")
         owners = [name for name, kind in SHIPPED.items() if setting in {each.name for each in fields(kind)}]
@@ -256,29 +251,24 @@ def _refuse_foreign_settings(algorithm: Algorithm, words: Sequence[str]) -> None
 
 
 def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
-    """Returns a recipe with what does not fit its length or algorithm taken back, and a line for each such setting.
+    """Returns a recipe with what does not fit its length taken back, and a line for each such setting.
 
-    Who tries a recipe for two iterations need not know how often it evaluates, nor how long its critic warms up; nor,
-    under an algorithm without a critic, that there was to be one. Who asks for what does not fit is refused.
+    Who tries a recipe for two iterations need not know how often it evaluates, nor how long its critic warms up. Who
+    asks for what does not fit is refused.
     """
     said = _with_hyphens(words)
     length = option_value(said, "--num-iterations") or ""
     num_iterations, told = int(length) if length.isdecimal() else None, []
-    evaluations, warmup = "--eval-every", "--ppo.critic-warmup-iterations"
+    evaluations, warmup = "--eval-every", "--algorithm.critic.warmup-iterations"
     short = "So short a run takes {} {} in place of {}, and keeps that if it is extended."
-    every, num_warmup = config.eval_every, config.ppo.critic_warmup_iterations
+    every, algorithm = config.eval_every, config.algorithm
     if num_iterations is not None and every >= max(1, num_iterations) and option_value(said, evaluations) is None:
         told.append(short.format(evaluations, 0, every))
         config = _unchecked(config, eval_every=0)
-    if num_warmup and option_value(said, warmup) is None:
-        why, fitting = short, num_warmup
-        if not config.algorithm.needs_critic:
-            why, fitting = "An algorithm without a critic takes {} {} in place of {}.", 0
-        elif num_iterations:
-            fitting = min(num_warmup, num_iterations - 1)
-        if fitting < num_warmup:
-            told.append(why.format(warmup, fitting, num_warmup))
-            config = _unchecked(config, ppo=replace(config.ppo, critic_warmup_iterations=fitting))
+    num_warmup = algorithm.critic_warmup_iterations
+    if num_iterations and num_warmup >= num_iterations and option_value(said, warmup) is None:
+        told.append(short.format(warmup, num_iterations - 1, num_warmup))
+        config = _unchecked(config, algorithm=algorithm.with_critic(warmup_iterations=num_iterations - 1))
     return config, told
 
 

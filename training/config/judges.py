@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
-from tyro.conf import arg
+from tyro.conf import AvoidSubcommands, arg
 
 from agents.api.config import EndpointConfig
 from judges.episode_rewards.models import Model
@@ -73,7 +73,8 @@ class JudgeConfig:
         repetition_penalty: Subtracted from turns whose text is among the most frequent and wrong; 0 turns it off.
         method: Who judges: `"exact"`, by rule; or a language model behind `endpoint`, by a `"direct"` verdict or by
             `"extraction"` of claims that the exact judge then counts (VAGEN, appendix D.1).
-        endpoint: Where that model is, as chat completions. A turn is masked where it is unavailable.
+        endpoint: Where that model is, as chat completions; none unless its options `model` and `base_url` are given. A
+            turn is masked where it is unavailable.
         episode_reward: A paper's reward for whole episodes of question-answering worlds, added to their last turns;
             None for none. With an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency.
             `"agentic"` is for any world: the model looks with tools and says whether the last response is right.
@@ -87,7 +88,7 @@ class JudgeConfig:
     worldmodeling_weight: float = 0.5
     repetition_penalty: float = 0.0
     method: Literal["exact", "direct", "extraction"] = "exact"
-    endpoint: EndpointConfig | None = None
+    endpoint: AvoidSubcommands[EndpointConfig | None] = None
     episode_reward: Annotated[str | None, arg(metavar=f"{{None,{','.join(EPISODE_REWARDS)},MODULE:NAME}}")] = None
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     in_evaluations: bool = False

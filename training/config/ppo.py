@@ -20,21 +20,15 @@ class PPOConfig:
 
     Attributes:
         learning_rate: Of the policy (AdamW).
-        critic_learning_rate: Of the critic.
-        warmup_iterations: Iterations in which the policy's rate rises linearly to its peak, after the critic's own.
-            AdamW's first steps go by the sign of the first gradients, at the full rate, while advantages are at their
-            noisiest. Ten are what verl's recipe of DAPO takes; verl's own default is none.
-        final_learning_rate_ratio: What both rates fall to, linearly over the run, as a share of their peaks.
-        critic_warmup_iterations: First iterations in which only the critic learns.
+        warmup_iterations: Iterations in which the policy's rate rises linearly to its peak, once it learns. AdamW's
+            first steps go by the sign of the first gradients, at the full rate, while advantages are at their noisiest.
+            Ten are what verl's recipe of DAPO takes; verl's own default is none.
+        final_learning_rate_ratio: What learning rates fall to, linearly over the run, as a share of their peaks.
         num_epochs: The policy's passes over an iteration's batch.
         num_minibatches: Its optimiser steps per pass.
-        critic_num_epochs: The critic's passes over the batch.
-        critic_num_minibatches: Its optimiser steps per pass. A regression can take many small steps where a policy
-            gradient would drown in noise.
         micro_batch_size: Rows per forward pass; gradients accumulate, results do not depend on it.
         clip_low: Ratio clip below 1.
         clip_high: Ratio clip above 1.
-        value_clip: Clip of value changes, in standard deviations of the first returns; None for none.
         entropy_coef: Weight of the entropy bonus.
         kl_coef: Weight of the KL penalty, against the frozen start policy; 0 leaves the reference out altogether.
         kl_placement: Where the penalty is: in the `"reward"` of each token (VAGEN), or in the `"loss"`, with a gradient
@@ -49,24 +43,19 @@ class PPOConfig:
             tokens were drawn with, the exact ones wherever one engine does both.
         importance_cap: Cap of truncated importance sampling for the sampler-trainer gap; None turns it off.
         max_grad_norm: Gradient norm that is clipped to.
-        max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN, of policy and critic apart. None of
-            them is taken; the last one ends the run.
+        max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN, each model's counted apart. None
+            of them is taken; the last one ends the run.
         weight_decay: AdamW's weight decay.
     """
 
     learning_rate: float = 1e-6
-    critic_learning_rate: float = 1e-5
     warmup_iterations: int = 10
     final_learning_rate_ratio: float = 1.0
-    critic_warmup_iterations: int = 0
     num_epochs: int = 1
     num_minibatches: int = 4
-    critic_num_epochs: int = 1
-    critic_num_minibatches: int = 4
     micro_batch_size: int = 32
     clip_low: float = 0.2
     clip_high: float = 0.2
-    value_clip: float | None = 0.5
     entropy_coef: float = 0.0
     kl_coef: float = 0.001
     kl_placement: Literal["reward", "loss"] = "reward"
@@ -79,14 +68,11 @@ class PPOConfig:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        require_above(self, 0, "learning_rate", "critic_learning_rate", "max_grad_norm", "clip_high")
-        require_above(self, 0, "value_clip", "importance_cap")
+        require_above(self, 0, "learning_rate", "max_grad_norm", "clip_high", "importance_cap")
         require_between(self, 0, 1, "final_learning_rate_ratio", includes=(False, True))
         require_between(self, 0, 1, "clip_low", includes=(False, False))
-        require_at_least(self, 1, "num_epochs", "num_minibatches", "critic_num_epochs", "critic_num_minibatches")
-        require_at_least(self, 1, "micro_batch_size", "max_nonfinite_steps")
-        require_at_least(self, 0, "warmup_iterations", "critic_warmup_iterations")
-        require_at_least(self, 0, "kl_coef", "entropy_coef", "weight_decay")
+        require_at_least(self, 1, "num_epochs", "num_minibatches", "micro_batch_size", "max_nonfinite_steps")
+        require_at_least(self, 0, "warmup_iterations", "kl_coef", "entropy_coef", "weight_decay")
         require(
             self.importance_cap is None or self.old_logprobs == "trainer",
             "--ppo.importance-cap corrects the gap between sampler and trainer, which --ppo.old-logprobs sampler sets "
@@ -103,12 +89,6 @@ class PPOConfig:
             "With --ppo.num-epochs 1 and --ppo.num-minibatches 1 the ratio of the only step is 1, so --ppo.clip-low "
             f"{self.clip_low} and --ppo.clip-high {self.clip_high} never act. Take more steps an iteration or leave "
             "the clip at its defaults.",
-        )
-        critic_takes_one_step = self.critic_num_epochs * self.critic_num_minibatches == 1
-        require(
-            not critic_takes_one_step or self.value_clip in (None, PPOConfig.value_clip),
-            "With --ppo.critic-num-epochs 1 and --ppo.critic-num-minibatches 1 no value has moved before the only "
-            f"step, so --ppo.value-clip {self.value_clip} never acts. Take more steps or use --ppo.value-clip None.",
         )
 
     def _refuse_inert_kl(self) -> None:

@@ -23,8 +23,8 @@ def require_rows_that_fit(
         divisors = [number for number in range(1, rows + 1) if rows % number == 0]
         remedies.append(f"--ppo.num-minibatches {_listed(divisors)}")
     if critic_num_minibatches > rows:
-        wrong.append(f"are fewer than --ppo.critic-num-minibatches {critic_num_minibatches}")
-        remedies.append(f"--ppo.critic-num-minibatches {_listed(range(1, rows + 1))}")
+        wrong.append(f"are fewer than --algorithm.critic.num-minibatches {critic_num_minibatches}")
+        remedies.append(f"--algorithm.critic.num-minibatches {_listed(range(1, rows + 1))}")
     fitting_groups = num_groups  # the fewest, no fewer than asked for, whose rows fit everything else
     while fitting_groups * group_size % num_minibatches or fitting_groups * group_size < critic_num_minibatches:
         fitting_groups += 1

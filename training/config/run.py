@@ -108,19 +108,16 @@ class RunConfig:
             num_groups=self.num_groups,
             cold_start_batch_size=self.cold_start.batch_size if imitates else None,
         )
+        critic = self.algorithm.critic_config
         require_rows_that_fit(
             num_groups=self.num_groups,
             group_size=self.group_size,
             num_minibatches=self.ppo.num_minibatches,
-            critic_num_minibatches=self.ppo.critic_num_minibatches if self.algorithm.needs_critic else 1,
+            critic_num_minibatches=1 if critic is None else critic.num_minibatches,
         )
 
     def _algorithm_contradictions(self) -> Iterator[str]:
-        """Yields what an algorithm, its update and its samples cannot do together.
-
-        Settings of a critic (`ppo.critic_...`, `ppo.value_clip`) may stay where there is none: their names say whose
-        they are, and a recipe can be compared under every algorithm by changing that one option.
-        """
+        """Yields what an algorithm, its update and its samples cannot do together."""
         algorithm, ppo, name = self.algorithm, self.ppo, name_of(self.algorithm)
         if self.group_size < algorithm.min_group_size:
             flag = (algorithm.sibling_setting or "").replace("_", "-")
@@ -129,11 +126,6 @@ class RunConfig:
             yield (
                 f"{what} compares siblings, and with --group-size {self.group_size} there are too few. Use "
                 f"--group-size {algorithm.min_group_size} or more{instead}."
-            )
-        if not algorithm.needs_critic and ppo.critic_warmup_iterations > 0:
-            yield (
-                f"--algorithm {name} has no critic: --ppo.critic-warmup-iterations {ppo.critic_warmup_iterations} "
-                "would be iterations without learning. Use --ppo.critic-warmup-iterations 0."
             )
         if self.sampling.top_p < 1 and ppo.old_logprobs == "sampler":
             yield (
@@ -152,7 +144,7 @@ class RunConfig:
     def _length_contradictions(self) -> Iterator[str]:
         """Yields what a run of this many iterations leaves no room for."""
         num_iterations, eval_every = self.num_iterations, self.eval_every
-        critic_warmup_iterations = self.ppo.critic_warmup_iterations
+        critic_warmup_iterations = self.algorithm.critic_warmup_iterations
         if self.sampling.temperature == 0 and num_iterations > 0:
             yield (
                 "--sampling.temperature 0 always takes the likeliest token: the siblings of a group are the same "
@@ -161,7 +153,7 @@ class RunConfig:
             )
         if 0 < num_iterations <= critic_warmup_iterations:
             yield (
-                f"--ppo.critic-warmup-iterations {critic_warmup_iterations} leaves the policy nothing of "
+                f"--algorithm.critic.warmup-iterations {critic_warmup_iterations} leaves the policy nothing of "
                 f"--num-iterations {num_iterations}. Lower the first or raise the second."
             )
         if 0 < eval_every >= num_iterations:

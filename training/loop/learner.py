@@ -58,10 +58,13 @@ class Learner:
         self.config, self.suppressed_ids = config, suppressed_ids
         self.policy = policy
         self.reference = copy.deepcopy(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
-        self.critic = ValueModel(policy) if config.algorithm.needs_critic else None
+        self.critic_config = config.algorithm.critic_config
+        self.critic = ValueModel(policy) if self.critic_config is not None else None
         self.policy_optimizer = self._optimizer(policy, "policy", ppo.learning_rate)
         self.critic_optimizer = (
-            self._optimizer(self.critic, "critic", ppo.critic_learning_rate) if self.critic is not None else None
+            self._optimizer(self.critic, "critic", self.critic_config.learning_rate)
+            if self.critic_config is not None
+            else None
         )
         self.num_updates = 0
 
@@ -123,11 +126,12 @@ class Learner:
         ppo = self.config.ppo
         self._set_learning_rates(iteration)
         steps: list[dict[str, float]] = []
-        if iteration >= ppo.critic_warmup_iterations:
+        if iteration >= self.config.algorithm.critic_warmup_iterations:
             for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
                 steps.append(self._policy_step(batch, outputs, credit.advantages_BT, rows))
-        if credit.returns_BT is not None:
-            for rows in self._minibatches(batch, ppo.critic_num_epochs, ppo.critic_num_minibatches, iteration):
+        if credit.returns_BT is not None and self.critic_config is not None:
+            critic = self.critic_config
+            for rows in self._minibatches(batch, critic.num_epochs, critic.num_minibatches, iteration):
                 steps.append(self._critic_step(batch, outputs, credit, rows))
         totals: defaultdict[str, list[float]] = defaultdict(list)
         for name, value in (item for step in steps for item in step.items()):
@@ -166,7 +170,7 @@ class Learner:
 
         Where V is learnt at the ends of turns too, each weighs as much as the prefix before one token.
         """
-        assert self.critic is not None and self.critic_optimizer is not None
+        assert self.critic is not None and self.critic_optimizer is not None and self.critic_config is not None
         sums: defaultdict[str, float] = defaultdict(float)
         std, device = self.critic.std, self.critic.device
         assert outputs.values_BT is not None and outputs.turn_end_values_BK is not None
@@ -185,7 +189,7 @@ class Learner:
                 old_BX.to(device) / std,
                 returns_BX.to(device) / std,
                 _learnt_mask(micro.part, with_turn_ends=with_turn_ends).to(device),
-                clip_range=self.config.ppo.value_clip,
+                clip_range=self.critic_config.value_clip,
                 aggregation=self.config.ppo.aggregation,
                 normalizer=micro.normalizer,
             )
@@ -289,11 +293,11 @@ class Learner:
         ppo = self.config.ppo
         left = 1.0 - iteration / max(1, self.config.num_iterations)
         decay = max(0.0, left) * (1.0 - ppo.final_learning_rate_ratio) + ppo.final_learning_rate_ratio
-        since = iteration - ppo.critic_warmup_iterations
+        since = iteration - self.config.algorithm.critic_warmup_iterations
         warmup = min(1.0, max(0, since + 1) / ppo.warmup_iterations) if ppo.warmup_iterations else 1.0
         self.policy_optimizer.set_learning_rate(ppo.learning_rate * warmup * decay)
-        if self.critic_optimizer is not None:
-            self.critic_optimizer.set_learning_rate(ppo.critic_learning_rate * decay)
+        if self.critic_optimizer is not None and self.critic_config is not None:
+            self.critic_optimizer.set_learning_rate(self.critic_config.learning_rate * decay)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that training changed."""

@@ -23,6 +23,7 @@ from training.config.worlds import world_names
 from training.errors import NonFiniteGradientError
 from training.loop.collect import Collector
 from training.loop.console import RunConsole
+from training.loop.credit import assigned_credit
 from training.loop.evaluation import EvaluationResult, evaluate, mean_success
 from training.loop.learner import Learner
 from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
@@ -141,7 +142,7 @@ class Trainer:
         metrics = rollout_metrics(scored, played, rollout_s=rollout_s) | self.collector.metrics()
         batch = self.config.algorithm.keep(played)
         outputs = self.learner.model_outputs(batch)
-        credit = self.config.algorithm.credit(batch, outputs)
+        credit = assigned_credit(self.config.algorithm, batch, outputs)
         if self.config.record_every and self.iteration % self.config.record_every == 0:
             self._record_training(scored, turn_credit(played, outputs, credit, NUM_RECORDED_TRAINING))
         update = self.learner.update(batch, outputs, credit, iteration=self.iteration)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
 from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
@@ -181,18 +182,20 @@ def _recipe(
         group_size=4,
         sampling=SamplingConfig(max_new_tokens=max_new_tokens),
         judge=judge or JudgeConfig(),
-        # The prompt counts the turns down, so running out of them is an end, not an accident
-        algorithm=BilevelGAE(gamma_turn=0.95, lambda_turn=0.95, bootstrap_truncated=False, sibling_baseline=True),
+        algorithm=BilevelGAE(
+            critic=CriticConfig(learning_rate=4e-4, warmup_iterations=2, num_minibatches=16, value_clip=None),
+            # The prompt counts the turns down, so running out of them is an end, not an accident
+            bootstrap_truncated=False,
+            sibling_baseline=True,
+            gamma_turn=0.95,
+            lambda_turn=0.95,
+        ),
         ppo=PPOConfig(
             learning_rate=1e-4,
             warmup_iterations=0,  # as they were measured
-            critic_learning_rate=4e-4,
-            critic_num_minibatches=16,
             final_learning_rate_ratio=0.1,
-            critic_warmup_iterations=2,
             num_minibatches=4,
             micro_batch_size=16,
-            value_clip=None,
             kl_coef=0.001,
             old_logprobs="sampler",
         ),

@@ -26,9 +26,21 @@ Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]]]
 """By name what holds a command's options, whose docstring says what it does, and what runs it."""
 
 _NO_CHOICE = re.compile(r"invalid choice (?P<value>.+) for argument '(?P<option>.+?)'\..*one of \((?P<choices>.+)\)")
-_PARSER_SAYS = (
+_EXPECTED = {"INT": "a whole number", "FLOAT": "a number", "STR": "text", "{None}": "None"}
+
+
+def _of_no_type(said: re.Match[str]) -> str:
+    """Returns what an option of several types takes, for one that was given none of them."""
+    option, types, value = said.groups()
+    expected = sorted(types.split("|"), key="{None}".__eq__)  # None last
+    return f"{option} must be {' or '.join(_EXPECTED.get(each, each) for each in expected)}; got {value}."
+
+
+_PARSER_SAYS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"Error parsing (\S+): invalid literal for int\(\).*: (.+)", r"\1 must be a whole number; got \2."),
     (r"Error parsing (\S+): could not convert string to float: (.+)", r"\1 must be a number; got \2."),
+    (r"Error parsing (\S+): no type matching (\S+) could be instantiated from \[(.+?)\]\..*", _of_no_type),
+    (r"Error parsing [^\s-]\S*: (.+)", r"\1"),  # a check in `__post_init__`: where it stands means nothing to the user
     (r"Missing value for argument '(.+?)'\..*", r"\1 needs a value."),
 )
 """What the parser says of a mistake, and what the user is told."""
@@ -181,7 +193,7 @@ def _told(frame: str, program: Program) -> str:
         said = f"{found['option']} must be one of {', '.join(map(repr, choices))}; got {found['value']}."
     for pattern, plain in _PARSER_SAYS:
         said = re.sub(pattern, plain, said)
-    return f"{said} All options: {program.prog} --help"
+    return f"{said if said.endswith('.') else f'{said}.'} All options: {program.prog} --help"
 
 
 def _raise_own_error(stop: BaseException) -> None:

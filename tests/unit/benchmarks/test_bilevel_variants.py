@@ -88,7 +88,8 @@ def test_a_finished_run_is_read_and_not_run_again(tiny_directory, tmp_path, monk
         group_size=2,
         judge=NO_JUDGE,
         sampling=replace(recipe.sampling, max_new_tokens=4),
-        ppo=replace(recipe.ppo, num_minibatches=1, critic_num_minibatches=1, critic_warmup_iterations=0),
+        algorithm=recipe.algorithm.with_critic(num_minibatches=1, warmup_iterations=0),
+        ppo=replace(recipe.ppo, num_minibatches=1),
     )
     monkeypatch.setitem(RECIPES, "frozenlake_tiny", lambda: small)
     comparison = Comparison(output=str(tmp_path), num_iterations=1, num_val_episodes=3)

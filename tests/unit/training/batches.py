@@ -12,6 +12,9 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import with_ending
 from training.algorithms.algorithm import Algorithm
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
+from training.algorithms.gae import GAE
 from training.algorithms.shipped import SHIPPED
 from training.batch import Batch, make_batch
 from training.config.judges import JudgeConfig
@@ -32,7 +35,8 @@ def run_config(**changes: Any) -> RunConfig:
         "group_size": 2,
         "judge": NO_JUDGE,
         "sampling": SamplingConfig(max_new_tokens=6),
-        "ppo": PPOConfig(num_minibatches=1, warmup_iterations=0, learning_rate=1e-3, critic_learning_rate=1e-3),
+        "algorithm": BilevelGAE(critic=CriticConfig(learning_rate=1e-3)),
+        "ppo": PPOConfig(num_minibatches=1, warmup_iterations=0, learning_rate=1e-3),
     }
     return RunConfig(**{**fields, **changes})
 
@@ -78,4 +82,4 @@ def text_batch(turn_index: Sequence[Sequence[int]], turn_rewards: Sequence[Seque
 def algorithm(name: str = "bilevel_gae", **settings: Any) -> Algorithm:
     """Returns a shipped algorithm that does not whiten unless it is told to."""
     kind = SHIPPED[name]
-    return kind(**(({"whiten": False} if kind.needs_critic else {}) | settings))
+    return kind(**(({"whiten": False} if issubclass(kind, GAE) else {}) | settings))

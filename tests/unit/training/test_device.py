@@ -19,20 +19,18 @@ from training.loop.supervised import cold_start
 
 EVERYTHING: dict[str, Any] = {
     "num_minibatches": 1,
-    "critic_num_minibatches": 2,
     "micro_batch_size": 3,
     "learning_rate": 1e-5,
-    "critic_learning_rate": 1e-4,
     "kl_coef": 0.01,
     "entropy_coef": 0.01,
     "old_logprobs": "trainer",
     "importance_cap": 2.0,
-    "value_clip": 0.5,
 }
 
 
-def learner_of(model: Any, encoder: Any, name: str, **ppo: Any) -> Learner:
-    config = run_config(num_groups=2, algorithm=SHIPPED[name](), ppo=PPOConfig(**(EVERYTHING | ppo)))
+def learner_of(model: Any, encoder: Any, name: str, *, value_clip: float | None = 0.5, **ppo: Any) -> Learner:
+    own = SHIPPED[name]().with_critic(num_minibatches=2, learning_rate=1e-4, value_clip=value_clip)
+    config = run_config(num_groups=2, algorithm=own, ppo=PPOConfig(**(EVERYTHING | ppo)))
     return Learner(model, encoder.suppressed_ids(), config)
 
 
@@ -45,7 +43,7 @@ def updated_twice(learner: Learner, batch: Any) -> dict[str, float]:
     return metrics
 
 
-OTHERWISE = {"old_logprobs": "sampler", "importance_cap": None, "value_clip": None, "aggregation": "constant"}
+OTHERWISE = {"old_logprobs": "sampler", "importance_cap": None, "aggregation": "constant"}
 
 
 @pytest.mark.parametrize("name", SHIPPED)

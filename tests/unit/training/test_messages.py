@@ -15,6 +15,8 @@ import pytest
 from agents.api.config import EndpointConfig
 from tests.unit.training.batches import run_config
 from tests.unit.training.preflight.test_start import UNPLANNED
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.cli.command_line import Recipe, configured
 from training.config.curation import CurateConfig
@@ -38,7 +40,7 @@ MISTAKES = {
         "of them: python -m training frozenlake_tiny --help"
     ),
     f"{LAKE} --clip-low 0.1": "has no option --clip-low. Did you mean --ppo.clip-low?",
-    f"{LAKE} --learning-rate 1": "Did you mean --ppo.learning-rate or --cold-start.learning-rate?",
+    f"{LAKE} --learning-rate 1": "Did you mean --algorithm.critic.learning-rate or --ppo.learning-rate",
     f"{LAKE} --max-turns 4": "An argument of a world is --worlds.0.kwargs.max-turns.",
     f"{LAKE} --worlds VLM/Sokoban-v0": (
         "error: --worlds is no option. Worlds are chosen by their place in the mix, --worlds.0.env-id VLM/Sokoban-v0 "
@@ -277,13 +279,13 @@ def test_a_number_is_called_by_its_field_in_python():
         (
             {"num_groups": 3, "group_size": 2},
             "The 6 rows of an iteration, --num-groups 3 times --group-size 2, do not divide evenly into "
-            "--ppo.num-minibatches 4 and are fewer than --ppo.critic-num-minibatches 16. Use --ppo.num-minibatches 1, "
-            "2, 3 or 6 and --ppo.critic-num-minibatches 1 to 6; or --num-groups 8.",
+            "--ppo.num-minibatches 4 and are fewer than --algorithm.critic.num-minibatches 16. "
+            "Use --ppo.num-minibatches 1, 2, 3 or 6 and --algorithm.critic.num-minibatches 1 to 6; or --num-groups 8.",
         ),
         (
             {"num_groups": 2, "group_size": 2},
             "The 4 rows of an iteration, --num-groups 2 times --group-size 2, are fewer than "
-            "--ppo.critic-num-minibatches 16. Use --ppo.critic-num-minibatches 1 to 4; or --num-groups 8.",
+            "--algorithm.critic.num-minibatches 16. Use --algorithm.critic.num-minibatches 1 to 4; or --num-groups 8.",
         ),
         (
             {"num_groups": 3, "group_size": 3, "algorithm": GRPO()},
@@ -294,13 +296,12 @@ def test_a_number_is_called_by_its_field_in_python():
 )
 def test_groups_that_do_not_fit_are_told_with_all_that_would(changes, said):
     with pytest.raises(ConfigError) as caught:
-        run_config(**changes, ppo=PPOConfig(num_minibatches=4, critic_num_minibatches=16))
+        run_config(**{"algorithm": BilevelGAE(critic=CriticConfig(num_minibatches=16)), **changes}, ppo=PPOConfig())
     assert str(caught.value) == said
 
 
 def test_the_options_of_a_judge_s_endpoint_may_stand_anywhere():
     given = "--judge.endpoint.model=a --judge.method direct --judge.endpoint.base-url http://a --num-iterations 3"
-    for words in (given.split(), ["judge.endpoint:endpoint-config", *given.split()]):
-        config = configured(Recipe(name=LAKE, make=RECIPES[LAKE]), words)
-        assert config.judge.endpoint == EndpointConfig(model="a", base_url="http://a")
-        assert (config.judge.method, config.num_iterations) == ("direct", 3)
+    config = configured(Recipe(name=LAKE, make=RECIPES[LAKE]), given.split())
+    assert config.judge.endpoint == EndpointConfig(model="a", base_url="http://a")
+    assert (config.judge.method, config.num_iterations) == ("direct", 3)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from tests.unit.training.batches import text_batch
 from training.__main__ import main
-from training.algorithms.algorithm import ModelOutputs
+from training.algorithms.algorithm import Credit, ModelOutputs
+from training.algorithms.grpo import GRPO
+from training.loop.credit import assigned_credit
+from vlm_envs.errors import ConfigError
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "rloo.py"
 
@@ -51,7 +56,7 @@ def test_it_trains_and_goes_on(tiny_directory, tmp_path, capsys):
     words += ["--model", str(tiny_directory), "--num-groups", "2", "--group-size", "2", "--num-eval-episodes", "0"]
     words += ["--ppo.num-minibatches", "1", "--sampling.max-new-tokens", "6", "--num-threads", "1"]
     assert main([*words, "--num-iterations", "1"]) == 0
-    assert "An algorithm without a critic takes --ppo.critic-warmup-iterations 0" in capsys.readouterr().out
+    assert "critic" not in capsys.readouterr().out
     same_run = [words[0], "--output", str(tmp_path), "--name", "run", "--resume"]
     assert main([*same_run, "--num-iterations", "2"]) == 0
     saved = json.loads((tmp_path / "run" / "config.json").read_text())
@@ -69,6 +74,30 @@ def test_fewer_siblings_than_it_compares_are_refused(tmp_path, capsys):
     words = ["frozenlake_tiny", "--algorithm", "rloo:RLOO", "--group-size", "1", "--output", str(tmp_path)]
     assert main(words) == 2
     assert "--algorithm rloo:RLOO compares siblings" in " ".join(capsys.readouterr().err.split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given(GRPO):
+    """Returns what it was given, whatever that is."""
+
+    credits: Any = None
+
+    def credit(self, batch, outputs):
+        return self.credits
+
+
+@pytest.mark.parametrize(
+    ("credits", "said"),
+    [
+        (torch.zeros(1, 4), "must return a Credit; got Tensor"),
+        (Credit(advantages_BT=torch.zeros(1)), r"advantages_BT: expected shape \(1, 4\), got \(1,\)"),
+        (Credit(advantages_BT=[0.0]), r"advantages_BT must be a tensor of shape \(1, 4\); got list"),
+        (Credit(advantages_BT=torch.zeros(1, 4), returns_BT=torch.zeros(1, 4)), "has no critic"),
+    ],
+)
+def test_credit_that_does_not_fit_its_batch_is_refused(credits, said):
+    with pytest.raises(ConfigError, match=rf"test_own_algorithm:Given: credit.* {said}"):
+        assigned_credit(Given(credits=credits), text_batch([[-1, 0, 0, 0]], [[1.0]]), None)
 
 
 def test_its_file_has_under_40_lines():

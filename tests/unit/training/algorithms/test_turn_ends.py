@@ -12,6 +12,7 @@ import torch
 from tests.unit.training.batches import played_batch, run_config
 from training.algorithms.algorithm import Credit
 from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
 from training.algorithms.functional.bilevel_gae import bilevel_gae
 from training.algorithms.functional.turn_ends import turn_end_returns
 from training.config.ppo import PPOConfig
@@ -110,21 +111,13 @@ def test_shapes_are_checked(arguments, message):
 # --- learning ------------------------------------------------------------------------------------------------------
 
 
-def learner_of(model, encoder, *, variant: str = "paper", **ppo: Any) -> Learner:
+def learner_of(model, encoder, *, variant: str = "paper", critic: dict[str, Any] | None = None, **ppo: Any) -> Learner:
+    critic = {"num_minibatches": 1, "value_clip": None, "warmup_iterations": 100} | (critic or {})
     config = run_config(
         num_groups=4,
         num_iterations=200,
-        algorithm=BilevelGAE(variant=variant, bootstrap_truncated=False),
-        ppo=PPOConfig(
-            **{
-                "num_minibatches": 1,
-                "critic_num_minibatches": 1,
-                "value_clip": None,
-                "kl_coef": 0.0,
-                "critic_warmup_iterations": 100,
-                **ppo,
-            }
-        ),
+        algorithm=BilevelGAE(critic=CriticConfig(**critic), variant=variant, bootstrap_truncated=False),
+        ppo=PPOConfig(**{"num_minibatches": 1, "kl_coef": 0.0, **ppo}),
     )
     return Learner(copy.deepcopy(model), encoder.suppressed_ids(), config)
 
@@ -166,7 +159,11 @@ def test_gradients_do_not_depend_on_the_micro_batches(tiny, aggregation):
     results = []
     for size in (3, 8):
         learner = learner_of(
-            model, encoder, micro_batch_size=size, aggregation=aggregation, value_clip=0.01, critic_num_epochs=2
+            model,
+            encoder,
+            critic={"num_epochs": 2, "value_clip": 0.01},
+            micro_batch_size=size,
+            aggregation=aggregation,
         )
         outputs = learner.model_outputs(batch)
         with torch.no_grad():
@@ -184,7 +181,7 @@ def test_gradients_do_not_depend_on_the_micro_batches(tiny, aggregation):
 def test_the_papers_variant_learns_the_values_it_reads(tiny):
     model, encoder = tiny
     batch = played_batch(model, encoder)
-    learner = learner_of(model, encoder, critic_learning_rate=1e-3)
+    learner = learner_of(model, encoder, critic={"learning_rate": 1e-3})
     errors = []
     for iteration in range(12):
         outputs = learner.model_outputs(batch)

@@ -107,13 +107,13 @@ def test_a_configuration_is_checked_with_all_its_options_together():
             "--num_iterations 2",
             0,
             1,
-            ["--eval-every 0 in place of 10", "--ppo.critic-warmup-iterations 1 in place of 2"],
+            ["--eval-every 0 in place of 10", "--algorithm.critic.warmup-iterations 1 in place of 2"],
         ),
         (
             "--num-iterations 1",
             0,
             0,
-            ["--eval-every 0 in place of 10", "--ppo.critic-warmup-iterations 0 in place of 2"],
+            ["--eval-every 0 in place of 10", "--algorithm.critic.warmup-iterations 0 in place of 2"],
         ),
         ("--num-iterations 0", 0, 2, ["--eval-every 0 in place of 10"]),
         ("--num-iterations 3 --eval-every 2", 2, 2, []),
@@ -122,12 +122,12 @@ def test_a_configuration_is_checked_with_all_its_options_together():
 def test_a_recipe_may_be_tried_for_a_few_iterations(given, eval_every, warmup, told, capsys):
     recipe = Recipe(name="mine", make=lambda: replace(RECIPES["frozenlake_tiny"](), eval_every=10))
     config = configured(recipe, words(given))
-    assert (config.eval_every, config.ppo.critic_warmup_iterations) == (eval_every, warmup)
+    assert (config.eval_every, config.algorithm.critic_warmup_iterations) == (eval_every, warmup)
     shown = capsys.readouterr().out.splitlines()
     assert shown == [f"So short a run takes {each}, and keeps that if it is extended." for each in told]
 
 
-@pytest.mark.parametrize("asked", ["--eval-every 10", "--ppo.critic-warmup-iterations 2"])
+@pytest.mark.parametrize("asked", ["--eval-every 10", "--algorithm.critic.warmup-iterations 2"])
 def test_what_is_asked_for_and_does_nothing_in_a_few_iterations_is_refused(asked):
     recipe = Recipe(name="mine", make=RECIPES["frozenlake_tiny"])
     with pytest.raises(ConfigError, match=asked):
@@ -150,7 +150,6 @@ def test_one_setting_of_an_algorithm_is_an_option(capsys):
     # In any order, and the last one counts
     changed = configured(recipe, words("--algorithm.scale none --algorithm token_gae --algorithm=grpo"))
     assert changed.algorithm == GRPO(scale="none")
-    assert "An algorithm without a critic takes --ppo.critic-warmup-iterations 0" in capsys.readouterr().out
 
 
 def test_what_is_chosen_by_a_name_is_listed_with_its_names_and_the_settings_of_what_is_taken(capsys):
@@ -172,7 +171,7 @@ def test_what_is_chosen_by_a_name_is_listed_with_its_names_and_the_settings_of_w
         ("bilevel_gae", ["scale", "reward-placement", "mask"]),
         (
             "grpo",
-            ["gamma-turn", "lambda-token", "variant", "sibling-baseline", "no-sibling-baseline", "whiten", "mask"],
+            ["gamma-turn", "variant", "no-sibling-baseline", "whiten", "mask", "critic.learning-rate"],
         ),
     ],
 )
@@ -261,6 +260,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Literal
 
+from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
 
 class Colour(Enum):
@@ -308,6 +308,21 @@ class Untold(BilevelGAE):
 @dataclass(frozen=True, kw_only=True)
 class Limit(BilevelGAE):
     limit: float = 1.0
+
+@dataclass(frozen=True, kw_only=True)
+class Creditless(Algorithm):
+    pass
+
+class Undecorated(BilevelGAE):
+    beta: float = 0.5
+
+@dataclass(frozen=True, kw_only=True)
+class Checked(BilevelGAE):
+    beta: int | None = None
+
+    def __post_init__(self):
+        if self.beta:
+            raise ValueError("beta is odd")
 """
 
 
@@ -333,7 +348,10 @@ def test_a_setting_of_another_type_is_another_setting(own_algorithms):
     [
         ("own_algorithms:Required", "give its setting 'beta' a default"),
         ("own_algorithms:Whitend", "Did you mean 'Whitened'?"),
-        ("training.algorithms.algorithm:Algorithm", "has no algorithm 'Algorithm'"),
+        ("training.algorithms.algorithm:Algorithm", "is abstract: it lacks credit."),
+        ("own_algorithms:Creditless", "own_algorithms:Creditless is abstract: it lacks credit."),
+        ("own_algorithms:Undecorated", "is no frozen dataclass: add @dataclass(frozen=True, kw_only=True)"),
+        ("own_algorithms:Colour", "own_algorithms:Colour is no Algorithm"),
         ("misspelt:X", "misspelt.py, line 1: NameError"),
         ("no_such_module:X", "PYTHONPATH"),
         (":X", "Unknown algorithm ':X'"),
@@ -384,3 +402,38 @@ def test_settings_that_no_run_could_be_resumed_with_are_refused_before_it(own_al
     with pytest.raises(ConfigError, match=re.escape(said)) as refused:
         configured(RECIPE, words(f"--algorithm own_algorithms:{asked}"))
     assert "\n" not in str(refused.value) and "numbers but NaN, texts" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("--algorithm.beta 3", "beta is odd. All options:"),
+        ("--algorithm.beta x", "--algorithm.beta must be a whole number or None; got 'x'. All options:"),
+        ("--algorithm.critic.value-clip x", "--algorithm.critic.value-clip must be a number or None; got 'x'."),
+    ],
+)
+def test_a_value_that_an_own_algorithm_refuses_is_told_without_the_parser_s_words(own_algorithms, given, said):
+    with pytest.raises(ConfigError, match=f"^{re.escape(said)}"):
+        configured(RECIPE, ["--algorithm", "own_algorithms:Checked", *given.split()])
+
+
+def test_only_an_algorithm_with_a_critic_has_settings_of_one(capsys):
+    kept = configured(RECIPE, words("--algorithm turn_gae --algorithm.critic.num-epochs 3")).algorithm
+    own = RECIPE.config().algorithm
+    assert own.critic.learning_rate == 4e-4 and kept.critic == replace(own.critic, num_epochs=3)
+    grpo = configured(RECIPE, ["--algorithm", "grpo"])
+    assert grpo.to_dict()["algorithm"] == {"class": "grpo", "scale": "std"}
+    assert not [name for name in vars(grpo.ppo) if "critic" in name or "value" in name]
+    with pytest.raises(SystemExit):
+        configured(RECIPE, words("--algorithm grpo --help"))
+    shown = capsys.readouterr().out
+    assert "--algorithm.scale" in shown and "--algorithm.critic" not in shown and "--ppo.critic" not in shown
+
+
+def test_the_options_of_a_judge_s_endpoint_are_listed_and_those_it_needs_are_named(capsys):
+    with pytest.raises(SystemExit):
+        configured(RECIPE, ["--help"])
+    shown = capsys.readouterr().out
+    assert "--judge.endpoint.base-url STR" in shown and "endpoint-config" not in shown
+    with pytest.raises(ConfigError, match=r"needs --judge\.endpoint\.base-url\. See"):
+        configured(RECIPE, words("--judge.endpoint.model x"))

@@ -10,6 +10,7 @@ import pytest
 from agents.api.config import EndpointConfig
 from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
 from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
 from training.config.cold_start import ColdStartConfig
@@ -48,7 +49,7 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: BilevelGAE(lambda_token=-0.1), "lambda_token must be at least 0 and at most 1; got -0.1"),
         (lambda: BilevelGAE(variant="released", **INERT), "choose --algorithm token_gae"),
         (lambda: PPOConfig(learning_rate=0.0), "learning_rate must be above 0; got 0.0"),
-        (lambda: PPOConfig(critic_learning_rate=-1.0), "critic_learning_rate must be above 0; got -1.0"),
+        (lambda: CriticConfig(learning_rate=-1.0), "learning_rate must be above 0; got -1.0"),
         (lambda: PPOConfig(num_epochs=0), "at least 1"),
         (lambda: PPOConfig(num_minibatches=0), "at least 1"),
         (lambda: PPOConfig(micro_batch_size=0), "at least 1"),
@@ -58,7 +59,7 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: PPOConfig(kl_coef=-0.1), "kl_coef must be at least 0; got -0.1"),
         (lambda: PPOConfig(entropy_coef=-0.1), "entropy_coef must be at least 0; got -0.1"),
         (lambda: PPOConfig(num_minibatches=1, clip_high=0.28), "--ppo.clip-high 0.28 never act"),
-        (lambda: PPOConfig(critic_num_minibatches=1, value_clip=0.2), "use --ppo.value-clip None"),
+        (lambda: CriticConfig(num_minibatches=1, value_clip=0.2), "use value_clip None"),
         (lambda: PPOConfig(kl_coef=0.0, kl_placement="loss"), "--ppo.kl-coef is 0"),
         (lambda: PPOConfig(kl_placement="loss", kl_estimator="k1"), "Use --ppo.kl-estimator k3"),
         (lambda: replace(NO_JUDGE, method="direct", endpoint=ENDPOINT), "use --judge.method exact"),

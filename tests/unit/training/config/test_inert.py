@@ -10,6 +10,7 @@ from agents.api.config import EndpointConfig
 from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
 from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
 from training.config.judges import JudgeConfig
@@ -49,11 +50,7 @@ REFUSED = [
         "--algorithm.no-sibling-baseline",
     ),
     (
-        {"algorithm": GRPO(), "ppo": PPOConfig(critic_warmup_iterations=1)},
-        "--ppo.critic-warmup-iterations 0",
-    ),
-    (
-        {"num_iterations": 3, "ppo": PPOConfig(critic_warmup_iterations=3)},
+        {"num_iterations": 3, "algorithm": BilevelGAE(critic=CriticConfig(warmup_iterations=3))},
         "--num-iterations 3",
     ),
     (
@@ -149,8 +146,8 @@ def test_refused_with_the_options_that_mend_it(changes, said):
 
 def test_all_that_is_wrong_is_told_at_once():
     with pytest.raises(ConfigError) as caught:
-        run_config(algorithm=GRPO(), group_size=1, ppo=PPOConfig(num_minibatches=1, critic_warmup_iterations=1))
-    for remedy in ("--ppo.critic-warmup-iterations 0", "--group-size 2"):
+        run_config(algorithm=GRPO(), group_size=1, eval_every=200)
+    for remedy in ("--eval-every 99 or less", "--group-size 2"):
         assert remedy in str(caught.value)
 
 

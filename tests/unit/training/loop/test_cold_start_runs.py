@@ -113,7 +113,7 @@ def test_a_cold_start_goes_on_from_a_checkpoint(tmp_path):
 def test_a_run_stopped_before_its_first_iteration_keeps_its_cold_start(tmp_path, monkeypatch):
     command = [*short_cold_start(tmp_path), "--model", "None", "--num-eval-episodes", "2", "--num-iterations", "3"]
     command += ["--num-groups", "2", "--group-size", "2", "--ppo.num-minibatches", "1"]
-    command += ["--ppo.critic-num-minibatches", "2"]
+    command += ["--algorithm.critic.num-minibatches", "2"]
 
     def stopped(self):
         raise KeyboardInterrupt

@@ -11,6 +11,7 @@ from agents.rollout import rollout
 from tests.unit.agents.api.endpoint import FakeEndpoint
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
+from training.algorithms.critic import CriticConfig
 from training.algorithms.turn_gae import TurnGAE
 from training.checkpoints.state import load_checkpoint_state
 from training.config.judges import JudgeConfig
@@ -54,8 +55,8 @@ def final_state(tiny_directory, tmp_path, monkeypatch):
             num_iterations=2,
             num_groups=2,
             sampling=SamplingConfig(max_new_tokens=3),
-            ppo=PPOConfig(num_minibatches=1, critic_num_minibatches=1, learning_rate=1e-3, critic_learning_rate=1e-3),
-            algorithm=TurnGAE(whiten=False),
+            ppo=PPOConfig(num_minibatches=1, learning_rate=1e-3),
+            algorithm=TurnGAE(critic=CriticConfig(num_minibatches=1, learning_rate=1e-3), whiten=False),
             num_threads=1,
             **settings,
         )

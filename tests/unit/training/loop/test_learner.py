@@ -11,6 +11,8 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import played_batch, run_config, text_batch
 from training.algorithms.algorithm import Credit
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.config.ppo import PPOConfig
 from training.errors import NonFiniteGradientError
@@ -22,10 +24,8 @@ PPO = PPOConfig(
     num_minibatches=1,
     warmup_iterations=0,
     learning_rate=1e-3,
-    critic_learning_rate=1e-3,
     entropy_coef=0.01,
     kl_coef=0.001,
-    value_clip=None,
 )
 
 
@@ -34,8 +34,9 @@ def played(tiny):
     return tiny[0], tiny[1], played_batch(*tiny)
 
 
-def learner_of(model, encoder, **ppo):
-    config = run_config(ppo=replace(PPO, **ppo), num_groups=4)
+def learner_of(model, encoder, critic=None, **ppo):
+    algorithm = BilevelGAE(critic=CriticConfig(**{"learning_rate": 1e-3, "value_clip": None} | (critic or {})))
+    config = run_config(algorithm=algorithm, ppo=replace(PPO, **ppo), num_groups=4)
     return Learner(copy.deepcopy(model), encoder.suppressed_ids(), config)
 
 
@@ -91,7 +92,7 @@ def test_metrics_do_not_depend_on_the_micro_batches(played):
 
 def test_the_policy_waits_for_the_critic(played):
     model, encoder, batch = played
-    learner = learner_of(model, encoder, critic_warmup_iterations=1)
+    learner = learner_of(model, encoder, {"warmup_iterations": 1})
     policy, critic = weights(learner.policy), weights(learner.critic)
     metrics = updated(learner, batch, iteration=0)
     assert same(learner.policy, policy)
@@ -198,7 +199,7 @@ def test_a_gradient_that_is_not_finite_is_not_applied(played):
 @pytest.mark.parametrize(("part", "what"), [("advantages_BT", "policy"), ("returns_BT", "critic")])
 def test_gradients_that_stay_infinite_end_the_training(played, part, what):
     model, encoder, batch = played
-    learner = learner_of(model, encoder, max_nonfinite_steps=2, num_epochs=2, critic_num_epochs=2)
+    learner = learner_of(model, encoder, {"num_epochs": 2}, max_nonfinite_steps=2, num_epochs=2)
     policy, critic = weights(learner.policy), weights(learner.critic)
     outputs = learner.model_outputs(batch)
     credit = learner.config.algorithm.credit(batch, outputs)
@@ -217,7 +218,7 @@ def test_bfloat16_weights_learn_what_float32_ones_do(played):
     moved = {}
     for dtype in (torch.float32, torch.bfloat16):
         learner = learner_of(
-            model.to(dtype), encoder, num_epochs=3, critic_num_epochs=3, learning_rate=3e-5, critic_learning_rate=3e-5
+            model.to(dtype), encoder, {"num_epochs": 3, "learning_rate": 3e-5}, num_epochs=3, learning_rate=3e-5
         )
         updated(learner, batch)
         for part in ("policy", "critic"):

@@ -11,6 +11,8 @@ import torch
 from agents.hf.sampler import SamplingConfig
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
 from training.checkpoints.state import copied, load_checkpoint_state
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
@@ -36,7 +38,8 @@ def config(tiny_directory, tmp_path, monkeypatch):
         checkpoint_every=0,
         judge=JudgeConfig(repetition_penalty=0.1),
         sampling=SamplingConfig(max_new_tokens=4),
-        ppo=PPOConfig(num_minibatches=1, critic_num_minibatches=1, learning_rate=1e-3, critic_learning_rate=1e-3),
+        algorithm=BilevelGAE(critic=CriticConfig(num_minibatches=1, learning_rate=1e-3)),
+        ppo=PPOConfig(num_minibatches=1, learning_rate=1e-3),
         num_threads=1,
     )
 

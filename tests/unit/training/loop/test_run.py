@@ -81,8 +81,8 @@ def arguments(tiny_directory, tmp_path):
             "--sampling.max-new-tokens": "8",
             "--ppo.num-minibatches": "1",
             "--ppo.micro-batch-size": "3",
-            "--ppo.critic-num-minibatches": "2",
-            "--ppo.critic-warmup-iterations": "0",
+            "--algorithm.critic.num-minibatches": "2",
+            "--algorithm.critic.warmup-iterations": "0",
         }
         settings |= dict(zip(more[::2], more[1::2], strict=True))
         return [recipe, *(word for pair in settings.items() for word in pair)]

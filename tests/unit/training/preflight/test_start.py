@@ -47,7 +47,8 @@ class UnplannedWorld(World):
 gym.register("Own/Unplanned-v0", entry_point=f"{__name__}:UnplannedWorld")
 """
 FEW = ["--num-iterations", "1", "--num-groups", "2", "--group-size", "2", "--ppo.num-minibatches", "1"]
-FEW += ["--ppo.critic-num-minibatches", "1", "--ppo.critic-warmup-iterations", "0", "--num-eval-episodes", "2"]
+FEW += ["--algorithm.critic.num-minibatches", "1", "--algorithm.critic.warmup-iterations", "0"]
+FEW += ["--num-eval-episodes", "2"]
 FEW += ["--num-val-episodes", "2", "--sampling.max-new-tokens", "4", "--num-threads", "1"]
 
 
