@@ -101,12 +101,12 @@ def _shown(trajectory: Trajectory) -> list[Any]:
 
 
 def _scores(played: list[Trajectory]) -> str:
-    """Returns a digest of the exact judges' rewards; of the reason, where a world has no exact judge."""
+    """Returns a digest of the exact judges' rewards, names aside; of the reason, where there is no judge."""
     try:
         scored = TurnScorer(JudgeConfig()).score(played)
     except VLMEnvsError as error:
         return f"no judge: {type(error).__name__}"
-    return digest([[dict(turn.rewards) for turn in each.turns] for each in scored])
+    return digest([[list(turn.rewards.values()) for turn in each.turns] for each in scored])
 
 
 def _weights() -> Iterator[tuple[str, str]]:
