@@ -14,6 +14,7 @@ from typing import Any
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import name_of
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import to_json
 
 
 def plain(value: Any) -> Any:
@@ -93,7 +94,7 @@ def require_resumable(algorithm: Algorithm) -> None:
         if not _comes_back(hints[name], value):
             raise ConfigError(
                 f"--algorithm {name_of(algorithm)}: its setting {name!r} is {value!r}, which cannot be saved as JSON "
-                "and read back, so no run could be resumed with it. Possible are numbers but NaN, texts, truth values, "
+                "and read back, so no run could be resumed with it. Possible are finite numbers, texts, truth values, "
                 "None, paths, enums, and lists, tuples, dictionaries and dataclasses of these, each as its annotation "
                 "says."
             )
@@ -101,6 +102,6 @@ def require_resumable(algorithm: Algorithm) -> None:
 
 def _comes_back(kind: Any, value: Any) -> bool:
     try:
-        return bool(rebuilt(kind, json.loads(json.dumps(plain(value)))) == value)
+        return bool(rebuilt(kind, json.loads(json.dumps(to_json(plain(value))))) == value)
     except (TypeError, ValueError):
         return False

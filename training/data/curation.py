@@ -34,7 +34,7 @@ from training.config.curation import CURATED, CurateConfig
 from training.data.episodes import play_each
 from training.preflight.start import require_teachable
 from training.rewards.verifier import verifier_models
-from vlm_envs.errors import ConfigError, WorkerError
+from vlm_envs.errors import ConfigError, WorkerError, require
 from vlm_envs.records.json_lines import append_line
 from vlm_envs.records.run_data import RunReader, RunWriter
 from vlm_envs.splits import split_seeds
@@ -161,6 +161,8 @@ def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig
     for each, reward in zip(rollouts, rewards_by(verifier.name, judge, rollouts), strict=True):
         reason = verifier.rejection_reason(each)
         if reason is not None:
+            told = f"rejection_reason of {verifier.name!r} must return why, as a text, or None; got {reason!r}."
+            require(isinstance(reason, str), told)
             rejections[reason] += 1
             reward = Reward.unavailable(reason)  # A rollout without a reward is passed over.
         # A small data set gives one question more than once: its rollouts belong together.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 import sys
 import sysconfig
@@ -61,7 +62,8 @@ def fault_in_world(error: BaseException) -> str | None:
     Args:
         error: What was raised while this package played a world that somebody else wrote.
     """
-    ours = (str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), "<")
+    folders = (str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+    ours = (*(f"{folder}{os.sep}" for folder in folders), "<")
     called = traceback.extract_tb(error.__traceback__)
     theirs = [each for each in called if not each.filename.startswith(ours)]
     return _told(error, theirs[-1]) if theirs else None

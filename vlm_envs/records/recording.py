@@ -37,12 +37,13 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
                 "RecordEpisodes records worlds of this suite, and your own that are a vlm_envs.world.World; got "
                 f"{type(world).__name__}."
             )
-        if holds_run(Path(directory)):
-            raise RunExistsError(f"{directory} already holds a run or episodes. Name another folder.")
+        self._directory = Path(directory)
+        self._require_unused()
         self._writer = RunWriter(directory)
         self._label, self._split = label, world.split
         self._turns: list[Turn] = []
         self._results: list[tuple[bool, float]] = []
+        self._has_begun = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -98,6 +99,10 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
             self._results.clear()
         super().close()
 
+    def _require_unused(self) -> None:
+        if holds_run(self._directory):
+            raise RunExistsError(f"{self._directory} already holds a run or episodes. Name another folder.")
+
     @property
     def _env_id(self) -> str:
         return self.env.spec.id if self.env.spec is not None else type(self.unwrapped).__name__
@@ -110,7 +115,9 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
             final_observation=self._seen,
             start_state_hash=self._start_hash,
         )
-        if not self._results:
+        if not self._has_begun:
+            self._require_unused()  # Another recorder may have begun there since this one was made
+            self._has_begun = True
             self._writer.config({"name": self._label, "agent": self._label})
         self._writer.trajectories(self._label, [episode])
         self._results.append((episode.success, episode.total_reward))

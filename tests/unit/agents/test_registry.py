@@ -27,6 +27,19 @@ class Unasked(OracleAgent):
         return []
 
 
+class Named(OracleAgent):
+    """Takes its arguments by name only."""
+
+    def respond(self, *, rows, observations):
+        return []
+
+
+class NoMethod(OracleAgent):
+    """Has something else in place of a method."""
+
+    start = None
+
+
 class Unstarted(OracleAgent):
     """Is started without worlds."""
 
@@ -92,6 +105,8 @@ def test_a_checkpoint_is_named_by_its_directory(tiny_directory, tiny):
             {},
             r"needs respond\(rows, observations\); its own is respond\(observations\)",
         ),
+        (f"{__name__}:Named", {}, r"its own is respond\(\*, rows, observations\)"),
+        (f"{__name__}:NoMethod", {}, r"needs a method start\(worlds\); got None"),
         (f"{__name__}:Unstarted", {}, r"Unstarted' needs start\(worlds\); its own is start\(\)"),
         (3, {}, r"An agent is asked for by its name, such as 'oracle' or 'hf:DIR'; got 3\."),
     ],

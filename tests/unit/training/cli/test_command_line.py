@@ -308,6 +308,7 @@ class Untold(BilevelGAE):
 @dataclass(frozen=True, kw_only=True)
 class Limit(BilevelGAE):
     limit: float = 1.0
+    cap: float | None = None
 
 @dataclass(frozen=True, kw_only=True)
 class Creditless(Algorithm):
@@ -396,12 +397,14 @@ def test_an_algorithm_of_ones_own_goes_on_with_what_it_began_with(own_algorithms
         ("Frozen", "setting 'kinds' is frozenset({'a'}), which cannot be saved"),
         ("Untold", "setting 'place' is PosixPath('a'), which cannot be saved"),
         ("Limit --algorithm.limit nan", "setting 'limit' is nan, which cannot be saved"),
+        ("Limit --algorithm.limit inf", "setting 'limit' is inf, which cannot be saved"),
+        ("Limit --algorithm.cap inf", "setting 'cap' is inf, which cannot be saved"),
     ],
 )
 def test_settings_that_no_run_could_be_resumed_with_are_refused_before_it(own_algorithms, asked, said):
     with pytest.raises(ConfigError, match=re.escape(said)) as refused:
         configured(RECIPE, words(f"--algorithm own_algorithms:{asked}"))
-    assert "\n" not in str(refused.value) and "numbers but NaN, texts" in str(refused.value)
+    assert "\n" not in str(refused.value) and "finite numbers, texts" in str(refused.value)
 
 
 @pytest.mark.parametrize(

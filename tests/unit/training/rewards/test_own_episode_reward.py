@@ -134,6 +134,16 @@ def test_a_judge_gives_one_reward_for_each_episode(kind, brevity_as, tmp_path):
         TurnScorer(JudgeConfig(**NOTHING, episode_reward="brevity")).score([each for group in groups for each in group])
 
 
+@pytest.mark.parametrize("reason", [True, ["even"]])
+def test_a_rejection_reason_is_a_text(reason, brevity_as, tmp_path):
+    brevity_as(rejection_reason=lambda trajectory: reason)
+    small = CurateConfig(
+        episode_reward="brevity", settings=("side_px=400",), num_samples=1, num_rollouts=1, output=str(tmp_path)
+    )
+    with pytest.raises(ConfigError, match=r"rejection_reason of 'brevity' must return why, as a text, or None; got "):
+        make_data_set(small)
+
+
 def fails(models):
     raise KeyError("HOME")
 

@@ -92,3 +92,16 @@ def test_a_folder_in_which_no_episode_ended_is_no_report(tmp_path, capsys):
     assert main(["report", str(tmp_path / "none")]) == 2
     (told,) = capsys.readouterr().err.splitlines()
     assert "does not exist" in told
+
+
+def test_of_two_recorders_on_one_folder_the_second_is_refused_before_it_writes(tmp_path):
+    first, second = (RecordEpisodes(lake(), tmp_path / "same", label=label) for label in ("first", "second"))
+    for env in (first, second):
+        env.reset(seed=0)
+    while not any(first.step("nothing")[2:4]):
+        pass
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(RunExistsError, match="already holds a run or episodes"):
+        while not any(second.step("nothing")[2:4]):
+            pass
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
