@@ -18,7 +18,7 @@ from agents.perception.masks import GroundingDinoSam
 from agents.perception.segmenter import Sam
 from agents.perception.weights import WeightsUnavailableError
 from judges.episode_rewards.argos import MaskModel, spatial_score
-from judges.reading.grounding import Point
+from judges.reading.grounding import WrittenPoint
 from tests.unit.agents.perception.checkpoints import MAX_TEXT_TOKENS, SAM_SIDE_PX, save_detector, save_segmenter
 from vlm_envs.errors import ConfigError
 
@@ -127,7 +127,11 @@ class TestLoadedWeights:
         mask = masks("red mug", None, None)
         assert 0 < mask.sum() < mask.size
         (row, column), (no_row, no_column) = np.argwhere(mask)[0], np.argwhere(~mask)[0]
-        points = [Point(column, row, "red mug"), Point(no_column, no_row, "red mug"), Point(column, row, "...")]
+        points = [
+            WrittenPoint(column, row, "red mug"),
+            WrittenPoint(no_column, no_row, "red mug"),
+            WrittenPoint(column, row, "..."),
+        ]
         assert spatial_score(points, masks) == 0.5
 
     def test_a_picture_is_embedded_once_for_all_labels(self, masker):

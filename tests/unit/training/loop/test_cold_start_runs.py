@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,6 +80,7 @@ def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(tmp_path, caps
 
     def interrupted(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(20)  # Broken off by the signal, which may arrive a little later than it was sent
 
     def interrupted_in_step(self, number, metrics, shown):
         if number == step:
