@@ -7,7 +7,6 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -73,8 +72,16 @@ def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypa
     assert (directory / "model.safetensors").is_file()
 
 
+@pytest.fixture
+def ctrl_c():
+    """SIGINT interrupts, as in a terminal; what a shell starts in the background inherits that it is ignored."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
+
+
 @pytest.mark.parametrize(("step", "said"), [(3, "after 4 of 4 steps"), (None, "in the validation, after 4 of 4 steps")])
-def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(tmp_path, capsys, monkeypatch, step, said):
+def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(ctrl_c, tmp_path, capsys, monkeypatch, step, said):
     """In the last step, and while what it learnt is measured."""
     advance = RunConsole.advance
 
@@ -87,7 +94,7 @@ def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(tmp_path, caps
         advance(self, number, metrics, shown)
 
     monkeypatch.setattr(RunConsole, "advance", interrupted_in_step)
-    monkeypatch.setattr("training.loop.run.evaluate", Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr("training.loop.run.evaluate", interrupted)
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 130
     directory = tmp_path / "x_cold_start"
     shown = capsys.readouterr().err
