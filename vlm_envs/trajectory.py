@@ -35,7 +35,7 @@ def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8],
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
-StopReason = Literal["stop", "length", "error"]
+StopReason = Literal["stop", "length", "content_filter", "error"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +49,8 @@ class Turn:
         sampler_logprobs: float32[R], log-probability of each response token under the distribution it was drawn
             from (temperature, top-p and suppressed tokens applied).
         response_text: The response, decoded without special tokens.
-        stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"error"` when no response
-            could be had (the API was unavailable).
+        stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"content_filter"` where the
+            model or its provider refused, `"error"` when no response could be had (the API was unavailable).
         reward: The world's raw reward; never changed afterwards.
         reward_terms: Its named parts; they sum to `reward`.
         terminated: Whether the world ended.
@@ -59,6 +59,8 @@ class Turn:
         state: The world's typed state the agent saw.
         state_text: The same in words, in the world's representation; None where the world did not say it.
         optimal_actions_left: Length of an optimal plan from that state; None if there is none or nobody knows.
+        thoughts: Reasoning that is no part of the response, as far as a provider shows it.
+        usage: What the response took: `seconds`, `prompt_tokens`, `completion_tokens`, `usd` and more, where known.
     """
 
     observation: Observation
@@ -75,6 +77,8 @@ class Turn:
     prompt_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     response_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     sampler_logprobs: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+    thoughts: str = ""
+    usage: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

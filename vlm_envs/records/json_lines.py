@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
@@ -79,7 +80,7 @@ def append_line(path: Path, record: Mapping[str, Any]) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """Writes a whole file so that no reader ever sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     temporary.write_bytes(content)
     temporary.replace(path)
 

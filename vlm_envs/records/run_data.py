@@ -14,22 +14,16 @@ renamed.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from PIL import Image
-
 from vlm_envs.errors import did_you_mean
 from vlm_envs.records.episode_record import TurnNotes, episode_record
+from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import (
-    BrokenRunDataError,
     MissingRunDataError,
     Record,
     RunExistsError,
@@ -79,6 +73,7 @@ class RunWriter:
                 f"{did_you_mean(resume_phase, PHASES)}"
             )
         self.directory = Path(directory)
+        self._images = ImageStore(self.directory)
         self._started_labels: set[str] = set()
         if resume_from_iteration is not None:
             self._drop_from(resume_from_iteration, PHASES.index(resume_phase))
@@ -150,17 +145,7 @@ class RunWriter:
                     f"notes must have one entry for each of the {len(trajectory.turns)} turns of episode "
                     f"{index}; got {len(turn_notes)}. Pass None if there are none."
                 )
-            append_line(path, episode_record(trajectory, turn_notes, self._save_image))
-
-    def _save_image(self, image: npt.NDArray[np.uint8]) -> str:
-        """Writes a picture unless it is there already and returns the hash that names it."""
-        buffer = io.BytesIO()
-        Image.fromarray(image).save(buffer, format="PNG")
-        name = hashlib.sha256(buffer.getvalue()).hexdigest()
-        path = _image_path(self.directory, name)
-        if not path.exists():
-            replace_file(path, buffer.getvalue())
-        return name
+            append_line(path, episode_record(trajectory, turn_notes, self._images.save))
 
     def _drop_from(self, iteration: int, phase: int) -> None:
         """Drops what was recorded from an iteration of a phase on."""
@@ -244,11 +229,8 @@ class RunReader:
         return read_lines(path)
 
     def image(self, name: str) -> bytes:
-        """Returns the PNG file of a picture by its SHA-256; raises `MissingRunDataError` if there is none."""
-        path = _image_path(self.directory, name)
-        if not path.is_file():
-            raise MissingRunDataError(f"Expected picture {name} at {path}; was the run copied without images/?")
-        return path.read_bytes()
+        """Returns the PNG file of a picture. See `ImageStore.load`."""
+        return ImageStore(self.directory).load(name)
 
 
 def validation_label(iteration: int) -> str:
@@ -287,10 +269,3 @@ def slug(label: str) -> str:
 def _phase_index(line: Record) -> int:
     phase = line.get("phase", PHASES[-1])
     return PHASES.index(phase) if phase in PHASES else len(PHASES) - 1
-
-
-def _image_path(directory: Path, name: str) -> Path:
-    """Returns where a picture lies; a name that is not a hash never becomes a path."""
-    if not re.fullmatch(r"[0-9a-f]{64}", name):
-        raise BrokenRunDataError(f"A picture is named by 64 hexadecimal digits; got {name!r}.")
-    return directory / "images" / name[:2] / f"{name}.png"

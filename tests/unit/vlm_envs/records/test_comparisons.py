@@ -1,0 +1,97 @@
+"""Numbers that compare agents, against references worked out otherwise."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
+
+from scipy import stats
+
+from vlm_envs.records.comparisons import (
+    holm,
+    mcnemar_power,
+    num_levels_needed,
+    paired_bootstrap,
+    pass_at_k,
+    pass_hat_k,
+)
+from vlm_envs.records.statistics import mcnemar_exact
+
+
+class TestPairedBootstrap:
+    def test_it_agrees_with_scipys(self):
+        rng = np.random.default_rng(5)
+        first = rng.normal(0, 1, 200)
+        second = first + rng.normal(0.1, 0.5, 200)
+        found = paired_bootstrap(first, second)
+        peer = stats.bootstrap((second - first,), np.mean, method="percentile", rng=np.random.default_rng(1))
+        assert found.mean == pytest.approx((second - first).mean())
+        assert found.interval == pytest.approx(tuple(peer.confidence_interval), abs=0.01)
+
+    def test_its_interval_covers_the_truth_as_often_as_it_says(self):
+        rng = np.random.default_rng(0)
+        hits = 0
+        for _ in range(300):
+            low, high = paired_bootstrap(np.zeros(60), rng.normal(0.3, 1, 60), num_resamples=400).interval
+            hits += low <= 0.3 <= high
+        assert 0.90 < hits / 300 < 0.98
+
+    def test_equal_agents_do_not_differ(self):
+        found = paired_bootstrap([1.0, 2.0], [1.0, 2.0])
+        assert (found.mean, found.p_value, found.interval) == (0.0, 1.0, (0.0, 0.0))
+
+    def test_the_same_numbers_give_the_same_interval(self):
+        assert paired_bootstrap([0, 1, 0, 0], [1, 1, 0, 1]) == paired_bootstrap([0, 1, 0, 0], [1, 1, 0, 1])
+
+    @pytest.mark.parametrize("pair", [([], []), ([1.0], [[1.0]]), ([[1.0]], [[1.0]])])
+    def test_what_is_no_pair(self, pair):
+        with pytest.raises(ValueError, match="as many levels"):
+            paired_bootstrap(*pair)
+
+
+class TestHolm:
+    def test_an_example_worked_by_hand(self):
+        assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+    def test_one_stays_and_none_is_above_one(self):
+        assert holm([0.2]) == [0.2]
+        assert holm([0.6, 0.7]) == [1.0, 1.0]
+        assert holm([]) == []
+
+
+class TestPassAtK:
+    def test_they_are_the_shares_of_all_draws(self):
+        outcomes = [1, 0, 0, 1, 0]
+        for k in range(1, 6):
+            draws = list(itertools.combinations(outcomes, k))
+            assert pass_at_k(5, 2, k) == pytest.approx(np.mean([any(draw) for draw in draws]))
+            assert pass_hat_k(5, 2, k) == pytest.approx(np.mean([all(draw) for draw in draws]))
+
+    @pytest.mark.parametrize("numbers", [(3, 4, 1), (3, -1, 1), (3, 1, 0), (3, 1, 4)])
+    def test_numbers_out_of_range(self, numbers):
+        for estimate in (pass_at_k, pass_hat_k):
+            with pytest.raises(ValueError, match="Expected 1 <= k"):
+                estimate(*numbers)
+
+
+class TestPower:
+    def test_it_is_how_often_the_test_finds_the_difference(self):
+        rng = np.random.default_rng(2)
+        counts = rng.multinomial(120, [0.1, 0.25, 0.65], size=2000)
+        found = np.mean([mcnemar_exact(int(first), int(second)) < 0.05 for first, second, _ in counts])
+        assert mcnemar_power(120, 0.1, 0.25) == pytest.approx(found, abs=0.03)
+
+    def test_the_number_needed_is_about_the_least(self):
+        needed = num_levels_needed(0.1, 0.2)
+        assert mcnemar_power(needed, 0.1, 0.2) >= 0.8 > mcnemar_power(needed - 10, 0.1, 0.2)
+
+    def test_no_number_finds_no_difference(self):
+        assert num_levels_needed(0.1, 0.1) is None
+        assert num_levels_needed(0.3, 0.3001, most=2000) is None
+
+    @pytest.mark.parametrize("numbers", [(0, 0.1, 0.2), (9, -0.1, 0.2), (9, 0.6, 0.6), (9, 0.0, 0.0)])
+    def test_numbers_out_of_range(self, numbers):
+        with pytest.raises(ValueError, match="probabilities"):
+            mcnemar_power(*numbers)

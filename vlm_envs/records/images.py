@@ -1,0 +1,56 @@
+"""Pictures in a folder, each once, named by the hash of its file."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from vlm_envs.records.json_lines import BrokenRunDataError, MissingRunDataError, replace_file
+
+
+class ImageStore:
+    """The folder `images` of a run or a board.
+
+    Args:
+        directory: Of the run or the board; made when the first picture is saved.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._folder = directory / "images"
+
+    def save(self, image: npt.NDArray[np.uint8]) -> str:
+        """Writes a picture, uint8[H, W, 3], unless it is there already, and returns its name."""
+        buffer = io.BytesIO()
+        Image.fromarray(image).save(buffer, format="PNG")
+        name = hashlib.sha256(buffer.getvalue()).hexdigest()
+        path = self._path(name)
+        if not path.exists():
+            replace_file(path, buffer.getvalue())
+        return name
+
+    def load(self, name: str) -> bytes:
+        """Returns the PNG file of a picture.
+
+        Args:
+            name: Its SHA-256, as episodes name it.
+
+        Raises:
+            MissingRunDataError: If there is no such picture.
+            BrokenRunDataError: If the name is none.
+        """
+        path = self._path(name)
+        if not path.is_file():
+            raise MissingRunDataError(f"Expected picture {name} at {path}; was the folder copied without images/?")
+        return path.read_bytes()
+
+    def _path(self, name: str) -> Path:
+        """Returns where a picture lies; a name that is not a hash never becomes a path."""
+        if not re.fullmatch(r"[0-9a-f]{64}", name):
+            raise BrokenRunDataError(f"A picture is named by 64 hexadecimal digits; got {name!r}.")
+        return self._folder / name[:2] / f"{name}.png"

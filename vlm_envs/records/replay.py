@@ -1,0 +1,162 @@
+"""Replay: a recorded episode is played again from its world, seed and responses, and compared bit by bit."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from vlm_envs.records.episode_record import TurnNotes, episode_record
+from vlm_envs.records.json_lines import RunDataError, to_json
+from vlm_envs.trajectory import Observation, Trajectory, Turn
+
+_OF_THE_AGENT = ("response", "stop_reason", "credit", "scores", "shaping", "thoughts", "usage")
+"""What a world does not decide."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """The first thing in which a replay is not what was recorded.
+
+    Attributes:
+        turn: Counted from 1; the number of turns plus 1 for what is shown at the end.
+        what: The field, such as `"reward"` or `"image 1"`.
+        recorded: What stands in the record, for people.
+        replayed: What came now, for people.
+    """
+
+    turn: int
+    what: str
+    recorded: str
+    replayed: str
+
+    def __str__(self) -> str:
+        return f"turn {self.turn}: {self.what} is {self.replayed}, recorded was {self.recorded}"
+
+
+def replay(
+    record: Mapping[str, Any], world: gym.Env[Observation, str], image_of: Callable[[str], bytes]
+) -> Difference | None:
+    """Plays a recorded episode again.
+
+    Args:
+        record: The episode, as `episode_record` returns it.
+        world: The world it was played in, of equal settings.
+        image_of: From a picture's name to its PNG file, as `RunReader.image`.
+
+    Returns:
+        The first difference in an observation, a reward or one of its parts, a hash of a state, or an end; None if
+        everything is the same to the bit. A record that lacks something, or names a picture that is not there,
+        differs too.
+    """
+    try:
+        return next(_differences(record, world, image_of), None)
+    except (LookupError, TypeError, AttributeError, ValueError, gym.error.Error) as error:
+        return Difference(turn=0, what="the record", recorded=f"broken ({error!r})", replayed="played")
+
+
+def _differences(
+    record: Mapping[str, Any], world: gym.Env[Observation, str], image_of: Callable[[str], bytes]
+) -> Iterator[Difference]:
+    """Yields each difference in the order of the episode."""
+    drawn: list[npt.NDArray[np.uint8]] = []
+
+    def keep(image: npt.NDArray[np.uint8]) -> str:
+        drawn.append(image)
+        return str(len(drawn) - 1)
+
+    played = _played(record, world)
+    replayed = to_json(episode_record(played, [TurnNotes()] * len(played.turns), keep))
+    pairs = list(zip([*record["turns"], record["final"]], [*replayed["turns"], replayed["final"]], strict=False))
+    for number, (old, new) in enumerate(pairs, start=1):
+        for name in new:
+            if name not in (*_OF_THE_AGENT, "images") and old[name] != new[name]:
+                yield _difference(number, name, old[name], new[name])
+        images = [drawn[int(position)] for position in new["images"]]
+        yield from _pictures(number, old["images"], images, image_of)
+    if len(record["turns"]) != len(played.turns) or not (played.turns[-1].terminated or played.turns[-1].truncated):
+        yield _difference(len(played.turns), "the number of turns", len(record["turns"]), len(played.turns))
+    for name in ("start_state_hash", "success", "total_reward"):
+        if record[name] != replayed[name]:
+            yield _difference(1 if name == "start_state_hash" else len(pairs), name, record[name], replayed[name])
+
+
+def _played(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
+    """Returns the episode that a record's responses lead to now, as far as the world goes on."""
+    observation, seen = world.reset(seed=record["seed"])
+    start_state_hash, turns = seen["state_hash"], []
+    for said in record["turns"]:
+        shown = observation
+        observation, reward, terminated, truncated, info = world.step(said["response"])
+        turns.append(
+            Turn(
+                observation=shown,
+                response_text=said["response"],
+                stop_reason=said["stop_reason"],
+                reward=float(reward),
+                reward_terms=info["reward_terms"],
+                terminated=terminated,
+                truncated=truncated,
+                info=info,
+                state=seen["state"],
+                state_text=seen["state_text"],
+                optimal_actions_left=seen["optimal_actions_left"],
+            )
+        )
+        seen = info
+        if terminated or truncated:
+            break
+    return Trajectory(
+        env_id=record["env_id"],
+        world=record["world"],
+        seed=record["seed"],
+        turns=tuple(turns),
+        final_observation=observation,
+        start_state_hash=start_state_hash,
+    )
+
+
+def _pictures(
+    number: int,
+    names: Sequence[str],
+    images: Sequence[npt.NDArray[np.uint8]],
+    image_of: Callable[[str], bytes],
+) -> Iterator[Difference]:
+    """Yields which recorded pictures are not the ones that are drawn now."""
+    if len(names) != len(images):
+        yield _difference(number, "the number of pictures", len(names), len(images))
+    for position, (name, image) in enumerate(zip(names, images, strict=False), start=1):
+        try:
+            png = image_of(name)
+            recorded = _pixels(png)
+        except (RunDataError, OSError, ValueError, SyntaxError) as error:
+            yield Difference(turn=number, what=f"picture {position}", recorded=f"lost ({error})", replayed="drawn")
+            continue
+        if hashlib.sha256(png).hexdigest() != name:
+            yield Difference(turn=number, what=f"picture {position}", recorded="another file", replayed="drawn")
+        elif recorded.shape != image.shape:
+            yield _difference(number, f"the shape of picture {position}", recorded.shape, image.shape)
+        elif num_different := int((recorded != image).any(axis=-1).sum()):
+            what = f"{num_different} pixels of picture {position}"
+            yield Difference(turn=number, what=what, recorded="others", replayed="drawn anew")
+
+
+def _pixels(png: bytes) -> npt.NDArray[np.uint8]:
+    with Image.open(io.BytesIO(png)) as image:
+        return np.asarray(image.convert("RGB"), np.uint8)
+
+
+def _difference(turn: int, what: str, recorded: object, replayed: object) -> Difference:
+    return Difference(turn=turn, what=what, recorded=_short(recorded), replayed=_short(replayed))
+
+
+def _short(value: object, max_chars: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
