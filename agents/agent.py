@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -20,10 +21,13 @@ class Response:
 
     Attributes:
         text: What was said, without special tokens.
-        stop_reason: `"stop"`, `"length"` (token limit) or `"error"`.
+        stop_reason: `"stop"`, `"length"` (token limit), `"content_filter"` (refused) or `"error"` (there is none).
         prompt_ids: int64[P], tokens appended before the response; empty for agents without tokens.
         response_ids: int64[R], sampled tokens; empty for agents without tokens.
         sampler_logprobs: float32[R], log-probability of each under the distribution it was drawn from.
+        thoughts: Reasoning that is no part of the text, as far as a provider shows it.
+        usage: What it took, by name: `seconds`, tokens, `usd`.
+        error: Why there is no response; empty if there is one.
     """
 
     text: str
@@ -31,6 +35,9 @@ class Response:
     prompt_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     response_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     sampler_logprobs: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
+    thoughts: str = ""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
 
 
 class Agent(Protocol):
@@ -52,6 +59,17 @@ class Agent(Protocol):
             rows: Indices of the episodes that go on; rows left out never come back.
             observations: What each of them shows now.
         """
+
+
+@runtime_checkable
+class AsyncAgent(Agent, Protocol):
+    """An agent that answers each episode by itself, so that none has to wait for another."""
+
+    def begin(self, row: int) -> None:
+        """Forgets the earlier episode of a row and prepares for a new one."""
+
+    def submit(self, row: int, observation: Observation) -> Future[Response]:
+        """Returns the answer to what a row shows now, as soon as it is there; a failure is an answer, too."""
 
 
 @runtime_checkable

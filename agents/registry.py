@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from agents.agent import Agent, LearningAgent
+from agents.api.providers.registry import PROVIDERS
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean, require
 
@@ -52,12 +53,24 @@ AGENTS: dict[str, AgentEntry] = {
     "human": AgentEntry(
         factory="agents.human:HumanAgent", summary="asks whoever sits at the terminal", shows_observations=True
     ),
+    "lazy": AgentEntry(
+        factory="agents.lazy:LazyAgent", summary="gives the same responses in every episode, the best that can be found"
+    ),
     "hf": AgentEntry(
         factory="agents.hf.agent:HFAgent",
         summary="a Qwen2.5-VL or Qwen3-VL checkpoint directory, such as runs/NAME/latest/model",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
+    **{
+        provider: AgentEntry(
+            factory=f"agents.api.named:{provider.replace('-', '_')}",
+            summary=f"a model behind {entry.summary}",
+            part=entry.part,
+            needs="pip install '.[api]'",
+        )
+        for provider, entry in PROVIDERS.items()
+    },
 }
 """Every agent by the name it is asked for."""
 
@@ -82,6 +95,8 @@ def make_agent(name: str, **settings: Any) -> Agent:
     require_settings(name, settings, setting_names(name))
     if kind not in AGENTS:
         return _own(name, settings)
+    if not part and _needs_part(name):
+        raise ConfigError(f"The agent {kind!r} is made from something: {usage(kind)}; got {name!r}.")
     made: Agent = _factory(name)(*([part] if part else []), **settings)
     return made
 
@@ -95,6 +110,12 @@ def require_settings(name: str, settings: Iterable[str], known: Sequence[str]) -
                 f"The agent {kind if kind in AGENTS else name!r} has no setting {setting!r}; it has "
                 f"{', '.join(known) or 'none'}.{did_you_mean(setting, known)}"
             )
+
+
+def _needs_part(name: str) -> bool:
+    """Returns whether an agent cannot be made without what stands after the colon."""
+    parameters = inspect.signature(_factory(name)).parameters.values()
+    return any(each.kind is each.POSITIONAL_OR_KEYWORD and each.default is each.empty for each in parameters)
 
 
 def _own(name: str, settings: dict[str, Any]) -> Agent:

@@ -58,9 +58,15 @@ def try_rollout(
     return [played.get(row) for row in range(len(seeds))]
 
 
+def failure_of(trajectory: Trajectory) -> str:
+    """Returns what ended an episode that did not end by itself: its worker, or its agent's API; empty if it did."""
+    reasons = (turn.info.get("worker_error") or turn.info.get("agent_error") for turn in trajectory.turns)
+    return next((str(reason) for reason in reasons if reason), "")
+
+
 def is_lost(trajectory: Trajectory | None) -> bool:
     """Returns whether an episode's worker failed, at its start or on the way, so that it tells nothing of the agent."""
-    return trajectory is None or any("worker_error" in turn.info for turn in trajectory.turns)
+    return trajectory is None or bool(failure_of(trajectory))
 
 
 def _play(
@@ -83,16 +89,25 @@ def _play(
         responses = _responses(agent, live, [current[row] for row in live])
         actions: list[str | None] = [None] * len(seeds)
         for row, response in zip(live, responses, strict=True):
-            actions[row] = response.text
+            if response.stop_reason == "error":
+                turns[row].append(failed_turn(current[row], info[row], response))
+                if on_turn is not None:
+                    on_turn(row, turns[row][-1])
+            else:
+                actions[row] = response.text
+        if all(action is None for action in actions):
+            break
         next_observations, rewards, terminated, truncated, next_infos = worlds.step(actions)
         for row, response in zip(live, responses, strict=True):
+            if actions[row] is None:
+                continue
             ends = {"terminated": bool(terminated[row]), "truncated": bool(truncated[row])}
             outcome = next_infos["env"][row]
             turns[row].append(make_turn(current[row], info[row], response, outcome, float(rewards[row]), **ends))
             current[row], info[row] = next_observations[row], outcome
             if on_turn is not None:
                 on_turn(row, turns[row][-1])
-        live = [row for row in live if not (terminated[row] or truncated[row])]
+        live = [row for row in live if actions[row] is not None and not (terminated[row] or truncated[row])]
     return {
         row: Trajectory(
             env_id=env_ids[row],
@@ -160,4 +175,13 @@ def make_turn(
         terminated=terminated,
         truncated=truncated,
         info=info,
+        thoughts=response.thoughts,
+        usage=response.usage,
     )
+
+
+def failed_turn(observation: Observation, seen: dict[str, Any], response: Response) -> Turn:
+    """Returns the turn of a response that could not be had: the world was not stepped, and the episode ends lost."""
+    nothing = {"reward_terms": {}, "actions": (), "sections": {}, "action_effective": False, "format_correct": False}
+    info = {**seen, **nothing, "success": False, "agent_error": response.error or "no response could be had"}
+    return make_turn(observation, seen, response, info, truncated=True)

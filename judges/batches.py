@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol, runtime_checkable
 
@@ -47,7 +47,7 @@ class AskingJudge(Judge, Protocol):
         """The model."""
         ...
 
-    def questions(self, claims: Sequence[TextAndState]) -> Mapping[str, Any]:
+    def questions(self, claims: Sequence[TextAndState]) -> Mapping[Hashable, Any]:
         """Returns the distinct questions about some claims, by what tells them apart."""
         ...
 
@@ -55,7 +55,7 @@ class AskingJudge(Judge, Protocol):
         """Returns the model's answer to one question."""
         ...
 
-    def read(self, claims: Sequence[TextAndState], answers: Mapping[str, Any]) -> list[JudgeScore]:
+    def read(self, claims: Sequence[TextAndState], answers: Mapping[Hashable, Any]) -> list[JudgeScore]:
         """Returns the claims' scores, from the answers to their questions."""
         ...
 
@@ -78,15 +78,15 @@ def score_together(jobs: Sequence[Job]) -> list[list[JudgeScore]]:
     return [scores[place] for place in range(len(jobs))]
 
 
-def _answers(jobs: Mapping[int, tuple[AskingJudge, Sequence[TextAndState]]]) -> dict[int, dict[str, Any]]:
+def _answers(jobs: Mapping[int, tuple[AskingJudge, Sequence[TextAndState]]]) -> dict[int, dict[Hashable, Any]]:
     """Returns each job's answers by their questions' keys; all models are asked at once."""
     clients: dict[int, AskingClient] = {}
-    asked: dict[int, list[tuple[int, AskingJudge, str, Any]]] = {}
+    asked: dict[int, list[tuple[int, AskingJudge, Hashable, Any]]] = {}
     for place, (judge, claims) in jobs.items():
         clients[id(judge.client)] = judge.client
         questions = [(place, judge, key, question) for key, question in judge.questions(claims).items()]
         asked.setdefault(id(judge.client), []).extend(questions)
-    told: dict[int, dict[str, Any]] = {place: {} for place in jobs}
+    told: dict[int, dict[Hashable, Any]] = {place: {} for place in jobs}
     with ExitStack() as stack:
         results = [
             (each, stack.enter_context(clients[name].under_way(lambda one: one[1].ask(one[3]), each)))

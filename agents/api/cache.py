@@ -14,32 +14,31 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from vlm_envs.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
-_VERSION = 1
+_VERSION = 2
 _MAX_ENTRY_BYTES = 4 * 2**20
 
 
-def cache_key(model: str, messages: Sequence[Mapping[str, Any]], sampling: Mapping[str, Any]) -> str:
+def cache_key(request: Mapping[str, Any], sample: int = 0) -> str:
     """Returns the SHA-256 of everything that decides a reply.
 
     The endpoint's address is not part of it, as the same model moves between machines; two models that answer
     differently need different names, or folders.
 
     Args:
-        model: The judge model's name.
-        messages: The whole conversation; pictures are in it as data URIs.
-        sampling: Temperature, longest reply, and the sample's index where several are drawn of one question.
+        request: As the provider's `request` writes it: model, conversation, pictures included, sampling.
+        sample: Which of several replies to the same question is meant.
 
     Returns:
         64 hexadecimal digits.
     """
-    asked = {"version": _VERSION, "model": model, "messages": messages, "sampling": sampling}
+    asked = {"version": _VERSION, "request": request, "sample": sample}
     text = json.dumps(asked, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 

@@ -1,66 +1,84 @@
-"""Which endpoint is asked, and how hard it may be leaned on."""
+"""Which model is asked where, and how hard it may be leaned on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.api.providers.registry import COMPATIBLE, PROVIDERS
+from agents.api.sampling import Sampling
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
-from vlm_envs.errors import require
+from vlm_envs.errors import require, require_choice
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointConfig:
-    """An endpoint that speaks OpenAI's chat completions, and the limits of its use.
+    """A model behind an endpoint, and the limits of its use.
 
     Attributes:
-        model: Name of the judge model, as the endpoint knows it.
-        base_url: Where the endpoint is, with its version: `http://127.0.0.1:8000/v1`.
-        api_key_variable: Name of the environment variable that holds the key; empty where the endpoint needs none.
-            The key itself is never part of a configuration, so that no run can write it down.
-        temperature: Of the sampling, at least 0; a judge's `ask` may choose another.
+        model: Name of the model, as the endpoint knows it.
+        provider: Whose interface is spoken: a key of `PROVIDERS`.
+        base_url: Where a compatible server is, with its version: `http://127.0.0.1:8000/v1`. Of a provider's own
+            interface another address; empty for the provider's.
+        api_key_variable: Name of the environment variable that holds the key; None for the provider's usual one, empty
+            where the endpoint needs none. The key itself is never part of a configuration, so that no run can write it
+            down.
+        temperature: At least 0; None for the provider's default, the only one that some reasoning models take. A
+            judge's `ask` may choose another.
+        top_p: Above 0 and at most 1; None for the provider's default.
         max_tokens: Longest reply, in tokens.
+        reasoning: How much the model may think; see `Sampling`.
         timeout_s: Longest time for one whole reply, from the first byte sent to the last received.
         max_attempts: Requests for one reply until it counts as unavailable; at least 1.
         first_wait_s: Longest wait after the first failed attempt; it doubles with every further one.
         max_wait_s: Longest wait that is chosen by us, and longest `Retry-After` that is obeyed. An endpoint that asks
             for more is out.
         requests_per_minute: Requests that one client starts in any minute; None for no limit.
+        tokens_per_minute: Tokens that one client sends and receives in a minute; None for no limit.
         max_parallel: Requests under way at any time.
-        usd_per_million_prompt_tokens: Price of what is sent.
-        usd_per_million_completion_tokens: Price of what comes back.
+        prices: A table of prices beside the shipped one; see `agents.api.prices`.
         cache_dir: Where readable replies are kept; None to ask every time.
     """
 
     model: str
-    base_url: str
-    api_key_variable: str = "OPENAI_API_KEY"
-    temperature: float = 0.0
+    provider: str = COMPATIBLE
+    base_url: str = ""
+    api_key_variable: str | None = None
+    temperature: float | None = 0.0
+    top_p: float | None = None
     max_tokens: int = 512
+    reasoning: str = ""
     timeout_s: float = 60.0
     max_attempts: int = 5
     first_wait_s: float = 1.0
     max_wait_s: float = 60.0
     requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
     max_parallel: int = 8
-    usd_per_million_prompt_tokens: float = 0.0
-    usd_per_million_completion_tokens: float = 0.0
+    prices: Path | None = None
     cache_dir: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuses what could never work."""
-        require(bool(self.model), f"{field_name(self, 'model')} must name the judge model; got {self.model!r}.")
+        require(bool(self.model), f"{field_name(self, 'model')} must name the model; got {self.model!r}.")
+        require_choice(field_name(self, "provider"), self.provider, PROVIDERS)
         require(
-            self.base_url.startswith(("http://", "https://")),
+            self.base_url.startswith(("http://", "https://")) or (self.provider != COMPATIBLE and not self.base_url),
             f"{field_name(self, 'base_url')} must be the endpoint's address with its version, such as "
             f"http://127.0.0.1:8000/v1; got {self.base_url!r}.",
         )
         require_at_least(self, 1, "max_tokens", "max_attempts", "max_parallel")
-        require_above(self, 0, "timeout_s", "max_wait_s", "requests_per_minute")
+        require_above(self, 0, "timeout_s", "max_wait_s", "requests_per_minute", "tokens_per_minute", "top_p")
         require_at_least(self, 0, "temperature", "first_wait_s")
-        require_at_least(self, 0, "usd_per_million_prompt_tokens", "usd_per_million_completion_tokens")
 
-    def usd(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Returns what a reply costs."""
-        prompt_usd = prompt_tokens * self.usd_per_million_prompt_tokens
-        return (prompt_usd + completion_tokens * self.usd_per_million_completion_tokens) / 1e6
+    @property
+    def key_variable(self) -> str:
+        """Name of the environment variable that holds the key; empty for none."""
+        return PROVIDERS[self.provider].api_key_variable if self.api_key_variable is None else self.api_key_variable
+
+    @property
+    def sampling(self) -> Sampling:
+        """How a reply is drawn."""
+        return Sampling(
+            max_tokens=self.max_tokens, temperature=self.temperature, top_p=self.top_p, reasoning=self.reasoning
+        )

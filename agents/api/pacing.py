@@ -1,4 +1,4 @@
-"""When the next request may start: a minimum distance between requests."""
+"""When the next request may start: requests, and tokens, are spaced evenly."""
 
 from __future__ import annotations
 
@@ -36,29 +36,38 @@ class InterruptibleClock:
 
 
 class RateLimiter:
-    """Spaces requests evenly, over all threads: N a minute start at least 60 / N seconds apart.
+    """Spaces what a client uses evenly, over all threads: N a minute come at least 60 / N seconds apart.
 
     Even spacing keeps any minute within the limit, where a counter that empties every minute would let twice the
     number pass around its turn.
 
     Args:
-        requests_per_minute: None for no limit; `hold` works all the same.
+        per_minute: Requests, or tokens; None for no limit. `hold` works all the same.
         clock: The time.
     """
 
-    def __init__(self, requests_per_minute: float | None, clock: Clock) -> None:
-        self._interval_s = 60.0 / requests_per_minute if requests_per_minute else 0.0
+    def __init__(self, per_minute: float | None, clock: Clock) -> None:
+        self._interval_s = 60.0 / per_minute if per_minute else 0.0
         self._clock = clock
         self._lock = threading.Lock()
         self._next_start_s = clock.now_s()
 
-    def acquire(self) -> None:
-        """Returns when one more request may start."""
+    def acquire(self, amount: float = 1.0) -> None:
+        """Returns when one more request may start.
+
+        Args:
+            amount: How much it will use, as far as that is known.
+        """
         with self._lock:
             now_s = self._clock.now_s()
             start_s = max(now_s, self._next_start_s)
-            self._next_start_s = start_s + self._interval_s
+            self._next_start_s = start_s + amount * self._interval_s
         self._clock.sleep(start_s - now_s)
+
+    def correct(self, amount: float) -> None:
+        """Takes into account that a request used so much more, or less, than it was let in with."""
+        with self._lock:
+            self._next_start_s += amount * self._interval_s
 
     def hold(self, duration_s: float) -> None:
         """Starts nothing for a while: what an endpoint asks of one request it means for all."""

@@ -3,62 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import openai
+import httpx2
 
+from agents.api.completion import Completion
 from agents.api.config import EndpointConfig
-from agents.api.failures import EndpointError, PermanentError, TransientError, error_of_status, one_line
+from agents.api.failures import PermanentError, TransientError, one_line
+from agents.api.providers.provider import Connection
+from agents.api.providers.registry import make_provider
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError
 
-MAX_BODY_BYTES = 4 * 2**20
-"""A longer body is no reply of a judge."""
+MAX_BODY_BYTES = 32 * 2**20
+"""A longer body is no reply of a model."""
 
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Completion:
-    """What came back.
-
-    Attributes:
-        text: The assistant's words; empty where it said nothing.
-        prompt_tokens: As the endpoint counted; None where it did not.
-        completion_tokens: As the endpoint counted; None where it did not.
-    """
-
-    text: str
-    prompt_tokens: int | None
-    completion_tokens: int | None
-
-
 class Endpoint:
-    """Sends single requests through the `openai` package, from any thread.
+    """Sends single requests through a provider's package, from any thread.
 
     Requests run on an event loop in a thread of their own, because only there can a deadline hold for a whole reply:
     a socket's timeout starts again with every byte, so that a server which drips could keep a request for ever.
 
+    Args:
+        config: Which model, where.
+
     Raises:
         ConfigError: The environment has no key.
+        EngineUnavailableError: The provider's package is not installed.
     """
 
     def __init__(self, config: EndpointConfig) -> None:
         self._api_key = _api_key(config)
         self._timeout_s = config.timeout_s
         self._loop = _LoopThread()
-        self._client = openai.AsyncOpenAI(
-            base_url=config.base_url, api_key=self._api_key, timeout=config.timeout_s, max_retries=0
-        )
+        http = httpx2.AsyncClient(timeout=config.timeout_s, follow_redirects=True, event_hooks={"response": [_bound]})
+        connection = Connection(api_key=self._api_key, base_url=config.base_url, timeout_s=config.timeout_s, http=http)
+        self.provider = make_provider(config.provider, connection)
 
     def send(self, request: Mapping[str, Any]) -> Completion:
-        """Returns the reply to one request, given as arguments of chat completions: model, messages, sampling.
+        """Returns the reply to one request, as the provider's `request` writes it.
 
         Raises:
             TransientError: It may go well another time.
@@ -68,7 +58,10 @@ class Endpoint:
             body = self._loop.run(self._send(request))
         except CancelledError as error:
             raise PermanentError("the client was closed") from error
-        return _completion_of(body)
+        try:
+            return self.provider.read(body)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise TransientError(f"no reply of this interface: {one_line(str(body)[:400])}") from error
 
     def close(self) -> None:
         """Gives up what is under way and closes the connections. Nothing may be sent any more."""
@@ -81,43 +74,40 @@ class Endpoint:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        await self._client.close()
+        await self.provider.close()
 
-    async def _send(self, request: Mapping[str, Any]) -> bytes:
+    async def _send(self, request: Mapping[str, Any]) -> Any:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._body(request)
-        except (TimeoutError, openai.APITimeoutError) as error:
+                return await self.provider.send(request)
+        except TimeoutError as error:
             raise TransientError(f"no whole reply within {self._timeout_s:g} s") from error
-
-    async def _body(self, request: Mapping[str, Any]) -> bytes:
-        completions = self._client.chat.completions.with_streaming_response
-        try:
-            async with completions.create(**request) as response:
-                body = bytearray()
-                async for chunk in response.iter_bytes():
-                    body += chunk
-                    if len(body) > MAX_BODY_BYTES:
-                        raise TransientError(f"the body has more than {MAX_BODY_BYTES} bytes")
-                return bytes(body)
-        except openai.APIStatusError as error:
-            raise self._error_of(error) from error
-        except openai.APITimeoutError:
+        except (TransientError, PermanentError) as error:
+            # Some endpoints repeat the key in their refusal, and reasons are logged
+            if self._api_key in str(error):
+                error.args = (str(error).replace(self._api_key, "…"),)
             raise
-        except openai.APIConnectionError as error:
-            raise TransientError(f"no connection: {one_line(str(error.__cause__ or error))}") from error
-        except openai.OpenAIError as error:
-            raise PermanentError(f"cannot be asked: {one_line(str(error))}") from error
-        except EndpointError:
-            raise
-        except Exception as error:
-            # While a body is read, errors come from whichever HTTP library `openai` uses.
-            raise TransientError(f"the connection broke: {type(error).__name__} {one_line(str(error))}") from error
 
-    def _error_of(self, error: openai.APIStatusError) -> EndpointError:
-        # Some endpoints repeat the key in their refusal, and reasons are logged.
-        message = error.message.replace(self._api_key, "…")
-        return error_of_status(error.status_code, error.code, message, error.response.headers)
+
+async def _bound(response: httpx2.Response) -> None:
+    """Has a reply that is longer than any model's broken off."""
+    response.stream = _BoundedStream(response.stream)
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        num_bytes = 0
+        async for chunk in self._inner:
+            num_bytes += len(chunk)
+            if num_bytes > MAX_BODY_BYTES:
+                raise TransientError(f"the body has more than {MAX_BODY_BYTES} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 class _LoopThread:
@@ -132,11 +122,11 @@ class _LoopThread:
         with self._lock:
             if self._loop is None:
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-                threading.Thread(target=self._loop.run_forever, name="judge-endpoint", daemon=True).start()
+                threading.Thread(target=self._loop.run_forever, name="model-endpoint", daemon=True).start()
             loop = self._loop
         if self.is_foreign:
             coroutine.close()
-            raise ConfigError("This judge was used before the process was forked. Make a new one in each process.")
+            raise ConfigError("This client was used before the process was forked. Make a new one in each process.")
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
 
     @property
@@ -152,38 +142,13 @@ class _LoopThread:
 
 
 def _api_key(config: EndpointConfig) -> str:
-    variable = config.api_key_variable
+    variable = config.key_variable
     if not variable:
         return "none"
     key = os.environ.get(variable, "").strip()
     if not key:
         raise ConfigError(
-            f"The judge's key is expected in the environment variable {variable}, which is not set. Set it, or use "
-            f"{field_name(config, 'api_key_variable')} '' for an endpoint without keys."
+            f"The key of {config.model} is expected in the environment variable {variable}, which is not set. Set it, "
+            f"or use {field_name(config, 'api_key_variable')} '' for an endpoint without keys."
         )
     return key
-
-
-def _completion_of(body: bytes) -> Completion:
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise TransientError(f"the body is no JSON: {one_line(body[:80].decode('utf-8', 'replace'))}") from error
-    try:
-        text = content["choices"][0]["message"].get("content")
-        usage = content.get("usage")
-    except (LookupError, TypeError, AttributeError) as error:
-        raise TransientError(f"the body is no chat completion: {one_line(str(content)[:400])}") from error
-    if not isinstance(text, str | None):
-        raise TransientError(f"the reply's content is a {type(text).__name__}, expected text")
-    counts = usage if isinstance(usage, dict) else {}
-    return Completion(
-        text=text or "",
-        prompt_tokens=_count(counts.get("prompt_tokens")),
-        completion_tokens=_count(counts.get("completion_tokens")),
-    )
-
-
-def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10**9
-    return int(value) if is_count else None  # type: ignore[call-overload]

@@ -19,9 +19,11 @@ class Usage:
         num_failed_requests: Of these, without a usable reply.
         num_unreadable: Replies that came whole but held no verdict in the asked form.
         num_uncounted: Replies whose tokens the endpoint did not count; they are missing from the cost.
+        num_unpriced: Replies of a model whose price is not known.
         prompt_tokens: Tokens sent, as the endpoint counted them.
         completion_tokens: Tokens received, unreadable replies included.
-        usd: Cost at the configured prices.
+        reasoning_tokens: Of these, tokens of thoughts.
+        priced_usd: Cost of the replies whose price is known.
     """
 
     num_questions: int = 0
@@ -31,9 +33,16 @@ class Usage:
     num_failed_requests: int = 0
     num_unreadable: int = 0
     num_uncounted: int = 0
+    num_unpriced: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    usd: float = 0.0
+    reasoning_tokens: int = 0
+    priced_usd: float = 0.0
+
+    @property
+    def usd(self) -> float | None:
+        """Cost; None where a price is not known, which is not the same as free."""
+        return None if self.num_unpriced else self.priced_usd
 
     def __str__(self) -> str:
         """Returns the counts on one line, for reports."""
@@ -41,7 +50,8 @@ class Usage:
             f"{self.num_questions} questions ({self.num_cached} cached, {self.num_unavailable} unavailable), "
             f"{self.num_requests} requests ({self.num_failed_requests} failed, {self.num_unreadable} unreadable), "
             f"{self.prompt_tokens} + {self.completion_tokens} tokens"
-            f"{f' ({self.num_uncounted} replies uncounted)' if self.num_uncounted else ''}, {self.usd:.4f} USD"
+            f"{f' ({self.num_uncounted} replies uncounted)' if self.num_uncounted else ''}"
+            f"{'' if self.usd is None else f', {self.usd:.4f} USD'}"
         )
 
 

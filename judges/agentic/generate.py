@@ -38,10 +38,10 @@ Generate = Callable[[Sequence[Utterance]], str | Unavailable]
 
 def chat_generate(client: ChatClient) -> Generate:
     """Returns what has a model behind an endpoint generate; its failures are `Unavailable`. Needs the extra `judge`."""
-    from agents.api.messages import with_images
+    from agents.api.conversation import Message, with_images
 
     def generate(utterances: Sequence[Utterance]) -> str | Unavailable:
-        messages = [with_images([{"role": each.role, "content": each.text}], each.images)[0] for each in utterances]
+        messages = [with_images([Message(role=each.role, parts=(each.text,))], each.images)[0] for each in utterances]
         return client.ask(messages, str)
 
     return generate

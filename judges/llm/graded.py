@@ -6,16 +6,15 @@ not); iVGR, section 3.3 (consistency alpha). Prompts are ours and keep the scale
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from agents.api.client import ChatClient
+from agents.api.conversation import with_images
 from agents.api.failures import Unavailable
-from agents.api.messages import with_images
 from judges.consistency.words import CONSISTENCY_GRADES
 from judges.llm.templates import prompt_template
 from judges.llm.verdict import read_score, read_yes_no
@@ -81,7 +80,7 @@ class LLMConsistencyJudge:
         self._client, self._num_samples = client, num_samples
         self._template = prompt_template("consistency")
         self._lock = threading.Lock()
-        self._next_sample: dict[str, int] = {}
+        self._next_sample: dict[Hashable, int] = {}
 
     def __call__(self, question: str, reference: str, text: str, temperature: float = 0.01) -> JudgeScore:
         """Returns the grade of one text.
@@ -98,10 +97,10 @@ class LLMConsistencyJudge:
         if not text.strip():
             return JudgeScore(value=0.0, reason="no text")
         messages = self._template.fill(question=question, reference=reference, text=text)
-        sample = self._take_sample(json.dumps([messages, temperature]))
+        sample = self._take_sample((messages, temperature))
         return _score_of(self._client.ask(messages, _read_consistency, temperature=temperature, sample=sample))
 
-    def _take_sample(self, question: str) -> int:
+    def _take_sample(self, question: Hashable) -> int:
         with self._lock:
             sample = self._next_sample.pop(question, 0)
             if sample + 1 < self._num_samples:

@@ -11,15 +11,14 @@ meaning.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from agents.api.client import ChatClient
+from agents.api.conversation import Message
 from agents.api.failures import Unavailable
-from agents.api.messages import Message
 from judges.batches import TextAndState, score_together
 from judges.llm.extraction import Extraction
 from judges.llm.families import family_of
@@ -78,19 +77,21 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         """
         return score_together([(self, claims)])[0]
 
-    def questions(self, claims: Sequence[TextAndState]) -> dict[str, list[Message]]:
+    def questions(self, claims: Sequence[TextAndState]) -> dict[Hashable, tuple[Message, ...]]:
         """Returns the distinct questions about some claims; none about a blank text."""
         asked = (self._messages(text, state) for text, state in claims if text.strip())
-        return {json.dumps(question): question for question in asked}
+        return {question: question for question in asked}
 
-    def ask(self, question: list[Message]) -> _Verdict | Unavailable:
+    def ask(self, question: tuple[Message, ...]) -> _Verdict | Unavailable:
         """Returns the model's answer to one question."""
         return self.client.ask(question, self._read)
 
-    def read(self, claims: Sequence[TextAndState], answers: Mapping[str, _Verdict | Unavailable]) -> list[JudgeScore]:
+    def read(
+        self, claims: Sequence[TextAndState], answers: Mapping[Hashable, _Verdict | Unavailable]
+    ) -> list[JudgeScore]:
         """Returns the claims' scores, from the answers to their questions."""
         return [
-            self._score(answers[json.dumps(self._messages(text, state))], state)
+            self._score(answers[self._messages(text, state)], state)
             if text.strip()
             else JudgeScore(value=0.0, reason="nothing was said")
             for text, state in claims
@@ -104,7 +105,7 @@ class ReplyJudge(ABC, Generic[_Verdict]):
         """Returns what a reply says; raises `UnreadableReplyError` where it is not in the asked form."""
 
     @abstractmethod
-    def _messages(self, text: str, state: Mapping[str, Any]) -> list[Message]:
+    def _messages(self, text: str, state: Mapping[str, Any]) -> tuple[Message, ...]:
         """Returns the question about a text."""
 
     @abstractmethod
@@ -120,7 +121,7 @@ class DirectJudge(ReplyJudge[bool]):
     def _read(self, reply: str) -> bool:
         return read_yes_no(reply)
 
-    def _messages(self, text: str, state: Mapping[str, Any]) -> list[Message]:
+    def _messages(self, text: str, state: Mapping[str, Any]) -> tuple[Message, ...]:
         return self._template.fill(truth=self._family.truth(state), text=text)
 
     def _worth(self, verdict: bool, state: Mapping[str, Any]) -> JudgeScore:
@@ -135,7 +136,7 @@ class ExtractionJudge(ReplyJudge[Extraction]):
     def _read(self, reply: str) -> Extraction:
         return self._family.extraction.read(reply)
 
-    def _messages(self, text: str, state: Mapping[str, Any]) -> list[Message]:
+    def _messages(self, text: str, state: Mapping[str, Any]) -> tuple[Message, ...]:
         return self._template.fill(text=text, **self._family.context(state))
 
     def _worth(self, verdict: Extraction, state: Mapping[str, Any]) -> JudgeScore:

@@ -23,9 +23,9 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from agents.api.messages import Message
+from agents.api.conversation import Message, Role
 from vlm_envs.errors import ConfigError, did_you_mean
 
 MAX_TEXT_CHARS = 8_000
@@ -46,14 +46,14 @@ class PromptTemplate:
     """
 
     name: str
-    parts: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[Role, str], ...]
 
     @property
     def placeholders(self) -> frozenset[str]:
         """The names in double braces."""
         return frozenset(name for _, text in self.parts for name in _PLACEHOLDER.findall(text))
 
-    def fill(self, **values: Any) -> list[Message]:
+    def fill(self, **values: Any) -> tuple[Message, ...]:
         """Returns the messages with every hole filled.
 
         Raises:
@@ -63,10 +63,10 @@ class PromptTemplate:
             raise ConfigError(f"Prompt {self.name!r} takes {sorted(self.placeholders)}, got {sorted(values)}.")
         literals = {name: literal(value) for name, value in values.items()}
         # One pass: a placeholder inside a filling stays what it is.
-        return [
-            {"role": role, "content": _PLACEHOLDER.sub(lambda match: literals[match[1]], text)}
+        return tuple(
+            Message(role=role, parts=(_PLACEHOLDER.sub(lambda match: literals[match[1]], text),))
             for role, text in self.parts
-        ]
+        )
 
 
 @functools.cache
@@ -81,9 +81,8 @@ def prompt_template(name: str) -> PromptTemplate:
     file = importlib.resources.files("judges.llm").joinpath("prompts", *f"{name}.txt".split("/"))
     pieces = _PART.split(file.read_text(encoding="utf-8"))
     assert not pieces[0].strip(), f"{name}: text before the first part"
-    return PromptTemplate(
-        name, tuple((role, text.strip()) for role, text in zip(pieces[1::2], pieces[2::2], strict=True))
-    )
+    parts = zip(pieces[1::2], pieces[2::2], strict=True)
+    return PromptTemplate(name, tuple((cast("Role", role), text.strip()) for role, text in parts))
 
 
 @functools.cache

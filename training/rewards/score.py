@@ -137,12 +137,12 @@ class TurnScorer:
         if self._client is None:
             return metrics
         usage = self._client.usage
-        return metrics | {
+        used = {
             "llm_judge/questions": usage.num_questions,
             "llm_judge/unavailable": usage.num_unavailable,
             "llm_judge/cached": usage.num_cached,
-            "llm_judge/usd": usage.usd,
         }
+        return metrics | used | ({} if usage.usd is None else {"llm_judge/usd": usage.usd})
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the terms remember from turn to turn, by their names."""

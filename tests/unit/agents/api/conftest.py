@@ -47,3 +47,15 @@ def make_client(endpoint, clock):
 @pytest.fixture
 def client(make_client):
     return make_client()
+
+
+@pytest.fixture
+def prices_of(tmp_path):
+    """Writes tables of prices for the model `judge`: US dollars for a million tokens."""
+
+    def write(prompt, completion=0.0, model="judge"):
+        path = tmp_path / "prices.toml"
+        path.write_text(f'[models]\n"{model}" = {{ prompt = {prompt}, completion = {completion} }}\n')
+        return path
+
+    return write

@@ -25,6 +25,8 @@ class FakeEndpoint(ThreadingHTTPServer):
         self.requests = []
         self.on_request = lambda: None
         self.keys = []
+        self.paths = []
+        self.headers = []
         self.released = threading.Event()
         self.max_at_once = 0
         self._at_once = 0
@@ -49,7 +51,7 @@ class FakeEndpoint(ThreadingHTTPServer):
             self.keys.append(key)
             self.on_request()
             scripted = self.script.popleft() if self.script else None
-        return scripted or reply(self.answer(request["messages"]))
+        return scripted or reply(self.answer(request.get("messages")))
 
     @contextlib.contextmanager
     def counted(self):
@@ -98,6 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.counted():
+            self.server.paths.append(self.path)
+            self.server.headers.append(dict(self.headers))
             self.server.next_action(request, self.headers["Authorization"])(self)
 
     def log_message(self, *arguments):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agents.api.cache import ReplyCache
+from agents.api.conversation import Message
 from agents.api.failures import Unavailable
 from judges.llm.verdict import read_yes_no
 from tests.unit.agents.api import endpoint as fake
@@ -19,7 +20,7 @@ from tests.unit.agents.api.conftest import KEY
 from vlm_envs.errors import ConfigError
 
 CHECKOUT = Path(__file__).parents[4]
-QUESTION = [{"role": "user", "content": "Is the box above the player?"}]
+QUESTION = (Message(role="user", parts=("Is the box above the player?",)),)
 PASSING = {
     "429": fake.status(429),
     "429 with a wait": fake.status(429, headers={"Retry-After": "3"}),
@@ -180,15 +181,15 @@ class TestUnreadable:
         endpoint.script.append(fake.reply("I would say yes."))
         assert client.ask(QUESTION, read_yes_no) is True
         first, second = (request["messages"] for request in endpoint.requests)
-        assert first == QUESTION
-        assert second[:2] == [*QUESTION, {"role": "assistant", "content": "I would say yes."}]
+        assert first == [{"role": "user", "content": QUESTION[0].text}]
+        assert second[:2] == [*first, {"role": "assistant", "content": "I would say yes."}]
         assert "exactly one <answer>" in second[2]["content"]
         usage = client.usage
         assert (usage.num_unreadable, usage.num_unavailable, usage.num_requests) == (1, 0, 2)
 
     @pytest.mark.parametrize("text", ["", None, "MAYBE", "<answer>YES</answer><answer>NO</answer>"])
-    def test_twice_is_unavailable_and_costs(self, text, endpoint, make_client):
-        client = make_client(usd_per_million_prompt_tokens=2.0, usd_per_million_completion_tokens=5.0)
+    def test_twice_is_unavailable_and_costs(self, text, endpoint, make_client, prices_of):
+        client = make_client(prices=prices_of(2.0, 5.0))
         endpoint.answer = lambda messages: text
         unavailable = client.ask(QUESTION, read_yes_no)
         assert isinstance(unavailable, Unavailable) and "unreadable twice" in unavailable.reason
@@ -199,12 +200,17 @@ class TestUnreadable:
 
 
 class TestCost:
-    def test_tokens_times_price(self, endpoint, make_client):
-        client = make_client(usd_per_million_prompt_tokens=0.1, usd_per_million_completion_tokens=0.4)
+    def test_tokens_times_price(self, endpoint, make_client, prices_of):
+        client = make_client(prices=prices_of(0.1, 0.4))
         endpoint.script.append(fake.body_of(fake.completion(fake.YES, 1_500_000, 250_000)))
         client.ask(QUESTION, read_yes_no)
         # 1.5 · 0.1 + 0.25 · 0.4
         assert client.usage.usd == pytest.approx(0.25)
+
+    def test_an_unknown_price_is_no_cost_rather_than_none(self, endpoint, client):
+        client.ask(QUESTION, read_yes_no)
+        assert client.usage.usd is None
+        assert "USD" not in str(client.usage)
 
     @pytest.mark.parametrize("counted", [None, {}, {"prompt_tokens": "many"}, {"prompt_tokens": -5}, [1]])
     def test_replies_without_counts_are_counted_as_such(self, counted, endpoint, client):
@@ -214,8 +220,8 @@ class TestCost:
 
 
 class TestCache:
-    def test_what_was_asked_before_costs_nothing(self, endpoint, make_client, tmp_path):
-        settings = {"cache_dir": tmp_path, "usd_per_million_prompt_tokens": 1.0}
+    def test_what_was_asked_before_costs_nothing(self, endpoint, make_client, tmp_path, prices_of):
+        settings = {"cache_dir": tmp_path, "prices": prices_of(1.0)}
         assert make_client(**settings).ask(QUESTION, read_yes_no) is True
         again = make_client(**settings)
         assert again.ask(QUESTION, read_yes_no) is True
@@ -226,7 +232,7 @@ class TestCache:
     def test_every_part_of_a_question_counts(self, endpoint, make_client, tmp_path):
         client = make_client(cache_dir=tmp_path)
         client.ask(QUESTION, read_yes_no)
-        client.ask([{"role": "user", "content": "Is it below?"}], read_yes_no)
+        client.ask([Message(role="user", parts=("Is it below?",))], read_yes_no)
         client.ask(QUESTION, read_yes_no, temperature=0.5)
         client.ask(QUESTION, read_yes_no, temperature=0.5, sample=1)
         make_client(cache_dir=tmp_path, model="another").ask(QUESTION, read_yes_no)
@@ -294,7 +300,7 @@ class TestMap:
     def test_results_keep_their_order(self, endpoint, client):
         endpoint.answer = lambda messages: messages[0]["content"]
         texts = [f"text {number}" for number in range(40)]
-        answers = client.map(lambda text: client.ask([{"role": "user", "content": text}], str), texts)
+        answers = client.map(lambda text: client.ask([Message(role="user", parts=(text,))], str), texts)
         assert answers == texts
 
     def test_an_interruption_does_not_wait_for_the_rest_and_harms_nothing(self, endpoint, make_client):

@@ -98,7 +98,9 @@ def test_reasons_are_short_printable_lines(text):
         {"max_wait_s": float("inf")},
         {"temperature": -0.1},
         {"requests_per_minute": 0.0},
-        {"usd_per_million_prompt_tokens": -1.0},
+        {"tokens_per_minute": 0.0},
+        {"top_p": 0.0},
+        {"provider": "nobody"},
     ],
 )
 def test_configurations_that_could_never_work(change):

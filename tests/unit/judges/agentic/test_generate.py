@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("tenacity", reason="needs tenacity: pip install '.[judge]'")
 pytest.importorskip("openai", reason="needs openai: pip install '.[judge]'")
 
+from agents.api.conversation import Picture
 from agents.api.failures import Unavailable
 from judges.agentic.generate import Utterance, chat_generate
 
@@ -32,10 +33,8 @@ def test_a_conversation_becomes_chat_messages():
     )
     assert chat_generate(client)(said) == "<think>x</think><answer>True</answer>"
     first, second, third = client.messages
-    assert [part["type"] for part in first["content"]] == ["image_url", "text"]
-    assert first["content"][0]["image_url"]["url"].startswith("data:image/png;base64,")
-    assert second == {"role": "assistant", "content": "I do."}
-    assert third == {"role": "user", "content": "Well?"}
+    assert first.parts == (Picture.of(PIXELS), "Look.")
+    assert [(message.role, message.text) for message in (second, third)] == [("assistant", "I do."), ("user", "Well?")]
 
 
 def test_unavailable_is_no_reply():

@@ -1,5 +1,5 @@
 """The fake endpoint and the clients of it that the tests of `agents.api` have, too."""
 
-from tests.unit.agents.api.conftest import client, clock, endpoint, environment, make_client
+from tests.unit.agents.api.conftest import client, clock, endpoint, environment, make_client, prices_of
 
-__all__ = ["client", "clock", "endpoint", "environment", "make_client"]
+__all__ = ["client", "clock", "endpoint", "environment", "make_client", "prices_of"]

@@ -12,7 +12,7 @@ from judges.llm.judge import DirectJudge
 from tests.unit.agents.api.endpoint import YES, status
 
 
-def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsys):
+def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsys, prices_of):
     def answer(messages):
         # A judge that compares letter by letter.
         truth, text = (json.loads(line) for line in messages[1]["content"].splitlines() if line.startswith(("[", '"')))
@@ -21,7 +21,7 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
     endpoint.answer = answer
     command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--num-states", "4", "--model", "letters"]
     command += ["--base-url", endpoint.base_url, "--api-key-variable", "JUDGE_KEY", "--cache-dir", str(tmp_path)]
-    command += ["--usd-per-million-prompt-tokens", "10"]
+    command += ["--prices", str(prices_of(10.0, model="letters"))]
     assert main(command) == 0
     printed = capsys.readouterr().out
     assert "letters, direct, grounding" in printed and "accuracy     1.000" in printed
@@ -35,7 +35,7 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
     ("option", "said"),
     [
         (["--max-attempts", "0"], "--max-attempts must be at least 1; got 0.\n"),
-        (["--usd-per-million-prompt-tokens", "-1"], "--usd-per-million-prompt-tokens must be at least 0; got -1.0.\n"),
+        (["--prices", "nowhere.toml"], "Cannot read the prices in nowhere.toml"),
         (["--timeout-s", "nan"], "--timeout-s must be above 0; got nan.\n"),
         (
             ["--base-url", "localhost"],
@@ -44,7 +44,7 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
         (["--seed", "-1"], "--seed must be at least 0; got -1.\n"),
         (
             ["--api-key-variable", "NO_SUCH_KEY"],
-            "The judge's key is expected in the environment variable NO_SUCH_KEY, which is not set. "
+            "The key of m is expected in the environment variable NO_SUCH_KEY, which is not set. "
             "Set it, or use --api-key-variable '' for an endpoint without keys.",
         ),
         (["--num-states", "0"], "--num-states must be at least 2; got 0.\n"),

@@ -9,7 +9,7 @@ import pytest
 
 from agents.api.client import ChatClient
 from agents.api.config import EndpointConfig
-from agents.api.messages import data_uri
+from agents.api.conversation import Picture
 from judges.batches import score_together
 from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
 from judges.llm.judge import DirectJudge, ExtractionJudge
@@ -120,13 +120,13 @@ class TestAnswers:
         LLMAnswerJudge(client)("Which?", "black", "black", images=[image, image])
         parts = endpoint.requests[0]["messages"][1]["content"]
         assert [part["type"] for part in parts] == ["image_url", "image_url", "text"]
-        assert parts[0]["image_url"]["url"] == data_uri(image)
-        assert data_uri(image).startswith("data:image/png;base64,iVBOR")
+        assert parts[0]["image_url"]["url"] == Picture.of(image).data_uri
+        assert Picture.of(image).data_uri.startswith("data:image/png;base64,iVBOR")
 
     @pytest.mark.parametrize("image", [np.zeros((2, 3)), np.zeros((2, 3, 3)), np.zeros((0, 3, 3), dtype=np.uint8)])
     def test_what_is_no_picture(self, image):
         with pytest.raises(ConfigError, match="Expected a picture"):
-            data_uri(image)
+            Picture.of(image)
 
 
 class TestConsistency:

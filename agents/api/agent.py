@@ -1,0 +1,187 @@
+"""An agent that is a model behind an API: each turn one request, with what its history policy sends again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agents.agent import Response
+from agents.api.client import ModelClient
+from agents.api.completion import Completion, TokenCounts
+from agents.api.config import EndpointConfig
+from agents.api.conversation import Message, Picture
+from agents.api.failures import EndpointError
+from agents.api.history import Exchange, history_named
+from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.vector.env import VectorWorld
+
+
+@dataclass
+class _Episode:
+    """What was said in an episode so far."""
+
+    past: list[Exchange] = field(default_factory=list)
+    summary: str = ""
+
+
+class APIAgent:
+    """A model behind an API. Responses of several episodes are asked for side by side.
+
+    Args:
+        model: Its name as the provider knows it; `NAME@URL` for a server of one's own.
+        provider: Key of `PROVIDERS`.
+        history: What of an episode is sent again each turn: `"full"`, `"last_images:N"`, `"last_turns:N"`,
+            `"summary"`. See `agents.api.history`.
+        system_prompt: Sent before everything; empty for none.
+        temperature: At least 0; None for the provider's default, the only one that some reasoning models take.
+        top_p: Above 0 and at most 1; None for the provider's default.
+        max_tokens: Longest response, reasoning included where the provider counts it so.
+        reasoning: An effort such as `"low"` or a budget of tokens such as `"2048"`, as the provider has it; empty for
+            its default.
+        api_key_variable: Environment variable that holds the key; None for the provider's own, empty for no key.
+        max_parallel: Requests under way at any time.
+        requests_per_minute: None for no limit.
+        tokens_per_minute: Tokens sent and received; None for no limit.
+        timeout_s: Longest time for one whole reply.
+        max_attempts: Requests for one response until it counts as failed.
+        prices: A table of prices beside the shipped one. See `agents.api.prices`.
+        seed: Passed over: no provider promises to obey one.
+
+    Raises:
+        ConfigError: If a setting cannot be, or the key is not set.
+        EngineUnavailableError: If the provider's package is not installed.
+    """
+
+    policy_version = -1
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        provider: str,
+        history: str = "full",
+        system_prompt: str = "",
+        temperature: float | None = None,
+        top_p: float | None = None,
+        max_tokens: int = 2048,
+        reasoning: str = "",
+        api_key_variable: str | None = None,
+        max_parallel: int = 8,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        timeout_s: float = 300.0,
+        max_attempts: int = 6,
+        prices: str | Path | None = None,
+    ) -> None:
+        name, _, base_url = model.partition("@") if provider == "compatible" else (model, "", "")
+        if provider == "compatible" and not base_url:
+            raise ConfigError(
+                "A compatible server is named NAME@URL, such as compatible:qwen@http://127.0.0.1:8000/v1; "
+                f"got {model!r}."
+            )
+        self.provider, self.history_name, self.system_prompt = provider, history, system_prompt
+        self._history = history_named(history)
+        self.config = EndpointConfig(
+            provider=provider,
+            model=name,
+            base_url=base_url,
+            api_key_variable=api_key_variable,
+            temperature=temperature,
+            top_p=top_p,
+            max_tokens=max_tokens,
+            reasoning=str(reasoning),
+            timeout_s=timeout_s,
+            max_attempts=max_attempts,
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
+            max_parallel=max_parallel,
+            prices=None if prices is None else Path(prices),
+        )
+        self.client = ModelClient(self.config)
+        self._pool = ThreadPoolExecutor(max_parallel, thread_name_prefix=f"{provider}:{name}")
+        self._episodes: dict[int, _Episode] = {}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides its responses: two agents that differ in it are two."""
+        config = self.config
+        return {
+            "provider": self.provider,
+            "model": config.model,
+            "base_url": config.base_url,
+            "history": self.history_name,
+            "system_prompt": self.system_prompt,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "max_tokens": config.max_tokens,
+            "reasoning": config.reasoning,
+        }
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Forgets earlier episodes."""
+        self._episodes.clear()
+
+    def begin(self, row: int) -> None:
+        """Forgets the earlier episode of a row."""
+        self._episodes[row] = _Episode()
+
+    def submit(self, row: int, observation: Observation) -> Future[Response]:
+        """Returns the response of a row as soon as it is there; a failure is a response with `stop_reason` "error"."""
+        episode = self._episodes.setdefault(row, _Episode())
+        return self._pool.submit(self._answer, episode, observation)
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns one response per row, asked for side by side."""
+        futures = [self.submit(row, shown) for row, shown in zip(rows, observations, strict=True)]
+        return [future.result() for future in futures]
+
+    def close(self) -> None:
+        """Gives up what is under way and closes the connections."""
+        self.client.close()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _answer(self, episode: _Episode, observation: Observation) -> Response:
+        began = time.monotonic()
+        shown = _message(observation)
+        used: list[Completion] = []
+        try:
+            if episode.past and (request := self._history.asks_to_sum_up(episode.past, episode.summary)):
+                used.append(self.client.complete(self._with_system(request)))
+                episode.summary = used[-1].text
+            used.append(
+                self.client.complete(self._with_system(self._history.messages(episode.past, shown, episode.summary)))
+            )
+        except EndpointError as error:
+            return Response(text="", stop_reason="error", error=str(error), usage=self._usage(used, began))
+        answer = used[-1]
+        said = Message(role="assistant", parts=(answer.text or "(no text)",))
+        episode.past.append(Exchange(shown=shown, said=said))
+        return Response(
+            text=answer.text, stop_reason=answer.stop_reason, thoughts=answer.thoughts, usage=self._usage(used, began)
+        )
+
+    def _with_system(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        system = (Message(role="system", parts=(self.system_prompt,)),) if self.system_prompt else ()
+        return (*system, *messages)
+
+    def _usage(self, completions: Sequence[Completion], began: float) -> dict[str, float]:
+        """Returns what a turn took: tokens by kind where they were counted, dollars where the price is known."""
+        usage: dict[str, float] = {"seconds": time.monotonic() - began}
+        counted = [completion.tokens for completion in completions if completion.tokens is not None]
+        if counted and len(counted) == len(completions):
+            total = sum(counted, TokenCounts())
+            usage |= {f"{name}_tokens": number for name, number in asdict(total).items()}
+            if self.client.price is not None:
+                usage["usd"] = self.client.price.usd(total)
+        return usage
+
+
+def _message(observation: Observation) -> Message:
+    """Returns an observation as it is sent: its pictures, then its text."""
+    pictures = tuple(Picture.of(image) for image in observation_images(observation))
+    return Message(role="user", parts=(*pictures, observation.get("text", "")))

@@ -1,0 +1,77 @@
+"""What a model answers, in no provider's format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from vlm_envs.trajectory import StopReason
+
+_MOST_TOKENS = 10**9
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenCounts:
+    """Tokens of one request or of several, as the provider counted them.
+
+    Attributes:
+        prompt: Tokens that were sent, cached ones included.
+        cached: Of these, read from the provider's cache.
+        cache_writes: Of these, written to the provider's cache where it charges for that.
+        completion: Tokens that came back, reasoning included.
+        reasoning: Of these, tokens of thoughts.
+    """
+
+    prompt: int = 0
+    cached: int = 0
+    cache_writes: int = 0
+    completion: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: TokenCounts) -> TokenCounts:
+        return TokenCounts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """One answer.
+
+    Attributes:
+        text: What was said; empty where the model said nothing.
+        stop_reason: Why it ended: `"stop"`, `"length"`, or `"content_filter"` for what the provider or the model itself
+            refused to say.
+        thoughts: Reasoning as far as the provider shows it; no part of the text.
+        tokens: None where the provider did not count.
+        model: The model's exact name as the provider gives it; empty where it does not.
+    """
+
+    text: str
+    stop_reason: StopReason = "stop"
+    thoughts: str = ""
+    tokens: TokenCounts | None = None
+    model: str = ""
+
+
+def count(body: Mapping[str, Any] | None, *path: str) -> int | None:
+    """Returns a count deep inside a reply, None where there is none that can be one: nothing in a reply raises.
+
+    Args:
+        body: A reply or a part of one.
+        *path: Keys from the outside in.
+    """
+    value: Any = body
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else None
+
+
+def text_of(value: Any) -> str:
+    """Returns a text of a reply; empty for None.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise TypeError(f"expected text, got {type(value).__name__}")

@@ -1,0 +1,179 @@
+"""What of an episode is sent again each turn: the history policy, which is a part of an agent's identity."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from agents.api.conversation import Message, Picture
+from vlm_envs.arguments.ranges import require_at_least
+from vlm_envs.errors import ConfigError
+
+OMITTED = "[picture of an earlier turn left out]"
+"""Stands where a picture was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """One turn that is over.
+
+    Attributes:
+        shown: What was asked.
+        said: What the model answered, thoughts left out.
+    """
+
+    shown: Message
+    said: Message
+
+
+class History(Protocol):
+    """Chooses what is sent."""
+
+    def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
+        """Returns the messages of a request, system prompt left out.
+
+        Args:
+            past: Turns that are over, oldest first.
+            now: What is shown now.
+            summary: What the model wrote when it was last asked to sum up; empty where it never was.
+        """
+
+    def asks_to_sum_up(self, past: Sequence[Exchange], summary: str) -> tuple[Message, ...]:
+        """Returns a request for a summary of the turns so far, made before the next one; none by default.
+
+        Args:
+            past: Turns that are over, at least one.
+            summary: The last summary, of all of them but the newest.
+        """
+
+
+class _NoSummary:
+    """A policy that never asks for a summary."""
+
+    def asks_to_sum_up(self, past: Sequence[Exchange], summary: str) -> tuple[Message, ...]:
+        """Returns no request."""
+        return ()
+
+
+@dataclass(frozen=True)
+class FullHistory(_NoSummary):
+    """Everything, which is also what a provider's prompt cache serves best."""
+
+    def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
+        """Returns every turn. See `History`."""
+        return (*(message for turn in past for message in (turn.shown, turn.said)), now)
+
+
+@dataclass(frozen=True)
+class LastImages(_NoSummary):
+    """Every text, and the pictures of the last observations.
+
+    Attributes:
+        num_images: Pictures that are kept; those of the observation shown now always are.
+    """
+
+    num_images: int
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "num_images")
+
+    def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
+        """Returns every turn, early pictures left out. See `History`."""
+        left = self.num_images - len(now.pictures)
+        kept: list[Message] = [now]
+        for turn in reversed(past):
+            parts = []
+            for part in reversed(turn.shown.parts):
+                is_picture = isinstance(part, Picture)
+                parts.append(part if not is_picture or left > 0 else OMITTED)
+                left -= is_picture
+            kept += [turn.said, replace(turn.shown, parts=tuple(reversed(parts)))]
+        return tuple(reversed(kept))
+
+
+@dataclass(frozen=True)
+class LastTurns(_NoSummary):
+    """The first observation's text, which holds the rules, and the last turns whole.
+
+    Attributes:
+        num_turns: Turns that are sent, the one that is shown now included.
+    """
+
+    num_turns: int
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "num_turns")
+
+    def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
+        """Returns the last turns. See `History`."""
+        num_kept = self.num_turns - 1
+        recent = past[len(past) - num_kept :] if num_kept else ()
+        if len(recent) == len(past):
+            return FullHistory().messages(past, now)
+        first, *others = FullHistory().messages(recent, now)
+        rules = Message(role="user", parts=(past[0].shown.text, *first.parts))
+        return (rules, *others)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The rules, the model's own summary of the turns so far, and the turn that is shown now.
+
+    The summary is a request of its own before every turn but the first; its tokens count like the others.
+
+    Attributes:
+        max_words: Longest summary that is asked for.
+    """
+
+    max_words: int = 150
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "max_words")
+
+    def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
+        """Returns one message. See `History`."""
+        if not past:
+            return (now,)
+        notes = f"Your summary of the {len(past)} turns so far:\n{summary}"
+        return (Message(role="user", parts=(past[0].shown.text, notes, *now.parts)),)
+
+    def asks_to_sum_up(self, past: Sequence[Exchange], summary: str) -> tuple[Message, ...]:
+        """Returns the newest turn, the summary of those before it, and the question. See `History`."""
+        newest = past[-1]
+        before = (f"Your summary of the turns before:\n{summary}",) if len(past) > 1 else ()
+        question = (
+            "Do not act now. Sum up what you have seen and done so far, in at most "
+            f"{self.max_words} words, as notes for your next turn: you will see these notes instead of the turns."
+        )
+        return (
+            Message(role="user", parts=(*before, *newest.shown.parts)),
+            newest.said,
+            Message(role="user", parts=(question,)),
+        )
+
+
+HISTORIES: dict[str, tuple[Callable[..., History], str]] = {
+    "full": (FullHistory, ""),
+    "last_images": (LastImages, "N"),
+    "last_turns": (LastTurns, "N"),
+    "summary": (Summary, "MAX_WORDS"),
+}
+"""Policies by name, with what stands after a colon."""
+
+
+def history_named(name: str) -> History:
+    """Returns a policy by its name, such as `"full"`, `"last_images:4"`, `"last_turns:2"`, `"summary"`.
+
+    Raises:
+        ConfigError: If there is none of that name, or its number is none.
+    """
+    kind, colon, number = name.partition(":")
+    known = ", ".join(f"{each}{f':{part}' if part else ''}" for each, (_, part) in HISTORIES.items())
+    if kind not in HISTORIES or (colon and not re.fullmatch(r"[0-9]+", number)):
+        raise ConfigError(f"history must be one of {known}, such as last_images:4; got {name!r}.")
+    make, part = HISTORIES[kind]
+    if bool(colon) > bool(part) or (part == "N" and not colon):
+        raise ConfigError(f"history {kind!r} is written {kind}{f':{part}' if part else ''}; got {name!r}.")
+    return make(int(number)) if colon else make()

@@ -1,0 +1,1 @@
+"""The providers' formats: one file each, through the provider's official package."""

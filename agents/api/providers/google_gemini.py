@@ -1,0 +1,124 @@
+"""Google's Gemini."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google import genai
+from google.genai import errors, types
+
+from agents.api.completion import Completion, TokenCounts, count, text_of
+from agents.api.conversation import Message, Part, split_system
+from agents.api.failures import EndpointError, TransientError, error_of_status, one_line
+from agents.api.providers.provider import Connection, PictureLimits, token_budget
+from agents.api.sampling import Sampling
+from vlm_envs.errors import require_choice
+from vlm_envs.trajectory import StopReason
+
+_FILTERS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR")
+_STOPS: dict[str, StopReason] = {"MAX_TOKENS": "length", **dict.fromkeys(_FILTERS, "content_filter")}
+_ROLES = {"user": "user", "assistant": "model"}
+EFFORTS = ("minimal", "low", "medium", "high")
+
+
+class GoogleGemini:
+    """`generateContent`, thoughts included. See `Provider`."""
+
+    limits = PictureLimits(
+        max_pictures=900,
+        max_bytes=7 * 10**6,
+        max_request_bytes=19 * 10**6,
+        scaling="scaled to a number of tokens, or cut into tiles of 768 x 768 px, by the model",
+        source="https://ai.google.dev/gemini-api/docs/image-understanding",
+    )
+
+    def __init__(self, connection: Connection) -> None:
+        self._client = genai.Client(
+            api_key=connection.api_key,
+            vertexai=False,
+            http_options=types.HttpOptions(
+                base_url=connection.base_url or None,
+                api_version="v1beta",  # Thoughts are not part of v1
+                timeout=round(connection.timeout_s * 1000),
+                httpx_async_client=connection.http,
+            ),
+        )
+
+    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+        """Returns the call's arguments. See `Provider`."""
+        system, others = split_system(messages)
+        optional = {
+            "system_instruction": system,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "thinking_config": _thinking(sampling.reasoning) if sampling.reasoning else None,
+        }
+        return {
+            "model": model,
+            "contents": [{"role": _ROLES[each.role], "parts": [_part(part) for part in each.parts]} for each in others],
+            "config": {
+                "max_output_tokens": sampling.max_tokens,
+                **{name: value for name, value in optional.items() if value not in (None, "")},
+            },
+        }
+
+    async def send(self, request: Mapping[str, Any]) -> Any:
+        """Sends one request. See `Provider`."""
+        try:
+            reply = await self._client.aio.models.generate_content(**request)
+            return reply.model_dump(mode="json", exclude_none=True, exclude={"sdk_http_response"})
+        except EndpointError:
+            raise
+        except errors.APIError as error:
+            headers = getattr(error.response, "headers", None) or {}
+            raise error_of_status(error.code or 500, error.status, str(error.message), headers) from error
+        except Exception as error:
+            # The package lets the HTTP library's errors pass, and those of whatever reads JSON
+            raise TransientError(f"no readable reply: {type(error).__name__} {one_line(str(error))}") from error
+
+    def read(self, body: Mapping[str, Any]) -> Completion:
+        """Returns what a body says. See `Provider`."""
+        if body.get("prompt_feedback", {}).get("block_reason"):
+            return Completion(text="", stop_reason="content_filter", tokens=_tokens(body.get("usage_metadata")))
+        candidate = body["candidates"][0]
+        parts = candidate.get("content", {}).get("parts", ())
+        return Completion(
+            text="".join(text_of(part.get("text")) for part in parts if not part.get("thought")),
+            stop_reason=_STOPS.get(str(candidate.get("finish_reason")), "stop"),
+            thoughts="\n".join(text_of(part.get("text")) for part in parts if part.get("thought")),
+            tokens=_tokens(body.get("usage_metadata")),
+            model=text_of(body.get("model_version")),
+        )
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.aio.aclose()
+
+
+def _thinking(reasoning: str) -> dict[str, Any]:
+    """Returns how much the model thinks: a budget, or a level on models that take one."""
+    budget = token_budget(reasoning, least=0)
+    if budget is None:
+        return {"include_thoughts": True, "thinking_level": require_choice("reasoning", reasoning, EFFORTS)}
+    return {"include_thoughts": True, "thinking_budget": budget}
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"text": part}
+    return {"inline_data": {"mime_type": "image/png", "data": part.base64}}
+
+
+def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
+    """Returns the counts; thoughts stand beside the candidate's tokens, not among them."""
+    prompt = count(usage, "prompt_token_count")
+    if prompt is None:
+        return None
+    reasoning = count(usage, "thoughts_token_count") or 0
+    return TokenCounts(
+        prompt=prompt,
+        cached=count(usage, "cached_content_token_count") or 0,
+        completion=(count(usage, "candidates_token_count") or 0) + reasoning,
+        reasoning=reasoning,
+    )

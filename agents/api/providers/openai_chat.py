@@ -1,0 +1,100 @@
+"""OpenAI's chat completions, which most servers of open models speak too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import openai
+
+from agents.api.completion import Completion, TokenCounts, count, text_of
+from agents.api.conversation import Message, Part
+from agents.api.providers.provider import Connection, PictureLimits
+from agents.api.providers.sdk_errors import sent
+from agents.api.sampling import Sampling
+from vlm_envs.trajectory import StopReason
+
+LIMITS = PictureLimits(
+    max_pictures=500,
+    max_request_bytes=50 * 10**6,
+    scaling="scaled down into 2,048 x 2,048 px and to a short side of 768 px, or to a number of patches, by the model",
+    source="https://platform.openai.com/docs/guides/images-vision",
+)
+_STOPS: dict[str, StopReason] = {"length": "length", "content_filter": "content_filter"}
+
+
+class OpenAIChat:
+    """Chat completions. See `Provider`.
+
+    Args:
+        connection: Where and how.
+        is_openai: False for a server of somebody else: no limit of ours, and the older name of the token limit.
+    """
+
+    def __init__(self, connection: Connection, *, is_openai: bool = True) -> None:
+        self.limits = LIMITS if is_openai else PictureLimits()
+        self._max_tokens_name = "max_completion_tokens" if is_openai else "max_tokens"
+        self._client = openai.AsyncOpenAI(
+            api_key=connection.api_key,
+            base_url=connection.base_url or None,
+            timeout=connection.timeout_s,
+            max_retries=0,
+            http_client=connection.http,
+        )
+
+    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+        """Returns the call's arguments. See `Provider`."""
+        drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p, "reasoning_effort": sampling.reasoning}
+        return {
+            "model": model,
+            "messages": [{"role": message.role, "content": _content(message)} for message in messages],
+            self._max_tokens_name: sampling.max_tokens,
+            **{name: value for name, value in drawn.items() if value not in (None, "")},
+        }
+
+    async def send(self, request: Mapping[str, Any]) -> Any:
+        """Sends one request. See `Provider`."""
+        return await sent(self._client.chat.completions.create(**request), openai)
+
+    def read(self, body: Mapping[str, Any]) -> Completion:
+        """Returns what a body says. See `Provider`."""
+        choice = body["choices"][0]
+        message = choice["message"]
+        refusal = text_of(message.get("refusal"))
+        stop = _STOPS.get(str(choice.get("finish_reason")), "stop")
+        return Completion(
+            text=text_of(message.get("content")) or refusal,
+            stop_reason="content_filter" if refusal else stop,
+            thoughts=text_of(message.get("reasoning_content") or message.get("reasoning")),
+            tokens=_tokens(body.get("usage")),
+            model=text_of(body.get("model")),
+        )
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    """Returns the content of a message; one text as such, for servers that read nothing else in system messages."""
+    if not message.pictures:
+        return message.text
+    return [_part(part) for part in message.parts]
+
+
+def _part(part: Part) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": part.data_uri}}
+
+
+def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
+    prompt, completion = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
+    if prompt is None or completion is None:
+        return None
+    return TokenCounts(
+        prompt=prompt,
+        cached=count(usage, "prompt_tokens_details", "cached_tokens") or 0,
+        completion=completion,
+        reasoning=count(usage, "completion_tokens_details", "reasoning_tokens") or 0,
+    )

@@ -1,0 +1,101 @@
+"""OpenAI's responses, the newer of its two interfaces: reasoning models show summaries of their thoughts here only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import openai
+
+from agents.api.completion import Completion, TokenCounts, count, text_of
+from agents.api.conversation import Message, Part, split_system
+from agents.api.providers.openai_chat import LIMITS
+from agents.api.providers.provider import Connection
+from agents.api.providers.sdk_errors import sent
+from agents.api.sampling import Sampling
+from vlm_envs.trajectory import StopReason
+
+_STOPS: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+class OpenAIResponses:
+    """Responses, nothing of them stored by the provider. See `Provider`."""
+
+    limits = LIMITS
+
+    def __init__(self, connection: Connection) -> None:
+        self._client = openai.AsyncOpenAI(
+            api_key=connection.api_key,
+            base_url=connection.base_url or None,
+            timeout=connection.timeout_s,
+            max_retries=0,
+            http_client=connection.http,
+        )
+
+    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+        """Returns the call's arguments. See `Provider`."""
+        system, others = split_system(messages)
+        optional = {
+            "instructions": system,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "reasoning": {"effort": sampling.reasoning, "summary": "auto"} if sampling.reasoning else None,
+        }
+        return {
+            "model": model,
+            "input": [
+                {"role": message.role, "content": [_part(part, message.role) for part in message.parts]}
+                for message in others
+            ],
+            "max_output_tokens": sampling.max_tokens,
+            "store": False,
+            **{name: value for name, value in optional.items() if value not in (None, "")},
+        }
+
+    async def send(self, request: Mapping[str, Any]) -> Any:
+        """Sends one request. See `Provider`."""
+        return await sent(self._client.responses.create(**request), openai)
+
+    def read(self, body: Mapping[str, Any]) -> Completion:
+        """Returns what a body says. See `Provider`."""
+        if body.get("status") == "failed":
+            raise ValueError(f"the response failed: {body.get('error')}")
+        said: list[str] = []
+        thoughts: list[str] = []
+        refused = False
+        for item in body["output"]:
+            if item["type"] == "reasoning":
+                thoughts += [text_of(part["text"]) for part in item.get("summary") or item.get("content") or ()]
+            elif item["type"] == "message":
+                said += [text_of(part.get("text") or part.get("refusal")) for part in item["content"]]
+                refused = refused or any(part["type"] == "refusal" for part in item["content"])
+        why = str((body.get("incomplete_details") or {}).get("reason"))
+        return Completion(
+            text="".join(said),
+            stop_reason="content_filter" if refused else _STOPS.get(why, "stop"),
+            thoughts="\n".join(thoughts),
+            tokens=_tokens(body.get("usage")),
+            model=text_of(body.get("model")),
+        )
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
+
+
+def _part(part: Part, role: str) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "output_text" if role == "assistant" else "input_text", "text": part}
+    return {"type": "input_image", "image_url": part.data_uri, "detail": "auto"}
+
+
+def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
+    prompt, completion = count(usage, "input_tokens"), count(usage, "output_tokens")
+    if prompt is None or completion is None:
+        return None
+    return TokenCounts(
+        prompt=prompt,
+        cached=count(usage, "input_tokens_details", "cached_tokens") or 0,
+        completion=completion,
+        reasoning=count(usage, "output_tokens_details", "reasoning_tokens") or 0,
+    )

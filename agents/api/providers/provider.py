@@ -1,0 +1,127 @@
+"""What a provider is to us: how a conversation is written for it, sent, and its answer read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from agents.api.completion import Completion
+from agents.api.conversation import Message
+from agents.api.sampling import Sampling
+from vlm_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureLimits:
+    """What a provider takes; more is an error before anything is sent, never a silent change.
+
+    Attributes:
+        max_pictures: Of one request.
+        max_side_px: Of a picture.
+        max_bytes: Of a picture's file.
+        max_request_bytes: Of all pictures of a request, as they are sent.
+        many: From this number of pictures on `max_side_px_of_many` holds.
+        max_side_px_of_many: Of a picture among many.
+        scaling: What the provider does with pictures it takes, for the docs.
+        source: Where this stands.
+    """
+
+    max_pictures: int | None = None
+    max_side_px: int | None = None
+    max_bytes: int | None = None
+    max_request_bytes: int | None = None
+    many: int | None = None
+    max_side_px_of_many: int | None = None
+    scaling: str = ""
+    source: str = ""
+
+    def fault(self, messages: Sequence[Message]) -> str:
+        """Returns why the pictures of a request would be refused and what to do; empty if they would not."""
+        pictures = [picture for message in messages for picture in message.pictures]
+        num_bytes = sum(len(picture.base64) for picture in pictures)
+        is_many = self.many is not None and len(pictures) >= self.many
+        max_side_px = self.max_side_px_of_many if is_many else self.max_side_px
+        fewer = "send fewer with a history policy such as history=last_images:4"
+        if self.max_pictures is not None and len(pictures) > self.max_pictures:
+            return f"{len(pictures)} pictures in a request; at most {self.max_pictures}: {fewer}"
+        if self.max_request_bytes is not None and num_bytes > self.max_request_bytes:
+            return f"{num_bytes} bytes of pictures in a request; at most {self.max_request_bytes}: {fewer}"
+        for picture in pictures:
+            side_px = max(picture.width, picture.height)
+            if max_side_px is not None and side_px > max_side_px:
+                among = f" among {len(pictures)} pictures" if is_many else ""
+                return f"a picture{among} has a side of {side_px} px; at most {max_side_px}: ask for smaller pictures"
+            if self.max_bytes is not None and len(picture.base64) > self.max_bytes:
+                return f"a picture has {len(picture.base64)} bytes; at most {self.max_bytes}: ask for smaller pictures"
+        return ""
+
+
+class Provider(Protocol):
+    """One provider's format, and its package's client.
+
+    Attributes:
+        limits: Of pictures.
+    """
+
+    limits: PictureLimits
+
+    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+        """Returns the keyword arguments of the package's call, JSON throughout.
+
+        Raises:
+            ConfigError: If the provider has no such way to draw answers.
+        """
+
+    async def send(self, request: Mapping[str, Any]) -> Any:
+        """Sends one request, once, and returns the reply's body as JSON, whatever it may be.
+
+        Raises:
+            EndpointError: If there is none.
+        """
+
+    def read(self, body: Mapping[str, Any]) -> Completion:
+        """Returns what a body says.
+
+        Raises:
+            LookupError, TypeError, AttributeError, ValueError: If it is no reply of this provider.
+        """
+
+    async def close(self) -> None:
+        """Closes the connections."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Where and how a provider is reached.
+
+    Attributes:
+        api_key: The key; never printed.
+        base_url: Address in place of the provider's own; empty for that.
+        timeout_s: Of a whole request; the caller holds it, this is for the package.
+        http: The client that all packages send through.
+    """
+
+    api_key: str
+    base_url: str
+    timeout_s: float
+    http: httpx2.AsyncClient
+
+    def __repr__(self) -> str:
+        return f"Connection(base_url={self.base_url!r})"
+
+
+def token_budget(reasoning: str, *, least: int) -> int | None:
+    """Returns a budget of tokens for thoughts, None where an effort is named.
+
+    Raises:
+        ConfigError: If it is too small.
+    """
+    if not reasoning.isdecimal():
+        return None
+    if int(reasoning) < least:
+        raise ConfigError(f"reasoning={reasoning}: a budget of thoughts has at least {least} tokens.")
+    return int(reasoning)

@@ -1,0 +1,152 @@
+"""The lazy agent: the same responses in every episode, whatever is shown.
+
+What it earns, a world gives away to somebody who does not look.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from agents.agent import Agent, Response
+from agents.oracle import THOUGHTS, OracleAgent
+from agents.rollout import try_rollout
+from vlm_envs.errors import require_positive
+from vlm_envs.registration import make
+from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Observation, Trajectory
+from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.make import world_vector
+
+MOST_SEQUENCES = 100
+"""Sequences of named actions that are tried; where a turn has room for more, repetitions and alternations of two."""
+
+NUM_FIRST_LEVELS = 8
+"""Validation levels on which every candidate is tried."""
+
+NUM_FINALISTS = 3
+"""Candidates that are tried on all of them."""
+
+Script = tuple[str, ...]
+"""The response of each turn; the last one is given from then on."""
+
+
+class ScriptAgent:
+    """Gives responses that were written before.
+
+    Args:
+        script: The response of each turn, at least one; the last one is given from then on.
+    """
+
+    policy_version = -1
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self._num_given: dict[int, int] = {}
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Begins anew."""
+        self._num_given = {}
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns the next response of each row."""
+        return [Response(text=self._next(row)) for row in rows]
+
+    def _next(self, row: int) -> str:
+        turn = self._num_given.get(row, 0)
+        self._num_given[row] = turn + 1
+        return self.script[min(turn, len(self.script) - 1)]
+
+
+class LazyAgent:
+    """Plays the best script that can be found without looking.
+
+    Candidates are sequences of named actions, the same every turn, and what an oracle did on training levels: its whole
+    episodes, and its first and its last response again and again. Of these the one with the highest success, then the
+    highest return, on validation levels is played. Choosing takes some hundred episodes of every kind of world.
+
+    Args:
+        num_train_levels: Training levels on which the oracle is watched.
+        num_val_levels: Validation levels on which the best candidates are compared.
+
+    Raises:
+        ConfigError: If a number is not positive.
+    """
+
+    policy_version = -1
+
+    def __init__(self, *, num_train_levels: int = 8, num_val_levels: int = 48) -> None:
+        self.num_train_levels = require_positive("num_train_levels", num_train_levels)
+        self.num_val_levels = require_positive("num_val_levels", num_val_levels)
+        self._chosen: dict[str, Script] = {}
+        self._rows: list[ScriptAgent] = []
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Chooses for the kinds of worlds that it has not met before."""
+        self._rows = []
+        for spec in worlds.get_attr("spec"):
+            kwargs = {name: value for name, value in spec.kwargs.items() if name != "split"}
+            key = repr((spec.id, sorted(kwargs.items())))
+            if key not in self._chosen:
+                self._chosen[key] = self.choose(spec.id, kwargs)
+            self._rows.append(ScriptAgent(self._chosen[key]))
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns the next response of each row's script."""
+        return [response for row in rows for response in self._rows[row].respond([row], [])]
+
+    def choose(self, env_id: str, kwargs: dict[str, Any]) -> Script:
+        """Returns the best script for a world.
+
+        Args:
+            env_id: A registered id.
+            kwargs: Arguments of the world besides its split.
+        """
+        candidates = list(dict.fromkeys([*_named(env_id, kwargs), *self._watched(env_id, kwargs)]))
+        with closing(world_vector(env_id, NUM_FIRST_LEVELS, **kwargs, split="val")) as worlds:
+            for num_levels in (NUM_FIRST_LEVELS, self.num_val_levels):
+                worth = {script: _worth(script, worlds, env_id, num_levels) for script in candidates}
+                candidates = sorted(candidates, key=lambda script: worth[script], reverse=True)[:NUM_FINALISTS]
+        return candidates[0]
+
+    def _watched(self, env_id: str, kwargs: dict[str, Any]) -> list[Script]:
+        with closing(world_vector(env_id, NUM_FIRST_LEVELS, **kwargs, split="train")) as worlds:
+            episodes = _played(OracleAgent(), worlds, env_id, "train", self.num_train_levels)
+        scripts = [tuple(turn.response_text for turn in episode.turns) for episode in episodes]
+        return [variant for script in scripts for variant in (script, script[:1], script[-1:])]
+
+
+def _named(env_id: str, kwargs: dict[str, Any]) -> list[Script]:
+    """Returns sequences of a world's named actions, each as the one response of a script."""
+    with closing(make(env_id, **kwargs)) as made:
+        world: Any = made.unwrapped
+        names = world.task.action_names or ()
+        world.reset(seed=0)
+        length = world.max_actions_per_turn if world.task.grammar.separator else 1
+        if len(names) ** length <= MOST_SEQUENCES:
+            sequences = list(itertools.product(names, repeat=length))
+        else:
+            pairs = itertools.product(names, repeat=2)
+            sequences = [tuple(itertools.islice(itertools.cycle(pair), length)) for pair in pairs]
+        thoughts = dict.fromkeys(THOUGHTS, "unknown")
+        parse = world.task.grammar.parse
+        return [(world.write_response([parse(name) for name in each], thoughts),) for each in sequences]
+
+
+def _worth(script: Script, worlds: VectorWorld, env_id: str, num_levels: int) -> tuple[float, float]:
+    """Returns success and return of a script on validation levels."""
+    episodes = _played(ScriptAgent(script), worlds, env_id, "val", num_levels)
+    num_played = max(1, len(episodes))
+    successes = sum(episode.success for episode in episodes)
+    return successes / num_played, sum(episode.total_reward for episode in episodes) / num_played
+
+
+def _played(agent: Agent, worlds: VectorWorld, env_id: str, split: str, num_levels: int) -> list[Trajectory]:
+    seeds = list(split_seeds(split, -(-num_levels // worlds.num_envs) * worlds.num_envs))
+    episodes: list[Trajectory | None] = []
+    for start in range(0, num_levels, worlds.num_envs):
+        batch = seeds[start : start + worlds.num_envs]
+        episodes += try_rollout(agent, worlds, batch, env_ids=[env_id] * len(batch))
+    return [episode for episode in episodes if episode is not None]

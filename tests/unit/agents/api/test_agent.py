@@ -1,0 +1,134 @@
+"""Models behind an API as agents: whole episodes against a server on loopback."""
+
+import json
+import threading
+
+import pytest
+
+pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
+
+from agents.episodes import play_episodes
+from agents.registry import make_agent
+from agents.rollout import failure_of, rollout
+from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api.conftest import KEY
+from vlm_envs.errors import ConfigError
+from vlm_envs.vector.make import world_vector
+
+FROZEN_LAKE = "VLM/FrozenLake-v0"
+UP = "<think>Up is free.</think><answer>Up</answer>"
+
+
+@pytest.fixture
+def agent(endpoint, monkeypatch):
+    """Makes agents of the fake server."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    made = []
+
+    def make(**settings):
+        made.append(make_agent(f"compatible:judge@{endpoint.base_url}", **{"max_attempts": 1, **settings}))
+        return made[-1]
+
+    endpoint.answer = lambda messages: UP
+    yield make
+    for each in made:
+        each.close()
+
+
+def lake(num_envs=1, **kwargs):
+    return world_vector(FROZEN_LAKE, num_envs, prompt_format="free_think", max_turns=2, **kwargs)
+
+
+def test_an_episode_is_a_conversation_with_a_picture_every_turn(endpoint, agent):
+    with lake() as worlds:
+        (episode,) = rollout(agent(system_prompt="You play.", temperature=0), worlds, [0], env_ids=[FROZEN_LAKE])
+    assert [turn.response_text for turn in episode.turns] == [UP] * len(episode.turns)
+    last = endpoint.requests[-1]["messages"]
+    assert [message["role"] for message in last] == ["system", "user", "assistant", "user"][: len(last)]
+    assert all([part["type"] for part in m["content"]] == ["image_url", "text"] for m in last if m["role"] == "user")
+    assert endpoint.requests[-1]["temperature"] == 0
+    first = episode.turns[0]
+    assert first.usage["prompt_tokens"] == 100 and first.usage["seconds"] > 0 and "usd" not in first.usage
+
+
+def test_each_row_has_a_conversation_of_its_own(endpoint, agent):
+    with lake(3) as worlds:
+        rollout(agent(), worlds, [0, 1, 2], env_ids=[FROZEN_LAKE] * 3)
+    begun = [request for request in endpoint.requests if len(request["messages"]) == 1]
+    assert len(begun) == 3
+    for request in endpoint.requests:
+        if len(request["messages"]) == 3:
+            assert request["messages"][:1] in [first["messages"] for first in begun]
+
+
+def test_a_history_policy_is_obeyed_and_part_of_the_identity(endpoint, agent):
+    player = agent(history="last_turns:1")
+    with lake() as worlds:
+        rollout(player, worlds, [0], env_ids=[FROZEN_LAKE])
+    assert {len(request["messages"]) for request in endpoint.requests} == {1}
+    assert player.identity["history"] == "last_turns:1"
+    assert player.identity != agent().identity
+    assert KEY not in json.dumps(player.identity)
+
+
+def test_a_summary_is_a_request_of_its_own_and_counted(endpoint, agent):
+    with lake() as worlds:
+        (episode,) = rollout(agent(history="summary"), worlds, [0], env_ids=[FROZEN_LAKE])
+    if len(episode.turns) > 1:
+        assert len(endpoint.requests) == 2 * len(episode.turns) - 1
+        assert episode.turns[1].usage["prompt_tokens"] == 200
+
+
+def test_a_provider_that_fails_ends_the_episode_as_lost(endpoint, agent):
+    endpoint.script.extend([fake.reply(UP), fake.status(500), fake.status(500)])
+    with lake() as worlds:
+        (episode,) = rollout(agent(), worlds, [0], env_ids=[FROZEN_LAKE])
+    assert "HTTP 500" in failure_of(episode)
+    assert (episode.turns[-1].stop_reason, episode.turns[-1].reward) == ("error", 0.0)
+    assert len(episode.turns) == 2 and not episode.success
+
+
+def test_a_refusal_is_the_models_answer(endpoint, agent):
+    refused = fake.completion("I will not.")
+    refused["choices"][0]["finish_reason"] = "content_filter"
+    endpoint.script.append(fake.body_of(refused))
+    with lake() as worlds:
+        (episode,) = rollout(agent(), worlds, [0], env_ids=[FROZEN_LAKE])
+    assert episode.turns[0].stop_reason == "content_filter" and failure_of(episode) == ""
+
+
+def test_no_episode_waits_for_another(endpoint, agent):
+    """One reply is held back until all other episodes are over."""
+    others = threading.Event()
+    endpoint.script.append(lambda handler: (others.wait(20), fake.reply(UP)(handler)))
+    with lake(2) as worlds:
+        order = []
+        for played in play_episodes(agent(), worlds, list(range(5)), env_id=FROZEN_LAKE):
+            order.append(played.number)
+            if len(order) == 4:
+                others.set()
+    assert sorted(order) == [0, 1, 2, 3, 4]
+    assert order[-1] in (0, 1)
+    assert others.is_set()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("compatible:tiny", "NAME@URL"),
+        ("compatible:tiny@localhost", "address with its version"),
+        ("openai", "openai:MODEL"),
+        ("opnai:gpt", "openai"),
+    ],
+)
+def test_names_that_cannot_be(name, told, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with pytest.raises(ConfigError, match=told):
+        make_agent(name)
+
+
+def test_a_missing_key_is_named(monkeypatch):
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    pytest.importorskip("anthropic")
+    with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
+        make_agent("anthropic:claude")
