@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.models.commands import PowerOptions, ReplayOptions, RunOptions, run, run_power, run_replay
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table
 from vlm_envs.arguments.options import Commands, run_command
@@ -67,7 +68,13 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 when all is well, 1 when a limit was missed, 2 when the call was wrong.
     """
-    commands: Commands = {"speed": (Speed, _speed), "bilevel_variants": (BilevelVariants, _bilevel_variants)}
+    commands: Commands = {
+        "run": (RunOptions, run),
+        "replay": (ReplayOptions, run_replay),
+        "power": (PowerOptions, run_power),
+        "speed": (Speed, _speed),
+        "bilevel_variants": (BilevelVariants, _bilevel_variants),
+    }
     return run_command("python -m benchmarks", commands, words)
 
 

@@ -1,0 +1,1 @@
+"""Boards: models and agents measured on the same levels."""

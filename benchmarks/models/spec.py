@@ -1,0 +1,131 @@
+"""What is measured on what: worlds with their settings, agents with theirs, and names that nothing else can have."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from vlm_envs.cli.settings import parse_settings
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import Record, to_json
+from vlm_envs.registration import arguments_of, make, registered_name
+from vlm_envs.splits import split_seeds
+
+_DIGEST_CHARS = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldSpec:
+    """A world with its settings.
+
+    Attributes:
+        env_id: A registered id, with or without a module in front.
+        kwargs: Its arguments that are spelled out.
+        split: Whose levels are played.
+    """
+
+    env_id: str
+    kwargs: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    split: str = "test"
+
+    @classmethod
+    def parse(cls, text: str, split: str = "test") -> WorldSpec:
+        """Returns what `VLM/Sokoban-v0:num_boxes=2,dim_room=(7,7)` asks for.
+
+        Raises:
+            ConfigError: If there is no such world, or it has no such argument.
+        """
+        env_id, settings = _split_off(text, ":")
+        kwargs = parse_settings(settings, option="--world")
+        if "split" in kwargs:
+            raise ConfigError(f"--world {text}: levels are chosen by --split, for all worlds alike.")
+        spec = cls(env_id=env_id, kwargs=kwargs, split=split)
+        registered_name(env_id)
+        arguments_of(env_id, kwargs)
+        return spec
+
+    @property
+    def label(self) -> str:
+        """What the board calls it: the id, and settings where there are some."""
+        settings = ",".join(f"{name}={value}".replace(" ", "") for name, value in sorted(self.kwargs.items()))
+        return f"{registered_name(self.env_id)}{f':{settings}' if settings else ''}"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Hash of everything an agent meets: all arguments, defaults included, the first prompt, the first level."""
+        arguments = arguments_of(self.env_id, {**self.kwargs, "split": self.split})
+        with closing(make(self.env_id, **self.kwargs, split=self.split)) as world:
+            observation, info = world.reset(seed=next(split_seeds(self.split, 1)))
+        met = {
+            "id": registered_name(self.env_id),
+            "arguments": arguments,
+            "text": observation["text"],
+            "state": info["state_hash"],
+        }
+        return digest_of(met)
+
+    def record(self) -> Record:
+        """Returns it as the board stores it."""
+        return {
+            "label": self.label,
+            "env_id": self.env_id,
+            "kwargs": to_json(self.kwargs),
+            "split": self.split,
+            "digest": self.digest,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSpec:
+    """An agent with its settings.
+
+    Attributes:
+        name: As `make_agent` takes it.
+        settings: Its settings that are spelled out.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def parse(cls, text: str) -> AgentSpec:
+        """Returns what `openai:gpt-4.1,history=last_images:4,temperature=0` asks for."""
+        name, settings = _split_off(text, ",")
+        return cls(name=name, settings=parse_settings(settings, option="--agent"))
+
+    @property
+    def label(self) -> str:
+        """What the board calls it: the name, and settings where there are some."""
+        settings = ",".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
+        return f"{self.name}{f',{settings}' if settings else ''}"
+
+
+def digest_of(value: Any) -> str:
+    """Returns a hash of anything that can be written as JSON; equal for equal values, on every machine."""
+    text = json.dumps(to_json(value), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+def _split_off(text: str, separator: str) -> tuple[str, list[str]]:
+    """Returns what stands before the first `separator name=`, and each `name=value` after it.
+
+    Commas within brackets or quotes are part of a value.
+    """
+    begins = re.search(rf"{separator}(?=[A-Za-z_]\w*=)", text)
+    if begins is None:
+        return text, []
+    parts, depth = [""], 0
+    for char in text[begins.end() :]:
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return text[: begins.start()], parts
