@@ -101,6 +101,7 @@ clean: ## Remove .venv, caches and the built site; runs/ stays.
 	@touch $@
 
 .venv/installed-dev: .venv/installed-sim
+	@.ci/drivers --browser
 	@echo "Installing what development needs into .venv (once) ..."
 	@$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@
