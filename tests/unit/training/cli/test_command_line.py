@@ -269,5 +269,5 @@ def test_the_options_of_a_judge_s_endpoint_are_listed_and_those_it_needs_are_nam
         configured(RECIPE, ["--help"])
     shown = capsys.readouterr().out
     assert "--judge.endpoint.base-url STR" in shown and "endpoint-config" not in shown
-    with pytest.raises(ConfigError, match=r"needs --judge\.endpoint\.base-url\. See"):
+    with pytest.raises(ConfigError, match=r"^--judge\.endpoint\.base-url must be the endpoint.s address"):
         configured(RECIPE, words("--judge.endpoint.model x"))
