@@ -127,7 +127,7 @@ def _with_file(options: RunOptions) -> RunOptions:
 def board_text(board: Board) -> str:
     """Returns a board as a table of text."""
     table = []
-    for row in rows(board.episodes()):
+    for row in rows(board.episodes(), board.record["worlds"]):
         low, high = row.interval
         table.append(
             {
@@ -136,12 +136,21 @@ def board_text(board: Board) -> str:
                 "success": f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–",
                 "episodes": str(row.num_episodes),
                 "errors": str(row.num_errors),
-                "reward": f"{row.reward:.2f}",
-                "invalid": f"{row.invalid_rate:.1%}",
-                "USD": "" if row.usd is None else f"{row.usd:.2f}",
+                "reward": _told(row.reward, ".2f"),
+                "invalid": _told(row.invalid_rate, ".1%"),
+                "ineffective": _told(row.ineffective_rate, ".1%"),
+                "turns/optimal": _told(row.turns_over_optimal, ".2f"),
+                "regret": _told(row.regret, ".2f"),
+                "tokens/success": _told(row.tokens_per_success, ",.0f"),
+                "USD": _told(row.usd, ".2f"),
+                "USD/success": _told(row.usd_per_success, ".4f"),
             }
         )
     return text_table(sorted(table, key=lambda row: row["world"]))
+
+
+def _told(value: float | None, how: str) -> str:
+    return "" if value is None else format(value, how)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from typing import Any
 
-from vlm_envs.records.comparisons import PairedDifference, holm, paired_bootstrap, pass_at_k, pass_hat_k
+from benchmarks.models.effort import actions_over_optimal, is_solver_known, regrets, ruined_at, turns_over_optimal
+from vlm_envs.records.comparisons import (
+    PairedDifference,
+    holm,
+    paired_bootstrap,
+    pass_at_k,
+    pass_hat_k,
+    repeated_interval,
+    sign_flip_test,
+)
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.mistakes import first_mistake
 from vlm_envs.records.statistics import Interval, PairedOutcomes, pair_outcomes, wilson_interval
@@ -29,19 +37,21 @@ class Row:
         num_episodes: Episodes played to their end.
         num_errors: Episodes that a failure of the provider or of a worker ended.
         num_successes: Of the played ones, solved.
-        interval: Of the success rate: Wilson's where every level was played once, else by levels, bootstrapped.
-        reward: Mean return.
-        invalid_rate: Share of turns whose response could not be read.
-        ineffective_rate: Share of turns with actions that changed nothing.
-        over_optimal: Mean ratio of actions carried out to those of an optimal plan, of solved episodes; None where
-            nobody knows a plan.
-        regret: Mean number of actions a turn wasted, of turns that left the level solvable; None likewise.
+        interval: Of the success rate: Wilson's, for as many levels as repeats of one are worth.
+        reward: Mean return; None without episodes.
+        invalid_rate: Share of turns whose response was not in the format; None without turns.
+        ineffective_rate: Of turns with actions, the share in which none changed anything; None without such.
+        turns_over_optimal: Mean ratio of turns taken to those that an optimal plan takes, of solved episodes; None
+            where nobody knows a plan, or the board does not say how many actions a turn has.
+        over_optimal: The same of actions carried out.
+        regret: Mean number of actions a turn wasted, of turns that left the level solvable; None where nobody knows a
+            plan.
         ruined_rate: Share of episodes with a turn that made the level unsolvable; None likewise.
         mistakes: How often each kind of mistake was an unsolved episode's first.
         pass_at: By k, the mean probability that one of k episodes of a level succeeds; empty without repeats.
         pass_hat: By k, that all of them do.
-        tokens: Mean tokens sent and received, an episode; None where nobody counted.
-        usd: Cost of all episodes; None where a price is not known.
+        tokens: Mean tokens sent and received, an episode; None where they were not counted of all.
+        usd: Cost of all episodes, what errors had cost until then included; None where a price is not known.
         seconds: Median time of an episode; None where its agent did not take the time.
         metrics: Means of what the world measures at the end, by name.
     """
@@ -52,9 +62,10 @@ class Row:
     num_errors: int
     num_successes: int
     interval: Interval
-    reward: float
-    invalid_rate: float
-    ineffective_rate: float
+    reward: float | None
+    invalid_rate: float | None
+    ineffective_rate: float | None
+    turns_over_optimal: float | None
     over_optimal: float | None
     regret: float | None
     ruined_rate: float | None
@@ -87,46 +98,47 @@ def success_interval(num_successes: int, num_episodes: int) -> Interval:
     return wilson_interval(num_successes, num_episodes)
 
 
-def rows(episodes: Sequence[Record]) -> list[Row]:
-    """Returns a row for each agent in each world, in the order in which they first appear."""
+def rows(episodes: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]:
+    """Returns a row for each agent in each world, in the order in which they first appear.
+
+    Args:
+        episodes: As `Board.episodes` returns them.
+        worlds: The worlds of `Board.record`, which say how many actions a turn has.
+    """
     grouped: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for episode in episodes:
         grouped[episode["agent"], episode["world"]].append(episode)
-    return [_row(agent, world, group) for (agent, world), group in grouped.items()]
+    actions_per_turn = {each["label"]: each.get("max_actions_per_turn") for each in worlds}
+    return [_row(agent, world, group, actions_per_turn.get(world)) for (agent, world), group in grouped.items()]
 
 
-def _row(agent: str, world: str, episodes: Sequence[Record]) -> Row:
+def _row(agent: str, world: str, episodes: Sequence[Record], actions_per_turn: int | None) -> Row:
     played = [each for each in episodes if not each["error"]]
     turns = [turn for each in played for turn in each["turns"]]
     acting = [turn for turn in turns if turn["actions"]]
     solved = [each for each in played if each["success"]]
-    ratios = [ratio for each in solved if (ratio := _over_optimal(each)) is not None]
-    solvable = [turn for turn in turns if turn["optimal_actions_before"] is not None]
-    wasted = [_wasted(turn) for turn in solvable if turn["optimal_actions_left"] is not None or turn["terminated"]]
     by_level = _by_level(played)
-    mistakes: dict[str, int] = defaultdict(int)
-    for each in played:
-        if mistake := first_mistake(each):
-            mistakes[mistake.kind] += 1
+    seconds = _known(each.get("seconds") for each in played)
     return Row(
         agent=agent,
         world=world,
         num_episodes=len(played),
         num_errors=len(episodes) - len(played),
         num_successes=len(solved),
-        interval=_interval(by_level),
-        reward=_mean([each["total_reward"] for each in played]),
-        invalid_rate=_mean([turn["parse_error"] is not None for turn in turns]),
-        ineffective_rate=_mean([turn["action_effective"] is False for turn in acting]),
-        over_optimal=fmean(ratios) if ratios else None,
-        regret=_mean(wasted) if wasted else None,
-        ruined_rate=_mean([any(map(_ruins, each["turns"])) for each in played]) if solvable else None,
-        mistakes=dict(sorted(mistakes.items(), key=lambda item: -item[1])),
+        interval=repeated_interval(list(map(sum, by_level.values())), list(map(len, by_level.values()))),
+        reward=_mean(each["total_reward"] for each in played),
+        invalid_rate=_mean(turn["parse_error"] is not None for turn in turns),
+        ineffective_rate=_mean(turn["action_effective"] is False for turn in acting),
+        turns_over_optimal=_mean(turns_over_optimal(each, actions_per_turn) for each in solved),
+        over_optimal=_mean(map(actions_over_optimal, solved)),
+        regret=_mean(regret for each in played for regret in regrets(each)),
+        ruined_rate=_mean(ruined_at(each) is not None for each in played if is_solver_known(each)),
+        mistakes=dict(Counter(mistake.kind for each in played if (mistake := first_mistake(each))).most_common()),
         pass_at=_over_repeats(by_level, pass_at_k),
         pass_hat=_over_repeats(by_level, pass_hat_k),
-        tokens=_total(played, "tokens", per_episode=True),
-        usd=_total(episodes, "usd", per_episode=False),
-        seconds=median(timed) if (timed := [each["seconds"] for each in played if "seconds" in each]) else None,
+        tokens=_mean_if_all(each.get("tokens") for each in played),
+        usd=_cost(episodes),
+        seconds=median(seconds) if seconds else None,
         metrics=_metrics(played),
     )
 
@@ -138,15 +150,10 @@ def _by_level(episodes: Sequence[Record]) -> dict[int, list[bool]]:
     return dict(by_level)
 
 
-def _interval(by_level: Mapping[int, Sequence[bool]]) -> Interval:
-    """Returns the interval of the success rate; repeats of a level are no independent trials."""
-    if all(len(repeats) == 1 for repeats in by_level.values()):
-        return wilson_interval(sum(map(sum, by_level.values())), len(by_level))
-    means = [fmean(repeats) for repeats in by_level.values()]
-    return paired_bootstrap([0.0] * len(means), means).interval
-
-
-def _over_repeats(by_level: Mapping[int, Sequence[bool]], estimate: Any) -> dict[int, float]:
+def _over_repeats(
+    by_level: Mapping[int, Sequence[bool]], estimate: Callable[[int, int, int], float]
+) -> dict[int, float]:
+    """Returns an estimate by k: powers of 2 up to the repeats that every level has, and their number itself."""
     fewest = min(map(len, by_level.values()), default=0)
     if fewest < 2:
         return {}
@@ -157,36 +164,34 @@ def _over_repeats(by_level: Mapping[int, Sequence[bool]], estimate: Any) -> dict
     }
 
 
-def _over_optimal(episode: Record) -> float | None:
-    needed = episode["turns"][0]["optimal_actions_before"]
-    return sum(len(turn["actions"]) for turn in episode["turns"]) / needed if needed else None
-
-
-def _wasted(turn: Record) -> float:
-    """Returns the actions of a turn that an optimal plan would have done without."""
-    left = 0 if turn["optimal_actions_left"] is None else turn["optimal_actions_left"]
-    return max(0.0, float(len(turn["actions"]) + left - turn["optimal_actions_before"]))
-
-
-def _ruins(turn: Record) -> bool:
-    return turn["optimal_actions_before"] is not None and turn["optimal_actions_left"] is None
-
-
 def _metrics(episodes: Sequence[Record]) -> dict[str, float]:
     names = list(dict.fromkeys(name for each in episodes for name in each.get("metrics") or ()))
     return {name: fmean(each["metrics"][name] for each in episodes if name in each["metrics"]) for name in names}
 
 
-def _total(episodes: Sequence[Record], name: str, *, per_episode: bool) -> float | None:
-    values = [each.get(name) for each in episodes]
-    known = [value for value in values if value is not None]
-    if not known or (not per_episode and len(known) < len(values)):
-        return None
-    return fmean(known) if per_episode else float(sum(known))
+def _cost(episodes: Sequence[Record]) -> float | None:
+    """Returns the cost of episodes; None if none of them has a price, or one that was played to its end has not."""
+    played = [each.get("usd") for each in episodes if not each["error"]]
+    # What ended an episode has no price; what came before it was paid all the same
+    lost = [turn["usage"].get("usd") for each in episodes if each["error"] for turn in each.get("turns", ())]
+    known = _known([*played, *lost])
+    return None if None in played or not known else float(sum(known))
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(fmean(values)) if values else 0.0
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Returns the mean of the values that are known; None if none is."""
+    known = _known(values)
+    return float(fmean(known)) if known else None
+
+
+def _mean_if_all(values: Iterable[float | None]) -> float | None:
+    """Returns the mean of values; None if there are none, or one is not known."""
+    values = list(values)
+    return None if None in values else _mean(values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +202,10 @@ class Pair:
         world: What the board calls it.
         first: One agent.
         second: The other one.
-        outcomes: Which of them solved what.
-        p_value: Of McNemar's exact test, corrected by Holm for all pairs of the world.
-        reward: Difference of their returns.
+        outcomes: Which of them solved what, of episodes with equal level and repeat.
+        p_value: That they solve as much: of McNemar's exact test, where levels are played several times of its form
+            for levels as a whole; corrected by Holm for all pairs of the world.
+        reward: Difference of their mean returns on a level, its p-value corrected likewise.
     """
 
     world: str
@@ -228,10 +234,32 @@ def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> list[
         solved: list[dict[Hashable, bool]] = [
             {level: bool(agents[name][level]["success"]) for level in levels} for name in (first, second)
         ]
-        rewards = [[agents[name][level]["total_reward"] for level in levels] for name in (first, second)]
-        found.append((first, second, pair_outcomes(*solved), paired_bootstrap(*rewards)))
-    corrected = holm([outcomes.p_value for _, _, outcomes, _ in found])
+        wins = _sums(levels, [int(solved[1][level]) - int(solved[0][level]) for level in levels])
+        gains = [agents[second][level]["total_reward"] - agents[first][level]["total_reward"] for level in levels]
+        num_repeats = Counter(seed for seed, _ in levels)
+        means = [total / num_repeats[seed] for seed, total in _sums(levels, gains).items()]
+        reward = paired_bootstrap([0.0] * len(means), means)
+        found.append((first, second, pair_outcomes(*solved), sign_flip_test(list(map(int, wins.values()))), reward))
+    success_p_values = holm([p_value for _, _, _, p_value, _ in found])
+    reward_p_values = holm([reward.p_value for *_, reward in found])
     return [
-        Pair(world=world, first=first, second=second, outcomes=outcomes, p_value=p_value, reward=reward)
-        for (first, second, outcomes, reward), p_value in zip(found, corrected, strict=True)
+        Pair(
+            world=world,
+            first=first,
+            second=second,
+            outcomes=outcomes,
+            p_value=p_value,
+            reward=reward._replace(p_value=reward_p_value),
+        )
+        for (first, second, outcomes, _, reward), p_value, reward_p_value in zip(
+            found, success_p_values, reward_p_values, strict=True
+        )
     ]
+
+
+def _sums(levels: Sequence[Level], values: Sequence[float]) -> dict[int, float]:
+    """Returns the sum of a level's values by its seed."""
+    sums: dict[int, float] = defaultdict(float)
+    for (seed, _), value in zip(levels, values, strict=True):
+        sums[seed] += value
+    return dict(sums)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError
@@ -57,19 +57,29 @@ class WorldSpec:
         settings = ",".join(f"{name}={value}".replace(" ", "") for name, value in sorted(self.kwargs.items()))
         return f"{registered_name(self.env_id)}{f':{settings}' if settings else ''}"
 
-    @functools.cached_property
+    @property
     def digest(self) -> str:
         """Hash of everything an agent meets: all arguments, defaults included, the first prompt, the first level."""
+        return self._met[0]
+
+    @property
+    def max_actions_per_turn(self) -> int:
+        """Most actions that are carried out in a turn."""
+        return self._met[1]
+
+    @functools.cached_property
+    def _met(self) -> tuple[str, int]:
         arguments = arguments_of(self.env_id, {**self.kwargs, "split": self.split})
         with closing(make(self.env_id, **self.kwargs, split=self.split)) as world:
             observation, info = world.reset(seed=next(split_seeds(self.split, 1)))
+            max_actions_per_turn = int(cast("Any", world.unwrapped).max_actions_per_turn)
         met = {
             "id": registered_name(self.env_id),
             "arguments": arguments,
             "text": observation["text"],
             "state": info["state_hash"],
         }
-        return digest_of(met)
+        return digest_of(met), max_actions_per_turn
 
     def record(self) -> Record:
         """Returns it as the board stores it."""
@@ -79,6 +89,7 @@ class WorldSpec:
             "kwargs": to_json(self.kwargs),
             "split": self.split,
             "digest": self.digest,
+            "max_actions_per_turn": self.max_actions_per_turn,
         }
 
 

@@ -1,4 +1,7 @@
-"""Comparing agents that met the same levels: paired bootstrap, Holm's correction, repeats, and power."""
+"""Comparing agents that met the same levels: paired bootstrap and sign flips, Holm's correction, repeats, and power.
+
+Episodes on one level are no independent trials: where a level is played several times, levels are what is drawn.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ def paired_bootstrap(
 
     Returns:
         The difference with its percentile interval; the p-value is twice the smaller share of resamples on the other
-        side of 0, and never below 2 / (num_resamples + 1).
+        side of 0. It is never below 2 / (num_resamples + 1), nor below 2 / 2^m for m levels on which the agents
+        differ: all of m signs are equal that often by chance, however small the share.
 
     Raises:
         ValueError: If the arrays are empty or of different lengths.
@@ -60,17 +64,70 @@ def paired_bootstrap(
     tail = 100 * (1 - confidence) / 2
     low, high = np.percentile(means, [tail, 100 - tail])
     smaller = min((means <= 0).sum(), (means >= 0).sum())
-    return PairedDifference(
-        float(differences.mean()),
-        Interval(float(low), float(high)),
-        min(1.0, float(2 * (smaller + 1) / (num_resamples + 1))),
-    )
+    least = 2.0 ** (1 - int(np.count_nonzero(differences)))
+    p_value = max(least, float(2 * (smaller + 1) / (num_resamples + 1)))
+    return PairedDifference(float(differences.mean()), Interval(float(low), float(high)), min(1.0, p_value))
 
 
 def _chunks(num_rows: int, width: int, most: int = 2**22) -> list[int]:
     """Returns numbers of rows that sum to `num_rows`, so that none of the blocks takes much memory."""
     step = max(1, most // width)
     return [min(step, num_rows - start) for start in range(0, num_rows, step)]
+
+
+def sign_flip_test(differences: Sequence[int]) -> float:
+    """Returns the two-sided p-value that two agents solve the levels equally often, 1 where none differs.
+
+    Were they the same, the difference on any level would be as likely to have come out with the other sign. The
+    p-value is exact: the share of all choices of signs under which the sum is as far from 0. On levels played once by
+    each it is McNemar's exact test; on levels played several times it takes each level's episodes together.
+
+    Args:
+        differences: One number a level: episodes that the second agent solved, less those that the first one did.
+
+    Source: Fisher, The Design of Experiments (1935), section 21; Pitman, J. R. Stat. Soc. Suppl. 4 (1937) 119-130.
+    """
+    sizes = [abs(difference) for difference in differences if difference]
+    chances = np.ones(1)  # Of every sum, from the lowest on
+    for size in sizes:
+        flipped = np.zeros(len(chances) + 2 * size)
+        flipped[: len(chances)] += chances / 2
+        flipped[2 * size :] += chances / 2
+        chances = flipped
+    sums = np.arange(len(chances)) - sum(sizes)
+    return min(1.0, float(chances[np.abs(sums) >= abs(sum(differences))].sum()))
+
+
+def repeated_interval(num_successes: Sequence[int], num_trials: Sequence[int], confidence: float = 0.95) -> Interval:
+    """Returns Wilson's interval of a success rate where levels are played several times.
+
+    Trials of one level resemble each other, so that there is less to learn from them than from as many levels. The
+    interval is Wilson's for the number of independent trials that would tell as much: all of them where levels do not
+    matter or are played once, and the number of levels where repeats never differ, or where nothing is known of how
+    they do because all trials succeeded, or none.
+
+    Args:
+        num_successes: Of each level, trials that succeeded.
+        num_trials: Of each level, trials, at least one.
+        confidence: Two-sided confidence, strictly between 0 and 1.
+
+    Source: the design effect of Kish, Survey Sampling (1965), section 8.2, with the linearised variance of a ratio,
+        and Wilson's interval as in Korn and Graubard, Surv. Methodol. 24 (1998) 193-201, who adjust Clopper's so.
+    """
+    from scipy.stats import norm
+
+    solved, trials = np.asarray(num_successes, float), np.asarray(num_trials, float)
+    total = trials.sum()
+    if not total:
+        return Interval(0.0, 1.0)
+    rate = solved.sum() / total
+    variance = ((solved - rate * trials) ** 2).sum() / total**2
+    independent = rate * (1 - rate) / variance if variance else total if 0 < rate < 1 else len(trials)
+    independent = min(independent, total)
+    z2 = norm.ppf((1 + confidence) / 2) ** 2
+    middle = (rate + z2 / (2 * independent)) / (1 + z2 / independent)
+    half = np.sqrt(z2 * (rate * (1 - rate) / independent + z2 / (4 * independent**2))) / (1 + z2 / independent)
+    return Interval(max(0.0, float(middle - half)), min(1.0, float(middle + half)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -168,14 +225,13 @@ def num_levels_needed(
     """
     if only_first == only_second:
         return None
-    high = 8
+    low, high = 0, 8
     while mcnemar_power(high, only_first, only_second, alpha=alpha) < power:
-        high *= 2
-        if high > most:
+        low, high = high, 2 * high
+        if low >= most:
             return None
-    low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
         enough = mcnemar_power(middle, only_first, only_second, alpha=alpha) >= power
         low, high = (low, middle) if enough else (middle, high)
-    return high
+    return high if high <= most else None

@@ -16,8 +16,10 @@ from vlm_envs.records.comparisons import (
     paired_bootstrap,
     pass_at_k,
     pass_hat_k,
+    repeated_interval,
+    sign_flip_test,
 )
-from vlm_envs.records.statistics import mcnemar_exact
+from vlm_envs.records.statistics import mcnemar_exact, wilson_interval
 
 
 class TestPairedBootstrap:
@@ -45,10 +47,58 @@ class TestPairedBootstrap:
     def test_the_same_numbers_give_the_same_interval(self):
         assert paired_bootstrap([0, 1, 0, 0], [1, 1, 0, 1]) == paired_bootstrap([0, 1, 0, 0], [1, 1, 0, 1])
 
+    @pytest.mark.parametrize(("num_levels", "least"), [(1, 1.0), (3, 0.25), (6, 2 / 2**6)])
+    def test_a_few_levels_prove_little_however_they_agree(self, num_levels, least):
+        assert paired_bootstrap([0.0] * num_levels, [1.0] * num_levels).p_value == least
+
     @pytest.mark.parametrize("pair", [([], []), ([1.0], [[1.0]]), ([[1.0]], [[1.0]])])
     def test_what_is_no_pair(self, pair):
         with pytest.raises(ValueError, match="as many levels"):
             paired_bootstrap(*pair)
+
+
+class TestSignFlips:
+    @pytest.mark.parametrize("differences", [[], [0, 0], [1], [3, -1, 2, 0], [1, 1, 1, -1], [2, 2, -3, 1, 1]])
+    def test_it_is_the_share_of_all_choices_of_signs(self, differences):
+        sums = [
+            abs(sum(sign * each for sign, each in zip(signs, differences, strict=True)))
+            for signs in itertools.product((-1, 1), repeat=len(differences))
+        ]
+        assert sign_flip_test(differences) == pytest.approx(np.mean([each >= abs(sum(differences)) for each in sums]))
+
+    @pytest.mark.parametrize(("lost", "won"), [(0, 0), (1, 10), (40, 60), (100, 300)])
+    def test_on_levels_played_once_it_is_mcnemars(self, lost, won):
+        assert sign_flip_test([-1] * lost + [1] * won) == pytest.approx(mcnemar_exact(lost, won))
+
+
+class TestRepeatedInterval:
+    @pytest.mark.parametrize(("solved", "levels"), [(0, 5), (5, 5), (3, 9), (128, 256)])
+    def test_of_levels_played_once_it_is_wilsons(self, solved, levels):
+        outcomes = [1] * solved + [0] * (levels - solved)
+        assert repeated_interval(outcomes, [1] * levels) == pytest.approx(wilson_interval(solved, levels))
+
+    def test_repeats_that_never_differ_add_nothing(self):
+        assert repeated_interval([4, 0, 4, 0, 0], [4] * 5) == pytest.approx(wilson_interval(2, 5))
+        assert repeated_interval([0] * 5, [4] * 5) == pytest.approx(wilson_interval(0, 5))
+
+    def test_repeats_that_do_not_depend_on_the_level_are_all_worth_something(self):
+        assert repeated_interval([2] * 6, [4] * 6) == pytest.approx(wilson_interval(12, 24))
+
+    def test_without_trials_every_rate_is_possible(self):
+        assert repeated_interval([], []) == (0.0, 1.0)
+
+    def test_it_covers_the_truth_as_often_as_it_says(self):
+        rng = np.random.default_rng(3)
+        hits = naive = 0
+        for _ in range(400):
+            rates = rng.beta(0.5, 0.5, size=40)  # mean 0.5, levels that are mostly easy or hard
+            solved = rng.binomial(8, rates)
+            low, high = repeated_interval(solved, [8] * 40)
+            hits += low <= 0.5 <= high
+            low, high = wilson_interval(int(solved.sum()), 320)
+            naive += low <= 0.5 <= high
+        assert 0.91 < hits / 400 < 0.98
+        assert naive / 400 < 0.75  # so that the test can tell
 
 
 class TestHolm:
@@ -86,6 +136,18 @@ class TestPower:
     def test_the_number_needed_is_about_the_least(self):
         needed = num_levels_needed(0.1, 0.2)
         assert mcnemar_power(needed, 0.1, 0.2) >= 0.8 > mcnemar_power(needed - 10, 0.1, 0.2)
+
+    @pytest.mark.parametrize(("only_first", "only_second"), [(0.0, 0.9), (0.02, 0.5), (0.0, 1.0)])
+    def test_few_levels_are_counted_to_the_last_one(self, only_first, only_second):
+        """The least number by trying all; one with alpha 0.5 is below 8, where the search begins."""
+        for alpha in (0.05, 0.5):
+            least = next(n for n in range(1, 99) if mcnemar_power(n, only_first, only_second, alpha=alpha) >= 0.8)
+            assert num_levels_needed(only_first, only_second, alpha=alpha) == least
+
+    def test_most_is_kept(self):
+        needed = num_levels_needed(0.1, 0.2)
+        assert num_levels_needed(0.1, 0.2, most=needed) == needed
+        assert num_levels_needed(0.1, 0.2, most=needed - 1) is None
 
     def test_no_number_finds_no_difference(self):
         assert num_levels_needed(0.1, 0.1) is None

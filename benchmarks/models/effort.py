@@ -1,0 +1,75 @@
+"""How much an episode took beyond what it needed: over optimal, regret of every turn, and where a level was lost.
+
+All of it compares with an optimal plan, so it is exact where the world has a solver, and None where it has none. On
+slippery ice, what chance adds is counted too.
+"""
+
+from __future__ import annotations
+
+import math
+
+from vlm_envs.records.json_lines import Record
+
+
+def actions_over_optimal(episode: Record) -> float | None:
+    """Returns the actions a solved episode carried out, over those of an optimal plan; None where nobody knows one."""
+    needed = _needed(episode)
+    return sum(len(turn["actions"]) for turn in episode["turns"]) / needed if needed else None
+
+
+def turns_over_optimal(episode: Record, actions_per_turn: int | None) -> float | None:
+    """Returns the turns a solved episode took, over those in which an optimal plan can be carried out.
+
+    Args:
+        episode: As a board stores it.
+        actions_per_turn: Most actions of a turn; None where nobody knows.
+
+    Returns:
+        The ratio, at least 1; None where nobody knows a plan or how many actions a turn has.
+    """
+    needed = _needed(episode)
+    return len(episode["turns"]) / math.ceil(needed / actions_per_turn) if needed and actions_per_turn else None
+
+
+def regrets(episode: Record) -> list[float | None]:
+    """Returns the actions each turn wasted: those it carried out, and how many fewer are needed than before it.
+
+    Returns:
+        One number a turn, 0 for a part of an optimal plan; None where nobody knows a plan, and for the turn that made
+        the level unsolvable, of which no number of actions makes up for it.
+    """
+    return [None if _ruins(episode, index) else _wasted(episode, index) for index in range(len(episode["turns"]))]
+
+
+def ruined_at(episode: Record) -> int | None:
+    """Returns the index of the turn that made the level unsolvable, or ended it unsolved; None if none did."""
+    return next((index for index in range(len(episode["turns"])) if _ruins(episode, index)), None)
+
+
+def is_solver_known(episode: Record) -> bool:
+    """Returns whether the world said of any turn how far the level was from its solution."""
+    return any(turn["optimal_actions_before"] is not None for turn in episode["turns"])
+
+
+def _needed(episode: Record) -> int | None:
+    needed: int | None = episode["turns"][0]["optimal_actions_before"] if episode["turns"] else None
+    return needed
+
+
+def _wasted(episode: Record, index: int) -> float | None:
+    turn = episode["turns"][index]
+    before, left = turn["optimal_actions_before"], turn["optimal_actions_left"]
+    if _solves(episode, index):
+        left = 0  # Whatever a world says of a plan from its end
+    return None if before is None or left is None else max(0.0, float(len(turn["actions"]) + left - before))
+
+
+def _ruins(episode: Record, index: int) -> bool:
+    turn = episode["turns"][index]
+    if turn["optimal_actions_before"] is None or _solves(episode, index):
+        return False
+    return turn["optimal_actions_left"] is None or bool(turn["terminated"])
+
+
+def _solves(episode: Record, index: int) -> bool:
+    return bool(episode["success"]) and index == len(episode["turns"]) - 1
