@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.models.commands import PowerOptions, ReplayOptions, RunOptions, run, run_power, run_replay
+from benchmarks.models.rescore import RescoreOptions, run_rescore
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table
 from vlm_envs.arguments.options import Commands, run_command
@@ -72,6 +73,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "run": (RunOptions, run),
         "replay": (ReplayOptions, run_replay),
         "power": (PowerOptions, run_power),
+        "rescore": (RescoreOptions, run_rescore),
         "speed": (Speed, _speed),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }

@@ -162,10 +162,14 @@ class Board:
             append_line(self.directory / _EPISODES, line)
         return to_json(line)  # type: ignore[no-any-return]
 
+    def lines(self) -> list[Record]:
+        """Returns every line, each try of an episode by itself."""
+        return read_lines(self.directory / _EPISODES)
+
     def episodes(self) -> list[Record]:
         """Returns every episode once, the last try where an error was tried again, in the order of their first line."""
         latest: dict[EpisodeKey, Record] = {}
-        for line in read_lines(self.directory / _EPISODES):
+        for line in self.lines():
             latest[EpisodeKey.of(line)] = line
         return list(latest.values())
 

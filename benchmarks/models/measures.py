@@ -54,6 +54,8 @@ class Row:
         usd: Cost of all episodes, what errors had cost until then included; None where a price is not known.
         seconds: Median time of an episode; None where its agent did not take the time.
         metrics: Means of what the world measures at the end, by name.
+        judged: Means of what judges say of an episode, by name; see `benchmarks.models.judged`. Empty where nobody
+            judged.
     """
 
     agent: str
@@ -76,6 +78,7 @@ class Row:
     usd: float | None
     seconds: float | None
     metrics: Mapping[str, float] = field(default_factory=dict)
+    judged: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def success(self) -> float:
@@ -139,7 +142,8 @@ def _row(agent: str, world: str, episodes: Sequence[Record], actions_per_turn: i
         tokens=_mean_if_all(each.get("tokens") for each in played),
         usd=_cost(episodes),
         seconds=median(seconds) if seconds else None,
-        metrics=_metrics(played),
+        metrics=_means(played, "metrics"),
+        judged=_means(played, "judged"),
     )
 
 
@@ -164,9 +168,11 @@ def _over_repeats(
     }
 
 
-def _metrics(episodes: Sequence[Record]) -> dict[str, float]:
-    names = list(dict.fromkeys(name for each in episodes for name in each.get("metrics") or ()))
-    return {name: fmean(each["metrics"][name] for each in episodes if name in each["metrics"]) for name in names}
+def _means(episodes: Sequence[Record], kind: str) -> dict[str, float]:
+    """Returns the mean of each named number over the episodes that have it."""
+    told = [each.get(kind) or {} for each in episodes]
+    names = dict.fromkeys(name for each in told for name in each)
+    return {name: fmean(each[name] for each in told if name in each) for name in names}
 
 
 def _cost(episodes: Sequence[Record]) -> float | None:

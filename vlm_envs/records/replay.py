@@ -72,7 +72,7 @@ def _differences(
         drawn.append(image)
         return str(len(drawn) - 1)
 
-    played = _played(record, world)
+    played = play_again(record, world)
     replayed = to_json(episode_record(played, [TurnNotes()] * len(played.turns), keep))
     pairs = list(zip([*record["turns"], record["final"]], [*replayed["turns"], replayed["final"]], strict=False))
     for number, (old, new) in enumerate(pairs, start=1):
@@ -88,8 +88,13 @@ def _differences(
             yield _difference(1 if name == "start_state_hash" else len(pairs), name, record[name], replayed[name])
 
 
-def _played(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
-    """Returns the episode that a record's responses lead to now, as far as the world goes on."""
+def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
+    """Returns the episode that a record's responses lead to now, as far as the world goes on.
+
+    Args:
+        record: The episode, as `episode_record` returns it.
+        world: The world it was played in, of equal settings.
+    """
     observation, seen = world.reset(seed=record["seed"])
     start_state_hash, turns = seen["state_hash"], []
     for said in record["turns"]:

@@ -1,0 +1,132 @@
+"""What judges say of episodes, beside the world's own success: named measures, each from 0 to 1.
+
+| measure | of | what it is |
+|---|---|---|
+| `grounding` | stated observations | score against the state the agent saw; by default the exact judge's F1 |
+| `worldmodeling` | stated predictions | the same against the state the turn led to |
+| `consistency` | turns with stated beliefs | share that contradicts neither itself nor the prediction before it |
+| `box_iou` | questions with true boxes | R_box of iVGR: mean of the best IoUs of true boxes and of written ones |
+| `point_accuracy` | written points | share on the mask of what they name (generated scenes), or in a true box |
+| `anls` | answers compared by ANLS | normalised Levenshtein similarity of the answer, cut at one half |
+
+A measure that does not apply to an episode is absent, not 0. Judges with a language model score the first two.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from judges.consistency.contradictions import contradiction, own_contradiction
+from judges.episode_rewards.argos import exact_masks, spatial_score
+from judges.episode_rewards.episode import final_state, key_of, own_pieces, true_boxes
+from judges.reading.boxes import box_reward
+from judges.reading.grounding import WrittenPoint, read_response
+from judges.reading.sections import thoughts_of
+from judges.turn_rewards.shaping import (
+    JudgeFor,
+    ScoredTurn,
+    Section,
+    exact_judge,
+    grounding_reward,
+    shape,
+    worldmodeling_reward,
+)
+from vlm_envs.responses.answers import anls
+from vlm_envs.tools.written_boxes import find_boxes
+from vlm_envs.trajectory import Trajectory, Turn
+
+_BELIEFS = ("observation", "prediction", "think", "rethink")
+_NAME_OF: Mapping[Section, str] = {"observation": "grounding", "prediction": "worldmodeling"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedEpisode:
+    """What judges say of an episode.
+
+    Attributes:
+        scores: Of each turn, the score of each section that was judged; what a judge could not answer is left out.
+        measures: Of the episode, by name.
+    """
+
+    scores: tuple[Mapping[str, float], ...]
+    measures: Mapping[str, float]
+
+
+def judge_episodes(
+    episodes: Sequence[Trajectory], judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
+) -> list[JudgedEpisode]:
+    """Returns what judges say of each episode, in order.
+
+    Args:
+        episodes: With what the world said, as a rollout or a replay gives them.
+        judge_for: Finds the judge of what is observed and predicted, as `judges.turn_rewards.shaping.shape` takes it.
+    """
+    shaped = shape(episodes, [grounding_reward(), worldmodeling_reward()], judge_for)
+    return [_judged(episode, turns) for episode, turns in zip(episodes, shaped, strict=True)]
+
+
+def _judged(episode: Trajectory, turns: Sequence[ScoredTurn]) -> JudgedEpisode:
+    scores: list[Mapping[str, float]] = [
+        {section: score.value for section, score in turn.scores.items() if score.available} for turn in turns
+    ]
+    measures: dict[str, float | None] = {
+        name: _mean([each[section] for each in scores if section in each]) for section, name in _NAME_OF.items()
+    }
+    measures["consistency"] = consistency(episode)
+    if "sample_id" in final_state(episode):
+        measures |= _of_question(episode)
+    return JudgedEpisode(
+        scores=tuple(scores), measures={name: value for name, value in measures.items() if value is not None}
+    )
+
+
+def consistency(episode: Trajectory) -> float | None:
+    """Returns the share of turns with stated beliefs of which no rule sees a contradiction; None without such turns.
+
+    A turn contradicts itself within one section, or what it observes contradicts what the turn before predicted. Each
+    section is read by itself, as a prediction tells of another moment than an observation.
+    """
+    said = [_beliefs(turn) for turn in episode.turns]
+    before = itertools.chain([{}], said)
+    return _mean([float(_is_consistent(now, then)) for now, then in zip(said, before, strict=False) if now])
+
+
+def _beliefs(turn: Turn) -> dict[str, str]:
+    sections: Mapping[str, Any] = turn.info.get("sections") or {}
+    return {name: text for name in _BELIEFS if (text := sections.get(name))}
+
+
+def _is_consistent(now: Mapping[str, str], before: Mapping[str, str]) -> bool:
+    if any(own_contradiction(text) for text in now.values()):
+        return False
+    expected, observed = before.get("prediction"), now.get("observation")
+    return expected is None or observed is None or contradiction(expected, observed) is None
+
+
+def _of_question(episode: Trajectory) -> dict[str, float | None]:
+    """Returns the measures of a question-answering world's episode."""
+    key, pieces = key_of(episode), own_pieces(episode)
+    written = [box for piece in pieces for box in find_boxes(thoughts_of(piece))]
+    points = [point for piece in pieces for point in read_response(piece).points]
+    return {
+        "box_iou": box_reward(written, true_boxes(episode)),
+        "point_accuracy": _point_accuracy(points, episode),
+        "anls": anls(final_state(episode)["answer"], key.answers) if key.kind == "anls" else None,
+    }
+
+
+def _point_accuracy(points: Sequence[WrittenPoint], episode: Trajectory) -> float | None:
+    """Returns the share of points that hit; None where there are none, or nothing is known to hit."""
+    if masks := exact_masks(episode):
+        return spatial_score(points, masks, "percents")
+    boxes = true_boxes(episode)
+    hits = [any(box.x1 <= each.x <= box.x2 and box.y1 <= each.y <= box.y2 for box in boxes) for each in points]
+    return _mean(list(map(float, hits))) if boxes else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(fmean(values)) if values else None

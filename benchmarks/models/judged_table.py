@@ -1,0 +1,23 @@
+"""What judges say of a board's rows, as a table of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.models.measures import Row, rows
+from benchmarks.models.text_table import text_table
+from vlm_envs.records.json_lines import Record
+
+
+def judged_text(episodes: Sequence[Record]) -> str:
+    """Returns success and judges' measures of every row; a measure that does not apply to it is left empty."""
+    found = rows(episodes)
+    names = list(dict.fromkeys(name for row in found for name in row.judged))
+    return text_table([_told(row, names) for row in sorted(found, key=lambda row: row.world)])
+
+
+def _told(row: Row, names: Sequence[str]) -> dict[str, str]:
+    low, high = row.interval
+    success = f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–"
+    told = {"world": row.world, "agent": row.agent, "success": success, "episodes": str(row.num_episodes)}
+    return told | {name: f"{row.judged[name]:.3f}" if name in row.judged else "" for name in names}
