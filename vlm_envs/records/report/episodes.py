@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -112,14 +112,13 @@ def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]
                 "beside": each.beside,
                 "num_recorded": len(each.episodes),
                 "num_failed": sum(not episode["success"] for episode in each.episodes.values()),
-                "episodes": [_episode(key, each.episodes[key]) for key in shown],
+                "episodes": [shown_episode(key, each.episodes[key]) for key in shown],
             }
         )
         for key in shown:
-            for moment in (*each.episodes[key]["turns"], each.episodes[key]["final"]):
-                for name in moment["images"]:
-                    if images.get(name) is None:
-                        images[name] = _data_uri(each.reader, name)
+            for name in image_names(each.episodes[key]):
+                if images.get(name) is None:
+                    images[name] = data_uri(each.reader.image, name)
     return {"labels": labels, "images": images}
 
 
@@ -137,15 +136,26 @@ def _solved(recorded: _Recorded, key: str) -> bool:
     return bool(recorded.episodes[key]["success"])
 
 
-def _data_uri(reader: RunReader, name: str) -> str | None:
+def image_names(episode: Record) -> list[str]:
+    """Returns the names of an episode's pictures, as often as they are shown."""
+    return [name for moment in (*episode["turns"], episode["final"]) for name in moment["images"]]
+
+
+def data_uri(load: Callable[[str], bytes], name: str) -> str | None:
     """Returns a picture as the page embeds it; None, which the page says, if it is lost."""
     try:
-        return "data:image/png;base64," + base64.b64encode(reader.image(name)).decode("ascii")
+        return "data:image/png;base64," + base64.b64encode(load(name)).decode("ascii")
     except MissingRunDataError:
         return None
 
 
-def _episode(key: str, episode: Record) -> dict[str, Any]:
+def shown_episode(key: str, episode: Record) -> dict[str, Any]:
+    """Returns an episode as the page shows it, long texts cut.
+
+    Args:
+        key: Its name, equal for the same level of other labels.
+        episode: As `episode_record` writes it.
+    """
     mistake = first_mistake(episode)
     return {
         "key": key,
@@ -175,11 +185,21 @@ def _turn(turn: Record) -> dict[str, Any]:
         "sections": sections,
         "claims": {name: compare(sections[name], *truth) for name, truth in truths.items() if name in sections},
         **{name: turn.get(name) for name in copied},
+        **{name: value for name, value in _of_model(turn).items() if value},
+    }
+
+
+def _of_model(turn: Record) -> dict[str, Any]:
+    """Returns what only models behind an API have: reasoning beside the response, failures, what it took."""
+    return {
+        "thoughts": _cut(turn.get("thoughts") or ""),
+        "agent_error": turn.get("agent_error"),
+        "usage": turn.get("usage"),
     }
 
 
 def _cut(text: str) -> str:
-    """Returns a text short enough to show; the whole of it stays in the run directory."""
+    """Returns a text short enough to show; the whole of it stays in the folder."""
     if len(text) <= _MAX_TEXT_CHARS:
         return text
-    return f"{text[:_MAX_TEXT_CHARS]}… ({len(text) - _MAX_TEXT_CHARS:,} more characters in the run directory)"
+    return f"{text[:_MAX_TEXT_CHARS]}… ({len(text) - _MAX_TEXT_CHARS:,} more characters in the folder)"

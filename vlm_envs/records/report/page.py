@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
-from vlm_envs.records.json_lines import Record, replace_file
+from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.curves import panel_svgs, save_curves
+from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
 from vlm_envs.records.report.episodes import episode_browser
 from vlm_envs.records.report.headline import (
     compare_runs,
@@ -21,7 +19,6 @@ from vlm_envs.records.report.headline import (
     find,
     sentence,
     wall_time_s,
-    written_p,
     written_time,
 )
 from vlm_envs.records.report.panels import Panel, PanelGroup, laid_beside, panel_groups
@@ -68,8 +65,7 @@ def build_report(
     readers = dict(zip(names, [reader, *others], strict=True)) if others else {"": reader}
     html = _page(readers, name, groups, reload_s, episode_browser(readers, max_episodes, max_bytes))
     path = reader.directory / (f"report_beside_{slug(names[1])}.html" if others else "report.html")
-    # Lone surrogates in a config or a label have no UTF-8 form; model text is ASCII in the payload
-    replace_file(path, html.encode("utf-8", errors="replace"))
+    write_document(path, html)
     return path
 
 
@@ -84,7 +80,6 @@ def _page(
     first = next(iter(readers.values()))
     compared = compare_runs(readers) if len(readers) > 1 else comparisons(first)
     placed, drawn = _placed_panels(groups)
-    script = "".join((_HERE / name).read_text(encoding="utf-8") for name in ("browsing.js", "report.js"))
     evaluations = [
         {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
         for run, reader in readers.items()
@@ -92,7 +87,11 @@ def _page(
     ]
     configs = {run or name: reader.config for run, reader in readers.items()}
     env_ids = list(dict.fromkeys(each.env_id for each in compared))
-    return _template().render(
+    return document(
+        _HERE / "report.html.j2",
+        scripts=[*EPISODE_SCRIPTS, _HERE / "report.js"],
+        payload={"panels": drawn, "reload_s": reload_s, **browser},
+        filters={"cell": _cell, "heading": _heading},
         name=name,
         reload_s=reload_s,
         facts=_facts(first.config, first.metrics()) if len(readers) == 1 else [],
@@ -104,11 +103,7 @@ def _page(
         columns=_columns(evaluations),
         evaluations=evaluations,
         config_texts={run: json.dumps(config, indent=2, ensure_ascii=False) for run, config in configs.items()},
-        payload=_script_json({"panels": drawn, "reload_s": reload_s, **browser}),
         has_episodes=any(label["episodes"] for label in browser["labels"]),
-        style=Markup((_HERE / "style.css").read_text(encoding="utf-8")),
-        script=Markup(script),
-        script_hash=_csp_hash(script),
     )
 
 
@@ -124,20 +119,6 @@ def _names(readers: Sequence[RunReader]) -> list[str]:
         return names
     folders = [str(reader.directory.resolve().name) for reader in readers]
     return folders if len(set(folders)) == len(folders) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        short=short, p_value=written_p, percent=lambda value: short(value, "rate"), cell=_cell, heading=_heading
-    )
-    return environment.get_template("template.html.j2")
 
 
 def _facts(config: Mapping[str, Any], metrics: Sequence[Record]) -> list[str]:
@@ -202,14 +183,3 @@ def _cell(line: Mapping[str, Any], column: str) -> str:
     if isinstance(value, float):
         return short(value)
     return "" if value is None else str(value)
-
-
-def _script_json(value: Any) -> Markup:
-    r"""Returns JSON that is safe inside a script element: `<`, `>` and `&` occur only as `\u` escapes."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-def _csp_hash(script: str) -> str:
-    """Returns the hash by which the page's policy lets this script run and no other."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")

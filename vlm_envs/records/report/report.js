@@ -1,13 +1,3 @@
-// Everything that a model or a world wrote reaches the page through textContent only.
-const run = JSON.parse(document.getElementById("run").textContent);
-
-function make(tag, className, text) {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined && text !== null) element.textContent = String(text);
-  return element;
-}
-
 // ---- Curves: one cursor for all graphs that share an axis ------------------------------------------------------
 
 function nearest(xs, x) {
@@ -49,15 +39,15 @@ function rest(figure) {
 const figures = [...document.querySelectorAll("figure[data-panel]")];
 const isColdStart = (panel) => panel.group === "Cold start";
 for (const figure of figures) {
-  const panel = run.panels[figure.dataset.panel];
-  const siblings = figures.filter((other) => isColdStart(run.panels[other.dataset.panel]) === isColdStart(panel));
+  const panel = payload.panels[figure.dataset.panel];
+  const siblings = figures.filter((other) => isColdStart(payload.panels[other.dataset.panel]) === isColdStart(panel));
   for (const svg of figure.querySelectorAll("svg")) {
     svg.addEventListener("pointermove", (event) => {
       const box = svg.getBoundingClientRect();
       const { width, left, right } = frameOf(svg);
       const share = (((event.clientX - box.left) / box.width) * width - left) / (width - left - right);
       const iteration = panel.x_span[0] + Math.min(1, Math.max(0, share)) * (panel.x_span[1] - panel.x_span[0]);
-      for (const other of siblings) readAt(other, run.panels[other.dataset.panel], iteration);
+      for (const other of siblings) readAt(other, payload.panels[other.dataset.panel], iteration);
     });
     svg.addEventListener("pointerleave", () => siblings.forEach(rest));
   }
@@ -65,21 +55,7 @@ for (const figure of figures) {
 
 // ---- Trajectories --------------------------------------------------------------------------------------
 
-const browsing = new Browsing(run.labels, window.innerWidth <= 900);
-
-function choice(options, current, onChoose) {
-  const group = make("div", "choice");
-  for (const [value, text, count] of options) {
-    const button = make("button", "", text);
-    button.type = "button";
-    button.dataset.value = value;
-    button.setAttribute("aria-pressed", String(value === current));
-    if (count !== undefined) button.append(make("small", "", count));
-    button.addEventListener("click", () => onChoose(value));
-    group.append(button);
-  }
-  return group;
-}
+const browsing = new Browsing(payload.labels, window.innerWidth <= 900);
 
 function set(changes) {
   browsing.change(changes);
@@ -151,136 +127,6 @@ function follow() {
   return isOurs;
 }
 
-function episodeView(episode, label) {
-  const article = make("article", "episode");
-  const header = make("header");
-  header.append(make("h4", "", label));
-  header.append(make("span", episode.success ? "outcome solved" : "outcome", episode.success ? "Solved" : "Failed"));
-  const turns = episode.turns.length + (episode.turns.length === 1 ? " turn" : " turns");
-  header.append(
-    make("span", "note", (episode.world || episode.env_id) + ", seed " + episode.seed + ", " + turns + ", reward " + short(episode.total_reward))
-  );
-  if (episode.mistake) {
-    const mistake = make("p", "mistake", blame(episode.mistake) + " ");
-    mistake.append(make("small", "", episode.mistake.detail));
-    header.append(mistake);
-  }
-  article.append(header);
-  episode.turns.forEach((turn, index) => {
-    const card = turnView(turn, index, episode.turns.length);
-    card.classList.toggle("first-mistake", episode.mistake?.turn === index);
-    article.append(card);
-  });
-  article.append(finalView(episode.final));
-  return article;
-}
-
-function picturesView(names) {
-  const pictures = make("div", "pictures");
-  for (const name of names) {
-    if (!run.images[name]) {
-      pictures.append(make("div", "missing", "Picture not in the run directory"));
-      continue;
-    }
-    const image = make("img");
-    image.src = run.images[name];
-    image.alt = "What the agent saw";
-    pictures.append(image);
-  }
-  return pictures;
-}
-
-function shownText(text) {
-  if (text.length < 240) return make("p", "shown", text);
-  const details = make("details", "shown");
-  details.append(make("summary", "", text.trim().split("\n")[0]), make("div", "", text));
-  return details;
-}
-
-function turnView(turn, index, total) {
-  const card = make("div", "turn");
-  card.append(make("h5", "", "Turn " + (index + 1) + " of " + total), picturesView(turn.images));
-  const body = make("div");
-  body.append(shownText(turn.text));
-  for (const [name, title] of [["parse_error", "Not understood: "], ["worker_error", "World failed: "]]) {
-    if (!turn[name]) continue;
-    const error = make("p", "error");
-    error.append(make("b", "", title), turn[name]);
-    body.append(error);
-  }
-  if (turn.stop_reason !== "stop") {
-    const error = make("p", "error");
-    const reason = turn.stop_reason === "length" ? "the response hit the token limit" : "no response could be had";
-    error.append(make("b", "", "Cut off: "), reason);
-    body.append(error);
-  }
-  const sections = Object.entries(turn.sections);
-  const scores = turn.scores || {};
-  if (sections.length) for (const [name, text] of sections) body.append(sectionView(name, text, turn.claims[name], scores[name]));
-  else body.append(sectionView("raw-response", turn.response || "(nothing)", undefined));
-  body.append(resultView(turn));
-  card.append(body);
-  return card;
-}
-
-function sectionView(name, text, claim, score) {
-  const part = make("div", "part " + name);
-  const title = make("b", "", name === "raw-response" ? "response, as it came" : name);
-  const said = make("div", "said");
-  part.append(title, said);
-  const isTrue = score === undefined ? claim?.verdict === "same" : score >= 1;
-  if (score !== undefined) {
-    title.append(make("span", isTrue ? "same" : "differs", isTrue ? "true" : "judge: " + short(score) + " of 1"));
-  } else if (claim && claim.verdict !== "unknown") {
-    title.append(make("span", claim.verdict, claim.verdict === "same" ? "true" : "differs from the truth"));
-  }
-  if (!claim || isTrue) {
-    said.textContent = text; // other words for the same thing are no mistake
-    return part;
-  }
-  for (const [piece, differs] of claim.segments) said.append(differs ? make("mark", "", piece) : piece);
-  if (claim.truth) {
-    const truth = make("div", "truth");
-    truth.append(make("b", "", "truth"), claim.truth);
-    part.append(truth);
-  }
-  return part;
-}
-
-function chip(name, value, kind, written = signed) {
-  const sign = value > 0 ? " plus" : value < 0 ? " minus" : "";
-  const element = make("span", "chip " + kind + sign, name.replaceAll("_", " "));
-  element.append(make("b", "", written(value)));
-  return element;
-}
-
-function resultView(turn) {
-  const result = make("div", "result");
-  const done = (turn.actions || []).join(", ") || "nothing";
-  const left = turn.optimal_actions_left;
-  let text = "Carried out: " + done;
-  if (turn.actions?.length && turn.action_effective === false) text += ", without effect";
-  if (left !== null && left !== undefined) text += ", which leaves " + left + " to go at best";
-  if (turn.terminated) text += "; the world ended";
-  if (turn.truncated) text += "; out of turns";
-  result.append(make("p", "note", text), chip("reward", turn.reward, "total"));
-  for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "term"));
-  for (const [name, value] of Object.entries(turn.shaping || {})) result.append(chip(name, value, "shaping"));
-  const credit = turn.credit || {};
-  for (const [name, title] of [["advantage", "advantage"], ["value", "value before"], ["logprob", "log-probability per token"]]) {
-    if (credit[name] !== undefined && credit[name] !== null) result.append(chip(title, credit[name], "credit", short));
-  }
-  return result;
-}
-
-function finalView(final) {
-  const card = make("div", "turn");
-  const body = make("div");
-  body.append(shownText(final.text));
-  card.append(make("h5", "", "In the end"), picturesView(final.images), body);
-  return card;
-}
-
 let typedAt = 0;
 
 if (browsing.labels.length) {
@@ -312,4 +158,4 @@ function reload() {
   else location.reload();
 }
 
-if (run.reload_s) setTimeout(reload, 1000 * run.reload_s);
+if (payload.reload_s) setTimeout(reload, 1000 * payload.reload_s);

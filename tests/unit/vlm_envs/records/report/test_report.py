@@ -8,8 +8,9 @@ from agents.oracle import OracleAgent
 from vlm_envs.records.episode_record import TurnNotes
 from vlm_envs.records.json_lines import MissingRunDataError
 from vlm_envs.records.report.claims import compare, mark_differences
+from vlm_envs.records.report.document import csp_hash
 from vlm_envs.records.report.headline import comparisons, find, sentence, wall_time_s, written_p, written_time
-from vlm_envs.records.report.page import _csp_hash, build_report
+from vlm_envs.records.report.page import build_report
 from vlm_envs.records.report.panels import panel_groups
 from vlm_envs.records.run_data import RunReader, RunWriter, training_label
 from vlm_envs.registration import make
@@ -87,7 +88,7 @@ def write_run(directory, *, num_episodes=4, num_iterations=5):
 
 
 def payload(html):
-    text = re.search(r'<script type="application/json" id="run">(.*?)</script>', html, re.DOTALL).group(1)
+    text = re.search(r'<script type="application/json" id="payload">(.*?)</script>', html, re.DOTALL).group(1)
     return json.loads(text)
 
 
@@ -101,7 +102,7 @@ def test_the_report_is_one_file_that_asks_for_nothing_else(tmp_path):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     assert len(scripts) == 1
-    assert _csp_hash(scripts[0]) in html.split("</head>")[0]
+    assert csp_hash(scripts[0]) in html.split("</head>")[0]
 
 
 @pytest.mark.parametrize(
