@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.models.commands import PowerOptions, ReplayOptions, RunOptions, run, run_power, run_replay
+from benchmarks.models.page.command import PageOptions, run_page
 from benchmarks.models.rescore import RescoreOptions, run_rescore
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table
@@ -71,6 +72,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     commands: Commands = {
         "run": (RunOptions, run),
+        "page": (PageOptions, run_page),
         "replay": (ReplayOptions, run_replay),
         "power": (PowerOptions, run_power),
         "rescore": (RescoreOptions, run_rescore),

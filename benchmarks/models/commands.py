@@ -15,6 +15,7 @@ from tyro.conf import Positional, UseAppendAction
 from benchmarks.models.board import Board
 from benchmarks.models.contestants import contestants
 from benchmarks.models.measures import rows
+from benchmarks.models.page.page import build_page
 from benchmarks.models.progress import ProgressLine
 from benchmarks.models.run import BoardRun, RunPlan
 from benchmarks.models.spec import WorldSpec
@@ -100,6 +101,7 @@ def run(options: RunOptions) -> None:
     if board_run.reason and board_run.reason != "interrupted":
         print(f"Stopped: {board_run.reason}. The same command goes on.", file=sys.stderr)
     print(board_text(board_run.board))
+    print(f"The page of this board: {build_page(options.out)}")
 
 
 def _with_file(options: RunOptions) -> RunOptions:

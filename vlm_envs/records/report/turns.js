@@ -11,7 +11,8 @@ function episodeView(episode, label) {
   const header = make("header");
   header.append(make("h4", "", label));
   header.append(make("span", episode.success ? "outcome solved" : "outcome", episode.error ? "Not counted" : episode.success ? "Solved" : "Failed"));
-  const turns = episode.turns.length + (episode.turns.length === 1 ? " turn" : " turns");
+  const numTurns = episode.num_turns ?? episode.turns.length;
+  const turns = numTurns + (numTurns === 1 ? " turn" : " turns");
   header.append(
     make("span", "note", (episode.world || episode.env_id) + ", seed " + episode.seed + ", " + turns + ", reward " + short(episode.total_reward))
   );

@@ -1,0 +1,111 @@
+"""What a board measures, as columns of a table: known measures in their order, then whatever else a row holds."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, NamedTuple
+
+from benchmarks.models.measures import Row
+from vlm_envs.records.report.values import short
+
+Kind = Literal["count", "rate", "number", "usd"]
+
+
+class _Measure(NamedTuple):
+    title: str
+    hint: str
+    kind: Kind = "number"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One measure of all rows of a table.
+
+    Attributes:
+        title: What it is called.
+        hint: What it means, in a sentence; may be empty.
+        kind: How its values are written.
+        values: One a row; None where nobody knows.
+    """
+
+    title: str
+    hint: str
+    kind: Kind
+    values: tuple[float | None, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """Its values as they are printed; what is not known is nothing, never 0."""
+        return ["" if value is None else written(value, self.kind) for value in self.values]
+
+
+_KNOWN = {
+    "num_episodes": _Measure("episodes", "Played to their end.", "count"),
+    "num_errors": _Measure("errors", "Ended by a failure of a provider or a worker; counted in nothing else.", "count"),
+    "reward": _Measure("reward", "Mean return of an episode."),
+    "invalid_rate": _Measure("out of format", "Share of turns whose response could not be read.", "rate"),
+    "ineffective_rate": _Measure("no effect", "Of turns with actions, those in which none changed anything.", "rate"),
+    "turns_over_optimal": _Measure("turns × best", "Turns of solved episodes, over those an optimal plan takes."),
+    "over_optimal": _Measure("actions × best", "Actions of solved episodes, over those of an optimal plan."),
+    "regret": _Measure("regret", "Actions that a turn wasted, where the level could still be solved."),
+    "ruined_rate": _Measure("ruined", "Share of episodes with a turn that made the level unsolvable.", "rate"),
+    "tokens": _Measure("tokens", "Sent and received, of a mean episode.", "count"),
+    "tokens_per_success": _Measure("tokens / success", "Tokens spent for each solved episode.", "count"),
+    "usd": _Measure("USD", "Cost of all episodes.", "usd"),
+    "usd_per_success": _Measure("USD / success", "Cost of each solved episode.", "usd"),
+    "seconds": _Measure("seconds", "Median time of an episode."),
+}
+_FAMILIES = {
+    "pass_at": _Measure("pass@{}", "Probability that one of {} episodes of a level succeeds.", "rate"),
+    "pass_hat": _Measure("pass^{}", "Probability that all of {} episodes of a level succeed.", "rate"),
+    "metrics": _Measure("{}", "Measured by the world at the end of an episode."),
+}
+_ELSEWHERE = {"agent", "world", "num_successes", "success", "interval", "mistakes"}
+"""What the page shows in another way than as a number of its own."""
+
+
+def columns(rows: Sequence[Row]) -> list[Column]:
+    """Returns the measures of which at least one row knows something."""
+    names = [each.name for each in fields(Row)]
+    names += [name for name, _ in inspect.getmembers(Row, lambda member: isinstance(member, property))]
+    ordered = [name for name in _KNOWN if name in names] + [name for name in names if name not in _KNOWN]
+    found = [column for name in ordered if name not in _ELSEWHERE for column in _of(name, rows)]
+    return [column for column in found if any(value is not None for value in column.values)]
+
+
+def _of(name: str, rows: Sequence[Row]) -> Iterator[Column]:
+    values = [getattr(row, name) for row in rows]
+    families = [value for value in values if isinstance(value, Mapping)]
+    if not families:
+        measure = _KNOWN.get(name) or _guessed(name)
+        yield Column(**measure._asdict(), values=tuple(map(_number, values)))
+        return
+    pattern = _FAMILIES.get(name) or _Measure(f"{_words(name)} {{}}", "")
+    for key in dict.fromkeys(key for family in families for key in family):
+        measure = pattern._replace(title=pattern.title.format(_words(str(key))), hint=pattern.hint.format(key))
+        yield Column(**measure._asdict(), values=tuple(_number((family or {}).get(key)) for family in values))
+
+
+def _guessed(name: str) -> _Measure:
+    if name.endswith("_rate"):
+        return _Measure(_words(name.removesuffix("_rate")), "", "rate")
+    return _Measure(_words(name.removeprefix("num_")), "", "count" if name.startswith("num_") else "number")
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").replace("/", " ")
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, (bool, int, float)) else None
+
+
+def written(value: float, kind: Kind) -> str:
+    """Returns a value as the page prints it."""
+    if kind == "count":
+        return f"{value:,.0f}"
+    if kind == "usd":
+        return f"{value:,.2f}" if value >= 1 else short(value)
+    return short(value, "rate" if kind == "rate" else "number")

@@ -1,0 +1,92 @@
+"""Every agent against every other on the same levels of a world, as a square table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.models.measures import Pair
+from vlm_envs.records.report.headline import written_p
+from vlm_envs.records.report.values import short
+
+SIGNIFICANT = 0.05
+"""Corrected p-value below which a cell has a colour."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What the agent of a row has over the agent of a column.
+
+    Attributes:
+        row: Who has it.
+        column: Over whom.
+        difference: Difference of their success rates, in percentage points.
+        p_value: Corrected for all pairs of the world.
+        details: All that is known of the pair, in sentences.
+    """
+
+    row: str
+    column: str
+    difference: float
+    p_value: float
+    details: str
+
+    @property
+    def text(self) -> str:
+        """The difference with its sign."""
+        return signed_points(self.difference)
+
+    @property
+    def verdict(self) -> str:
+        """`"better"`, `"worse"`, or `""` where chance may have made the difference."""
+        if self.p_value >= SIGNIFICANT or not self.difference:
+            return ""
+        return "better" if self.difference > 0 else "worse"
+
+
+def matrix(agents: Sequence[str], pairs: Iterable[Pair]) -> list[list[Cell | None]]:
+    """Returns a row for each agent with a cell for each agent; None for itself, and for two without common levels.
+
+    Args:
+        agents: In the order of rows and columns.
+        pairs: Those of one world.
+    """
+    known = {}
+    for pair in pairs:
+        known[pair.first, pair.second] = _cell(pair, is_turned=False)
+        known[pair.second, pair.first] = _cell(pair, is_turned=True)
+    return [[known.get((row, column)) for column in agents] for row in agents]
+
+
+def _cell(pair: Pair, *, is_turned: bool) -> Cell:
+    """Returns the cell of a pair's first agent over its second; turned, of its second over its first."""
+    outcomes, reward = pair.outcomes, pair.reward
+    only_row, only_column = outcomes.num_only_before, outcomes.num_only_after
+    row, column = pair.first, pair.second
+    mean, (low, high) = -reward.mean, (-reward.interval.high, -reward.interval.low)
+    if is_turned:
+        row, column, only_row, only_column = column, row, only_column, only_row
+        mean, (low, high) = reward.mean, reward.interval
+    details = (
+        f"Of {outcomes.num_pairs} episodes on the same levels {row} alone solved {only_row}, {column} alone "
+        f"{only_column}, both {outcomes.num_both}, neither {outcomes.num_neither}; McNemar’s exact test "
+        f"{written_p(pair.p_value)}, corrected by Holm for all pairs of this world. "
+        f"Reward {_signed(mean)} (95% {_signed(low)} to {_signed(high)}, paired bootstrap)."
+    )
+    return Cell(
+        row=row,
+        column=column,
+        difference=100 * (only_row - only_column) / outcomes.num_pairs,
+        p_value=pair.p_value,
+        details=details,
+    )
+
+
+def signed_points(points: float) -> str:
+    """Returns a difference in percentage points, as short as it can be."""
+    text = f"{points:+.1f}".removesuffix(".0")
+    return "0" if text in ("+0", "-0") else text.replace("-", "−")
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "") + short(value)

@@ -1,0 +1,197 @@
+"""The page of a board as one HTML file that needs neither a server nor a network."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+
+from benchmarks.models.board import Board
+from benchmarks.models.contestants import REFERENCES
+from benchmarks.models.measures import Pair, Row, pairs, rows
+from benchmarks.models.page.columns import Column, columns, written
+from benchmarks.models.page.episodes import board_browser
+from benchmarks.models.page.levels import playable_levels
+from benchmarks.models.page.matrix import Cell, matrix
+from benchmarks.models.page.scatter import Scatter, scatter
+from vlm_envs.records.json_lines import Record
+from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
+
+_HERE = Path(__file__).parent
+_SCRIPTS = ("board_browsing.js", "table.js", "grids.js", "play.js", "board.js")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldPart:
+    """What the page says of one world.
+
+    Attributes:
+        name: What the board calls it.
+        anchor: Its place on the page.
+        rows: The agents, the most successful first.
+        columns: What is measured of them.
+        matrix: Every agent against every other; empty without pairs.
+        scatter: Success against cost, if anybody's is known.
+        endings: By agent the share of episodes with each ending, the number of them before it.
+        legend: All endings.
+    """
+
+    name: str
+    anchor: str
+    rows: list[Row]
+    columns: list[Column]
+    matrix: list[list[Cell | None]]
+    scatter: Scatter | None
+    endings: dict[str, list[tuple[str, int, float]]]
+    legend: list[str]
+
+
+def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
+    """Writes `index.html` into a board's folder, also while the board grows.
+
+    Args:
+        directory: The board's folder.
+        max_bytes: Most bytes of turns and pictures; fewer levels are shown turn by turn where they need more.
+
+    Returns:
+        Path of the HTML file.
+
+    Raises:
+        MissingRunDataError: If there is no board.
+        BrokenRunDataError: If it cannot be read.
+    """
+    board = Board(directory)
+    episodes = board.episodes()
+    table = rows(episodes, board.record["worlds"])
+    compared = pairs(episodes)
+    worlds = [each["label"] for each in board.record["worlds"]]
+    parts = [_part(name, index, table, compared) for index, name in enumerate(worlds)]
+    parts = [part for part in parts if part.rows]
+    browser = board_browser(board, episodes, _order(worlds, table), max_bytes)
+    html = document(
+        _HERE / "board.html.j2",
+        scripts=[*EPISODE_SCRIPTS, *(_HERE / name for name in _SCRIPTS)],
+        styles=[_HERE / "board.css"],
+        payload={**browser, "levels": _levels(board.record["worlds"], episodes)},
+        filters={"world": lambda name: name.removeprefix("VLM/"), "breakable": _breakable},
+        address=_address,
+        name=board.directory.resolve().name,
+        facts=_facts(board.record, table),
+        lede=_lede(table, [agent for agent in _agents(table) if agent not in REFERENCES]),
+        parts=parts,
+        agents=_agents(table),
+        by_place={(row.agent, row.world): row for row in table},
+        references=REFERENCES,
+        verified=verified_rows(board),
+        record_text=json.dumps(board.record, indent=2, ensure_ascii=False),
+    )
+    path = board.directory / "index.html"
+    write_document(path, html)
+    return path
+
+
+def verified_rows(board: Board) -> Collection[tuple[str, str]]:
+    """Returns agent and world of the rows whose every episode was replayed and was the same."""
+    return set()
+
+
+def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair]) -> WorldPart:
+    of_world = sorted((row for row in table if row.world == name), key=lambda row: (-row.success, row.agent))
+    kinds = dict.fromkeys(kind for row in of_world for kind in row.mistakes)
+    return WorldPart(
+        name=name,
+        anchor=f"world-{index}",
+        rows=of_world,
+        columns=columns(of_world),
+        matrix=matrix([row.agent for row in of_world], [pair for pair in compared if pair.world == name]),
+        scatter=scatter(of_world),
+        endings={row.agent: _endings(row, list(kinds)) for row in of_world},
+        legend=list(dict.fromkeys(kind for row in of_world for kind, _, _ in _endings(row, list(kinds)))),
+    )
+
+
+def _endings(row: Row, kinds: Sequence[str]) -> list[tuple[str, int, float]]:
+    """Returns how episodes ended: kind, number, share of all, errors included."""
+    counts = {
+        "solved": row.num_successes,
+        **{kind: row.mistakes.get(kind, 0) for kind in kinds},
+        "error": row.num_errors,
+    }
+    total = sum(counts.values())
+    return [(kind, number, number / total) for kind, number in counts.items() if number]
+
+
+def _address(agent: str, world: str, ending: str = "") -> str:
+    """Returns where on the page the episodes of a row are, or those with one ending."""
+    narrowed = {
+        "": {},
+        "solved": {"filter": "solved"},
+        "error": {"filter": "errors"},
+    }.get(ending, {"filter": "failed", "mistake": ending})
+    return "#" + urlencode({"label": f"{agent} · {world}", **narrowed}, errors="replace")
+
+
+def _breakable(name: str) -> Markup:
+    """Returns a name that a line may break at its punctuation."""
+    return Markup("<wbr>").join(re.split(r"(?<=[,/@=])|(?<=:)(?=[A-Za-z])", name))
+
+
+def _lede(table: Sequence[Row], models: Sequence[str]) -> str:
+    """Returns who solves the most, in a sentence; agents that are on every board are its measure."""
+    if not models:
+        return ""
+
+    def mean(agent: str) -> str:
+        rates = [row.success for row in table if row.agent == agent]
+        return written(sum(rates) / len(rates), "rate")
+
+    best, *others = models
+    num_worlds = len({row.world for row in table})
+    where = "of the levels" if num_worlds == 1 else f"of the levels, on average of {num_worlds} worlds"
+    among = f"Of {len(models)} agents " if others else ""
+    known = [f"{name} {mean(name)}" for name in REFERENCES if any(row.agent == name for row in table)]
+    measured = f"; {', '.join(known)}" if known else ""
+    return f"{among}{best} solves {'the most: ' if others else ''}{mean(best)} {where}{measured}."
+
+
+def _order(worlds: Sequence[str], table: Sequence[Row]) -> list[tuple[str, str]]:
+    """Returns agents and worlds in the order in which a reader wants them: what is on every board comes last."""
+    agents = sorted(_agents(table), key=REFERENCES.__contains__)
+    return [(agent, world) for world in worlds for agent in agents]
+
+
+def _agents(table: Sequence[Row]) -> list[str]:
+    """Returns the agents of a board, those with the highest mean success first."""
+    success: dict[str, list[float]] = {}
+    for row in table:
+        success.setdefault(row.agent, []).append(row.success)
+    return sorted(success, key=lambda agent: (-sum(success[agent]) / len(success[agent]), agent))
+
+
+def _facts(record: Record, table: Sequence[Row]) -> list[str]:
+    """Returns what identifies a board, in a few words each."""
+    suite: Mapping[str, Any] = record.get("suite") or {}
+    num_episodes = sum(row.num_episodes for row in table)
+    usd = [row.usd for row in table if row.usd is not None]
+    facts = [
+        f"suite {suite['name']} {suite['version']}" if suite else "",
+        f"{record.get('split')} levels",
+        f"{num_episodes:,} episodes",
+        f"{sum(usd):,.2f} USD" if usd else "",
+        f"vlm-envs {record.get('versions', {}).get('vlm-envs', '')}".strip(),
+    ]
+    return [fact for fact in facts if fact]
+
+
+def _levels(worlds: Sequence[Record], episodes: Sequence[Record]) -> dict[str, Any]:
+    by_world: dict[str, list[Record]] = {}
+    for episode in episodes:
+        by_world.setdefault(episode["world"], []).append(episode)
+    found = {each["label"]: playable_levels(each, by_world.get(each["label"], ())) for each in worlds}
+    return {label: levels for label, levels in found.items() if levels is not None}

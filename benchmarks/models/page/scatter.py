@@ -1,0 +1,146 @@
+"""Success against what it costs: where the marks, whiskers and ticks of the graph stand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.models.measures import Row
+from benchmarks.models.page.columns import Kind, written
+from vlm_envs.records.statistics import Interval
+
+WIDTH_PX, HEIGHT_PX = 520, 300
+LEFT_PX, RIGHT_PX, TOP_PX, BOTTOM_PX = 44, 16, 14, 42
+_LINE_PX = 15
+"""Least distance of two names that stand above each other."""
+_CHAR_PX, _MAX_CHARS = 6.8, 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """One agent in the graph, in pixels.
+
+    Attributes:
+        name: What the board calls it.
+        x: Where its cost stands; None for one that costs nothing, or nobody knows what: a line across the graph.
+        y: Where its success stands.
+        low_y: Lower end of the interval.
+        high_y: Upper end.
+        name_y: Where its name stands.
+        is_flipped: Whether its name stands at the left.
+        summary: Its numbers in words.
+    """
+
+    name: str
+    x: float | None
+    y: float
+    low_y: float
+    high_y: float
+    name_y: float
+    is_flipped: bool
+    summary: str
+
+    @property
+    def label(self) -> str:
+        """Its name, as far as there is room."""
+        return self.name if len(self.name) <= _MAX_CHARS else f"{self.name[: _MAX_CHARS - 1]}…"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scatter:
+    """A graph of one world.
+
+    Attributes:
+        unit: What stands on the horizontal axis, which is logarithmic.
+        marks: The agents.
+        x_ticks: Text and place of each.
+        y_ticks: Likewise.
+    """
+
+    unit: str
+    marks: list[Mark]
+    x_ticks: list[tuple[str, float]]
+    y_ticks: list[tuple[str, float]]
+
+
+def scatter(rows: Sequence[Row]) -> Scatter | None:
+    """Returns the graph of one world's rows; None where nobody knows the cost of anybody.
+
+    The axis is of US dollars an episode if all agents that counted tokens have a price, else of tokens.
+    """
+    played = [row for row in rows if row.num_episodes]
+    counted = [row for row in played if row.tokens]
+    priced = [row for row in played if row.usd]
+    is_priced = bool(priced) and {row.agent for row in counted} <= {row.agent for row in priced}
+    costs = {
+        row.agent: row.usd / row.num_episodes if is_priced and row.usd else row.tokens or 0.0
+        for row in (priced if is_priced else counted)
+    }
+    if not costs:
+        return None
+    low, high = _span(list(costs.values()))
+
+    def place(cost: float) -> float:
+        share = (math.log10(cost) - math.log10(low)) / (math.log10(high) - math.log10(low))
+        return LEFT_PX + share * (WIDTH_PX - LEFT_PX - RIGHT_PX)
+
+    kind: Kind = "usd" if is_priced else "count"
+    marks = [_mark(row, place(costs[row.agent]) if row.agent in costs else None) for row in played]
+    return Scatter(
+        unit="USD an episode" if is_priced else "tokens an episode",
+        marks=_with_names_apart(marks),
+        x_ticks=[(written(tick, kind), place(tick)) for tick in _ticks(low, high)],
+        y_ticks=[(f"{percent}%", _height(percent / 100)) for percent in (0, 25, 50, 75, 100)],
+    )
+
+
+def _span(costs: Sequence[float]) -> tuple[float, float]:
+    """Returns a range with some air on a logarithmic scale, at least a factor of 10 wide."""
+    low, high = min(costs) / 1.4, max(costs) * 1.4
+    widen = max(1.0, math.sqrt(10 * low / high))
+    return low / widen, high * widen
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Returns 1, 2 and 5 times powers of ten within a range; powers alone where these are many."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if math.log10(high / low) <= 2 else (1,)
+    return [value for exponent in exponents for step in steps if low <= (value := step * 10.0**exponent) <= high]
+
+
+def _height(success: float) -> float:
+    return TOP_PX + (1 - success) * (HEIGHT_PX - TOP_PX - BOTTOM_PX)
+
+
+def _mark(row: Row, x: float | None) -> Mark:
+    interval: Interval = row.interval
+    y = _height(row.success)
+    return Mark(
+        name=row.agent,
+        x=x,
+        y=y,
+        low_y=_height(interval.low),
+        high_y=_height(interval.high),
+        name_y=y,
+        is_flipped=x is None or x + 10 + _CHAR_PX * min(len(row.agent), _MAX_CHARS) > WIDTH_PX - RIGHT_PX,
+        summary=f"{row.agent}: {written(row.success, 'rate')} solved, 95% {written(interval.low, 'rate')} to "
+        f"{written(interval.high, 'rate')}",
+    )
+
+
+def _with_names_apart(marks: Sequence[Mark]) -> list[Mark]:
+    """Returns marks from the top down, their names beside them as near as they may be without touching each other."""
+    ordered = sorted(marks, key=lambda mark: mark.y)
+    placed: dict[str, float] = {}
+    for side in (False, True):
+        ys: list[float] = []
+        beside = [mark for mark in ordered if mark.is_flipped == side]
+        for mark in beside:
+            ys.append(max([mark.y - 5, *(y + _LINE_PX for y in ys[-1:])]))
+        lowest = HEIGHT_PX - BOTTOM_PX - 5.0
+        for index in reversed(range(len(ys))):
+            ys[index] = min(ys[index], lowest)
+            lowest = ys[index] - _LINE_PX
+        placed |= {mark.name: y for mark, y in zip(beside, ys, strict=True)}
+    return [replace(mark, name_y=placed[mark.name]) for mark in ordered]

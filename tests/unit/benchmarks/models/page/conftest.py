@@ -1,0 +1,56 @@
+"""One small real board, and the system's Chromium to open pages in."""
+
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from benchmarks.models.contestants import Contestant, contestants
+from benchmarks.models.page.page import build_page
+from benchmarks.models.run import BoardRun, RunPlan
+from benchmarks.models.spec import WorldSpec
+from tests.unit.benchmarks.models.page.made import MODEL, WORLDS, Flawed
+
+
+@pytest.fixture(scope="session")
+def board(tmp_path_factory):
+    """The folder of a board: random, lazy, oracle and a flawed model, four levels of two worlds."""
+    directory = tmp_path_factory.mktemp("boards") / "small"
+    model = Contestant(label=MODEL, identity={"name": MODEL}, agent=Flawed())
+    plan = RunPlan(worlds=[WorldSpec.parse(world) for world in WORLDS], episodes=4)
+    BoardRun(plan, [*contestants([]), model], directory).run()
+    build_page(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    assert path, "Chromium is missing: sudo .ci/drivers --browser"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(board, chromium):
+    """Opens the page, `opened(address="", path=…, **context)`; at the end nothing may have been asked for or failed."""
+    contexts, troubles = [], []
+
+    def open_page(address="", path=None, **options):
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        url = f"file://{path or board / 'index.html'}"
+        page.on("console", lambda message: troubles.append(message.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda asked: asked.url.startswith(("data:", url)) or troubles.append(asked.url))
+        page.goto(url + address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []

@@ -1,0 +1,212 @@
+"""The page of a board as its readers meet it, in Chromium."""
+
+import json
+
+import pytest
+
+from benchmarks.models.board import Board
+from tests.unit.benchmarks.models.page.made import HOSTILE, LAKE, MODEL, SOKOBAN, of
+
+PHONE = {"viewport": {"width": 375, "height": 812}, "is_mobile": True, "has_touch": True}
+
+
+def records(board, agent, world=LAKE):
+    episodes = [each for each in Board(board).episodes() if (each["agent"], each["world"]) == (agent, world)]
+    return sorted(episodes, key=lambda each: each["seed"])
+
+
+def levels_shown(page):
+    return page.locator("#map .line.here .level").count()
+
+
+def filters(page):
+    buttons = page.locator("#controls .choice").first.locator("button")
+    return {each.get_attribute("data-value"): int(each.locator("small").inner_text()) for each in buttons.all()}
+
+
+def test_the_table_has_a_row_for_each_agent_and_what_is_unknown_is_empty(opened, board):
+    page = opened()
+    rows = page.locator("#world-0 .sortable tbody tr")
+    assert rows.count() == 4
+    assert page.locator("#overview tbody tr").count() == 4
+    cell = {
+        agent: page.locator("#world-0 .sortable tr", has_text=agent).locator("[data-name=USD]").inner_text()
+        for agent in ("oracle", MODEL)
+    }
+    assert cell["oracle"] == "" and float(cell[MODEL]) > 0
+    num_errors = sum(bool(each["error"]) for each in records(board, MODEL))
+    errors = page.locator("#world-0 .sortable tr", has_text=MODEL).locator("[data-name=errors]")
+    assert int(errors.inner_text()) == num_errors
+
+
+def test_a_heading_sorts_and_sorts_back_with_the_unknown_last(opened):
+    page = opened()
+    table = page.locator("#world-0 .sortable")
+
+    def column(name):
+        return [each.get_attribute("data-value") for each in table.locator(f"td[data-name='{name}']").all()]
+
+    heading = table.locator("th", has_text="reward")
+    heading.locator("button").click()
+    assert column("reward") == sorted(column("reward"), key=float, reverse=True)
+    assert heading.get_attribute("aria-sort") == "descending"
+    heading.locator("button").click()
+    assert column("reward") == sorted(column("reward"), key=float)
+    table.locator("th button", has_text="seconds").click()
+    seconds = column("seconds")
+    assert seconds[0] != "" and seconds[1:] == [""] * 3
+
+
+def test_a_cell_of_the_pairs_tells_its_numbers_and_leads_to_its_levels(opened, board):
+    page = opened()
+    cell = page.locator("#world-0 .pair[data-row=oracle][data-column=random]")
+    cell.click()
+    details = page.locator("#world-0 .details")
+    won = sum(not each["success"] for each in records(board, "random"))
+    assert f"oracle alone solved {won}, random alone 0" in details.inner_text()
+    details.locator("a").click()
+    assert levels_shown(page) == won
+    assert page.locator("#map .line.here .level.solved").count() == won
+
+
+def test_filters_keep_what_they_say(opened, board):
+    played = records(board, MODEL)
+    page = opened(of(MODEL))
+    expected = {
+        "all": 4,
+        "solved": sum(each["success"] and not each["error"] for each in played),
+        "failed": sum(not each["success"] and not each["error"] for each in played),
+        "unread": sum(any(turn["parse_error"] for turn in each["turns"]) for each in played),
+        "errors": sum(bool(each["error"]) for each in played),
+    }
+    assert filters(page) == {name: n for name, n in expected.items() if n or name in ("all", "solved", "failed")}
+    assert expected["errors"] and expected["unread"]
+    for name in filters(page):
+        page.locator(f"#controls [data-value={name}]").click()
+        assert levels_shown(page) == expected[name]
+    page.locator("#controls [data-value=all]").click()
+    page.locator("#search").fill(str(played[2]["seed"]))
+    assert levels_shown(page) == 1
+
+
+def test_an_ending_leads_to_the_episodes_that_ended_so(opened):
+    page = opened()
+    ending = page.locator("#world-0 .endings dd").nth(3).locator(".ending[data-kind]:not([data-kind=solved])").first
+    number, kind = int(ending.get_attribute("aria-label").split(": ")[1].split()[0]), ending.get_attribute("data-kind")
+    ending.click()
+    assert levels_shown(page) == number
+    assert kind in page.locator("#stage .mistake").inner_text()
+
+
+def test_the_keyboard_goes_through_levels_and_agents_searches_and_helps(opened):
+    page = opened(of("oracle"))
+
+    def place():
+        return page.locator("#position").inner_text(), page.locator("#stage h4").inner_text()
+
+    assert place() == ("Level 1 of 4", "oracle")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("j")
+    assert place() == ("Level 3 of 4", "oracle")
+    page.keyboard.press("k")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert place() == ("Level 1 of 4", "oracle")
+    page.keyboard.press("j")
+    page.keyboard.press("a")
+    assert place()[0] == "Level 2 of 4" and place()[1] != "oracle"
+    page.keyboard.press("/")
+    page.keyboard.type("jaj")
+    assert page.locator("#search").input_value() == "jaj"
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#help").is_visible()
+
+
+def test_an_address_leads_back_to_an_episode_and_its_rival(opened):
+    page = opened(of("oracle"))
+    page.keyboard.press("j")
+    page.locator("#pickers select").last.select_option("random")
+    page.locator("#controls [data-value=gained]").click()
+    shown = [each.inner_text() for each in page.locator("#stage h4").all()]
+    assert shown == ["oracle", "random"]
+    again = opened(page.evaluate("location.hash"))
+    assert [each.inner_text() for each in again.locator("#stage h4").all()] == shown
+    assert again.locator("#position").inner_text() == page.locator("#position").inner_text()
+
+
+def test_a_turn_shows_prompt_thoughts_response_reward_regret_and_usage(opened, board):
+    [first, *_] = [each for each in records(board, MODEL, SOKOBAN) if not each["error"]]
+    page = opened(of(MODEL, SOKOBAN, episode=f"{first['seed']}/0"))
+    turn = page.locator("#stage .turn").first
+    told = turn.inner_text()
+    assert "Sokoban" in told and "thoughts" in told and "reward" in told
+    assert turn.locator(".chip", has_text="prompt tokens").locator("b").inner_text() == "800"
+    assert turn.locator(".regret").count() == (first["turns"][0]["optimal_actions_left"] is not None)
+    assert turn.locator("img").evaluate("image => image.naturalWidth") > 0
+
+
+def test_hostile_text_is_inert_and_long_thoughts_are_cut(opened, board):
+    [episode, *_] = [
+        each for each in records(board, MODEL) if any(turn["response"] == HOSTILE for turn in each["turns"])
+    ]
+    page = opened(of(MODEL, episode=f"{episode['seed']}/0"))
+    assert page.locator("#stage img:not([src^='data:'])").count() == 0
+    assert page.locator("#stage .raw-response .said").first.inner_text().startswith("</script><img src=x")
+    thoughts = page.locator("#stage .thoughts .said").first.text_content()
+    assert thoughts.startswith("</script>") and len(thoughts) < 20_000 and "more characters" in thoughts
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_has_nothing_beyond_its_edge_in_light_and_dark(opened, scheme):
+    page = opened(of(MODEL, SOKOBAN), **PHONE, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    red, green, blue = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+    assert (max(red, green, blue) < 60) == (scheme == "dark")
+    page.locator("select").first.select_option("1")
+    page.locator("button.play").first.tap()
+    box = page.locator("#play").bounding_box()
+    assert box["x"] >= 0 and box["x"] + box["width"] <= 375
+
+
+def test_every_control_has_a_name(opened):
+    page = opened(of(MODEL))
+    nameless = """[...document.querySelectorAll("button, select, input, a, svg, [role=img]")]
+        .filter((each) => !each.ariaHidden && !each.ariaLabel && !each.textContent.trim() && !each.closest("label"))
+        .map((each) => each.outerHTML)"""
+    assert page.evaluate(nameless) == []
+
+
+def test_print_leaves_out_what_cannot_be_used_on_paper(opened):
+    page = opened()
+    page.emulate_media(media="print")
+    assert page.locator("#overview").is_visible() and not page.locator("#episodes").is_visible()
+
+
+def test_a_large_board_is_there_within_two_seconds(opened, board, tmp_path):
+    agents, worlds = [f"agent {i}" for i in range(5)], [f"World{i}" for i in range(8)]
+    html = (board / "index.html").read_text(encoding="utf-8")
+    before, rest = html.split('<script type="application/json" id="payload">')
+    text, after = rest.split("</script>", 1)
+    payload = json.loads(text)
+    outline = {**payload["labels"][0]["episodes"][0], "turns": [], "final": None}
+    episodes = [{**outline, "key": f"{seed}/0", "seed": seed, "success": seed % 3 == 0} for seed in range(256)]
+    payload["labels"] = [
+        {**payload["labels"][0], "label": f"{agent} · {world}", "agent": agent, "world": world, "episodes": episodes}
+        for world in worlds
+        for agent in agents
+    ]
+    part = before[before.index('<section class="world-part" id="world-0">') : before.index('<section id="episodes">')]
+    text = json.dumps(payload).replace("<", "\\u003c")
+    path = tmp_path / "large.html"
+    script = f'<script type="application/json" id="payload">{text}</script>'
+    path.write_text(before.replace(part, part * 4) + script + after, encoding="utf-8")
+    page = opened(path=path)
+    assert levels_shown(page) == 256
+    began = page.evaluate("performance.now()")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#position").inner_text() == "Level 2 of 256"
+    assert page.evaluate("performance.now()") - began < 2000
+    assert page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd") < 2000
