@@ -10,7 +10,9 @@ from typing import Any
 
 from agents.agent import Response
 from agents.screen import observation_lines
+from agents.window.window import Window
 from vlm_envs.cli.terminal import colors_of
+from vlm_envs.errors import require_flag
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.world import World
@@ -20,10 +22,17 @@ class HumanAgent:
     """Asks whoever sits at the terminal, one episode after the other; `python -m vlm_envs play` has keys, too.
 
     What is typed without tags is taken for this turn's actions, and written in the format that the world expects.
+
+    Args:
+        window: Whether to ask in a window of the browser, where pictures are shown pixel by pixel, and not in the
+            terminal.
     """
 
     policy_version = -1
     _worlds: VectorWorld | None = None
+
+    def __init__(self, *, window: bool = False) -> None:
+        self.window = Window() if require_flag("window", window) else None
 
     def start(self, worlds: VectorWorld) -> None:
         """Takes hold of the worlds, in whose formats it writes."""
@@ -36,13 +45,23 @@ class HumanAgent:
             EOFError: If the input has ended.
         """
         assert self._worlds is not None, "start() comes before respond()"
-        colors = colors_of(sys.stdout, os.environ)
-        typed = {}
-        for row, observation in zip(rows, observations, strict=True):
-            print(*observation_lines(observation, colors), sep="\n")
-            typed[row] = input(f"episode {row}> " if self._worlds.num_envs > 1 else "> ")
+        typed = {
+            row: self._ask(f"episode {row}" if self._worlds.num_envs > 1 else "", observation)
+            for row, observation in zip(rows, observations, strict=True)
+        }
         texts = self._worlds.apply({row: partial(_written, text) for row, text in typed.items()})
         return [Response(text=texts[row]) for row in rows]
+
+    def close(self) -> None:
+        """Closes the window, if there is one."""
+        if self.window is not None:
+            self.window.close()
+
+    def _ask(self, which: str, observation: Observation) -> str:
+        if self.window is not None:
+            return self.window.ask(observation, f"Your turn{which and f', {which}'}")
+        print(*observation_lines(observation, colors_of(sys.stdout, os.environ)), sep="\n")
+        return input(f"{which}> ")
 
 
 def _written(typed: str, world: World[Any, Any]) -> str:

@@ -28,7 +28,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "vlm_envs": (
         *("arguments", "responses", "tools", "vector", "qa", "content", "worlds", "testing", "records", "cli"),
     ),
-    "agents": ("api", "hf", "perception", "cli"),
+    "agents": ("api", "window", "hf", "perception", "cli"),
     "judges": (
         *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
     ),

@@ -1,0 +1,1 @@
+"""A window in which a person sees pictures as they are and answers."""
