@@ -99,6 +99,15 @@ class View(ABC, Generic[StateT]):
     def describe(self, state: StateT, representation: str) -> str:
         """Returns the ground-truth state in words of one representation."""
 
+    def true_description(self, state: StateT, representation: str) -> str:
+        """Returns what a perfect eye sees in the picture, and no more; by default the ground-truth state.
+
+        Args:
+            state: What is shown.
+            representation: The most exact one that the world has.
+        """
+        return self.describe(state, representation)
+
     def close(self) -> None:
         """Lets go of what a renderer holds; harmless to call twice."""
 

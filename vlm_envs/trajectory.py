@@ -18,7 +18,7 @@ class Observation(TypedDict, total=False):
     """What an agent is shown in one turn.
 
     Attributes:
-        text: Instructions, feedback and, in text modes, the state in words. Always there.
+        text: Instructions, feedback and, in modes other than `"image"`, the state in words. Always there.
         image: uint8[H, W, 3]. There unless the world's `obs_mode` is `"text"`.
         images: Several pictures (pages, crops), in reading order, for worlds that show more than one.
     """

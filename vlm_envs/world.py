@@ -34,7 +34,10 @@ from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation
 
-OBS_MODES = ("image", "text", "image+text")
+OBS_MODES = ("image", "text", "image+text", "image+description")
+
+DESCRIBED = "A true description of what is shown:"
+"""Goes before the description in the mode "image+description"."""
 
 
 def _chosen(what: str, value: str | None, choices: Iterable[str], usual: str) -> str:
@@ -53,7 +56,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         prompt_format: Reasoning strategy, a key of the task's `formats`; None for `"grounding_worldmodeling"` or, where
             the task has no such strategy, its first.
         representation: How the state is written in words; None for `"natural_language"` or, likewise, the task's first.
-        obs_mode: `"image"`, `"text"` or `"image+text"`; text modes put the true state into the observation.
+        obs_mode: `"image"`, `"text"`, `"image+text"` or `"image+description"`; text modes put the true state into the
+            observation, in words of `representation`, and the last one tells all that the picture shows, and that it
+            is true.
         split: Levels of `"train"`, `"val"` or `"test"`.
         max_turns: Turns before the episode is truncated.
         max_actions_per_turn: Actions carried out per turn.
@@ -166,6 +171,12 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             raise EpisodeOverError("The world has no state yet; call reset(seed=...) first.")
         return self._state
 
+    @property
+    def true_description(self) -> str:
+        """What a perfect eye sees in the picture, whatever the `representation`; empty where nobody wrote it down."""
+        exact = "structured" if "structured" in self.task.representations else self.representation
+        return self.view.true_description(self.state, exact)
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
@@ -271,6 +282,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             text = f"{text}\n{hint}"
         if "text" in self.obs_mode:
             text = f"{text}\n{self.view.describe(self.state, self.representation)}"
+        if self.obs_mode == "image+description" and (described := self.true_description):
+            text = f"{text}\n{DESCRIBED} {described}"
         observation: Observation = {"text": text}
         if "image" in self.obs_mode:
             several = self.view.images(self.state)

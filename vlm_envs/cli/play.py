@@ -59,7 +59,7 @@ class PlayOptions:
 
     env_id: Annotated[str, Positional, arg(metavar="ENV_ID")]
     seed: int = 0
-    obs_mode: Literal["image", "text", "image+text"] = "image"
+    obs_mode: Literal["image", "text", "image+text", "image+description"] = "image"
     level: Path | None = None
     size: int | None = None
     settings: Settings = ()
@@ -119,7 +119,7 @@ def serve(session: Session, commands: Iterable[Command], show: Callable[[], None
 
 def frame(session: Session, colors: Colors, help_line: str, told: Sequence[str]) -> list[str]:
     """Returns everything to show: picture, state in words if the mode has it, what is told, status, help."""
-    state_text = str(session.info["state_text"]).splitlines() if "text" in session.world.obs_mode else []
+    state_text = session.state_lines()
     below = wrapped([*state_text, *told, *session.status(), help_line], sys.stdout)
     if "image" not in session.world.obs_mode:
         return below

@@ -134,6 +134,12 @@ class Session:
         """What is seen now, uint8[H, W, 3]; several pictures side by side."""
         return self.world.view.image(self.world.state)
 
+    def state_lines(self) -> list[str]:
+        """Returns the state in words, as far as the mode shows it."""
+        if "text" in self.world.obs_mode:
+            return str(self.info["state_text"]).splitlines()
+        return self.world.true_description.splitlines() if "description" in self.world.obs_mode else []
+
     def told(self) -> list[str]:
         """Returns what the task tells the player of this level and of how it stands, line by line."""
         task, state = self.world.task, self.world.state

@@ -120,8 +120,7 @@ class Window:
         mouse = "pull up a region with the mouse to zoom" if session.can_zoom else ""
         helps = filter(None, (session.help(), session.key_help(), mouse))
         lines = [*session.told(), *session.status(), " | ".join(helps)]
-        if "text" in self.session.world.obs_mode:
-            lines = [str(self.session.info["state_text"]), *lines]
+        lines = [*session.state_lines(), *lines]
         if "image" in self.session.world.obs_mode:
             self._show_picture()
         self._show_text("\n".join(lines))

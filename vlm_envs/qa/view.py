@@ -93,6 +93,10 @@ class QAView(View[QAState]):
         pages_text = f" It is on {_pages(sample.evidence_pages)}." if sample.evidence_pages else ""
         return f"{sample.facts} The right answer is {right_answer(sample.key)}.{pages_text}".strip()
 
+    def true_description(self, state: QAState, representation: str) -> str:
+        """Returns the facts that a careful look tells, without the answer; empty where the sample has none."""
+        return state.sample.facts
+
 
 def _pages(pages: tuple[int, ...]) -> str:
     return f"page {pages[0]}" if len(pages) == 1 else f"pages {', '.join(map(str, pages))}"

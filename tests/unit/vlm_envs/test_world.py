@@ -265,6 +265,17 @@ def test_modes(obs_mode: str) -> None:
     assert ("The player is at (0, 11)" in observation["text"]) == ("text" in obs_mode)
 
 
+def test_the_description_comes_with_the_picture_and_says_that_it_is_true() -> None:
+    corridor = world(obs_mode="image+description")
+    observation, _ = corridor.reset(options=FAR)
+    assert observation["text"].endswith(
+        "\nA true description of what is shown: The player is at (0, 10). The goal is at (0, 16)."
+    )
+    assert "image" in observation
+    observation, *_ = corridor.step(say("Right"))
+    assert "A true description of what is shown: The player is at (0, 11)." in observation["text"]
+
+
 def test_the_image_is_of_the_state_after_the_step() -> None:
     corridor = world()
     corridor.reset(options=FAR)
