@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -81,7 +81,13 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
 
 
 class View(ABC, Generic[StateT]):
-    """State to picture, and state to words."""
+    """State to picture, and state to words.
+
+    Attributes:
+        tells_answer: Whether the state in words says what would be right, as that of a question with its answer does.
+    """
+
+    tells_answer: ClassVar[bool] = False
 
     @abstractmethod
     def image(self, state: StateT) -> npt.NDArray[np.uint8]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,8 @@ class QAView(View[QAState]):
         context: Gives the budget of pictures.
         strategy: Gives the space in which boxes are written.
     """
+
+    tells_answer: ClassVar[bool] = True
 
     context: QAContext
     strategy: Strategy
@@ -94,8 +96,8 @@ class QAView(View[QAState]):
         return f"{sample.facts} The right answer is {right_answer(sample.key)}.{pages_text}".strip()
 
     def true_description(self, state: QAState, representation: str) -> str:
-        """Returns the facts that a careful look tells, without the answer; empty where the sample has none."""
-        return state.sample.facts
+        """Returns the facts that a careful look tells; empty where there are none, or they are what is asked for."""
+        return "" if state.sample.key.kind == "verdict" else state.sample.facts
 
 
 def _pages(pages: tuple[int, ...]) -> str:

@@ -14,12 +14,13 @@ from vlm_envs.records.comparisons import (
     mcnemar_power,
     num_levels_needed,
     paired_bootstrap,
+    paired_rates_interval,
     pass_at_k,
     pass_hat_k,
     repeated_interval,
     sign_flip_test,
 )
-from vlm_envs.records.statistics import mcnemar_exact, wilson_interval
+from vlm_envs.records.statistics import PairedOutcomes, mcnemar_exact, wilson_interval
 
 
 class TestPairedBootstrap:
@@ -99,6 +100,38 @@ class TestRepeatedInterval:
             naive += low <= 0.5 <= high
         assert 0.91 < hits / 400 < 0.98
         assert naive / 400 < 0.75  # so that the test can tell
+
+
+class TestPairedRates:
+    def interval(self, both, lost, won, neither):
+        outcomes = PairedOutcomes(num_both=both, num_only_before=lost, num_only_after=won, num_neither=neither)
+        total = outcomes.num_pairs
+        rates = (wilson_interval(both + lost, total), wilson_interval(both + won, total))
+        return paired_rates_interval(outcomes, *rates)
+
+    def test_where_nothing_changed_it_is_not_sure_of_that(self):
+        low, high = self.interval(20, 0, 0, 20)
+        assert low == pytest.approx(-high)
+        assert 0 < high < 0.15
+
+    def test_it_turns_with_its_sides(self):
+        low, high = self.interval(30, 5, 15, 50)
+        assert low < 0.1 < high
+        assert self.interval(30, 15, 5, 50) == pytest.approx((-high, -low))
+
+    @pytest.mark.parametrize("counts", [(9, 0, 0, 0), (0, 0, 0, 9), (0, 9, 0, 0), (0, 0, 9, 0), (1, 0, 0, 0)])
+    def test_at_the_edges_it_stays_within_the_possible(self, counts):
+        low, high = self.interval(*counts)
+        assert -1 <= low <= (counts[2] - counts[1]) / sum(counts) <= high <= 1
+        assert low < high
+
+    def test_it_covers_the_truth_as_often_as_it_says(self):
+        rng = np.random.default_rng(11)
+        hits = 0
+        for counts in rng.multinomial(50, [0.5, 0.05, 0.2, 0.25], size=1000):
+            low, high = self.interval(*map(int, counts))
+            hits += low <= 0.15 <= high
+        assert 0.93 < hits / 1000 < 0.985
 
 
 class TestHolm:
