@@ -18,9 +18,10 @@ class ListConfig:
 
     def run(self) -> None:
         """Prints one line for each."""
+        width = max(len(usage(kind)) for kind in AGENTS)
         for kind, entry in AGENTS.items():
-            print(f"{usage(kind):10} {entry.summary}")
-        print("MODULE:FACTORY, as in an import statement, is one of your own")
+            print(f"{usage(kind):{width}}  {entry.summary}")
+        print(f"{'MODULE:FACTORY':{width}}  one of your own, named as in an import statement")
 
 
 COMMANDS: Commands = {"play": (PlayConfig, PlayConfig.run), "list": (ListConfig, ListConfig.run)}

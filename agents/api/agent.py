@@ -16,9 +16,13 @@ from agents.api.config import EndpointConfig
 from agents.api.conversation import Message, Picture
 from agents.api.failures import EndpointError
 from agents.api.history import Exchange, history_named
+from agents.api.providers.registry import COMPATIBLE
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, observation_images
 from vlm_envs.vector.env import VectorWorld
+
+NO_TEXT = "(no text)"
+"""Stands where a side said nothing: some providers refuse a message without a word."""
 
 
 @dataclass
@@ -49,8 +53,8 @@ class APIAgent:
         tokens_per_minute: Tokens sent and received; None for no limit.
         timeout_s: Longest time for one whole reply.
         max_attempts: Requests for one response until it counts as failed.
+        max_wait_s: Longest wait that a provider may ask for; one that asks for more has failed.
         prices: A table of prices beside the shipped one. See `agents.api.prices`.
-        seed: Passed over: no provider promises to obey one.
 
     Raises:
         ConfigError: If a setting cannot be, or the key is not set.
@@ -76,14 +80,10 @@ class APIAgent:
         tokens_per_minute: float | None = None,
         timeout_s: float = 300.0,
         max_attempts: int = 6,
+        max_wait_s: float = 300.0,
         prices: str | Path | None = None,
     ) -> None:
-        name, _, base_url = model.partition("@") if provider == "compatible" else (model, "", "")
-        if provider == "compatible" and not base_url:
-            raise ConfigError(
-                "A compatible server is named NAME@URL, such as compatible:qwen@http://127.0.0.1:8000/v1; "
-                f"got {model!r}."
-            )
+        name, base_url = _parted(model) if provider == COMPATIBLE else (model, "")
         self.provider, self.history_name, self.system_prompt = provider, history, system_prompt
         self._history = history_named(history)
         self.config = EndpointConfig(
@@ -97,12 +97,15 @@ class APIAgent:
             reasoning=str(reasoning),
             timeout_s=timeout_s,
             max_attempts=max_attempts,
+            max_wait_s=max_wait_s,
             requests_per_minute=requests_per_minute,
             tokens_per_minute=tokens_per_minute,
             max_parallel=max_parallel,
             prices=None if prices is None else Path(prices),
         )
+        self._address = self.config.address
         self.client = ModelClient(self.config)
+        self.num_parallel = max_parallel
         self._pool = ThreadPoolExecutor(max_parallel, thread_name_prefix=f"{provider}:{name}")
         self._episodes: dict[int, _Episode] = {}
 
@@ -113,7 +116,7 @@ class APIAgent:
         return {
             "provider": self.provider,
             "model": config.model,
-            "base_url": config.base_url,
+            "base_url": self._address,
             "history": self.history_name,
             "system_prompt": self.system_prompt,
             "temperature": config.temperature,
@@ -159,7 +162,7 @@ class APIAgent:
         except EndpointError as error:
             return Response(text="", stop_reason="error", error=str(error), usage=self._usage(used, began))
         answer = used[-1]
-        said = Message(role="assistant", parts=(answer.text or "(no text)",))
+        said = Message(role="assistant", parts=(answer.text if answer.text.strip() else NO_TEXT,))
         episode.past.append(Exchange(shown=shown, said=said))
         return Response(
             text=answer.text, stop_reason=answer.stop_reason, thoughts=answer.thoughts, usage=self._usage(used, began)
@@ -173,7 +176,7 @@ class APIAgent:
         """Returns what a turn took: tokens by kind where they were counted, dollars where the price is known."""
         usage: dict[str, float] = {"seconds": time.monotonic() - began}
         counted = [completion.tokens for completion in completions if completion.tokens is not None]
-        if counted and len(counted) == len(completions):
+        if len(counted) == len(completions):
             total = sum(counted, TokenCounts())
             usage |= {f"{name}_tokens": number for name, number in asdict(total).items()}
             if self.client.price is not None:
@@ -184,4 +187,21 @@ class APIAgent:
 def _message(observation: Observation) -> Message:
     """Returns an observation as it is sent: its pictures, then its text."""
     pictures = tuple(Picture.of(image) for image in observation_images(observation))
-    return Message(role="user", parts=(*pictures, observation.get("text", "")))
+    text = observation.get("text", "")
+    texts = (text,) if text.strip() else () if pictures else (NO_TEXT,)
+    return Message(role="user", parts=(*pictures, *texts))
+
+
+def _parted(model: str) -> tuple[str, str]:
+    """Returns what NAME@URL names; names may have an at sign in them.
+
+    Raises:
+        ConfigError: If there is no URL.
+    """
+    name, at, url = model.partition("@http")
+    name, base_url = (name, f"http{url}") if at else model.partition("@")[::2]
+    if not base_url:
+        raise ConfigError(
+            f"A compatible server is named NAME@URL, such as compatible:qwen@http://127.0.0.1:8000/v1; got {model!r}."
+        )
+    return name, base_url

@@ -21,7 +21,7 @@ import tenacity
 from agents.api.cache import ReplyCache, cache_key
 from agents.api.completion import Completion
 from agents.api.config import EndpointConfig
-from agents.api.conversation import Message
+from agents.api.conversation import Message, sendable
 from agents.api.failures import EndpointError, PermanentError, TransientError, Unavailable, UnreadableReplyError
 from agents.api.pacing import Clock, InterruptibleClock, RateLimiter
 from agents.api.prices import PriceTable
@@ -60,6 +60,8 @@ class ModelClient:
         self._slots = threading.BoundedSemaphore(config.max_parallel)
         self._meter = UsageMeter()
         self._endpoint = Endpoint(config)
+        # What a provider cannot be asked for is told now, not in the middle of an episode
+        self._request((Message(role="user", parts=("",)),), config.sampling)
 
     def __enter__(self) -> Self:
         """Returns the client as a context that closes the connections at its end."""
@@ -72,7 +74,7 @@ class ModelClient:
     @property
     def usage(self) -> Usage:
         """What was used up to now."""
-        return self._meter.snapshot()
+        return replace(self._meter.snapshot(), is_priced=self.price is not None)
 
     def close(self) -> None:
         """Gives up waiting and closes the connections."""
@@ -95,7 +97,7 @@ class ModelClient:
         return self._send(self._request(messages, sampling or self.config.sampling))
 
     def _request(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-        return self._endpoint.provider.request(self.config.model, tuple(messages), sampling)
+        return self._endpoint.provider.request(self.config.model, tuple(map(sendable, messages)), sampling)
 
     def map(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> list[_Verdict]:
         """Returns a function's results for many items in their order, called `max_parallel` at a time."""
@@ -174,8 +176,7 @@ class ModelClient:
             prompt_tokens=reply.tokens.prompt,
             completion_tokens=reply.tokens.completion,
             reasoning_tokens=reply.tokens.reasoning,
-            priced_usd=0.0 if self.price is None else self.price.usd(reply.tokens),
-            num_unpriced=int(self.price is None),
+            counted_usd=0.0 if self.price is None else self.price.usd(reply.tokens),
         )
 
 

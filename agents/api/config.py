@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agents.api.providers.registry import COMPATIBLE, PROVIDERS
 from agents.api.sampling import Sampling
@@ -20,9 +23,9 @@ class EndpointConfig:
         provider: Whose interface is spoken: a key of `PROVIDERS`.
         base_url: Where a compatible server is, with its version: `http://127.0.0.1:8000/v1`. Of a provider's own
             interface another address; empty for the provider's.
-        api_key_variable: Name of the environment variable that holds the key; None for the provider's usual one, empty
-            where the endpoint needs none. The key itself is never part of a configuration, so that no run can write it
-            down.
+        api_key_variable: Name of the environment variable that holds the key; None for the provider's usual one, which
+            a compatible server on this machine or its network may do without; empty where the endpoint needs none. The
+            key itself is never part of a configuration, so that no run can write it down.
         temperature: At least 0; None for the provider's default, the only one that some reasoning models take. A
             judge's `ask` may choose another.
         top_p: Above 0 and at most 1; None for the provider's default.
@@ -62,6 +65,7 @@ class EndpointConfig:
         """Refuses what could never work."""
         require(bool(self.model), f"{field_name(self, 'model')} must name the model; got {self.model!r}.")
         require_choice(field_name(self, "provider"), self.provider, PROVIDERS)
+        _require_no_password(field_name(self, "base_url"), self.base_url)
         require(
             self.base_url.startswith(("http://", "https://")) or (self.provider != COMPATIBLE and not self.base_url),
             f"{field_name(self, 'base_url')} must be the endpoint's address with its version, such as "
@@ -70,6 +74,23 @@ class EndpointConfig:
         require_at_least(self, 1, "max_tokens", "max_attempts", "max_parallel")
         require_above(self, 0, "timeout_s", "max_wait_s", "requests_per_minute", "tokens_per_minute", "top_p")
         require_at_least(self, 0, "temperature", "first_wait_s")
+
+    @property
+    def address(self) -> str:
+        """Where the endpoint is: `base_url`, or what the environment says to the package; empty for the provider's own.
+
+        Raises:
+            ConfigError: If the environment's has a password in it.
+        """
+        variable = PROVIDERS[self.provider].address_variable
+        _require_no_password(variable, there := os.environ.get(variable, "").strip())
+        return self.base_url or there
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether nothing can be asked without a key: not of a server of one's own, unless a key was named."""
+        is_own = self.provider == COMPATIBLE and _is_local(self.base_url)
+        return bool(self.key_variable) and (not is_own or self.api_key_variable is not None)
 
     @property
     def key_variable(self) -> str:
@@ -82,3 +103,20 @@ class EndpointConfig:
         return Sampling(
             max_tokens=self.max_tokens, temperature=self.temperature, top_p=self.top_p, reasoning=self.reasoning
         )
+
+
+def _require_no_password(name: str, address: str) -> None:
+    """Refuses an address that would carry a secret into every record of a run; does not repeat it."""
+    require(
+        "@" not in urlsplit(address).netloc,
+        f"{name} has a name or a password in it. Leave it out: a key belongs into an environment variable of its own.",
+    )
+
+
+def _is_local(address: str) -> bool:
+    """Returns whether an address is this machine or in its own network."""
+    host = urlsplit(address).hostname or ""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local"))

@@ -75,10 +75,13 @@ class Message:
     Attributes:
         role: Who says it. A system message comes first, if there is one, and is the only one.
         parts: Texts and pictures in reading order.
+        comes_again: Whether the next request of the conversation begins, to the letter, with everything up to here: a
+            provider that keeps prompts when it is asked to is asked.
     """
 
     role: Role
     parts: tuple[Part, ...]
+    comes_again: bool = False
 
     @property
     def text(self) -> str:
@@ -89,6 +92,14 @@ class Message:
     def pictures(self) -> tuple[Picture, ...]:
         """Its pictures."""
         return tuple(part for part in self.parts if isinstance(part, Picture))
+
+
+def sendable(message: Message) -> Message:
+    """Returns a message with halves of surrogate pairs, which have no UTF-8 form, as question marks."""
+    parts = (
+        part.encode("utf-8", "replace").decode("utf-8") if isinstance(part, str) else part for part in message.parts
+    )
+    return replace(message, parts=tuple(parts))
 
 
 def split_system(messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:

@@ -63,7 +63,7 @@ class FullHistory(_NoSummary):
 
     def messages(self, past: Sequence[Exchange], now: Message, summary: str = "") -> tuple[Message, ...]:
         """Returns every turn. See `History`."""
-        return (*(message for turn in past for message in (turn.shown, turn.said)), now)
+        return tuple(replace(message, comes_again=message.role == "user") for message in _whole(past, now))
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ class LastTurns(_NoSummary):
         num_kept = self.num_turns - 1
         recent = past[len(past) - num_kept :] if num_kept else ()
         if len(recent) == len(past):
-            return FullHistory().messages(past, now)
-        first, *others = FullHistory().messages(recent, now)
-        rules = Message(role="user", parts=(past[0].shown.text, *first.parts))
+            return _whole(past, now)
+        first, *others = _whole(recent, now)
+        rules = Message(role="user", parts=(*_rules(past), *first.parts))
         return (rules, *others)
 
 
@@ -137,7 +137,7 @@ class Summary:
         if not past:
             return (now,)
         notes = f"Your summary of the {len(past)} turns so far:\n{summary}"
-        return (Message(role="user", parts=(past[0].shown.text, notes, *now.parts)),)
+        return (Message(role="user", parts=(*_rules(past), notes, *now.parts)),)
 
     def asks_to_sum_up(self, past: Sequence[Exchange], summary: str) -> tuple[Message, ...]:
         """Returns the newest turn, the summary of those before it, and the question. See `History`."""
@@ -152,6 +152,15 @@ class Summary:
             newest.said,
             Message(role="user", parts=(question,)),
         )
+
+
+def _rules(past: Sequence[Exchange]) -> tuple[str, ...]:
+    """Returns the first observation's text, where the rules stand; nothing where it has none."""
+    return tuple(part for part in past[0].shown.parts if isinstance(part, str))
+
+
+def _whole(past: Sequence[Exchange], now: Message) -> tuple[Message, ...]:
+    return (*(message for turn in past for message in (turn.shown, turn.said)), now)
 
 
 HISTORIES: dict[str, tuple[Callable[..., History], str]] = {

@@ -12,6 +12,9 @@ from pathlib import Path
 from agents.api.completion import TokenCounts
 from vlm_envs.errors import ConfigError, did_you_mean
 
+_VERSION = r"[-@](latest|\d{8}|\d{6}|\d{4}-\d{2}-\d{2}|\d{4}|\d{3})"
+"""What a dated version adds to a model's name: a single digit more is another model."""
+
 SHIPPED = Path(__file__).with_name("prices.toml")
 
 
@@ -63,7 +66,7 @@ class PriceTable:
 
     def of(self, model: str) -> Price | None:
         """Returns the price of a model; None where it is not known, which is not the same as free."""
-        fits = [name for name in self._prices if re.fullmatch(rf"{re.escape(name)}([-@][0-9-]+)?", model)]
+        fits = [name for name in self._prices if re.fullmatch(rf"{re.escape(name)}({_VERSION})?", model)]
         return self._prices[max(fits, key=len)] if fits else None
 
 

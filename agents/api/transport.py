@@ -13,7 +13,7 @@ import httpx2
 
 from agents.api.completion import Completion
 from agents.api.config import EndpointConfig
-from agents.api.failures import PermanentError, TransientError, one_line
+from agents.api.failures import EndpointError, PermanentError, TransientError, one_line
 from agents.api.providers.provider import Connection
 from agents.api.providers.registry import make_provider
 from vlm_envs.arguments.ranges import field_name
@@ -21,6 +21,12 @@ from vlm_envs.errors import ConfigError
 
 MAX_BODY_BYTES = 32 * 2**20
 """A longer body is no reply of a model."""
+
+_NO_KEY = "no-key"
+"""Packages insist on one where an endpoint needs none."""
+
+_LEAST_TOLD = 8
+"""A shorter beginning of a key, where a reason is cut off, tells nothing that others' keys do not."""
 
 _Result = TypeVar("_Result")
 
@@ -40,11 +46,13 @@ class Endpoint:
     """
 
     def __init__(self, config: EndpointConfig) -> None:
-        self._api_key = _api_key(config)
+        self._secret = _api_key(config)
         self._timeout_s = config.timeout_s
         self._loop = _LoopThread()
         http = httpx2.AsyncClient(timeout=config.timeout_s, follow_redirects=True, event_hooks={"response": [_bound]})
-        connection = Connection(api_key=self._api_key, base_url=config.base_url, timeout_s=config.timeout_s, http=http)
+        connection = Connection(
+            api_key=self._secret or _NO_KEY, base_url=config.address, timeout_s=config.timeout_s, http=http
+        )
         self.provider = make_provider(config.provider, connection)
 
     def send(self, request: Mapping[str, Any]) -> Completion:
@@ -55,17 +63,16 @@ class Endpoint:
             PermanentError: It will not.
         """
         try:
-            body = self._loop.run(self._send(request))
-        except CancelledError as error:
-            raise PermanentError("the client was closed") from error
-        try:
-            return self.provider.read(body)
-        except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise TransientError(f"no reply of this interface: {one_line(str(body)[:400])}") from error
+            return self._read(self._loop.run(self._send(request)))
+        except CancelledError:
+            raise PermanentError("the client was closed") from None
+        except EndpointError as error:
+            # Nor does a traceback tell what it came from: packages' errors hold what endpoints said
+            raise self._without_key(error) from None
 
     def close(self) -> None:
         """Gives up what is under way and closes the connections. Nothing may be sent any more."""
-        if not self._loop.is_foreign:
+        if not self._loop.is_foreign and not self._loop.is_stopped:
             self._loop.run(self._close())
             self._loop.stop()
 
@@ -82,11 +89,21 @@ class Endpoint:
                 return await self.provider.send(request)
         except TimeoutError as error:
             raise TransientError(f"no whole reply within {self._timeout_s:g} s") from error
-        except (TransientError, PermanentError) as error:
-            # Some endpoints repeat the key in their refusal, and reasons are logged
-            if self._api_key in str(error):
-                error.args = (str(error).replace(self._api_key, "…"),)
-            raise
+
+    def _read(self, body: Any) -> Completion:
+        try:
+            return self.provider.read(body)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise TransientError(f"no reply of this interface: {one_line(str(body)[:400])}") from error
+
+    def _without_key(self, error: EndpointError) -> EndpointError:
+        """Returns an error that does not tell the key, which some endpoints repeat: reasons are logged and stored."""
+        if self._secret:
+            reason = str(error).replace(self._secret, "…")
+            cuts = (self._secret[:length] for length in range(len(self._secret) - 1, _LEAST_TOLD - 1, -1))
+            cut = next((each for each in cuts if reason.endswith(each)), "")
+            error.args = (reason.removesuffix(cut) + ("…" if cut else ""),)
+        return error
 
 
 async def _bound(response: httpx2.Response) -> None:
@@ -117,9 +134,13 @@ class _LoopThread:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
+        self.is_stopped = False
 
     def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         with self._lock:
+            if self.is_stopped:
+                coroutine.close()
+                raise CancelledError
             if self._loop is None:
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
                 threading.Thread(target=self._loop.run_forever, name="model-endpoint", daemon=True).start()
@@ -136,17 +157,16 @@ class _LoopThread:
 
     def stop(self) -> None:
         with self._lock:
-            loop, self._loop = self._loop, None
+            loop, self._loop, self.is_stopped = self._loop, None, True
         if loop is not None:
             loop.call_soon_threadsafe(loop.stop)
 
 
 def _api_key(config: EndpointConfig) -> str:
+    """Returns the key, empty for an endpoint that needs none; raises `ConfigError` where one is needed and not set."""
     variable = config.key_variable
-    if not variable:
-        return "none"
     key = os.environ.get(variable, "").strip()
-    if not key:
+    if not key and config.needs_key:
         raise ConfigError(
             f"The key of {config.model} is expected in the environment variable {variable}, which is not set. Set it, "
             f"or use {field_name(config, 'api_key_variable')} '' for an endpoint without keys."

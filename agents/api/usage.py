@@ -19,11 +19,11 @@ class Usage:
         num_failed_requests: Of these, without a usable reply.
         num_unreadable: Replies that came whole but held no verdict in the asked form.
         num_uncounted: Replies whose tokens the endpoint did not count; they are missing from the cost.
-        num_unpriced: Replies of a model whose price is not known.
         prompt_tokens: Tokens sent, as the endpoint counted them.
         completion_tokens: Tokens received, unreadable replies included.
         reasoning_tokens: Of these, tokens of thoughts.
-        priced_usd: Cost of the replies whose price is known.
+        counted_usd: Cost of the replies whose tokens were counted; 0 where no price is known.
+        is_priced: Whether the model's price is known.
     """
 
     num_questions: int = 0
@@ -33,16 +33,16 @@ class Usage:
     num_failed_requests: int = 0
     num_unreadable: int = 0
     num_uncounted: int = 0
-    num_unpriced: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     reasoning_tokens: int = 0
-    priced_usd: float = 0.0
+    counted_usd: float = 0.0
+    is_priced: bool = True
 
     @property
     def usd(self) -> float | None:
-        """Cost; None where a price is not known, which is not the same as free."""
-        return None if self.num_unpriced else self.priced_usd
+        """Cost; None where the price is not known, which is not the same as free."""
+        return self.counted_usd if self.is_priced else None
 
     def __str__(self) -> str:
         """Returns the counts on one line, for reports."""

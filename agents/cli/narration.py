@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from agents.screen import observation_lines, text_lines
 from vlm_envs.cli.terminal import Colors, wrapped
@@ -23,6 +24,7 @@ class Narration:
         self.agent, self.env_id, self.colors = agent, env_id, colors
         self.shows_observations = shows_observations
         self._num_turns = self._num_episodes = self._num_solved = 0
+        self._all_turns: list[Turn] = []
         self._level = ""
 
     def start(self, level: str) -> None:
@@ -48,12 +50,25 @@ class Narration:
         print(f"── {self.env_id}, {self._level}, the end ──")
         print(*observation_lines(episode.final_observation, self.colors), sep="\n")
         turns = f"{len(episode.turns)} turn{'s' * (len(episode.turns) != 1)}"
-        print(f"{how}: {turns}, return {episode.total_reward:+.2f}.\n", flush=True)
+        self._all_turns += episode.turns
+        print(f"{how}: {turns}, return {episode.total_reward:+.2f}.{_used(episode.turns)}\n", flush=True)
 
     def total(self) -> None:
         """Prints how many episodes were solved, of several."""
         if self._num_episodes > 1:
-            print(f"{self.agent} solved {self._num_solved} of {self._num_episodes}.", flush=True)
+            used = _used(self._all_turns)
+            print(f"{self.agent} solved {self._num_solved} of {self._num_episodes}.{used}", flush=True)
+
+
+def _used(turns: Sequence[Turn]) -> str:
+    """Returns a sentence of the tokens that turns took, and their cost where it is known; empty without a model."""
+    sent, received, usd = (
+        sum(turn.usage[name] for turn in turns) if all(name in turn.usage for turn in turns) else None
+        for name in ("prompt_tokens", "completion_tokens", "usd")
+    )
+    if sent is None or received is None:
+        return ""
+    return f" Used {sent:,.0f} tokens sent, {received:,.0f} received{'' if usd is None else f', {usd:.4f} USD'}."
 
 
 def _outcome(turn: Turn) -> list[str]:
@@ -61,7 +76,7 @@ def _outcome(turn: Turn) -> list[str]:
     actions = [str(action) for action in turn.info.get("actions") or ()]
     problems = [
         "cut off at the token limit" if turn.stop_reason == "length" else "",
-        "no response could be had" if turn.stop_reason == "error" else "",
+        f"no response could be had: {turn.info.get('agent_error')}" if turn.stop_reason == "error" else "",
         str(turn.info.get("parse_error") or ""),
         f"the world's worker failed: {turn.info['worker_error']}" if "worker_error" in turn.info else "",
     ]

@@ -29,7 +29,7 @@ _EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
 
 
 class AnthropicMessages:
-    """Messages, with everything but the newest observation marked for the provider's cache. See `Provider`."""
+    """Messages; what comes again is marked for the provider's cache, to which writing costs. See `Provider`."""
 
     limits = PictureLimits(
         max_pictures=100,
@@ -55,9 +55,9 @@ class AnthropicMessages:
         """Returns the call's arguments. See `Provider`."""
         system, others = split_system(messages)
         contents = [[_part(part) for part in each.parts] for each in others]
-        if len(contents) > 1:
-            # What comes before the newest observation is sent again next turn, to the letter
-            contents[-2][-1] |= _EPHEMERAL
+        # The newest, for the next request; and the one before, which this request finds whatever lies between them
+        for content in [content for each, content in zip(others, contents, strict=True) if each.comes_again][-2:]:
+            content[-1] |= _EPHEMERAL
         # The package has no names for these any more, as its newest models take none; older ones and other servers do
         drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p}
         drawn = {name: value for name, value in drawn.items() if value is not None}

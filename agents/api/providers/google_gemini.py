@@ -18,6 +18,9 @@ from vlm_envs.trajectory import StopReason
 
 _FILTERS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR")
 _STOPS: dict[str, StopReason] = {"MAX_TOKENS": "length", **dict.fromkeys(_FILTERS, "content_filter")}
+_SAID = ("STOP", *_STOPS)
+"""Why an answer may end without a word of it; every other reason is a fault."""
+
 _ROLES = {"user": "user", "assistant": "model"}
 EFFORTS = ("minimal", "low", "medium", "high")
 
@@ -71,7 +74,9 @@ class GoogleGemini:
         except EndpointError:
             raise
         except errors.APIError as error:
-            headers = getattr(error.response, "headers", None) or {}
+            headers = dict(getattr(error.response, "headers", None) or {})
+            if wait_s := _retry_delay_s(error.details):
+                headers.setdefault("retry-after", wait_s)
             raise error_of_status(error.code or 500, error.status, str(error.message), headers) from error
         except Exception as error:
             # The package lets the HTTP library's errors pass, and those of whatever reads JSON
@@ -83,9 +88,12 @@ class GoogleGemini:
             return Completion(text="", stop_reason="content_filter", tokens=_tokens(body.get("usage_metadata")))
         candidate = body["candidates"][0]
         parts = candidate.get("content", {}).get("parts", ())
+        why = str(candidate.get("finish_reason"))
+        if not parts and why not in _SAID:
+            raise ValueError(f"a candidate with nothing in it: {why}")
         return Completion(
             text="".join(text_of(part.get("text")) for part in parts if not part.get("thought")),
-            stop_reason=_STOPS.get(str(candidate.get("finish_reason")), "stop"),
+            stop_reason=_STOPS.get(why, "stop"),
             thoughts="\n".join(text_of(part.get("text")) for part in parts if part.get("thought")),
             tokens=_tokens(body.get("usage_metadata")),
             model=text_of(body.get("model_version")),
@@ -94,6 +102,15 @@ class GoogleGemini:
     async def close(self) -> None:
         """Closes the connections."""
         await self._client.aio.aclose()
+
+
+def _retry_delay_s(body: Any) -> str:
+    """Returns the seconds that an error's body asks to wait, as a header would have them; empty where it does not."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    details = error.get("details") if isinstance(error, Mapping) else None
+    told = details if isinstance(details, list) else []
+    delays = [each.get("retryDelay") for each in told if isinstance(each, Mapping)]
+    return next((each.removesuffix("s") for each in delays if isinstance(each, str)), "")
 
 
 def _thinking(reasoning: str) -> dict[str, Any]:

@@ -9,9 +9,10 @@ import openai
 
 from agents.api.completion import Completion, TokenCounts, count, text_of
 from agents.api.conversation import Message, Part
-from agents.api.providers.provider import Connection, PictureLimits
+from agents.api.providers.provider import Connection, PictureLimits, conversation_key
 from agents.api.providers.sdk_errors import sent
 from agents.api.sampling import Sampling
+from vlm_envs.errors import require_choice
 from vlm_envs.trajectory import StopReason
 
 LIMITS = PictureLimits(
@@ -20,6 +21,8 @@ LIMITS = PictureLimits(
     scaling="scaled down into 2,048 x 2,048 px and to a short side of 768 px, or to a number of patches, by the model",
     source="https://platform.openai.com/docs/guides/images-vision",
 )
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
 _STOPS: dict[str, StopReason] = {"length": "length", "content_filter": "content_filter"}
 
 
@@ -28,12 +31,13 @@ class OpenAIChat:
 
     Args:
         connection: Where and how.
-        is_openai: False for a server of somebody else: no limit of ours, and the older name of the token limit.
+        is_openai: False for a server of somebody else: no limit and no effort of OpenAI's, and the older name of the
+            token limit.
     """
 
     def __init__(self, connection: Connection, *, is_openai: bool = True) -> None:
         self.limits = LIMITS if is_openai else PictureLimits()
-        self._max_tokens_name = "max_completion_tokens" if is_openai else "max_tokens"
+        self._is_openai = is_openai
         self._client = openai.AsyncOpenAI(
             api_key=connection.api_key,
             base_url=connection.base_url or None,
@@ -44,11 +48,18 @@ class OpenAIChat:
 
     def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
-        drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p, "reasoning_effort": sampling.reasoning}
+        drawn: dict[str, Any] = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "reasoning_effort": sampling.reasoning,
+        }
+        if self._is_openai:
+            require_effort(sampling.reasoning)
+            drawn["prompt_cache_key"] = conversation_key(messages)
         return {
             "model": model,
             "messages": [{"role": message.role, "content": _content(message)} for message in messages],
-            self._max_tokens_name: sampling.max_tokens,
+            "max_completion_tokens" if self._is_openai else "max_tokens": sampling.max_tokens,
             **{name: value for name, value in drawn.items() if value not in (None, "")},
         }
 
@@ -60,12 +71,15 @@ class OpenAIChat:
         """Returns what a body says. See `Provider`."""
         choice = body["choices"][0]
         message = choice["message"]
+        thoughts = text_of(message.get("reasoning_content") or message.get("reasoning"))
         refusal = text_of(message.get("refusal"))
+        if not choice.get("finish_reason") and not (thoughts or refusal or message.get("content")):
+            raise ValueError("a choice with nothing in it")
         stop = _STOPS.get(str(choice.get("finish_reason")), "stop")
         return Completion(
             text=text_of(message.get("content")) or refusal,
             stop_reason="content_filter" if refusal else stop,
-            thoughts=text_of(message.get("reasoning_content") or message.get("reasoning")),
+            thoughts=thoughts,
             tokens=_tokens(body.get("usage")),
             model=text_of(body.get("model")),
         )
@@ -73,6 +87,12 @@ class OpenAIChat:
     async def close(self) -> None:
         """Closes the connections."""
         await self._client.close()
+
+
+def require_effort(reasoning: str) -> None:
+    """Raises `ConfigError` for an effort that OpenAI's models have not."""
+    if reasoning:
+        require_choice("reasoning", reasoning, EFFORTS)
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:
@@ -95,6 +115,7 @@ def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
     return TokenCounts(
         prompt=prompt,
         cached=count(usage, "prompt_tokens_details", "cached_tokens") or 0,
+        cache_writes=count(usage, "prompt_tokens_details", "cache_write_tokens") or 0,
         completion=completion,
         reasoning=count(usage, "completion_tokens_details", "reasoning_tokens") or 0,
     )

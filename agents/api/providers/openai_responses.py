@@ -9,8 +9,8 @@ import openai
 
 from agents.api.completion import Completion, TokenCounts, count, text_of
 from agents.api.conversation import Message, Part, split_system
-from agents.api.providers.openai_chat import LIMITS
-from agents.api.providers.provider import Connection
+from agents.api.providers.openai_chat import LIMITS, require_effort
+from agents.api.providers.provider import Connection, conversation_key
 from agents.api.providers.sdk_errors import sent
 from agents.api.sampling import Sampling
 from vlm_envs.trajectory import StopReason
@@ -34,17 +34,19 @@ class OpenAIResponses:
 
     def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
+        require_effort(sampling.reasoning)
         system, others = split_system(messages)
         optional = {
             "instructions": system,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
+            "prompt_cache_key": conversation_key(messages),
             "reasoning": {"effort": sampling.reasoning, "summary": "auto"} if sampling.reasoning else None,
         }
         return {
             "model": model,
             "input": [
-                {"role": message.role, "content": [_part(part, message.role) for part in message.parts]}
+                {"role": message.role, "content": [*map(_part, message.parts)] if message.pictures else message.text}
                 for message in others
             ],
             "max_output_tokens": sampling.max_tokens,
@@ -58,8 +60,9 @@ class OpenAIResponses:
 
     def read(self, body: Mapping[str, Any]) -> Completion:
         """Returns what a body says. See `Provider`."""
-        if body.get("status") == "failed":
-            raise ValueError(f"the response failed: {body.get('error')}")
+        is_cut = body.get("status") == "incomplete"
+        if not is_cut and (body.get("status") != "completed" or not body["output"]):
+            raise ValueError(f"the response is {body.get('status')}, with nothing said: {body.get('error')}")
         said: list[str] = []
         thoughts: list[str] = []
         refused = False
@@ -72,7 +75,7 @@ class OpenAIResponses:
         why = str((body.get("incomplete_details") or {}).get("reason"))
         return Completion(
             text="".join(said),
-            stop_reason="content_filter" if refused else _STOPS.get(why, "stop"),
+            stop_reason="content_filter" if refused else _STOPS.get(why, "length") if is_cut else "stop",
             thoughts="\n".join(thoughts),
             tokens=_tokens(body.get("usage")),
             model=text_of(body.get("model")),
@@ -83,9 +86,9 @@ class OpenAIResponses:
         await self._client.close()
 
 
-def _part(part: Part, role: str) -> dict[str, Any]:
+def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
-        return {"type": "output_text" if role == "assistant" else "input_text", "text": part}
+        return {"type": "input_text", "text": part}
     return {"type": "input_image", "image_url": part.data_uri, "detail": "auto"}
 
 
@@ -96,6 +99,7 @@ def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
     return TokenCounts(
         prompt=prompt,
         cached=count(usage, "input_tokens_details", "cached_tokens") or 0,
+        cache_writes=count(usage, "input_tokens_details", "cache_write_tokens") or 0,
         completion=completion,
         reasoning=count(usage, "output_tokens_details", "reasoning_tokens") or 0,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -112,6 +113,21 @@ class Connection:
 
     def __repr__(self) -> str:
         return f"Connection(base_url={self.base_url!r})"
+
+
+def conversation_key(messages: Sequence[Message]) -> str:
+    """Returns the same short text for all requests of a conversation that grows, for a provider's prompt cache.
+
+    Requests with one key go to the machine that has the beginning of their prompt. Where nothing comes again it is
+    empty: questions that share their beginning with others are better brought together by that.
+    """
+    if not any(message.comes_again for message in messages):
+        return ""
+    digest = hashlib.sha256()
+    for message in messages[: 1 + (messages[0].role == "system")]:
+        for part in message.parts:
+            digest.update(part.encode() if isinstance(part, str) else part.png)
+    return digest.hexdigest()[:32]
 
 
 def token_budget(reasoning: str, *, least: int) -> int | None:

@@ -22,6 +22,8 @@ class ProviderEntry:
         factory: `module:class`, imported only when it is asked for.
         package: What is imported of pip's.
         api_key_variable: Environment variable that holds the key.
+        address_variable: Environment variable by which the provider's package is sent to another address; empty for
+            none.
         summary: What it is.
         part: What stands behind its name and a colon.
         settings: Arguments of the class.
@@ -31,6 +33,7 @@ class ProviderEntry:
     package: str
     api_key_variable: str
     summary: str
+    address_variable: str = ""
     part: str = "MODEL"
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -45,24 +48,28 @@ PROVIDERS: dict[str, ProviderEntry] = {
         factory=f"{_HERE}.openai_responses:OpenAIResponses",
         package="openai",
         api_key_variable="OPENAI_API_KEY",
+        address_variable="OPENAI_BASE_URL",
         summary="OpenAI's responses",
     ),
     "openai-chat": ProviderEntry(
         factory=f"{_HERE}.openai_chat:OpenAIChat",
         package="openai",
         api_key_variable="OPENAI_API_KEY",
+        address_variable="OPENAI_BASE_URL",
         summary="OpenAI's chat completions",
     ),
     "anthropic": ProviderEntry(
         factory=f"{_HERE}.anthropic_messages:AnthropicMessages",
         package="anthropic",
         api_key_variable="ANTHROPIC_API_KEY",
+        address_variable="ANTHROPIC_BASE_URL",
         summary="Anthropic's messages",
     ),
     "google": ProviderEntry(
         factory=f"{_HERE}.google_gemini:GoogleGemini",
         package="google.genai",
         api_key_variable="GEMINI_API_KEY",
+        address_variable="GOOGLE_GEMINI_BASE_URL",
         summary="Google's Gemini",
     ),
     COMPATIBLE: ProviderEntry(

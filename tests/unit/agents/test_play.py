@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -167,4 +168,8 @@ def test_an_oracle_without_a_plan_to_carry_out_says_so(capsys, monkeypatch):
 
 def test_the_agents_are_listed(capsys):
     assert main(["list"]) == 0
-    assert "hf:DIR" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("hf:DIR ") for line in lines)
+    # Summaries stand below one another, whatever the names' lengths
+    begins = {re.search(r"\s{2,}", line).end() for line in lines}
+    assert len(begins) == 1

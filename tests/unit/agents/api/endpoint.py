@@ -153,6 +153,30 @@ def half_a_body(handler):
     handler.connection.shutdown(socket.SHUT_RDWR)
 
 
+def truncated_stream(handler):
+    """A body in chunks, of which the last never comes."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "application/json")
+    handler.send_header("Transfer-Encoding", "chunked")
+    handler.end_headers()
+    part = json.dumps(completion(YES)).encode()[:40]
+    handler.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+    handler.wfile.flush()
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def stream_nobody_asked_for(handler):
+    """Events in place of a body, and the connection closed among them."""
+    handler.send_response(200)
+    handler.send_header("Content-Type", "text/event-stream")
+    handler.end_headers()
+    handler.wfile.write(b'data: {"choices": [{"delta": {"content": "<answer>"}}]}\n\ndata: {"choi')
+    handler.wfile.flush()
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
 def reset(handler):
     # Lingering for zero seconds sends a reset in place of an orderly end.
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -3,10 +3,12 @@
 import json
 import threading
 
+import numpy as np
 import pytest
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
+from agents.__main__ import main
 from agents.episodes import play_episodes
 from agents.registry import make_agent
 from agents.rollout import failure_of, rollout
@@ -86,6 +88,92 @@ def test_a_provider_that_fails_ends_the_episode_as_lost(endpoint, agent):
     assert "HTTP 500" in failure_of(episode)
     assert (episode.turns[-1].stop_reason, episode.turns[-1].reward) == ("error", 0.0)
     assert len(episode.turns) == 2 and not episode.success
+
+
+def test_what_a_failed_turn_used_is_nothing_rather_than_unknown(endpoint, agent, prices_of):
+    """Else what the turns before it cost would be forgotten with it."""
+    endpoint.script.extend([fake.reply(UP), fake.status(500)])
+    with lake() as worlds:
+        (episode,) = rollout(agent(prices=prices_of(10.0)), worlds, [0], env_ids=[FROZEN_LAKE])
+    assert [turn.usage["usd"] for turn in episode.turns] == [pytest.approx(1e-3), 0.0]
+    assert [turn.usage["prompt_tokens"] for turn in episode.turns] == [100, 0]
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_no_part_of_a_request_is_blank(blank, endpoint, agent):
+    """Some providers refuse a conversation with one."""
+    endpoint.script.extend([fake.reply(blank)] * 2)
+    player = agent()
+    player.begin(0)
+    for text in ("Look.", blank):
+        player.submit(0, {"text": text, "image": np.zeros((2, 2, 3), np.uint8)}).result()
+    parts = [part for message in endpoint.requests[-1]["messages"] for part in message["content"]]
+    texts = [part["text"] if isinstance(part, dict) else part for part in parts if "image_url" not in part]
+    assert texts and "".join(texts).strip()
+    assert all(part["text"].strip() for part in parts if isinstance(part, dict) and part["type"] == "text")
+    said = [m["content"] for m in endpoint.requests[-1]["messages"] if m["role"] == "assistant"]
+    assert said == ["(no text)"]
+
+
+def test_as_many_episodes_as_requests_are_under_way(agent):
+    assert agent(max_parallel=3).num_parallel == 3
+
+
+def test_a_wait_of_minutes_is_obeyed_when_nobody_sits_and_waits(agent):
+    assert agent().config.max_wait_s >= 120
+
+
+def test_another_address_is_part_of_the_identity(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    there = make_agent("openai:gpt-4.1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    elsewhere = make_agent("openai:gpt-4.1")
+    assert (there.identity["base_url"], elsewhere.identity["base_url"]) == ("", "http://127.0.0.1:9/v1")
+    there.close(), elsewhere.close()
+
+
+def test_a_model_may_have_an_at_sign_in_its_name(agent, endpoint, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    player = make_agent(f"compatible:qwen@v2@{endpoint.base_url}", max_attempts=1)
+    player.respond([0], [{"text": "Look."}])
+    assert endpoint.requests[-1]["model"] == "qwen@v2"
+    player.close()
+
+
+def test_a_local_server_needs_no_key(endpoint, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    player = make_agent(f"compatible:judge@{endpoint.base_url}", max_attempts=1)
+    assert player.respond([0], [{"text": "Look."}])[0].error == ""
+    player.close()
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY, which is not set"):
+        make_agent("compatible:judge@https://models.example.com/v1")
+    with pytest.raises(ConfigError, match="MY_KEY, which is not set"):
+        make_agent(f"compatible:judge@{endpoint.base_url}", api_key_variable="MY_KEY")
+
+
+def test_a_key_in_an_address_is_refused_and_not_repeated(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with pytest.raises(ConfigError, match="environment variable") as caught:
+        make_agent("compatible:judge@http://me:hush-hush@127.0.0.1:9/v1")
+    assert "hush" not in str(caught.value)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hush-hush@127.0.0.1:9/v1")
+    with pytest.raises(ConfigError, match="OPENAI_BASE_URL") as caught:
+        make_agent("openai:gpt-4.1")
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("price", "told"), [(10.0, ", 0.0030 USD."), (None, ".")])
+def test_what_it_used_is_told_when_it_plays(price, told, endpoint, prices_of, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    endpoint.script.extend([fake.reply(UP)] * 2 + [fake.reply("<answer>Up</answer>"), fake.status(400, "too long")])
+    asked = [] if price is None else ["--agent-set", f"prices={prices_of(price)}"]
+    words = [f"compatible:judge@{endpoint.base_url}", FROZEN_LAKE, "--set", "prompt_format=free_think"]
+    assert main(["play", *words, *asked, "--max-turns", "2", "--episodes", "2", "--colors", "none"]) == 0
+    said = capsys.readouterr().out
+    assert f"Used 200 tokens sent, 20 received{', 0.0020 USD' if price else ''}.\n" in said
+    assert f"solved 0 of 2. Used 300 tokens sent, 30 received{told}\n" in said
+    assert "Problem: no response could be had: HTTP 400" in said and "too long" in said
 
 
 def test_a_refusal_is_the_models_answer(endpoint, agent):

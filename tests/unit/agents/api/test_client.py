@@ -212,6 +212,12 @@ class TestCost:
         assert client.usage.usd is None
         assert "USD" not in str(client.usage)
 
+    def test_an_unknown_price_is_no_cost_when_nothing_was_counted_either(self, endpoint, client):
+        assert client.usage.usd is None
+        endpoint.script.append(fake.body_of({**fake.completion(fake.YES), "usage": None}))
+        client.ask(QUESTION, read_yes_no)
+        assert client.usage.usd is None and "USD" not in str(client.usage)
+
     @pytest.mark.parametrize("counted", [None, {}, {"prompt_tokens": "many"}, {"prompt_tokens": -5}, [1]])
     def test_replies_without_counts_are_counted_as_such(self, counted, endpoint, client):
         endpoint.script.append(fake.body_of({**fake.completion(fake.YES), "usage": counted}))
@@ -329,6 +335,15 @@ def test_closing_makes_unavailable_what_is_under_way_and_may_be_repeated(endpoin
     thread.join(20)
     assert answers == [Unavailable("judge judge: the client was closed")]
     client.close()
+
+
+def test_a_closed_client_asks_nobody(endpoint, make_client):
+    client = make_client()
+    assert client.ask(QUESTION, read_yes_no) is True
+    threads = threading.active_count()
+    client.close()
+    assert client.ask(QUESTION, read_yes_no) == Unavailable("judge judge: the client was closed")
+    assert len(endpoint.requests) == 1 and threading.active_count() <= threads
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork, which this system does not have")

@@ -36,7 +36,7 @@ def test_dated_versions_cost_what_their_model_does(model, prompt):
     assert PriceTable.load().of(model).prompt == prompt
 
 
-@pytest.mark.parametrize("model", ["tiny", "gpt-4.1-turbo", "my-gpt-4.1", ""])
+@pytest.mark.parametrize("model", ["tiny", "gpt-4.1-turbo", "claude-sonnet-4-6", "my-gpt-4.1", ""])
 def test_an_unknown_price_is_none(model):
     assert PriceTable.load().of(model) is None
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import traceback
 
 import httpx2
 import numpy as np
@@ -92,6 +93,16 @@ class TestReplies:
         assert written.index("Look.") < written.index("Right.") < written.index("And now?")
         assert "You play." in written
 
+    def test_half_a_surrogate_pair_never_keeps_a_request_from_being_sent(self, wire, endpoint, model):
+        says(endpoint, wire, Said(text="up \udc80"), Said())
+        client = model()
+        said = client.complete((Message(role="system", parts=("\ud800 you",)), *TURNS[1:])).text
+        past = Message(role="assistant", parts=(said,))
+        assert (
+            client.complete((*TURNS, past, Message(role="user", parts=("and\ud83d?",)))).text == "<answer>Up</answer>"
+        )
+        assert "and??" in json.dumps(endpoint.requests[-1])
+
     def test_sampling_is_sent_where_it_is_asked_for(self, wire, endpoint, model):
         says(endpoint, wire, Said(), Said())
         model(temperature=0.25, top_p=0.5, max_tokens=77).complete(TURNS)
@@ -115,6 +126,8 @@ class TestFailures:
             fake.half_a_body,
             fake.reset,
             fake.no_answer,
+            fake.truncated_stream,
+            fake.stream_nobody_asked_for,
             fake.body_of(b"<html>busy</html>"),
             fake.body_of(b"{"),
             fake.body_of(b"[]"),
@@ -180,6 +193,20 @@ class TestKeys:
         assert KEY in json.dumps(endpoint.headers[0])
         told = [str(caught.value), repr(client), repr(client.config), caplog.text, *capfd.readouterr()]
         assert KEY not in "".join(told) and "wrong key …" in told[0]
+
+    def test_no_answer_and_no_traceback_tells_it(self, wire, endpoint, model):
+        told = [
+            fake.body_of({"error": {"message": f"{KEY} is over its limit"}}),  # With a status of success
+            fake.status(400, message="x" * 150 + f" key={KEY} " + "y" * 50),
+            *(fake.status(400, message="x" * length + KEY) for length in range(170, 200)),  # Cut off in its middle
+        ]
+        client = model(max_attempts=1)
+        for each in told:
+            endpoint.script.append(each)
+            with pytest.raises(EndpointError) as caught:
+                client.complete(TURNS)
+            text = "".join(traceback.format_exception(caught.value))
+            assert KEY[:8] not in text
 
     def test_no_key_is_an_error_before_any_request(self, wire, endpoint, model):
         with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
