@@ -68,8 +68,9 @@ _ELSEWHERE = {"agent", "world", "num_successes", "success", "interval", "mistake
 
 def columns(rows: Sequence[Row]) -> list[Column]:
     """Returns the measures of which at least one row knows something."""
-    names = [each.name for each in fields(Row)]
-    names += [name for name, _ in inspect.getmembers(Row, lambda member: isinstance(member, property))]
+    kind = type(rows[0]) if rows else Row
+    names = [each.name for each in fields(kind)]
+    names += [name for name, _ in inspect.getmembers(kind, lambda member: isinstance(member, property))]
     ordered = [name for name in _KNOWN if name in names] + [name for name in names if name not in _KNOWN]
     found = [column for name in ordered if name not in _ELSEWHERE for column in _of(name, rows)]
     return [column for column in found if any(value is not None for value in column.values)]

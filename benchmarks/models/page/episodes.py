@@ -28,20 +28,20 @@ def board_browser(
         board: Whose pictures they have.
         episodes: All of them.
         order: Agents and worlds, in the order of the labels.
-        max_bytes: Most bytes of turns and pictures. Where they need more, whole levels are shown, so that agents can be
-            laid beside each other: first those that some solved and others did not. One level of each world is shown
-            in any case.
+        max_bytes: Most bytes of all of it. Where turns and pictures need more, whole levels are shown, so that agents
+            can be laid beside each other: first those that some solved and others did not. One level of each world is
+            shown in any case.
 
     Returns:
         `labels` (agent, world, how many were recorded and failed, episodes; without turns where there was no room)
         and `images` (data URI by name), ready for JSON.
     """
     images: dict[str, str | None] = {}
-    shown = _shown(board, episodes, max_bytes, images)
+    outlines = {id(episode): _outline(episode) for episode in episodes}
+    shown = _shown(board, episodes, max_bytes - len(json.dumps(list(outlines.values()))), images)
     grouped: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for episode in episodes:
-        outline = _outline(episode)
-        grouped[episode["agent"], episode["world"]].append(outline | shown.get(id(episode), {}))
+        grouped[episode["agent"], episode["world"]].append(outlines[id(episode)] | shown.get(id(episode), {}))
     labels = [
         {
             "label": f"{agent} · {world}",
@@ -89,17 +89,22 @@ def _shown(
 ) -> dict[int, dict[str, Any]]:
     """Returns the turns of as many episodes as fit, by the episode's `id`; adds their pictures to `images`."""
     shown: dict[int, dict[str, Any]] = {}
-    worlds_begun: set[str] = set()
+    begun: set[str] = set()
+    full: set[str] = set()
     num_bytes = 0
     for level in _levels_in_turn(episodes):
+        world = level[0]["world"]
+        if world in full:
+            continue
         turns = {id(each): _turns(each) for each in level if each.get("turns")}
         names = {name for each in level if each.get("turns") for name in image_names(each)} - images.keys()
         pictures = {name: data_uri(board.images.load, name) for name in sorted(names)}
         added = len(json.dumps(list(turns.values()))) + sum(len(each or "") + 70 for each in pictures.values())
-        if num_bytes + added > max_bytes and level[0]["world"] in worlds_begun:
+        if num_bytes + added > max_bytes and world in begun:
+            full.add(world)
             continue
         num_bytes += added
-        worlds_begun.add(level[0]["world"])
+        begun.add(world)
         shown |= turns
         images |= pictures
     return shown

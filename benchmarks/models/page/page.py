@@ -17,9 +17,11 @@ from benchmarks.models.contestants import REFERENCES
 from benchmarks.models.measures import Pair, Row, pairs, rows
 from benchmarks.models.page.columns import Column, columns, written
 from benchmarks.models.page.episodes import board_browser
+from benchmarks.models.page.gaps import gap_parts
 from benchmarks.models.page.levels import playable_levels
 from benchmarks.models.page.matrix import Cell, matrix
 from benchmarks.models.page.scatter import Scatter, scatter
+from benchmarks.models.perception import perception_gaps
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
 
@@ -87,6 +89,7 @@ def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
         parts=parts,
         agents=_agents(table),
         by_place={(row.agent, row.world): row for row in table},
+        gaps=gap_parts(perception_gaps(episodes, board.record["worlds"])),
         references=REFERENCES,
         verified=verified_rows(board),
         record_text=json.dumps(board.record, indent=2, ensure_ascii=False),
