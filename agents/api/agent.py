@@ -139,9 +139,13 @@ class APIAgent:
         return self._pool.submit(self._answer, episode, observation)
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns one response per row, asked for side by side."""
+        """Returns one response per row, asked for side by side; an interruption closes the agent."""
         futures = [self.submit(row, shown) for row, shown in zip(rows, observations, strict=True)]
-        return [future.result() for future in futures]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            self.close()  # Python does not end before its threads, which would wait for their replies
+            raise
 
     def close(self) -> None:
         """Gives up what is under way and closes the connections."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -81,8 +81,11 @@ class PlayConfig:
         require_agent(self.agent)
         require_available(registered_name(self.env_id))
         described = {"name": f"{self.agent} plays {self.env_id}", **asdict(self), "out": None}
-        with closing(Recording(self.out, described)) as recording, self._world() as worlds:
+        with ExitStack() as stack:
+            recording = stack.enter_context(closing(Recording(self.out, described)))
+            worlds = stack.enter_context(self._world())
             agent = self._agent()
+            stack.callback(getattr(agent, "close", lambda: None))
             self._tell_of_no_planner()
             colors = self.colors or ("none" if self.out else colors_of(sys.stdout, os.environ))
             shows_observations = not entry_of(self.agent).shows_observations

@@ -1,6 +1,8 @@
 """Models behind an API as agents: whole episodes against a server on loopback."""
 
 import json
+import os
+import signal
 import threading
 
 import numpy as np
@@ -161,6 +163,21 @@ def test_a_key_in_an_address_is_refused_and_not_repeated(monkeypatch):
     with pytest.raises(ConfigError, match="OPENAI_BASE_URL") as caught:
         make_agent("openai:gpt-4.1")
     assert "hush" not in str(caught.value)
+
+
+def test_ctrl_c_does_not_wait_for_a_server_that_hangs(endpoint, agent, monkeypatch):
+    """Python waits for the threads of a pool before it ends; they must not wait for a reply, nor try again."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # Some suites inherit it ignored
+    try:
+        endpoint.script.extend([fake.hang] * 9)
+        endpoint.on_request = lambda: os.kill(os.getpid(), signal.SIGINT)
+        player = agent(max_attempts=9, timeout_s=30)
+        with pytest.raises(KeyboardInterrupt):
+            player.respond([0], [{"text": "Look."}])
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert not any("compatible:judge" in thread.name for thread in threading.enumerate())
+    assert len(endpoint.requests) == 1
 
 
 @pytest.mark.parametrize(("price", "told"), [(10.0, ", 0.0030 USD."), (None, ".")])

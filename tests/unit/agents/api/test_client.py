@@ -166,6 +166,14 @@ class TestWaits:
         # The first at once, four more 2 s apart; a fake clock lets every sleeping thread's time add up.
         assert clock.now_s() - start_s >= 8.0
 
+    def test_tokens_are_spaced(self, endpoint, make_client, clock):
+        client = make_client(tokens_per_minute=660.0)
+        start_s = clock.now_s()
+        for _ in range(5):
+            client.ask(QUESTION, read_yes_no)
+        # Each of 100 + 10 tokens, a sixth of a minute's; what the first takes is known only after it
+        assert clock.now_s() - start_s == pytest.approx(40.0)
+
     def test_no_more_at_once_than_allowed_from_any_number_of_threads(self, endpoint, make_client):
         client = make_client(max_parallel=3)
         # Long enough for all twelve to meet, were they let.

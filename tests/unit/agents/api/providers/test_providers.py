@@ -223,6 +223,27 @@ class TestLimits:
             client.complete([Message(role="user", parts=(PICTURE,) * (most + 1))])
         assert not endpoint.requests
 
+    @pytest.mark.parametrize(
+        ("provider", "num_pictures", "num_bytes", "told"),
+        [
+            ("openai", 500, 1000, ""),
+            ("openai", 501, 1000, "at most 500: send fewer with a history policy"),
+            ("openai-chat", 2, 26 * 10**6, "52000000 bytes of pictures in a request; at most 50000000"),
+            ("anthropic", 100, 1000, ""),
+            ("anthropic", 101, 1000, "at most 100: send fewer"),
+            ("anthropic", 1, 5 * 2**20 + 4, "a picture has 5242884 bytes; at most 5242880: ask for smaller"),
+            ("google", 1, 7 * 10**6 + 4, "at most 7000000: ask for smaller"),
+            ("google", 3, 7 * 10**6, "21000000 bytes of pictures in a request; at most 19000000"),
+            ("compatible", 999, 1000, ""),
+        ],
+    )
+    def test_what_a_provider_takes_as_it_is_sent(self, provider, num_pictures, num_bytes, told):
+        """Bytes are those of the base64 text, a third more than the file's."""
+        limits = make_provider(provider, connection()).limits
+        picture = Picture(png=bytes(num_bytes // 4 * 3), width=9, height=9)
+        fault = limits.fault([Message(role="user", parts=(picture,) * num_pictures)])
+        assert told in fault and bool(told) == bool(fault)
+
     def test_large_pictures_among_many(self):
         limits = AnthropicMessages.limits
         large = Picture(png=b"", width=3000, height=10)
@@ -231,12 +252,14 @@ class TestLimits:
         assert "at most 8000" in limits.fault([Message(role="user", parts=(Picture(png=b"", width=9, height=8001),))])
 
 
+def connection():
+    return Connection(api_key="k", base_url="http://127.0.0.1:9", timeout_s=1.0, http=httpx2.AsyncClient())
+
+
 def test_reasoning_is_asked_for_as_each_provider_has_it(endpoint, clock):
 
-    connection = Connection(api_key="k", base_url="http://127.0.0.1:9", timeout_s=1.0, http=httpx2.AsyncClient())
-
     def asked(provider, reasoning):
-        return make_provider(provider, connection).request("m", TURNS, Sampling(max_tokens=4096, reasoning=reasoning))
+        return make_provider(provider, connection()).request("m", TURNS, Sampling(max_tokens=4096, reasoning=reasoning))
 
     assert asked("openai", "low")["reasoning"] == {"effort": "low", "summary": "auto"}
     assert asked("openai-chat", "low")["reasoning_effort"] == "low"
