@@ -133,5 +133,5 @@ def _turns(episode: Record) -> dict[str, Any]:
     """Returns the turns of an episode, each with its regret: None where nobody knows."""
     shown = shown_episode(_key(episode), episode)
     for turn, regret in zip(shown["turns"], regrets(episode), strict=True):
-        turn["regret"] = regret
+        turn["regret"] = None if turn.get("agent_error") else regret
     return {"turns": shown["turns"], "final": shown["final"]}

@@ -68,7 +68,7 @@ function turnView(turn, index, total) {
   for (const [name, title] of [["parse_error", "Not understood: "], ["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {
     if (turn[name]) body.append(errorView(title, turn[name]));
   }
-  if (turn.stop_reason !== "stop") body.append(errorView("Cut off: ", STOPPED[turn.stop_reason] ?? STOPPED.error));
+  if (turn.stop_reason !== "stop" && !turn.agent_error) body.append(errorView("Cut off: ", STOPPED[turn.stop_reason] ?? STOPPED.error));
   if (turn.thoughts) body.append(thoughtsView(turn.thoughts));
   const sections = Object.entries(turn.sections);
   const scores = turn.scores || {};
@@ -119,7 +119,7 @@ function resultView(turn) {
   if (turn.actions?.length && turn.action_effective === false) text += ", without effect";
   if (left !== null && left !== undefined) text += ", which leaves " + left + " to go at best";
   if (turn.terminated) text += "; the world ended";
-  if (turn.truncated) text += "; out of turns";
+  if (turn.truncated) text += turn.agent_error ? "; the episode was given up" : "; out of turns";
   result.append(make("p", "note", text), chip("reward", turn.reward, "total"));
   for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "term"));
   for (const [name, value] of Object.entries(turn.shaping || {})) result.append(chip(name, value, "shaping"));
