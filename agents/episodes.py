@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, NamedTuple
 
@@ -27,7 +27,14 @@ class Played(NamedTuple):
     trajectory: Trajectory | None
 
 
-def play_episodes(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, env_id: str) -> Iterator[Played]:
+def play_episodes(
+    agent: Agent,
+    worlds: VectorWorld,
+    seeds: Sequence[int],
+    *,
+    env_id: str,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Iterator[Played]:
     """Plays one episode of every seed, as many at once as there are worlds.
 
     Args:
@@ -36,29 +43,38 @@ def play_episodes(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, en
         worlds: Worlds of one kind.
         seeds: Reset seeds.
         env_id: Their id, for the record.
+        goes_on: Asked before episodes begin; once it says no, only those under way are played to their end.
 
     Yields:
         Episodes as they end.
     """
     if isinstance(agent, AsyncAgent):
-        yield from _play_async(agent, worlds, seeds, env_id)
+        yield from _play_async(agent, worlds, seeds, env_id, goes_on)
     else:
-        yield from _play_batches(agent, worlds, seeds, env_id)
+        yield from _play_batches(agent, worlds, seeds, env_id, goes_on)
 
 
-def _play_batches(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], env_id: str) -> Iterator[Played]:
+def _play_batches(
+    agent: Agent, worlds: VectorWorld, seeds: Sequence[int], env_id: str, goes_on: Callable[[], bool]
+) -> Iterator[Played]:
     for start in range(0, len(seeds), worlds.num_envs):
+        if not goes_on():
+            return
         batch = list(seeds[start : start + worlds.num_envs])
         filled = batch + batch[-1:] * (worlds.num_envs - len(batch))  # A vector has no seats that stay empty
         episodes = try_rollout(agent, worlds, filled, env_ids=[env_id] * len(filled))
         yield from (Played(start + row, episode) for row, episode in enumerate(episodes[: len(batch)]))
 
 
-def _play_async(agent: AsyncAgent, worlds: VectorWorld, seeds: Sequence[int], env_id: str) -> Iterator[Played]:
+def _play_async(
+    agent: AsyncAgent, worlds: VectorWorld, seeds: Sequence[int], env_id: str, goes_on: Callable[[], bool]
+) -> Iterator[Played]:
     seats = _Seats(agent, worlds, env_id)
     queue = deque(enumerate(seeds))
     try:
         while queue or seats.pending:
+            if queue and not goes_on():
+                queue.clear()
             yield from seats.fill(queue)
             yield from seats.go_on()
     finally:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks speed [--only NAME …] [--quick] [--json FILE]`, and `python -m benchmarks bilevel_variants`."""
+"""`python -m benchmarks`: boards of agents on the same levels, and how fast the parts are."""
 
 from __future__ import annotations
 
@@ -8,14 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.models.commands import PowerOptions, ReplayOptions, RunOptions, run, run_power, run_replay
+from benchmarks.models.cli.config_file import with_file
+from benchmarks.models.cli.forecast import ForecastOptions, run_forecast
+from benchmarks.models.cli.power import PowerOptions, run_power
+from benchmarks.models.cli.replay import ReplayOptions, run_replay
+from benchmarks.models.cli.run import RunOptions, run
+from benchmarks.models.cli.suites import SuitesOptions, run_suites
 from benchmarks.models.page.command import PageOptions, run_page
 from benchmarks.models.rescore import RescoreOptions, run_rescore
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table
-from vlm_envs.arguments.options import Commands, run_command
+from vlm_envs.arguments.options import EXIT_USAGE, Commands, run_command, tell
+from vlm_envs.errors import ConfigError
 
 EXIT_MISSED = 1
+
+_PROG = "python -m benchmarks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +84,19 @@ def main(words: Sequence[str] | None = None) -> int:
         "replay": (ReplayOptions, run_replay),
         "power": (PowerOptions, run_power),
         "rescore": (RescoreOptions, run_rescore),
+        "forecast": (ForecastOptions, run_forecast),
+        "suites": (SuitesOptions, run_suites),
         "speed": (Speed, _speed),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }
-    return run_command("python -m benchmarks", commands, words)
+    words = list(sys.argv[1:] if words is None else words)
+    try:
+        if words[:1] == ["run"]:
+            words[1:] = with_file(RunOptions, words[1:], f"{_PROG} run")
+    except ConfigError as error:
+        tell(error)
+        return EXIT_USAGE
+    return run_command(_PROG, commands, words)
 
 
 def _bilevel_variants(options: BilevelVariants) -> None:

@@ -4,30 +4,38 @@
         board.json           worlds and agents with their settings and hashes, suite, versions
         episodes.jsonl       one object per episode, only ever added to
         images/<aa>/<sha256>.png
+        verified.json        rows that were played again and were the same to the bit
         index.html           the page
 
 An episode is named by its world's hash, its seed, its agent's hash and its repeat. One that a provider's failure ended
 is there too, with an `error`; it is played again the next time, and counts for nobody.
+
+A line is on the disk, with its pictures, before `add` returns. A kill leaves half a line or half a picture at most,
+which the next one who opens the board takes away.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from benchmarks.models.lines import EpisodeKey, read_episodes, sealed
+from benchmarks.models.lock import LOCK, FolderLock
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import (
+    TEMPORARY,
+    BrokenRunDataError,
     MissingRunDataError,
     Record,
+    RunDataError,
     append_line,
     parse_object,
-    read_lines,
     replace_file,
     to_json,
 )
@@ -37,28 +45,11 @@ FORMAT = 1
 """Goes up when a board of before cannot be read any more."""
 
 _BOARD, _EPISODES = "board.json", "episodes.jsonl"
+_HOW = "python -m benchmarks run --agent AGENT --world WORLD --out DIR"
 
 
-@dataclass(frozen=True)
-class EpisodeKey:
-    """What names an episode.
-
-    Attributes:
-        world: The world's hash.
-        agent: The agent's hash.
-        seed: Its level.
-        repeat: Which of several episodes on the level it is, from 0.
-    """
-
-    world: str
-    agent: str
-    seed: int
-    repeat: int = 0
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> EpisodeKey:
-        """Returns the key of a stored episode."""
-        return cls(record["world_digest"], record["agent_digest"], int(record["seed"]), int(record["repeat"]))
+class UnwritableBoardError(RunDataError, OSError):
+    """A board cannot be added to: its disk is full, or may not be written to."""
 
 
 class Board:
@@ -83,12 +74,22 @@ class Board:
             raise ConfigError(
                 f"{path} is of format {self.record.get('format')!r}, this version reads {FORMAT}. Make it anew: {_HOW}"
             )
-        self.images = ImageStore(self.directory)
-        self._lock = threading.Lock()
+        for kind in ("worlds", "agents"):
+            if not all(
+                isinstance(each, dict) and {"label", "digest"} <= each.keys() for each in self.record.get(kind, [0])
+            ):
+                raise BrokenRunDataError(
+                    f"{path} names no {kind} with label and digest. Repair it, or make the board anew."
+                )
+        self.images = ImageStore(self.directory, sync=True)
+        self._thread_lock = threading.Lock()
+        self._folder_lock: FolderLock | None = None
 
     @classmethod
     def open(cls, directory: Path, definition: Mapping[str, Any]) -> Board:
-        """Returns a board to add to: a new one, or one that is there and is defined alike.
+        """Returns a board to add to, which nobody else can write to until it is closed.
+
+        It is a new one, or one that is there and is defined alike.
 
         Args:
             directory: Where it is or will be.
@@ -97,27 +98,68 @@ class Board:
 
         Raises:
             ConfigError: If the board measures something else under one of these names, or the folder holds other files.
+            BusyBoardError: If somebody else is writing to it.
+            UnwritableBoardError: If nothing can be written to it.
         """
         path = directory / _BOARD
-        if not path.is_file():
-            if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-                raise ConfigError(f"{directory} holds something else than a board. Name another folder.")
-            replace_file(path, _pretty({"format": FORMAT, **definition}))
-            return cls(directory)
-        board = cls(directory)
-        board._repair()
-        merged = _merged(path, board.record, definition)
-        if merged != board.record:
-            replace_file(path, _pretty(merged))
-            board.record = merged
+        with _told_of(directory):
+            if not path.is_file():
+                _refuse_other_files(directory)
+                directory.mkdir(parents=True, exist_ok=True)
+            lock = FolderLock(directory)
+            try:
+                if not path.is_file():
+                    replace_file(path, _pretty({"format": FORMAT, **definition}), sync=True)
+                board = cls(directory)
+                board._repair()
+                board._add_to_definition(definition)
+            except BaseException:
+                lock.release()
+                raise
+        board._folder_lock = lock
         return board
 
+    def close(self) -> None:
+        """Lets others write to it; harmless to call twice."""
+        if self._folder_lock is not None:
+            self._folder_lock.release()
+            self._folder_lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Keeps everybody else from writing to it within the block.
+
+        Raises:
+            BusyBoardError: If somebody else is.
+        """
+        with _told_of(self.directory):
+            self._folder_lock = FolderLock(self.directory)
+            try:
+                yield
+            finally:
+                self.close()
+
     def _repair(self) -> None:
-        """Cuts off a last line that a kill left half-written: what is added would be glued to it."""
+        """Takes away what a kill left half-written: what is added would be glued to half a line."""
         path = self.directory / _EPISODES
         content = path.read_bytes() if path.exists() else b""
         if content and not content.endswith(b"\n"):
-            replace_file(path, content[: content.rfind(b"\n") + 1])
+            replace_file(path, content[: content.rfind(b"\n") + 1], sync=True)
+        self.images.clean()
+        for left in self.directory.glob(f".*{TEMPORARY}"):
+            left.unlink(missing_ok=True)
+
+    def _add_to_definition(self, definition: Mapping[str, Any]) -> None:
+        merged = _merged(self.directory / _BOARD, self.record, definition)
+        if merged != self.record:
+            replace_file(self.directory / _BOARD, _pretty(merged), sync=True)
+            self.record = merged
 
     def add(
         self,
@@ -130,7 +172,7 @@ class Board:
         notes: Sequence[TurnNotes] = (),
         **facts: Any,
     ) -> Record:
-        """Adds an episode, in the file when this returns.
+        """Adds an episode, on the disk when this returns.
 
         Args:
             key: Its name.
@@ -143,43 +185,65 @@ class Board:
 
         Returns:
             The line.
+
+        Raises:
+            UnwritableBoardError: If it cannot be written; the board is as it was.
         """
-        told: Record = {"seed": key.seed}
-        if episode is not None:
-            turns = notes or [TurnNotes()] * len(episode.turns)
-            told = episode_record(episode, turns, self.images.save)
-        line = {
-            **told,
-            "world": world,
-            "agent": agent,
-            "world_digest": key.world,
-            "agent_digest": key.agent,
-            "repeat": key.repeat,
-            "error": error,
-            **facts,
-        }
-        with self._lock:
-            append_line(self.directory / _EPISODES, line)
-        return to_json(line)  # type: ignore[no-any-return]
+        with _told_of(self.directory):
+            told: Record = {"seed": key.seed}
+            if episode is not None:
+                turns = notes or [TurnNotes()] * len(episode.turns)
+                told = episode_record(episode, turns, self.images.save)
+            line = sealed({
+                **told,
+                "world": world,
+                "agent": agent,
+                "world_digest": key.world,
+                "agent_digest": key.agent,
+                "repeat": key.repeat,
+                "error": error,
+                **facts,
+            })  # fmt: skip
+            with self._thread_lock:
+                append_line(self.directory / _EPISODES, line, sync=True)
+        return line
 
     def lines(self) -> list[Record]:
         """Returns every line, each try of an episode by itself."""
-        return read_lines(self.directory / _EPISODES)
+        return read_episodes(self.directory / _EPISODES)
 
     def episodes(self) -> list[Record]:
         """Returns every episode once, the last try where an error was tried again, in the order of their first line."""
-        latest: dict[EpisodeKey, Record] = {}
-        for line in self.lines():
-            latest[EpisodeKey.of(line)] = line
-        return list(latest.values())
+        return list({EpisodeKey.of(line): line for line in self.lines()}.values())
 
     def rewrite(self, episodes: Iterable[Record]) -> None:
-        """Replaces every line, all at once."""
-        lines = (json.dumps(to_json(episode), allow_nan=False, separators=(",", ":")) for episode in episodes)
-        replace_file(self.directory / _EPISODES, "".join(f"{line}\n" for line in lines).encode("ascii"))
+        """Replaces every line, all at once. The caller holds the board with `writing` since reading them."""
+        lines = (json.dumps(sealed(episode), allow_nan=False, separators=(",", ":")) for episode in episodes)
+        with _told_of(self.directory):
+            replace_file(self.directory / _EPISODES, "".join(f"{line}\n" for line in lines).encode("ascii"), sync=True)
 
 
-_HOW = "python -m benchmarks run --agent AGENT --world WORLD --out DIR"
+@contextmanager
+def _told_of(directory: Path) -> Iterator[None]:
+    """Has what the system refuses within the block told in one line, with the remedy."""
+    try:
+        yield
+    except RunDataError:
+        raise
+    except OSError as error:
+        raise UnwritableBoardError(
+            f"Cannot write to {directory}: {error.strerror or error}. What is on the board is kept; make room or "
+            "change its rights, and the same command goes on."
+        ) from error
+
+
+def _refuse_other_files(directory: Path) -> None:
+    """Raises `ConfigError` for a folder of somebody else's."""
+    if directory.exists() and not directory.is_dir():
+        raise ConfigError(f"{directory} is a file. Name a folder for the board with --out.")
+    strange = [each for each in directory.glob("*") if each.name != LOCK and not each.name.endswith(TEMPORARY)]
+    if strange:
+        raise ConfigError(f"{directory} holds something else than a board ({strange[0].name}). Name another folder.")
 
 
 def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
@@ -188,8 +252,8 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
     for name in ("suite", "split"):
         if known.get(name) != new.get(name):
             raise ConfigError(
-                f"{path} was made with {name} {known.get(name)!r}, not {new.get(name)!r}: numbers of both do not "
-                "compare. Name another folder with --out."
+                f"{path} was made with {name} {_told(known.get(name))}, not {_told(new.get(name))}: numbers of both "
+                "do not compare. Name another folder with --out."
             )
     merged = dict(known)
     for kind in ("worlds", "agents"):
@@ -203,6 +267,13 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
                 )
         merged[kind] = list(by_label.values())
     return merged
+
+
+def _told(value: Any) -> str:
+    """Returns a suite or a split for people."""
+    if isinstance(value, dict):
+        return f"{value.get('name')} version {value.get('version')} (hash {value.get('digest')})"
+    return "none" if value is None else repr(value)
 
 
 def _pretty(record: Mapping[str, Any]) -> bytes:

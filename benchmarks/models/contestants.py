@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.agent import Agent, AsyncAgent
-from agents.registry import make_agent, setting_names
+from agents.agent import Agent
+from agents.api.providers.registry import PROVIDERS
+from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
 from benchmarks.models.spec import AgentSpec, digest_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
@@ -18,6 +19,15 @@ REFERENCES = ("random", "lazy", "oracle")
 
 BATCH = 32
 """Episodes that agents which answer in batches play side by side."""
+
+PACE_SETTINGS = frozenset({
+    "api_key_variable", "max_attempts", "max_parallel", "prices", "requests_per_minute", "timeout_s",
+    "tokens_per_minute",
+})  # fmt: skip
+"""What decides how fast an agent plays and what it costs, but not what it does: no part of what it is called."""
+
+_WEIGHTS = (".safetensors", ".bin", ".json", ".jinja", ".txt", ".model")
+"""Files of a checkpoint that decide what it says."""
 
 
 @dataclass(kw_only=True)
@@ -29,16 +39,28 @@ class Contestant:
         identity: Everything that decides what it does, JSON only.
         agent: The agent.
         num_parallel: Episodes side by side.
+        is_person: Whether it is asked at the terminal, which it has to itself.
     """
 
     label: str
     identity: Record
     agent: Agent
     num_parallel: int = BATCH
+    is_person: bool = False
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.digest = digest_of(self.identity)
+
+    @property
+    def asks_endpoint(self) -> bool:
+        """Whether it is a model behind an API, which may cost money."""
+        return hasattr(self.agent, "client")
+
+    @property
+    def has_price(self) -> bool:
+        """Whether it is known what its tokens cost."""
+        return self.asks_endpoint and self.agent.client.price is not None  # type: ignore[attr-defined]
 
     def record(self) -> Record:
         """Returns it as the board stores it."""
@@ -63,10 +85,33 @@ def contestants(texts: Sequence[str], *, references: bool = True) -> list[Contes
     asked = [AgentSpec.parse(text) for text in texts]
     named = {spec.name for spec in asked if not spec.settings}
     asked += [AgentSpec(name=name) for name in REFERENCES if references and name not in named]
-    labels = [spec.label for spec in asked]
+    labels = [_label(spec) for spec in asked]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
         raise ConfigError(f"--agent {twice} is there twice.")
+    for spec in asked:  # All of them before the first one's weights are loaded
+        require_agent(spec.name)
+        require_settings(spec.name, spec.settings, _known_settings(spec.name))
     return [_contestant(spec) for spec in asked]
+
+
+def _known_settings(name: str) -> tuple[str, ...]:
+    """Returns the settings that may stand behind an agent, those of its sampling among them."""
+    known = setting_names(name)
+    if "sampling" not in known:
+        return known
+    from agents.hf.sampling import SamplingConfig
+
+    return (*(each for each in known if each != "sampling"), *SamplingConfig.__dataclass_fields__)
+
+
+def _label(spec: AgentSpec) -> str:
+    return AgentSpec(name=spec.name, settings=_deciding(spec)).label
+
+
+def _deciding(spec: AgentSpec) -> Record:
+    """Returns the settings that decide what an agent does."""
+    is_paced = spec.name.partition(":")[0] in PROVIDERS
+    return {name: value for name, value in spec.settings.items() if not (is_paced and name in PACE_SETTINGS)}
 
 
 def _contestant(spec: AgentSpec) -> Contestant:
@@ -77,19 +122,22 @@ def _contestant(spec: AgentSpec) -> Contestant:
         drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
         settings["sampling"] = SamplingConfig(**drawn)
     agent = make_agent(spec.name, **settings)
-    identity = {"name": spec.name, "settings": dict(spec.settings), **getattr(agent, "identity", {})}
+    identity = {"name": spec.name, "settings": _deciding(spec), **getattr(agent, "identity", {})}
     kind, _, part = spec.name.partition(":")
     if kind == "hf":
         identity |= {"name": kind, "weights": _weights_digest(Path(part))}
-    num_parallel = getattr(agent, "num_parallel", BATCH) if isinstance(agent, AsyncAgent) else BATCH
-    return Contestant(label=spec.label, identity=identity, agent=agent, num_parallel=num_parallel)
+    is_person = entry_of(spec.name).shows_observations
+    num_parallel = getattr(agent, "num_parallel", 1 if is_person else BATCH)
+    return Contestant(
+        label=_label(spec), identity=identity, agent=agent, num_parallel=num_parallel, is_person=is_person
+    )
 
 
 def _weights_digest(directory: Path) -> str:
     """Returns a hash of a checkpoint's files, so that a board notices when they were trained on."""
     digest = hashlib.sha256()
     for path in sorted(directory.iterdir()):
-        if path.suffix in (".safetensors", ".json"):
+        if path.suffix in _WEIGHTS:
             digest.update(path.name.encode())
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())

@@ -1,65 +1,150 @@
-"""How far a board is: a line for each agent while it plays, on terminals one that is written over."""
+"""How far a run is: of each agent in each world, of an agent in all of them, and of all agents."""
 
 from __future__ import annotations
 
-import threading
+import math
 import time
-from typing import Self, TextIO
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
-from benchmarks.models.run import Progress
-
-_INTERVAL_S = 0.5
-_QUIET_INTERVAL_S = 30.0
+from benchmarks.models.measures import success_interval
 
 
-class ProgressLine:
-    """Shows progress on a stream; anything but a terminal gets a line now and then.
+@dataclass(kw_only=True)
+class Progress:
+    """How far one agent is in one world.
 
-    Args:
-        stream: Where to.
+    Attributes:
+        agent: What the board calls it.
+        world: What the board calls it.
+        num_wanted: Episodes that there shall be.
+        num_repeats: Of these, on each level.
+        num_done: Of these, there.
+        num_successes: Of these, solved.
+        num_errors: Tries that a failure ended, in this run.
+        num_failed_in_a_row: Of these, since an episode last came to its end.
+        num_played: Episodes of this run, errors included.
+        tokens: Of this run.
+        usd: Of this run; None once a price is not known.
+        is_over: Whether no more is going to be played in this run.
+        began: When this run began here, in seconds of the monotonic clock; None if it has not yet.
     """
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._is_terminal = stream.isatty()
-        self._lock = threading.Lock()
-        self._latest: dict[str, Progress] = {}
-        self._shown_at = 0.0
+    agent: str
+    world: str
+    num_wanted: int
+    num_repeats: int = 1
+    num_done: int = 0
+    num_successes: int = 0
+    num_errors: int = 0
+    num_failed_in_a_row: int = 0
+    num_played: int = 0
+    tokens: int = 0
+    usd: float | None = 0.0
+    is_over: bool = False
+    began: float | None = None
 
-    def __enter__(self) -> Self:
-        return self
+    @property
+    def num_missing(self) -> int:
+        """Episodes that are still going to be played."""
+        return 0 if self.is_over else max(0, self.num_wanted - self.num_done)
 
-    def __exit__(self, *error: object) -> None:
-        self.clear()
+    @property
+    def half_width(self) -> float:
+        """Half the width of the success rate's interval; repeats of a level count as one trial, to be safe."""
+        num_levels = math.ceil(self.num_done / self.num_repeats)
+        if not num_levels:
+            return 0.5
+        low, high = success_interval(round(self.num_successes / self.num_done * num_levels), num_levels)
+        return (high - low) / 2
 
-    def show(self, progress: Progress) -> None:
-        """Takes note, and shows it if the last time is long enough ago."""
-        with self._lock:
-            self._latest[progress.agent] = progress
-            is_over = progress.num_done >= progress.num_wanted
-            now = time.monotonic()
-            if now - self._shown_at < (_INTERVAL_S if self._is_terminal else _QUIET_INTERVAL_S) and not is_over:
-                return
-            self._shown_at = now
-            if self._is_terminal:
-                told = "  |  ".join(_told(each) for each in self._latest.values() if each.num_done < each.num_wanted)
-                self._stream.write(f"\r\x1b[K{told}")
-            else:
-                self._stream.write(f"{_told(progress)}\n")
-            self._stream.flush()
-
-    def clear(self) -> None:
-        """Takes the line away."""
-        if self._is_terminal:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+    def add(self, *, solved: bool, failed: bool, tokens: int, usd: float | None) -> None:
+        """Counts an episode."""
+        self.num_played += 1
+        self.tokens += tokens
+        self.usd = None if usd is None or self.usd is None else self.usd + usd
+        self.num_errors += failed
+        self.num_failed_in_a_row = self.num_failed_in_a_row + 1 if failed else 0
+        self.num_done += not failed
+        self.num_successes += solved and not failed
 
 
-def _told(progress: Progress) -> str:
-    success = f" success {progress.num_successes / progress.num_done:.2f}" if progress.num_done else ""
-    errors = f" errors {progress.num_errors}" if progress.num_errors else ""
-    tokens = f" {progress.tokens:,} tokens" if progress.tokens else ""
-    usd = f" {progress.usd:.2f} USD" if progress.usd else ""
-    eta = f" {progress.eta_s / 60:.0f} min left" if progress.eta_s is not None and progress.eta_s >= 60 else ""
-    where = f"{progress.agent} {progress.world} {progress.num_done}/{progress.num_wanted}"
-    return f"{where}{success}{errors}{tokens}{usd}{eta}"
+@dataclass(kw_only=True)
+class Total:
+    """Several of them, as one.
+
+    Attributes:
+        label: Whose.
+        num_wanted: Episodes that there shall be.
+        num_done: Of these, there.
+        num_missing: Of the others, those that are still going to be played.
+        num_successes: Solved.
+        num_errors: Tries that a failure ended, in this run.
+        tokens: Of this run.
+        usd: Of this run; None once a price is not known.
+        eta_s: Seconds until it is through, at the pace of this run; None where there is none yet.
+    """
+
+    label: str
+    num_wanted: int
+    num_done: int
+    num_missing: int
+    num_successes: int
+    num_errors: int
+    tokens: int
+    usd: float | None
+    eta_s: float | None
+
+
+@dataclass(kw_only=True)
+class RunProgress:
+    """How far a run is.
+
+    Attributes:
+        parts: Each agent in each world.
+    """
+
+    parts: list[Progress] = field(default_factory=list)
+
+    def agents(self, now: float | None = None) -> list[Total]:
+        """Returns how far each agent is.
+
+        Args:
+            now: Seconds of the monotonic clock; None for the present.
+        """
+        now = time.monotonic() if now is None else now
+        labels = dict.fromkeys(part.agent for part in self.parts)
+        by_agent = [(label, [part for part in self.parts if part.agent == label]) for label in labels]
+        return [_total(label, parts, _eta_s(parts, now)) for label, parts in by_agent]
+
+    def all(self, now: float | None = None) -> Total:
+        """Returns how far all of them are; they play side by side, so that the slowest one's time counts."""
+        waits = [total.eta_s for total in self.agents(now) if total.num_missing]
+        known = [wait for wait in waits if wait is not None]
+        return _total("all agents", self.parts, max(known, default=0.0) if len(known) == len(waits) else None)
+
+
+def _total(label: str, parts: Iterable[Progress], eta_s: float | None) -> Total:
+    parts = list(parts)
+    prices = [part.usd for part in parts]
+    return Total(
+        label=label,
+        num_wanted=sum(part.num_wanted for part in parts),
+        num_done=sum(part.num_done for part in parts),
+        num_missing=sum(part.num_missing for part in parts),
+        num_successes=sum(part.num_successes for part in parts),
+        num_errors=sum(part.num_errors for part in parts),
+        tokens=sum(part.tokens for part in parts),
+        usd=None if None in prices else sum(price for price in prices if price is not None),
+        eta_s=eta_s,
+    )
+
+
+def _eta_s(parts: Iterable[Progress], now: float) -> float | None:
+    """Returns the seconds that an agent still needs: its worlds come one after the other."""
+    parts = list(parts)
+    began = [part.began for part in parts if part.began is not None]
+    num_missing, num_played = sum(part.num_missing for part in parts), sum(part.num_played for part in parts)
+    if not num_missing:
+        return 0.0
+    return (now - min(began)) / num_played * num_missing if num_played and began else None

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agents.episodes import play_episodes
 from agents.rollout import failure_of
-from benchmarks.models.board import Board, EpisodeKey
+from benchmarks.models.board import Board
 from benchmarks.models.contestants import Contestant
-from benchmarks.models.measures import success_interval
+from benchmarks.models.interruption import Interruptible, RunInterruptedError
+from benchmarks.models.lines import EpisodeKey
+from benchmarks.models.progress import Progress, RunProgress
 from benchmarks.models.spec import WorldSpec
+from benchmarks.models.spending import require_prices, used_by
 from benchmarks.models.versions import versions
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import need_of
@@ -30,6 +32,9 @@ from vlm_envs.vector.make import world_vector
 
 LEAST_FOR_CI = 16
 """Episodes before an interval is looked at."""
+
+MOST_FAILURES = 8
+"""Failures in a row after which an agent leaves a world until the next run: whoever is out will not be back at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,47 +61,20 @@ class RunPlan:
     def __post_init__(self) -> None:
         require(bool(self.worlds), "Name a world with --world, or a suite with --suite.")
         require_at_least(self, 1, "episodes", "repeats")
-        require_above(self, 0, *(name for name in ("budget_usd", "stop_when_ci") if getattr(self, name) is not None))
+        require_above(self, 0, "budget_usd", "stop_when_ci")
 
-
-@dataclass
-class Progress:
-    """How far one agent is in one world.
-
-    Attributes:
-        agent: What the board calls it.
-        world: What the board calls it.
-        num_wanted: Episodes that there shall be.
-        num_done: Of these, there.
-        num_successes: Of these, solved.
-        num_errors: Tries that a failure ended, in this run.
-        num_played: Episodes of this run.
-        tokens: Of this run.
-        usd: Of this run; None once a price is not known.
-        began: When this run began, in seconds of the monotonic clock.
-    """
-
-    agent: str
-    world: str
-    num_wanted: int
-    num_done: int = 0
-    num_successes: int = 0
-    num_errors: int = 0
-    num_played: int = 0
-    tokens: int = 0
-    usd: float | None = 0.0
-    began: float = field(default_factory=time.monotonic)
-
-    @property
-    def eta_s(self) -> float | None:
-        """Seconds until it is through, at the pace of this run; None before its first episode."""
-        if not self.num_played:
-            return None
-        return (time.monotonic() - self.began) / self.num_played * max(0, self.num_wanted - self.num_done)
+    def keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
+        """Returns the episodes that an agent shall play in a world, every level once before any is repeated."""
+        num_episodes = self.episodes if world.num_levels is None else min(self.episodes, world.num_levels)
+        return [
+            EpisodeKey(world.digest, contestant.digest, seed, repeat)
+            for repeat in range(self.repeats)
+            for seed in split_seeds(world.split, num_episodes)
+        ]
 
 
 class BoardRun:
-    """One run of `python -m benchmarks run`.
+    """One run of `python -m benchmarks run`. It holds the board until `run` is over.
 
     Args:
         plan: What the board shall hold.
@@ -105,7 +83,9 @@ class BoardRun:
         on_progress: Called after every episode, from any thread.
 
     Raises:
-        ConfigError: If the board there is another one.
+        ConfigError: If the board there is another one, or a budget cannot be held as a price is not known.
+        BusyBoardError: If another command is writing to it.
+        UnwritableBoardError: If nothing can be written to it.
     """
 
     def __init__(
@@ -113,119 +93,150 @@ class BoardRun:
         plan: RunPlan,
         contestants: Sequence[Contestant],
         out: Path,
-        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_progress: Callable[[RunProgress], None] = lambda progress: None,
     ) -> None:
+        if plan.budget_usd is not None:
+            require_prices(contestants)
         self.plan, self.contestants = plan, contestants
-        self.board = Board.open(
-            out,
-            {
-                "suite": plan.suite,
-                "split": plan.worlds[0].split,
-                "worlds": [world.record() for world in plan.worlds],
-                "agents": [contestant.record() for contestant in contestants],
-                "versions": versions(),
-            },
-        )
+        definition = {
+            "suite": plan.suite,
+            "split": plan.worlds[0].split,
+            "worlds": [world.record() for world in plan.worlds],
+            "agents": [contestant.record() for contestant in contestants],
+            "versions": versions(),
+        }
+        self.board = Board.open(out, definition)
+        lines = self.board.lines()
+        self._done = {EpisodeKey.of(line): bool(line["success"]) for line in lines if not line["error"]}
+        self._spent = sum(line.get("usd") or 0.0 for line in lines)
         self._on_progress = on_progress
-        self._stop = threading.Event()
         self._lock = threading.Lock()
-        episodes = self.board.episodes()
-        self._done = {EpisodeKey.of(each): bool(each["success"]) for each in episodes if not each["error"]}
-        self._spent = sum(each.get("usd") or 0.0 for each in episodes)
+        self._stopping, self._interrupted = threading.Event(), threading.Event()
         self.reason = ""
+        self.failures: dict[str, str] = {}
+        self._parts = {
+            (each.label, world.label): self._part(each, world) for each in contestants for world in plan.worlds
+        }
+        self.progress = RunProgress(parts=list(self._parts.values()))
 
-    def run(self) -> None:
-        """Plays until nothing is missing, the budget is spent, or Ctrl-C; what was played is on the board."""
-        with ThreadPoolExecutor(len(self.contestants), thread_name_prefix="contestant") as pool:
-            futures = [pool.submit(self._play, contestant) for contestant in self.contestants]
+    def run(self, on_person: Callable[[bool], None] = lambda plays: None) -> None:
+        """Plays until nothing is missing, the budget is spent, or Ctrl-C; what was played is on the board.
+
+        Args:
+            on_person: Called with True before a person is asked at the terminal, and with False afterwards.
+        """
+        try:
+            for contestant in self.contestants:
+                if contestant.is_person:
+                    on_person(True)
+                    self._play(contestant)
+                    on_person(False)
+            self._play_side_by_side([each for each in self.contestants if not each.is_person])
+        except BaseException as error:
+            self._stop("interrupted" if isinstance(error, KeyboardInterrupt) else "an error")
+            raise
+        finally:
+            self._close_agents()
+            self.board.close()
+
+    def _play_side_by_side(self, contestants: Sequence[Contestant]) -> None:
+        if not contestants:
+            return
+        with ThreadPoolExecutor(len(contestants), thread_name_prefix="contestant") as pool:
             try:
-                for future in futures:
+                for future in as_completed([pool.submit(self._play, contestant) for contestant in contestants]):
                     future.result()
             except BaseException:
-                self.stop("interrupted")
+                # Whoever is under way must not play on, nor wait for a provider
+                self._stopping.set()
+                self._interrupted.set()
+                self._close_agents()
                 raise
-            finally:
-                for contestant in self.contestants:
-                    contestant.close()
 
-    def stop(self, reason: str) -> None:
+    def _close_agents(self) -> None:
+        for contestant in self.contestants:
+            contestant.close()
+
+    def _stop(self, reason: str) -> None:
         """Begins no further episode."""
         self.reason = self.reason or reason
-        self._stop.set()
+        self._stopping.set()
+
+    def _part(self, contestant: Contestant, world: WorldSpec) -> Progress:
+        keys = self.plan.keys(world, contestant)
+        solved = [self._done[key] for key in keys if key in self._done]
+        return Progress(
+            agent=contestant.label,
+            world=world.label,
+            num_wanted=len(keys),
+            num_repeats=self.plan.repeats,
+            num_done=len(solved),
+            num_successes=sum(solved),
+        )
 
     def _play(self, contestant: Contestant) -> None:
         try:
             for world in self.plan.worlds:
-                if not self._stop.is_set():
-                    self._play_world(contestant, world)
-        except BaseException:
-            self.stop("an error")
-            raise
+                self._play_world(contestant, world)
+        except EOFError:
+            if not contestant.is_person:
+                raise
+            self.failures[contestant.label] = "the input has ended"
+        except Exception:
+            if not self._interrupted.is_set():
+                raise
 
     def _play_world(self, contestant: Contestant, world: WorldSpec) -> None:
-        with closing(_vector(world, 1)) as one:
-            num_levels = one.get_attr("num_levels")[0]
-        num_episodes = self.plan.episodes if num_levels is None else min(self.plan.episodes, num_levels)
-        keys = [
-            EpisodeKey(world.digest, contestant.digest, seed, repeat)
-            for repeat in range(self.plan.repeats)
-            for seed in split_seeds(world.split, num_episodes)
-        ]
-        missing = [key for key in keys if key not in self._done]
-        solved = [self._done[key] for key in keys if key in self._done]
-        progress = Progress(
-            agent=contestant.label,
-            world=world.label,
-            num_wanted=len(keys),
-            num_done=len(solved),
-            num_successes=sum(solved),
-        )
-        if not missing or self._is_sure(progress):
-            return
-        self._on_progress(progress)
-        with closing(_vector(world, min(contestant.num_parallel, len(missing)))) as worlds:
-            agent = contestant.agent
-            seeds = [key.seed for key in missing]
-            for index, trajectory in play_episodes(agent, worlds, seeds, env_id=registered_name(world.env_id)):
-                self._keep(missing[index], contestant, world, trajectory, progress)
-                self._on_progress(progress)
-                if self._stop.is_set() or self._is_sure(progress) or self._is_spent():
-                    return
+        progress = self._parts[contestant.label, world.label]
+        missing = [key for key in self.plan.keys(world, contestant) if key not in self._done]
+        if missing and self._goes_on(progress):
+            progress.began = lapped = time.monotonic()
+            agent = Interruptible.of(contestant.agent, self._interrupted)
+            self._on_progress(self.progress)
+            with closing(_vector(world, min(contestant.num_parallel, len(missing)))) as worlds:
+                seeds, env_id = [key.seed for key in missing], registered_name(world.env_id)
+                for number, trajectory in play_episodes(
+                    agent, worlds, seeds, env_id=env_id, goes_on=lambda: self._goes_on(progress)
+                ):
+                    wall_s, lapped = time.monotonic() - lapped, time.monotonic()
+                    self._keep(missing[number], contestant, progress, trajectory, wall_s)
+        progress.is_over = True
+        self._on_progress(self.progress)
 
     def _keep(
         self,
         key: EpisodeKey,
         contestant: Contestant,
-        world: WorldSpec,
-        trajectory: Trajectory | None,
         progress: Progress,
+        trajectory: Trajectory | None,
+        wall_s: float,
     ) -> None:
         error = "the world could not be started" if trajectory is None else failure_of(trajectory)
-        used = _used(trajectory)
-        self.board.add(key, agent=contestant.label, world=world.label, episode=trajectory, error=error, **used)
+        if error and self._interrupted.is_set():
+            raise RunInterruptedError  # It is ours: agents were closed
+        used = used_by(trajectory)
+        label, world = contestant.label, progress.world
+        self.board.add(key, agent=label, world=world, episode=trajectory, error=error, wall_s=wall_s, **used)
         with self._lock:
-            self._spent += used.get("usd") or 0.0
-        progress.num_played += 1
-        progress.tokens += int(used.get("tokens") or 0)
-        usd = used.get("usd")
-        progress.usd = None if usd is None or progress.usd is None else progress.usd + usd
-        if error:
-            progress.num_errors += 1
-        else:
-            progress.num_done += 1
-            progress.num_successes += bool(trajectory is not None and trajectory.success)
+            usd = used.get("usd")
+            self._spent += usd or 0.0
+            solved = trajectory is not None and trajectory.success
+            progress.add(solved=solved, failed=bool(error), tokens=int(used.get("tokens", 0)), usd=usd)
+            if error:
+                self.failures[label] = error
+            elif self.plan.budget_usd is not None and contestant.asks_endpoint and usd is None:
+                self._stop(f"{label} does not count its tokens, so that no budget can be held")
+        self._on_progress(self.progress)
 
-    def _is_sure(self, progress: Progress) -> bool:
-        if self.plan.stop_when_ci is None or progress.num_done < LEAST_FOR_CI:
+    def _goes_on(self, progress: Progress) -> bool:
+        """Returns whether an agent begins another episode in a world."""
+        budget = self.plan.budget_usd
+        if budget is not None and self._spent >= budget:
+            self._stop(f"the budget of {budget:g} USD is spent ({self._spent:.2f} USD on this board)")
+        if self._stopping.is_set() or progress.num_failed_in_a_row >= MOST_FAILURES:
             return False
-        low, high = success_interval(progress.num_successes, progress.num_done)
-        return (high - low) / 2 <= self.plan.stop_when_ci
-
-    def _is_spent(self) -> bool:
-        if self.plan.budget_usd is None or self._spent < self.plan.budget_usd:
-            return False
-        self.stop(f"the budget of {self.plan.budget_usd:g} USD is spent")
-        return True
+        wanted = self.plan.stop_when_ci
+        return wanted is None or progress.num_done < LEAST_FOR_CI or progress.half_width > wanted
 
 
 def _vector(world: WorldSpec, num_envs: int) -> VectorWorld:
@@ -233,16 +244,3 @@ def _vector(world: WorldSpec, num_envs: int) -> VectorWorld:
     need = need_of(registered_name(world.env_id))
     apart: dict[str, Any] = {"workers": "process", "num_workers": 1} if need is not None and need.probe else {}
     return world_vector(world.env_id, num_envs, **world.kwargs, split=world.split, **apart)
-
-
-def _used(trajectory: Trajectory | None) -> dict[str, Any]:
-    """Returns what an episode took: `seconds`, `tokens` and `usd`, as far as its agent said."""
-    turns = () if trajectory is None else trajectory.turns
-    totals: dict[str, float] = defaultdict(float)
-    for turn in turns:
-        for name, value in turn.usage.items():
-            totals[name] += value
-    used: dict[str, Any] = {name: total for name, total in totals.items() if all(name in turn.usage for turn in turns)}
-    if "prompt_tokens" in used:
-        used["tokens"] = used["prompt_tokens"] + used["completion_tokens"]
-    return used

@@ -10,15 +10,23 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.records.json_lines import Record, to_json
 from vlm_envs.registration import arguments_of, make, registered_name
-from vlm_envs.splits import split_seeds
+from vlm_envs.splits import SPLITS, split_seeds
 
 _DIGEST_CHARS = 16
+
+
+class _Met(NamedTuple):
+    """What only a world that was made can tell."""
+
+    digest: str
+    num_levels: int | None
+    max_actions_per_turn: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +54,7 @@ class WorldSpec:
         kwargs = parse_settings(settings, option="--world")
         if "split" in kwargs:
             raise ConfigError(f"--world {text}: levels are chosen by --split, for all worlds alike.")
+        require_choice("--split", split, SPLITS)
         spec = cls(env_id=env_id, kwargs=kwargs, split=split)
         registered_name(env_id)
         arguments_of(env_id, kwargs)
@@ -59,27 +68,35 @@ class WorldSpec:
 
     @property
     def digest(self) -> str:
-        """Hash of everything an agent meets: all arguments, defaults included, the first prompt, the first level."""
-        return self._met[0]
+        """Hash of what an agent meets: all arguments, the first level, and what an empty response to it leads to."""
+        return self._met.digest
 
     @property
     def max_actions_per_turn(self) -> int:
         """Most actions that are carried out in a turn."""
-        return self._met[1]
+        return self._met.max_actions_per_turn
+
+    @property
+    def num_levels(self) -> int | None:
+        """How many levels there are, of a world that lists them; else None."""
+        return self._met.num_levels
 
     @functools.cached_property
-    def _met(self) -> tuple[str, int]:
+    def _met(self) -> _Met:
         arguments = arguments_of(self.env_id, {**self.kwargs, "split": self.split})
-        with closing(make(self.env_id, **self.kwargs, split=self.split)) as world:
+        with closing(make(self.env_id, **self.kwargs, split=self.split, disable_env_checker=True)) as world:
             observation, info = world.reset(seed=next(split_seeds(self.split, 1)))
-            max_actions_per_turn = int(cast("Any", world.unwrapped).max_actions_per_turn)
+            answer, reward, *ends, outcome = world.step("")
+            unwrapped = cast("Any", world.unwrapped)
+            num_levels, max_actions_per_turn = unwrapped.num_levels, int(unwrapped.max_actions_per_turn)
         met = {
             "id": registered_name(self.env_id),
-            "arguments": arguments,
-            "text": observation["text"],
-            "state": info["state_hash"],
+            "arguments": {name: _plain(value) for name, value in arguments.items()},
+            "texts": [observation["text"], answer["text"]],
+            "states": [info["state_hash"], outcome["state_hash"]],
+            "outcome": [reward, *ends, outcome["reward_terms"]],
         }
-        return digest_of(met), max_actions_per_turn
+        return _Met(digest_of(met), num_levels, max_actions_per_turn)
 
     def record(self) -> Record:
         """Returns it as the board stores it."""
@@ -116,6 +133,15 @@ class AgentSpec:
         """What the board calls it: the name, and settings where there are some."""
         settings = ",".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
         return f"{self.name}{f',{settings}' if settings else ''}"
+
+
+def _plain(value: Any) -> Any:
+    """Returns an argument as JSON types; of a class or a function its name, of other things their kind."""
+    try:
+        return to_json(value)
+    except TypeError:
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return f"{named.__module__}.{named.__qualname__}"
 
 
 def digest_of(value: Any) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.models.spec import WorldSpec, digest_of
 from vlm_envs.errors import require_choice
+from vlm_envs.records.json_lines import Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +32,21 @@ class Suite:
         """Returns its worlds."""
         return [WorldSpec.parse(world, split) for world in self.worlds]
 
-    def digest(self) -> str:
-        """Hash of its version and of everything its worlds show; engines that are not installed raise."""
-        return digest_of([self.name, self.version, self.episodes, [spec.digest for spec in self.specs()]])
+    def digest(self, worlds: Sequence[WorldSpec]) -> str:
+        """Returns the hash of its version and of what its worlds show.
+
+        Args:
+            worlds: Its worlds, as `specs` returns them.
+        """
+        return digest_of([self.name, self.version, self.episodes, [world.digest for world in worlds]])
+
+    def record(self, worlds: Sequence[WorldSpec]) -> Record:
+        """Returns it as a board stores it.
+
+        Args:
+            worlds: Its worlds, as `specs` returns them.
+        """
+        return {"name": self.name, "version": self.version, "digest": self.digest(worlds)}
 
 
 SUITES = {
@@ -67,4 +81,4 @@ SUITES = {
 
 def suite_named(name: str) -> Suite:
     """Returns a suite; raises `ConfigError` if there is none of that name."""
-    return SUITES[require_choice("suite", name, SUITES)]
+    return SUITES[require_choice("--suite", name, SUITES)]

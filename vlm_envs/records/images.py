@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.records.json_lines import BrokenRunDataError, MissingRunDataError, replace_file
+from vlm_envs.records.json_lines import TEMPORARY, BrokenRunDataError, MissingRunDataError, replace_file
 
 
 class ImageStore:
@@ -19,10 +19,12 @@ class ImageStore:
 
     Args:
         directory: Of the run or the board; made when the first picture is saved.
+        sync: Whether what was saved shall also survive the loss of power.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, sync: bool = False) -> None:
         self._folder = directory / "images"
+        self._sync = sync
 
     def save(self, image: npt.NDArray[np.uint8]) -> str:
         """Writes a picture, uint8[H, W, 3], unless it is there already, and returns its name."""
@@ -30,9 +32,14 @@ class ImageStore:
         Image.fromarray(image).save(buffer, format="PNG")
         name = hashlib.sha256(buffer.getvalue()).hexdigest()
         path = self._path(name)
-        if not path.exists():
-            replace_file(path, buffer.getvalue())
+        if not path.exists() or path.stat().st_size != len(buffer.getvalue()):
+            replace_file(path, buffer.getvalue(), sync=self._sync)
         return name
+
+    def clean(self) -> None:
+        """Takes away what a kill left half-written. Nobody else may be writing."""
+        for path in self._folder.glob(f"*/.*{TEMPORARY}"):
+            path.unlink(missing_ok=True)
 
     def load(self, name: str) -> bytes:
         """Returns the PNG file of a picture.

@@ -16,6 +16,9 @@ import numpy as np
 
 Record = dict[str, Any]
 
+TEMPORARY = ".tmp"
+"""How the name ends of a file that is not whole yet; a kill may leave one behind."""
+
 
 class RunDataError(Exception):
     """Root of the errors about run directories."""
@@ -69,20 +72,48 @@ def _line(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(to_json(record), allow_nan=False, separators=(",", ":")) + "\n").encode("ascii")
 
 
-def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Adds a line, in the file when this returns."""
-    line = _line(record)
+def append_line(path: Path, record: Mapping[str, Any], *, sync: bool = False) -> None:
+    """Adds a line, in the file when this returns; whole or not at all, unless the process is killed.
+
+    Args:
+        path: The file; made if it is not there.
+        record: The line.
+        sync: Whether it shall also survive the loss of power.
+    """
+    line = memoryview(_line(record))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        file.write(line)
+    with path.open("ab", buffering=0) as file:
+        size = file.tell()
+        try:
+            while line:
+                line = line[file.write(line) :]
+            if sync:
+                os.fsync(file.fileno())
+        except BaseException:  # a full disk, Ctrl-C: the next line must not be glued to half a one
+            file.truncate(size)
+            raise
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Writes a whole file so that no reader ever sees half of it."""
+def replace_file(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Writes a whole file so that no reader ever sees half of it.
+
+    Args:
+        path: The file.
+        content: What shall be in it.
+        sync: Whether it shall also survive the loss of power.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}{TEMPORARY}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def filter_lines(path: Path, keep: Callable[[Record], bool]) -> list[Record]:

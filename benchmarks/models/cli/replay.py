@@ -1,0 +1,43 @@
+"""`python -m benchmarks replay`: plays a board again, bit by bit, and marks the rows that are the same."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional
+
+from benchmarks.models.board import Board, UnwritableBoardError
+from benchmarks.models.verification import mark, verify
+
+EXIT_DIFFERS = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions:
+    """Play every episode of a board again and compare it bit by bit; rows that pass are marked verified.
+
+    Attributes:
+        board: The board's folder.
+    """
+
+    board: Annotated[Path, Positional]
+
+
+def run_replay(options: ReplayOptions) -> int:
+    """Replays a board; 1 where something differs."""
+    board = Board(options.board)
+    replayed = []
+    for row in verify(board):
+        replayed.append(row)
+        for line in row.differences:
+            print(f"DIFFERS: {line}", file=sys.stderr)
+        told = "verified" if row.is_verified else f"NOT VERIFIED, {len(row.differences)} differ"
+        print(f"{row.agent} in {row.world}: {row.num_same} episodes are the same to the bit; {told}", flush=True)
+    try:
+        mark(board, replayed)
+    except UnwritableBoardError as error:
+        print(f"The rows are not marked. {error}", file=sys.stderr)
+    return EXIT_DIFFERS if any(row.differences for row in replayed) else 0

@@ -1,0 +1,153 @@
+"""`python -m benchmarks run`: plays what a board lacks, and prints it."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from tyro.conf import UseAppendAction
+
+from benchmarks.models.board import Board
+from benchmarks.models.contestants import contestants
+from benchmarks.models.display import ProgressDisplay
+from benchmarks.models.interruption import second_interrupt_quits
+from benchmarks.models.measures import rows
+from benchmarks.models.page.page import build_page
+from benchmarks.models.run import BoardRun, RunPlan
+from benchmarks.models.spec import WorldSpec
+from benchmarks.models.suites import suite_named
+from benchmarks.models.text_table import text_table
+from benchmarks.models.verification import verified_rows
+from vlm_envs.arguments.options import EXIT_INTERRUPTED
+from vlm_envs.arguments.ranges import require_above, require_at_least
+from vlm_envs.cli.needs import require_available
+from vlm_envs.errors import require
+from vlm_envs.registration import registered_name
+
+EXIT_INCOMPLETE = 1
+
+_DEFAULT_EPISODES = 256
+
+_Texts = UseAppendAction[tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Measure agents on the same levels; run again, it goes on where it stopped.
+
+    Attributes:
+        config: A TOML file of these options, lists where an option may be repeated; what is said here too, counts.
+        agent: Who plays, as NAME or NAME,SETTING=VALUE,...: hf:DIR, openai:MODEL, ...; may be repeated.
+        world: What is played, as ID or ID:ARGUMENT=VALUE,...; may be repeated.
+        suite: Worlds and episodes by name, in place of --world; python -m benchmarks suites lists them.
+        episodes: Levels of each world; 256 unless a suite says otherwise.
+        repeats: Episodes on each level.
+        split: Whose levels.
+        out: The board's folder.
+        references: Whether random, lazy and oracle play too.
+        budget_usd: Begin nothing more once so much has been spent on this board.
+        stop_when_ci: Let an agent leave a world once half the width of its interval is at most this.
+    """
+
+    config: Path | None = None
+    agent: _Texts = ()
+    world: _Texts = ()
+    suite: str | None = None
+    episodes: int | None = None
+    repeats: int = 1
+    split: str = "test"
+    out: Path | None = None
+    references: bool = True
+    budget_usd: float | None = None
+    stop_when_ci: float | None = None
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "episodes", "repeats")
+        require_above(self, 0, "budget_usd", "stop_when_ci")
+        require(self.suite is None or not self.world, "Name worlds with --world, or a suite with --suite, not both.")
+
+    def plan(self) -> RunPlan:
+        """Returns what the board shall hold.
+
+        Raises:
+            ConfigError: If there is no such world or suite.
+            EngineUnavailableError: If a world cannot run here.
+        """
+        suite = None if self.suite is None else suite_named(self.suite)
+        worlds = [WorldSpec.parse(text, self.split) for text in (suite.worlds if suite else self.world)]
+        labels = [world.label for world in worlds]
+        for world in worlds:
+            require(labels.count(world.label) == 1, f"--world {world.label} is there twice.")
+            require_available(registered_name(world.env_id))
+        return RunPlan(
+            worlds=worlds,
+            episodes=self.episodes or (suite.episodes if suite else _DEFAULT_EPISODES),
+            repeats=self.repeats,
+            budget_usd=self.budget_usd,
+            stop_when_ci=self.stop_when_ci,
+            suite=None if suite is None else suite.record(worlds),
+        )
+
+
+def run(options: RunOptions) -> int:
+    """Plays what is missing, and prints the board; 1 where failures left something out, 130 after Ctrl-C."""
+    require(options.out is not None, "Name the board's folder: --out boards/NAME.")
+    assert options.out is not None
+    plan = options.plan()
+    players = contestants(options.agent, references=options.references)
+    with second_interrupt_quits(), ProgressDisplay(sys.stderr) as display:
+        board_run = BoardRun(plan, players, options.out, display.show)
+        code = 0
+        try:
+            board_run.run(on_person=lambda plays: display.pause(is_paused=plays))
+        except KeyboardInterrupt:
+            code = EXIT_INTERRUPTED
+    for line in told_of(board_run):
+        print(line, file=sys.stderr)
+    print(board_text(board_run.board))
+    print(f"The page of this board: {build_page(options.out)}")
+    return code or (EXIT_INCOMPLETE if board_run.failures else 0)
+
+
+def told_of(run: BoardRun) -> list[str]:
+    """Returns what kept a run from being complete, a line each."""
+    lines = [f"Stopped: {run.reason}. The same command goes on."] if run.reason else []
+    num_errors = Counter({total.label: total.num_errors for total in run.progress.agents()})
+    for label, failure in run.failures.items():
+        how_often = f" {num_errors[label]} times" if num_errors[label] > 1 else ""
+        lines.append(f"{label} failed{how_often}, at last: {failure}. The same command tries again.")
+    return lines
+
+
+def board_text(board: Board) -> str:
+    """Returns a board as a table of text."""
+    episodes = board.episodes()
+    verified = verified_rows(board, episodes)
+    table = []
+    for row in rows(episodes, board.record["worlds"]):
+        low, high = row.interval
+        table.append(
+            {
+                "world": row.world,
+                "agent": row.agent,
+                "success": f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–",
+                "episodes": str(row.num_episodes),
+                "errors": str(row.num_errors or ""),
+                "reward": _told(row.reward, ".2f"),
+                "invalid": _told(row.invalid_rate, ".1%"),
+                "ineffective": _told(row.ineffective_rate, ".1%"),
+                "turns/optimal": _told(row.turns_over_optimal, ".2f"),
+                "regret": _told(row.regret, ".2f"),
+                "tokens/success": _told(row.tokens_per_success, ",.0f"),
+                "USD": _told(row.usd, ".2f"),
+                "USD/success": _told(row.usd_per_success, ".4f"),
+                "verified": "yes" if (row.agent, row.world) in verified else "",
+            }
+        )
+    return text_table(sorted(table, key=lambda row: row["world"]))
+
+
+def _told(value: float | None, how: str) -> str:
+    return "" if value is None else format(value, how)

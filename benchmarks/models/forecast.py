@@ -1,0 +1,110 @@
+"""What a board would take, from a pilot of a few episodes: time, tokens, dollars, and how sure its numbers would be."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from benchmarks.models.board import Board
+from benchmarks.models.measures import success_interval
+from vlm_envs.records.json_lines import Record
+
+PRICE_UNKNOWN = "price unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """One agent in one world, on so many levels, each played once.
+
+    Attributes:
+        agent: What the board calls it; "all agents" for their sum.
+        world: What the board calls it; "all worlds" for their sum.
+        num_pilot: Episodes that this is told from.
+        num_levels: Levels.
+        seconds: How long it takes at the pilot's pace; of all agents, side by side.
+        tokens: Tokens sent and received; None where nobody counts them.
+        usd: What they cost; None where that is not known, or nothing costs anything.
+        is_price_unknown: Whether it is the former.
+        half_width: Half the width of the success rate's interval, at most: at that rate of those which the pilot leaves
+            open at which it is widest. None for sums.
+    """
+
+    agent: str
+    world: str
+    num_pilot: int
+    num_levels: int
+    seconds: float
+    tokens: float | None
+    usd: float | None
+    is_price_unknown: bool
+    half_width: float | None
+
+
+def forecast(board: Board, levels: Sequence[int]) -> list[Forecast]:
+    """Returns what each agent in each world would take, and all of them together, for each number of levels."""
+    with_price = {each["label"] for each in board.record["agents"] if "provider" in each.get("identity", {})}
+    pilots: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for line in board.lines():
+        pilots[line["agent"], line["world"]].append(line)
+    found = []
+    for num_levels in levels:
+        parts = [
+            _part(agent, world, lines, num_levels, costs=agent in with_price)
+            for (agent, world), lines in pilots.items()
+            if any(not line["error"] for line in lines)
+        ]
+        found += [*parts, _sum(parts, num_levels)] if parts else []
+    return found
+
+
+def _part(agent: str, world: str, lines: Sequence[Record], num_levels: int, *, costs: bool) -> Forecast:
+    played = [line for line in lines if not line["error"]]
+    usd = _mean(line.get("usd") for line in played)
+    tokens = _mean(line.get("tokens") for line in played)
+    # What failures took is part of the time that an episode takes
+    seconds = sum(line.get("wall_s") or 0.0 for line in lines) / len(played)
+    return Forecast(
+        agent=agent,
+        world=world,
+        num_pilot=len(played),
+        num_levels=num_levels,
+        seconds=seconds * num_levels,
+        tokens=None if tokens is None else tokens * num_levels,
+        usd=None if usd is None else usd * num_levels,
+        is_price_unknown=costs and usd is None,
+        half_width=_half_width(sum(line["success"] for line in played), len(played), num_levels),
+    )
+
+
+def _sum(parts: Sequence[Forecast], num_levels: int) -> Forecast:
+    seconds: dict[str, float] = defaultdict(float)
+    for part in parts:
+        seconds[part.agent] += part.seconds
+    counted = [part.tokens for part in parts if part.tokens is not None]
+    priced = [part.usd for part in parts if part.usd is not None]
+    return Forecast(
+        agent="all agents",
+        world="all worlds",
+        num_pilot=sum(part.num_pilot for part in parts),
+        num_levels=num_levels,
+        seconds=max(seconds.values()),
+        tokens=sum(counted) if counted else None,
+        usd=sum(priced) if priced else None,
+        is_price_unknown=any(part.is_price_unknown for part in parts),
+        half_width=None,
+    )
+
+
+def _half_width(num_successes: int, num_pilot: int, num_levels: int) -> float:
+    low, high = success_interval(num_successes, num_pilot)
+    rate = min(max(0.5, low), high)
+    low, high = success_interval(round(rate * num_levels), num_levels)
+    return (high - low) / 2
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Returns the mean if every value is known."""
+    known = list(values)
+    return fmean(value for value in known if value is not None) if None not in known else None

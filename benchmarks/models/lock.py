@@ -1,0 +1,47 @@
+"""One writer at a time: a folder that is locked until its process lets go or is gone, however it went."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from vlm_envs.records.json_lines import RunDataError
+
+LOCK = ".lock"
+
+
+class BusyBoardError(RunDataError, BlockingIOError):
+    """Another process is writing to a board."""
+
+
+class FolderLock:
+    """A folder that nobody else can lock.
+
+    Args:
+        directory: The folder; it must be there.
+
+    Raises:
+        BusyBoardError: If somebody has it.
+        OSError: If nothing can be written into it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._file = (directory / LOCK).open("a+", encoding="ascii")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._file.seek(0)
+            whose = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise BusyBoardError(
+                f"Another command is writing to {directory} (process {whose}). Wait until it is through, or name "
+                "another folder."
+            ) from error
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        """Lets go; harmless to call twice."""
+        self._file.close()

@@ -1,0 +1,161 @@
+"""Verified: every episode of a row was played again from its world, seed and responses, and was the same to the bit.
+
+The mark stands beside the episodes, with a hash of those it speaks of. A row that has changed since, by an episode more
+or a byte less, has none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+
+from benchmarks.models.board import Board
+from benchmarks.models.lines import broken_seal
+from benchmarks.models.spec import WorldSpec, digest_of
+from benchmarks.models.versions import versions
+from vlm_envs.errors import VLMEnvsError
+from vlm_envs.records.json_lines import Record, parse_object, replace_file
+from vlm_envs.records.replay import replay
+from vlm_envs.registration import make
+
+_MARKS = "verified.json"
+
+RowName = tuple[str, str]
+"""Agent and world, as the board calls them."""
+
+
+@dataclass(kw_only=True)
+class ReplayedRow:
+    """One agent's episodes in one world, played again.
+
+    Attributes:
+        agent: What the board calls it.
+        world: What the board calls it.
+        num_same: Episodes that are the same to the bit.
+        differences: Of each of the others, which it is, in which turn, and what differs.
+        digest: Hash of the episodes, as they are on the board.
+    """
+
+    agent: str
+    world: str
+    num_same: int = 0
+    differences: list[str] = field(default_factory=list)
+    digest: str = ""
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether all of its episodes are the same."""
+        return bool(self.num_same) and not self.differences
+
+
+def verify(board: Board) -> Iterator[ReplayedRow]:
+    """Yields each row of a board when all of its episodes have been played again; failed ones are left out."""
+    specs = {spec["label"]: spec for spec in board.record["worlds"]}
+    by_world: dict[str, list[Record]] = defaultdict(list)
+    for episode in _played(board.episodes()):
+        by_world[episode["world"]].append(episode)
+    for label, episodes in by_world.items():
+        yield from _verify_world(board, specs.get(label), label, episodes)
+
+
+def _verify_world(board: Board, spec: Record | None, label: str, episodes: Sequence[Record]) -> Iterator[ReplayedRow]:
+    by_agent: dict[str, list[Record]] = defaultdict(list)
+    for episode in episodes:
+        by_agent[episode["agent"]].append(episode)
+    rows = [ReplayedRow(agent=agent, world=label, digest=_digest(played)) for agent, played in by_agent.items()]
+    try:
+        fault = "the board has no such world" if spec is None else _fault(spec)
+        world = None if spec is None else _world(spec)
+    except (VLMEnvsError, LookupError, TypeError, gym.error.Error) as error:
+        fault, world = f"the world cannot be made: {error}", None
+    for row in rows:
+        if fault:
+            row.differences.append(f"{row.agent} in {label}: {fault}")
+        if world is not None:
+            _replay_row(row, by_agent[row.agent], world, board)
+        yield row
+    if world is not None:
+        world.close()
+
+
+def _replay_row(row: ReplayedRow, episodes: Iterable[Record], world: gym.Env[Any, Any], board: Board) -> None:
+    for episode in episodes:
+        if difference := _difference(episode, world.unwrapped, board):
+            where = f"{row.agent} in {row.world}, seed {episode['seed']}, repeat {episode['repeat']}"
+            row.differences.append(f"{where}, {difference}")
+        else:
+            row.num_same += 1
+
+
+def _world(spec: Record) -> gym.Env[Any, Any]:
+    return make(spec["env_id"], **_kwargs(spec), split=spec["split"], disable_env_checker=True)
+
+
+def _fault(spec: Record) -> str:
+    """Returns why a world is not the one that the board was made with; empty if it is."""
+    now = WorldSpec(env_id=spec["env_id"], kwargs=_kwargs(spec), split=spec["split"]).digest
+    return "" if now == spec["digest"] else f"the world has changed since (hash {spec['digest']}, now {now})"
+
+
+def _kwargs(spec: Record) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in spec["kwargs"].items()}
+
+
+def _difference(episode: Record, world: gym.Env[Any, Any], board: Board) -> str:
+    """Returns the turn of an episode that is not what it was, and what differs; empty if there is none."""
+    if difference := replay(episode, world, board.images.load):
+        return str(difference)
+    turn = broken_seal(episode)
+    if turn is None:
+        return ""
+    what = "what the world decides is the same, but something else is not what was written"
+    return f"turn {turn}: {what}" if turn else f"outside of its turns: {what}"
+
+
+def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
+    """Writes down which rows are verified, in place of earlier marks.
+
+    Raises:
+        BusyBoardError: If somebody is writing to the board.
+        UnwritableBoardError: If nothing can be written to it.
+    """
+    marks = [
+        {"agent": row.agent, "world": row.world, "num_episodes": row.num_same, "digest": row.digest}
+        for row in replayed
+        if row.is_verified
+    ]
+    content = json.dumps({"rows": marks, "versions": versions()}, indent=2) + "\n"
+    with board.writing():
+        replace_file(board.directory / _MARKS, content.encode(), sync=True)
+
+
+def verified_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
+    """Returns which rows were verified and have not changed since.
+
+    Args:
+        board: The board.
+        episodes: All of its episodes.
+    """
+    path = board.directory / _MARKS
+    if not path.is_file():
+        return set()
+    marks = parse_object(path.read_bytes(), str(path)).get("rows")
+    by_row: dict[RowName, list[Record]] = defaultdict(list)
+    for episode in _played(episodes):
+        by_row[episode["agent"], episode["world"]].append(episode)
+    marked = {(each.get("agent"), each.get("world")): each.get("digest") for each in marks or ()}
+    return {row for row, of_row in by_row.items() if row in marked and _digest(of_row) == marked[row]}
+
+
+def _played(episodes: Iterable[Record]) -> list[Record]:
+    return [episode for episode in episodes if not episode["error"]]
+
+
+def _digest(episodes: Iterable[Record]) -> str:
+    """Returns the hash of episodes as they are now, whatever their seals say."""
+    return digest_of(sorted(digest_of(episode) for episode in episodes))
