@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import httpx2
@@ -63,12 +64,14 @@ class Endpoint:
             PermanentError: It will not.
         """
         try:
-            return self._read(self._loop.run(self._send(request)))
+            reply = self._read(self._loop.run(self._send(request)))
         except CancelledError:
             raise PermanentError("the client was closed") from None
         except EndpointError as error:
             # Nor does a traceback tell what it came from: packages' errors hold what endpoints said
             raise self._without_key(error) from None
+        text, thoughts, model = map(self._hidden, (reply.text, reply.thoughts, reply.model))
+        return replace(reply, text=text, thoughts=thoughts, model=model)
 
     def close(self) -> None:
         """Gives up what is under way and closes the connections. Nothing may be sent any more."""
@@ -94,12 +97,16 @@ class Endpoint:
         try:
             return self.provider.read(body)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise TransientError(f"no reply of this interface: {one_line(str(body)[:400])}") from error
+            raise TransientError(f"no reply of this interface: {one_line(self._hidden(str(body))[:400])}") from error
+
+    def _hidden(self, text: str) -> str:
+        """Returns what an endpoint said without the key: replies are written down, too."""
+        return text.replace(self._secret, "…") if self._secret else text
 
     def _without_key(self, error: EndpointError) -> EndpointError:
         """Returns an error that does not tell the key, which some endpoints repeat: reasons are logged and stored."""
         if self._secret:
-            reason = str(error).replace(self._secret, "…")
+            reason = self._hidden(str(error))
             cuts = (self._secret[:length] for length in range(len(self._secret) - 1, _LEAST_TOLD - 1, -1))
             cut = next((each for each in cuts if reason.endswith(each)), "")
             error.args = (reason.removesuffix(cut) + ("…" if cut else ""),)
@@ -170,5 +177,10 @@ def _api_key(config: EndpointConfig) -> str:
         raise ConfigError(
             f"The key of {config.model} is expected in the environment variable {variable}, which is not set. Set it, "
             f"or use {field_name(config, 'api_key_variable')} '' for an endpoint without keys."
+        )
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise ConfigError(
+            f"The key in the environment variable {variable} has characters that no key has, such as a line break or a "
+            "space within it. Copy it anew."
         )
     return key

@@ -190,12 +190,13 @@ class Board:
             UnwritableBoardError: If it cannot be written; the board is as it was.
         """
         with _told_of(self.directory):
-            told: Record = {"seed": key.seed}
+            told: Record = {}
             if episode is not None:
                 turns = notes or [TurnNotes()] * len(episode.turns)
                 told = episode_record(episode, turns, self.images.save)
             line = sealed({
                 **told,
+                "seed": key.seed,
                 "world": world,
                 "agent": agent,
                 "world_digest": key.world,

@@ -1,0 +1,240 @@
+"""A run plays what is missing once, keeps failures apart, and stops when it is told to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from agents.oracle import OracleAgent, RandomAgent
+from benchmarks.models.board import Board, UnwritableBoardError
+from benchmarks.models.interruption import Interruptible, RunInterruptedError
+from benchmarks.models.lock import BusyBoardError
+from benchmarks.models.run import MOST_FAILURES, BoardRun
+from benchmarks.models.spec import WorldSpec
+from tests.unit.benchmarks.models.playing import (
+    LAKE,
+    SOKOBAN,
+    Counting,
+    Failing,
+    contestant,
+    lines_of,
+    plan,
+    play,
+    played,
+)
+from vlm_envs.errors import ConfigError
+from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
+
+
+def test_all_agents_play_every_level_of_every_world_once(tmp_path):
+    worlds = [WorldSpec.parse(LAKE), WorldSpec.parse(SOKOBAN)]
+    agents = [contestant(OracleAgent(), "oracle"), contestant(RandomAgent(), "random")]
+    run = play(tmp_path, agents, worlds=worlds, episodes=3, repeats=2)
+    lines = lines_of(tmp_path)
+    names = {(line["agent"], line["world"], line["seed"], line["repeat"]) for line in lines}
+    assert len(names) == len(lines) == 2 * 2 * 3 * 2
+    assert {seed for *_, seed, _ in names} == set(range(1_500_000_000, 1_500_000_003))
+    assert not run.reason
+    assert not run.failures
+
+
+def test_agents_play_side_by_side(tmp_path):
+    together = threading.Barrier(2)
+
+    class Waiting(OracleAgent):
+        def respond(self, rows, observations):
+            together.wait(30.0)  # Broken, and an error, unless the other one is there too
+            return super().respond(rows, observations)
+
+    play(tmp_path, [contestant(Waiting(), name, num_parallel=1) for name in "ab"], episodes=1)
+    assert len(lines_of(tmp_path)) == 2
+
+
+def test_a_world_that_lists_fewer_levels_is_played_through(tmp_path, monkeypatch):
+    monkeypatch.setattr(WorldSpec, "num_levels", 3)
+    play(tmp_path, [contestant(OracleAgent())], episodes=8)
+    assert len(lines_of(tmp_path)) == 3
+
+
+def test_the_same_command_again_plays_nothing_and_a_longer_one_the_rest(tmp_path):
+    play(tmp_path, [contestant(OracleAgent())], episodes=3)
+    before = lines_of(tmp_path)
+    again = Counting()
+    play(tmp_path, [contestant(again)], episodes=3)
+    assert again.num_asked == 0
+    play(tmp_path, [contestant(OracleAgent())], episodes=5)
+    assert lines_of(tmp_path)[:3] == before
+    assert len(lines_of(tmp_path)) == len(played(tmp_path)) == 5
+
+
+def test_a_providers_failure_is_no_loss_and_is_tried_again_the_next_time(tmp_path):
+    run = play(tmp_path, [contestant(Failing(lambda asked: asked == 0), num_parallel=1)])
+    errors = [line for line in lines_of(tmp_path) if line["error"]]
+    assert [line["error"] for line in errors] == ["HTTP 500: out for lunch"]
+    assert run.failures == {"somebody": "HTTP 500: out for lunch"}
+    (part,) = run.progress.parts
+    assert (part.num_done, part.num_errors, part.num_successes) == (3, 1, 3)
+    run = play(tmp_path, [contestant(OracleAgent())])
+    assert not run.failures
+    assert len(lines_of(tmp_path)) == 5
+    assert [episode["error"] for episode in Board(tmp_path).episodes()] == [""] * 4
+
+
+def test_an_agent_that_fails_again_and_again_leaves_the_world_and_the_others_go_on(tmp_path):
+    agents = [contestant(Failing(lambda asked: True), "out", num_parallel=1), contestant(OracleAgent(), "in")]
+    run = play(tmp_path, agents, episodes=MOST_FAILURES + 4)
+    out, there = (part for part in run.progress.parts)
+    assert out.num_errors == MOST_FAILURES
+    assert there.num_done == MOST_FAILURES + 4
+
+
+def test_failures_that_are_not_in_a_row_keep_nobody_away(tmp_path):
+    class Fickle(Failing):
+        num_begun = 0
+
+        def start(self, worlds):
+            super().start(worlds)
+            self.num_begun += 1
+
+    agent = Fickle(lambda asked: agent.num_begun % 3 > 0)
+    run = play(tmp_path, [contestant(agent, num_parallel=1)], episodes=3 * MOST_FAILURES)
+    (part,) = run.progress.parts
+    assert (part.num_done, part.num_errors) == (MOST_FAILURES, 2 * MOST_FAILURES)
+
+
+def test_a_world_that_dies_on_the_way_is_no_loss_either(tmp_path, monkeypatch):
+    step, died = FrozenLakeDynamics.step, []
+
+    def dying(self, *arguments):
+        if not died:
+            died.append(True)
+            raise MemoryError("the engine died")
+        return step(self, *arguments)
+
+    with monkeypatch.context() as broken:
+        world = WorldSpec.parse(LAKE)
+        assert world.digest  # Taken before the world breaks
+        broken.setattr(FrozenLakeDynamics, "step", dying)
+        play(tmp_path, [contestant(RandomAgent(), num_parallel=1)], worlds=[world])
+    (error,) = [line for line in lines_of(tmp_path) if line["error"]]
+    assert "the engine died" in error["error"]
+    play(tmp_path, [contestant(RandomAgent())])
+    assert [episode["error"] for episode in Board(tmp_path).episodes()] == [""] * 4
+
+
+class Client:
+    """What an agent that asks an endpoint has."""
+
+    def __init__(self, price="known"):
+        self.price = price
+
+
+class Paid(OracleAgent):
+    """An oracle that costs so much a response; None for a provider that does not count."""
+
+    def __init__(self, usd=0.5, price="known"):
+        super().__init__()
+        self.usd, self.client = usd, Client(price)
+
+    def respond(self, rows, observations):
+        usage = {} if self.usd is None else {"usd": self.usd, "prompt_tokens": 3.0, "completion_tokens": 1.0}
+        return [replace(each, usage=usage) for each in super().respond(rows, observations)]
+
+
+def test_a_budget_ends_the_run_at_the_episode_that_spends_it(tmp_path):
+    run = play(tmp_path, [contestant(Paid(), num_parallel=1)], episodes=50, budget_usd=4.0)
+    spent = [line["usd"] for line in lines_of(tmp_path)]
+    assert sum(spent) >= 4.0 > sum(spent[:-1])
+    assert "the budget of 4 USD is spent" in run.reason
+    again = Counting()
+    again.client = Client()
+    play(tmp_path, [contestant(again)], episodes=50, budget_usd=4.0)
+    assert again.num_asked == 0
+
+
+def test_what_failures_cost_is_spent_too(tmp_path):
+    class Dear(Failing):
+        client = Client()
+
+        def respond(self, rows, observations):
+            said = super().respond(rows, observations)
+            return [replace(each, usage={"usd": 3.0}) for each in said]
+
+    run = play(tmp_path, [contestant(Dear(lambda asked: True), num_parallel=1)], episodes=5, budget_usd=8.0)
+    assert len(lines_of(tmp_path)) == 3
+    assert "budget" in run.reason
+
+
+def test_a_budget_without_a_price_is_refused_before_anything_is_asked(tmp_path):
+    agents = [contestant(Paid(price=None), "mystery"), contestant(OracleAgent(), "free")]
+    with pytest.raises(ConfigError, match=r"--budget-usd cannot hold for mystery: .*prices=FILE"):
+        BoardRun(plan(budget_usd=1.0), agents, tmp_path / "board")
+    assert not (tmp_path / "board").exists()
+
+
+def test_a_budget_that_nobody_counts_for_ends_the_run(tmp_path):
+    run = play(tmp_path, [contestant(Paid(usd=None), "mute", num_parallel=1)], episodes=50, budget_usd=1.0)
+    assert len(lines_of(tmp_path)) == 1
+    assert run.reason == "mute does not count its tokens, so that no budget can be held"
+
+
+def test_an_agent_leaves_a_world_when_its_interval_is_narrow_enough(tmp_path):
+    run = play(tmp_path, [contestant(OracleAgent(), num_parallel=1)], episodes=200, stop_when_ci=0.1)
+    (part,) = run.progress.parts
+    # Wilson's interval of n successes in n: half of z^2 / (n + z^2), which is below 0.1 from n = 16 on
+    assert part.num_done == 16
+    assert part.num_missing == 0
+    again = Counting()
+    play(tmp_path, [contestant(again)], episodes=200, stop_when_ci=0.1)
+    assert again.num_asked == 0
+
+
+def test_two_runs_do_not_play_the_same_board(tmp_path):
+    first = BoardRun(plan(), [contestant(OracleAgent())], tmp_path)
+    with pytest.raises(BusyBoardError):
+        BoardRun(plan(), [contestant(OracleAgent())], tmp_path)
+    first.run()
+    assert len(lines_of(tmp_path)) == 4
+
+
+def test_a_full_disk_stops_everybody_and_the_same_command_goes_on(tmp_path, monkeypatch):
+    add, num_added = Board.add, []
+
+    def full(self, *arguments, **settings):
+        num_added.append(True)
+        if len(num_added) > 3:
+            raise UnwritableBoardError("No space left on device")
+        return add(self, *arguments, **settings)
+
+    slow = [Counting(wait_s=0.01), Counting(wait_s=0.01)]
+    with monkeypatch.context() as disk, pytest.raises(UnwritableBoardError):
+        disk.setattr(Board, "add", full)
+        play(tmp_path, [contestant(agent, name) for agent, name in zip(slow, "ab", strict=True)], episodes=40)
+    assert len(lines_of(tmp_path)) == 3
+    assert sum(agent.num_asked for agent in slow) < 2 * 40
+    play(tmp_path, [contestant(OracleAgent(), name) for name in "ab"], episodes=40)
+    assert len(lines_of(tmp_path)) == len(played(tmp_path)) == 80
+
+
+def test_an_agent_that_breaks_is_told_and_keeps_the_others_episodes(tmp_path):
+    class Broken(OracleAgent):
+        def respond(self, rows, observations):
+            time.sleep(0.2)
+            raise ZeroDivisionError("of my own")
+
+    with pytest.raises(ZeroDivisionError):
+        play(tmp_path, [contestant(Broken(), "broken"), contestant(OracleAgent(), "whole")])
+    assert {line["agent"] for line in lines_of(tmp_path)} <= {"whole"}
+    play(tmp_path, [contestant(OracleAgent(), "broken"), contestant(OracleAgent(), "whole")])
+    assert len(lines_of(tmp_path)) == 8
+
+
+def test_who_was_interrupted_is_asked_no_more():
+    interrupted = threading.Event()
+    agent = Interruptible.of(Counting(), interrupted)
+    interrupted.set()
+    with pytest.raises(RunInterruptedError):
+        agent.respond([0], [{}])
