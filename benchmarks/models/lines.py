@@ -10,7 +10,9 @@ from typing import Any
 from benchmarks.models.spec import digest_of
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, read_lines, to_json
 
-_SEAL, _TURN_SEALS = "digest", "turn_digests"
+SEALS = _SEAL, _TURN_SEALS = "digest", "turn_digests"
+"""Fields by which a line shows that nobody has changed it."""
+
 _Kinds = Mapping[str, type | tuple[type, ...]]
 _NEEDED: _Kinds = {
     **dict.fromkeys(("world", "agent", "world_digest", "agent_digest", "error"), str),
@@ -60,7 +62,7 @@ def read_episodes(path: Path) -> list[Record]:
 
 def sealed(line: Mapping[str, Any]) -> Record:
     """Returns a line with hashes of each turn and of the rest, in place of those it may have."""
-    plain: Record = to_json({name: value for name, value in line.items() if name not in (_SEAL, _TURN_SEALS)})
+    plain: Record = to_json({name: value for name, value in line.items() if name not in SEALS})
     plain[_TURN_SEALS] = [digest_of(turn) for turn in plain.get("turns", ())]
     return {**plain, _SEAL: _seal(plain)}
 

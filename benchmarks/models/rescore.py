@@ -45,7 +45,7 @@ class RescoreOptions(JudgeOptions):
 def run_rescore(options: RescoreOptions) -> None:
     """Rescores a board, and prints what the judges say of its rows."""
     board = Board(options.board)
-    with options.chosen() as judge_for:
+    with board.writing(), options.chosen() as judge_for:
         num_changed = rescore(board, judge_for, options.label)
     print(judged_text(board.episodes()))
     print(f"{num_changed} episodes have other scores than before.")

@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 
 from benchmarks.models.board import Board
-from benchmarks.models.lines import broken_seal
+from benchmarks.models.lines import SEALS, broken_seal
 from benchmarks.models.spec import WorldSpec, digest_of
 from benchmarks.models.versions import versions
 from vlm_envs.errors import VLMEnvsError
@@ -157,5 +157,10 @@ def _played(episodes: Iterable[Record]) -> list[Record]:
 
 
 def _digest(episodes: Iterable[Record]) -> str:
-    """Returns the hash of episodes as they are now, whatever their seals say."""
-    return digest_of(sorted(digest_of(episode) for episode in episodes))
+    """Returns the hash of episodes as they are now, whatever their seals say; judges may change their minds."""
+    return digest_of(sorted(digest_of(_unjudged(episode)) for episode in episodes))
+
+
+def _unjudged(episode: Record) -> Record:
+    told = {name: value for name, value in episode.items() if name not in ("judged", "judge", *SEALS)}
+    return {**told, "turns": [{**turn, "scores": None} for turn in episode["turns"]]}

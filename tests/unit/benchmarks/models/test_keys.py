@@ -65,7 +65,7 @@ UGLY = (
 
 
 def run(endpoint, tmp_path, key):
-    """Returns the exit status of a run under loggers and fault handlers, and that its key is in nothing that it left."""
+    """Returns the exit status and the complaints of a run, after a look at all that it left."""
     agent = f"compatible:qwen@{endpoint.base_url},api_key_variable=BOARD_KEY,max_parallel=2,max_attempts=1"
     words = ["run", "--agent", agent, "--world", f"{LAKE}:max_turns=2", "--episodes", "10", ALONE]
     environment = {"BOARD_KEY": key, "OPENAI_LOG": "debug", "PYTHONFAULTHANDLER": "1", "PYTHONASYNCIODEBUG": "1"}

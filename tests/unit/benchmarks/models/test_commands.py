@@ -1,0 +1,235 @@
+"""`run` takes options from a command line and a file, and says in one line what is wrong with either."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from benchmarks.__main__ import main
+from tests.unit.benchmarks.models.playing import ALONE, LAKE, lines_of
+from vlm_envs.errors import EngineUnavailableError
+
+RUN = ["run", "--agent", "random", "--world", LAKE, "--episodes", "2", ALONE]
+
+
+def file_of(tmp_path, text):
+    path = tmp_path / "board.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_holds_the_same_options(tmp_path):
+    out = tmp_path / "board"
+    file = file_of(
+        tmp_path,
+        f'agent = ["random", "oracle"]\nworld = "{LAKE}:max_turns=2"\nepisodes = 2\nrepeats = 2\nreferences = false\n'
+        f'split = "val"\nout = "{out}"\nbudget-usd = 1.5\nstop_when_ci = 0.4\n',
+    )
+    assert main(["run", "--config", file]) == 0
+    lines = lines_of(out)
+    assert len(lines) == 2 * 2 * 2
+    assert {line["world"] for line in lines} == {f"{LAKE}:max_turns=2"}
+    assert {line["seed"] for line in lines} == {1_000_000_000, 1_000_000_001}
+
+
+def test_what_the_command_line_says_counts_even_where_it_says_the_usual(tmp_path):
+    out = tmp_path / "board"
+    file = file_of(
+        tmp_path,
+        f'agent = ["oracle", "lazy"]\nworld = ["{LAKE}"]\nepisodes = 5\nrepeats = 3\nout = "{out}"\n',
+    )
+    assert main(["run", f"--config={file}", "--agent", "random", "--episodes=2", "--repeats", "1", ALONE]) == 0
+    assert [(line["agent"], line["repeat"]) for line in lines_of(out)] == [("random", 0)] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("episods = 2", "there is no option 'episods'. Did you mean 'episodes'? There are: agent, world, suite"),
+        ('episodes = "many"', "--episodes must be a whole number"),
+        ("episodes = 0", "--episodes must be at least 1; got 0."),
+        ("episodes = true", "no option --no-episodes"),
+        ("budget_usd = nan", "--budget-usd must be above 0; got nan."),
+        ("agent = 3.5\nworld = [[1]]", "world must be a text, a number or a list of those; got [1]."),
+        ("[[agent]]\nname = 'oracle'", "agent must be a text, a number or a list of those; got {'name': 'oracle'}."),
+        ("agent = [", "Cannot read"),
+        ('config = "more.toml"', "there is no option 'config'"),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line_with_its_name(text, told, tmp_path, capsys):
+    file = file_of(tmp_path, text)
+    assert main(["run", "--config", file, "--out", str(tmp_path / "board")]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert file in said
+    assert told in said
+    assert not (tmp_path / "board").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--world", "VLM/FrozenLak-v0"], "Did you mean 'VLM/FrozenLake-v0'?"),
+        (["--world", f"{LAKE}:sise=3"], "sise"),
+        (["--world", f"{LAKE}:size=1000"], "size"),
+        (["--world", f"{LAKE}:split=val"], "levels are chosen by --split"),
+        (["--world", LAKE, "--split", "tests"], "--split must be one of 'train', 'val', 'test'; got 'tests'."),
+        ([], "Name a world with --world, or a suite with --suite."),
+        (["--suite", "light"], "--suite must be one of 'lite', 'full'; got 'light'. Did you mean 'lite'?"),
+        (["--suite", "lite", "--world", LAKE], "not both"),
+        (["--world", LAKE, "--world", LAKE], f"--world {LAKE} is there twice."),
+        (["--world", LAKE, "--agent", "random", "--agent", "random"], "--agent random is there twice."),
+        (["--world", LAKE, "--agent", "opnai:gpt-4.1"], "Did you mean 'openai:gpt-4.1'?"),
+        (["--world", LAKE, "--agent", "openai:gpt-4.1,histry=full"], "Did you mean 'history'?"),
+        (["--world", LAKE, "--agent", "openai:gpt-4.1,history=most"], "history"),
+        (["--world", LAKE, "--agent", "openai:gpt-4.1"], "OPENAI_API_KEY, which is not set"),
+        (["--world", LAKE, "--agent", "compatible:qwen"], "NAME@URL"),
+        (["--world", LAKE, "--agent", "hf:nowhere"], "No checkpoint at nowhere"),
+        (["--world", LAKE, "--agent", "hf"], "hf:DIR"),
+        (["--world", LAKE, "--episodes", "0"], "--episodes must be at least 1; got 0."),
+        (["--world", LAKE, "--episodes", "-3"], "--episodes must be at least 1; got -3."),
+        (["--world", LAKE, "--episodes", "2.5"], "--episodes must be"),
+        (["--world", LAKE, "--episodes", "600000000"], "Split 'test' owns 500000000 seeds"),
+        (["--world", LAKE, "--repeats", "0"], "--repeats must be at least 1; got 0."),
+        (["--world", LAKE, "--budget-usd", "0"], "--budget-usd must be above 0; got 0"),
+        (["--world", LAKE, "--budget-usd", "inf"], "--budget-usd must be above 0; got inf."),
+        (["--world", LAKE, "--stop-when-ci", "-0.1"], "--stop-when-ci must be above 0; got -0.1."),
+        (["--world", LAKE, "--stop-when-ci", "small"], "--stop-when-ci must be"),
+        (["--world", LAKE, "--config"], "--config needs a value."),
+        (["--world", LAKE, "--config", "nowhere.toml"], "Cannot read nowhere.toml"),
+        (["--wrld", LAKE], "Did you mean '--world'?"),
+    ],
+)
+def test_a_mistake_is_one_line_and_leaves_nothing_behind(words, told, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert main(["run", *words, ALONE, "--out", str(tmp_path / "board")]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert told in said
+    assert not (tmp_path / "board").exists()
+
+
+def test_a_board_needs_a_folder(tmp_path, capsys):
+    assert main(RUN) == 2
+    assert capsys.readouterr().err == "error: Name the board's folder: --out boards/NAME.\n"
+    (tmp_path / "file").write_text("mine")
+    assert main([*RUN, "--out", str(tmp_path / "file")]) == 2
+    assert "is a file. Name a folder" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_table_of_prices_with_a_typo_is_told_before_anything_is_played(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    prices = tmp_path / "prices.toml"
+    prices.write_text('[models]\n"m" = { promt = 1.0, completion = 2.0 }\n')
+    agent = f"openai:m,prices={prices}"
+    assert main(["run", "--agent", agent, "--world", LAKE, ALONE, "--out", str(tmp_path / "board")]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "'m' has an unknown price 'promt'. Did you mean 'prompt'?" in said
+    assert not (tmp_path / "board").exists()
+
+
+def test_a_budget_for_a_model_without_a_price_is_refused_before_anything_is_spent(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    words = ["--agent", "compatible:mystery@http://127.0.0.1:9/v1", "--budget-usd", "1", "--world", LAKE, ALONE]
+    assert main(["run", *words, "--out", str(tmp_path / "board")]) == 2
+    assert "--budget-usd cannot hold for compatible:mystery@http://127.0.0.1:9/v1" in capsys.readouterr().err
+    assert not (tmp_path / "board").exists()
+
+
+def test_a_missing_package_is_told_with_what_to_install(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.delitem(sys.modules, "agents.api.providers.openai_responses", raising=False)
+    assert main(["run", "--agent", "openai:gpt-4.1", "--world", LAKE, ALONE, "--out", str(tmp_path / "board")]) == 2
+    assert "pip install '.[api]'" in capsys.readouterr().err
+    assert not (tmp_path / "board").exists()
+
+
+def test_a_missing_engine_is_told_before_any_agent_is_made(tmp_path, capsys, monkeypatch):
+    def missing(env_id):
+        raise EngineUnavailableError(f"{env_id} cannot run here: no package panda3d. Install: pip install")
+
+    monkeypatch.setattr("benchmarks.models.cli.run.require_available", missing)
+    monkeypatch.setattr("benchmarks.models.cli.run.contestants", lambda *a, **k: pytest.fail("an agent was made"))
+    assert main([*RUN, "--out", str(tmp_path / "board")]) == 2
+    assert "no package panda3d" in capsys.readouterr().err
+
+
+def test_a_broken_line_in_the_middle_is_told_and_nothing_is_lost(tmp_path, capsys):
+    out = tmp_path / "board"
+    assert main([*RUN, "--out", str(out)]) == 0
+    path = out / "episodes.jsonl"
+    first, second = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first[:50] + b"\n" + second)
+    capsys.readouterr()
+    for words in ([*RUN, "--out", str(out)], ["replay", str(out)], ["forecast", str(out)]):
+        before = path.read_bytes()
+        assert main(words) == 2
+        (said,) = capsys.readouterr().err.splitlines()
+        assert "line 1" in said
+        assert path.read_bytes() == before
+    path.write_bytes(second)  # As it was advised: what the line held is played again
+    assert main([*RUN, "--out", str(out)]) == 0
+    assert len(lines_of(out)) == 2
+
+
+def test_a_board_of_another_version_of_a_suite_is_told(tmp_path, capsys):
+    out = tmp_path / "board"
+    assert main([*RUN, "--out", str(out)]) == 0
+    record = json.loads((out / "board.json").read_text())
+    record["suite"] = {"name": "lite", "version": 0, "digest": "f"}
+    (out / "board.json").write_text(json.dumps(record))
+    capsys.readouterr()
+    assert main([*RUN, "--out", str(out)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "made with suite lite version 0" in said
+    assert "Name another folder with --out." in said
+
+
+def test_weights_that_have_changed_are_another_agent(tmp_path, capsys, tiny_directory):
+    import shutil
+
+    model = shutil.copytree(tiny_directory, tmp_path / "model")
+    agent = f"hf:{model},max_new_tokens=2,device=cpu"
+    words = ["run", "--agent", agent, "--world", f"{LAKE}:max_turns=1", "--episodes", "1", ALONE]
+    assert main([*words, "--out", str(tmp_path / "board")]) == 0
+    weights = next(model.glob("*.safetensors"))
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert main([*words, "--out", str(tmp_path / "board")]) == 2
+    assert "it has changed since" in capsys.readouterr().err
+
+
+def test_how_fast_an_agent_may_be_asked_is_no_part_of_what_it_is(tmp_path, monkeypatch):
+    from benchmarks.models.contestants import contestants
+
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    (slow,) = contestants(["openai:m,max_parallel=1,history=full"], references=False)
+    (fast,) = contestants(["openai:m,max_parallel=9,timeout_s=3,history=full"], references=False)
+    (other,) = contestants(["openai:m,history=last_turns:2"], references=False)
+    assert (slow.label, slow.digest) == (fast.label, fast.digest) == ("openai:m,history=full", slow.digest)
+    assert other.digest != slow.digest
+    assert (slow.num_parallel, fast.num_parallel) == (1, 9)
+    for each in (slow, fast, other):
+        each.close()
+
+
+def test_failures_are_told_apart_and_by_the_exit_status(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    agent = "compatible:m@http://127.0.0.1:9/v1,max_attempts=1"
+    words = ["run", "--agent", agent, "--agent", "oracle", "--world", LAKE, "--episodes", "2", ALONE]
+    assert main([*words, "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert "compatible:m@http://127.0.0.1:9/v1 failed 2 times, at last: " in said.err
+    assert "The same command tries again." in said.err
+    (row,) = [line.split() for line in said.out.splitlines() if "compatible:m" in line]
+    assert row[2:5] == ["–", "0", "2"]
+
+
+def test_the_suites_are_listed(capsys):
+    assert main(["suites"]) == 0
+    said = capsys.readouterr().out
+    assert "lite version 1: grids and zoom; needs no engine; 64 levels of each world" in said
+    assert "  VLM/PrimitiveSkill-v0" in said

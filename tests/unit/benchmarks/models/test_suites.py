@@ -1,0 +1,77 @@
+"""Suites never change unnoticed: what their worlds show is written down here, hash by hash."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.models.spec import WorldSpec
+from benchmarks.models.suites import SUITES
+from vlm_envs.cli.needs import need_of, reason_missing
+
+PINNED = {
+    ("lite", 1): ("VLM/FrozenLake-v0", "VLM/Sokoban-v0", "VLM/ZoomQA-v0"),
+    ("full", 1): (
+        *("VLM/FrozenLake-v0", "VLM/Sokoban-v0", "VLM/Navigation-v0", "VLM/PrimitiveSkill-v0", "VLM/SVG-v0"),
+        *("VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/RewardJudging-v0"),
+    ),
+}
+"""A suite that changes gets another version, and a line of its own here."""
+
+NUM_LEVELS = {"lite": 64, "full": 256}
+
+DIGESTS = {
+    "VLM/FrozenLake-v0": "2f54a04f4ae6ee41",
+    "VLM/Sokoban-v0": "86e4d3faa1b95413",
+    "VLM/Navigation-v0": "d336c0356c5e414b",
+    "VLM/PrimitiveSkill-v0": "eed59749c17d3c18",
+    "VLM/SVG-v0": "a2ef9ceb5bae01a0",
+    "VLM/ZoomQA-v0": "772abe258efb6c48",
+    "VLM/DocQA-v0": "372a762253512da6",
+    "VLM/RewardJudging-v0": "e0354906893af4b6",
+}
+"""If one of these changes, boards of before do not compare with those of after: raise the suites' versions, too."""
+
+
+def test_suites_are_what_they_were():
+    assert {(suite.name, suite.version): suite.worlds for suite in SUITES.values()} == PINNED
+    assert {suite.name: suite.episodes for suite in SUITES.values()} == NUM_LEVELS
+
+
+@pytest.mark.parametrize("env_id", DIGESTS)
+def test_worlds_show_what_they_showed(env_id):
+    spec = WorldSpec.parse(env_id)
+    need = need_of(env_id)
+    if need is not None and (reason := reason_missing(need)):
+        pytest.skip(reason)
+    assert spec.digest == DIGESTS[env_id]
+
+
+def test_a_suites_hash_is_of_its_version_and_of_all_that_is_played():
+    lite = SUITES["lite"]
+    specs = lite.specs()
+    digest = lite.digest(specs)
+    assert digest == SUITES["lite"].digest(lite.specs())
+    assert digest != lite.digest(specs[:-1])
+    assert digest != lite.digest(lite.specs("val"))
+    assert lite.record(specs) == {"name": "lite", "version": 1, "digest": digest}
+
+
+def test_a_worlds_hash_tells_what_an_agent_meets():
+    base = WorldSpec.parse("VLM/FrozenLake-v0")
+    assert base.digest == WorldSpec.parse("VLM/FrozenLake-v0:size=4").digest  # its default, spelled out
+    for other in ("VLM/FrozenLake-v0:size=5", "VLM/FrozenLake-v0:is_slippery=True", "VLM/FrozenLake-v0:max_turns=3"):
+        assert WorldSpec.parse(other).digest != base.digest
+
+
+def test_a_reward_that_is_changed_in_the_code_changes_the_hash(monkeypatch):
+    from vlm_envs.world import World
+
+    step = World.step
+
+    def generous(self, response):
+        observation, reward, *others = step(self, response)
+        return (observation, reward + 1.0, *others)
+
+    before = WorldSpec.parse("VLM/FrozenLake-v0").digest
+    monkeypatch.setattr(World, "step", generous)
+    assert WorldSpec.parse("VLM/FrozenLake-v0").digest != before

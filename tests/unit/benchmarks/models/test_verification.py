@@ -1,0 +1,188 @@
+"""`replay` marks rows that are the same to the bit, finds every byte that is not, and a mark goes with its episodes."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+
+import pytest
+
+from agents.oracle import OracleAgent, RandomAgent
+from benchmarks.__main__ import main
+from benchmarks.models.board import Board
+from benchmarks.models.lines import sealed
+from benchmarks.models.verification import mark, verified_rows, verify
+from tests.unit.benchmarks.models.playing import LAKE, Failing, contestant, lines_of, play
+
+WORLD = f"{LAKE}:max_turns=2"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A board of two agents on two levels, and of an episode that a failure ended."""
+    from benchmarks.models.spec import WorldSpec
+
+    out = tmp_path_factory.mktemp("boards") / "made"
+    agents = [contestant(OracleAgent(), "oracle"), contestant(RandomAgent(), "random")]
+    agents.append(contestant(Failing(lambda asked: asked == 0), "failing"))
+    play(out, agents, worlds=[WorldSpec.parse(WORLD)], episodes=2)
+    return out
+
+
+@pytest.fixture
+def board(made, tmp_path):
+    return Board(shutil.copytree(made, tmp_path / "elsewhere"))
+
+
+def rewritten(board, change):
+    """Writes a board's lines anew, one of them changed, as an editor would; returns that."""
+    lines = lines_of(board.directory)
+    changed = next(line for line in lines if not line["error"])
+    change(changed)
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (board.directory / "episodes.jsonl").write_text(text)
+    return changed
+
+
+def rows_of(board):
+    return verified_rows(board, board.episodes())
+
+
+def test_a_copied_board_is_verified_and_says_so(board, capsys):
+    assert rows_of(board) == set()
+    assert main(["replay", str(board.directory)]) == 0
+    told = capsys.readouterr().out
+    assert f"oracle in {WORLD}: 2 episodes are the same to the bit; verified" in told
+    assert f"failing in {WORLD}: 1 episodes are the same" in told
+    assert rows_of(board) == {(agent, WORLD) for agent in ("oracle", "random", "failing")}
+
+
+def test_the_table_shows_the_mark_until_an_episode_is_added(tmp_path, capsys):
+    words = ["run", "--world", LAKE, "--agent", "random", "--no-references", "--out", str(tmp_path)]
+    assert main([*words, "--episodes", "2"]) == 0
+    assert "verified" not in capsys.readouterr().out
+    assert main(["replay", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main([*words, "--episodes", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("yes")
+    assert main([*words, "--episodes", "3"]) == 0
+    assert "yes" not in capsys.readouterr().out
+
+
+def test_a_mark_is_of_the_row_that_was_verified_only(board):
+    mark(board, verify(board))
+    changed = rewritten(board, lambda line: line["turns"][0].update(usage={"usd": 1.0}))
+    assert rows_of(board) == {(name, WORLD) for name in ("oracle", "random", "failing")} - {(changed["agent"], WORLD)}
+
+
+def test_judges_may_change_their_minds_of_what_is_verified(board):
+    mark(board, verify(board))
+    before = rows_of(board)
+    with board.writing():
+        judged = [{**line, "judged": {"observation": 1.0}, "judge": "exact"} for line in board.lines()]
+        board.rewrite(judged)
+    assert rows_of(board) == before
+    assert all(row.is_verified for row in verify(board))
+
+
+def test_what_does_not_pass_loses_its_mark(board, capsys):
+    mark(board, verify(board))
+    changed = rewritten(board, lambda line: line["turns"][0].update(reward=7.0))
+    assert main(["replay", str(board.directory)]) == 1
+    said = capsys.readouterr()
+    where = f"{changed['agent']} in {WORLD}, seed {changed['seed']}, repeat 0, turn 1: reward is "
+    assert f"DIFFERS: {where}" in said.err
+    assert "recorded was 7.0" in said.err
+    assert f"{changed['agent']} in {WORLD}: " in said.out
+    assert "NOT VERIFIED, 1 differ" in said.out
+    assert (changed["agent"], WORLD) not in rows_of(board)
+
+
+def leaves(value, path=()):
+    """Yields the place of every scalar, and of every empty list and object."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    children = list(items)
+    if not children:
+        yield path
+    for key, item in children:
+        yield from leaves(item, (*path, key))
+
+
+def other(value):
+    """Returns a value that is nearly the same."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return f"{value}x" if isinstance(value, str) else "something"
+
+
+def test_every_leaf_of_a_line_that_is_changed_is_found(board):
+    line = next(line for line in lines_of(board.directory) if not line["error"])
+    places = list(leaves(line))
+    assert len(places) > 80
+    for place in places:
+        changed = copy.deepcopy(line)
+        *inside, last = place
+        parent = changed
+        for key in inside:
+            parent = parent[key]
+        parent[last] = other(parent[last])
+        (board.directory / "episodes.jsonl").write_text(json.dumps(changed) + "\n")
+        try:
+            found = [difference for row in verify(board) for difference in row.differences]
+        except ValueError as error:  # What is no episode of a board any more
+            found = [str(error)]
+        if place == ("error",):
+            continue  # The line counts for nobody now, and no row is verified
+        assert found, place
+        assert "\n" not in found[0]
+
+
+def test_a_line_that_was_sealed_anew_after_a_forgery_is_found_by_what_the_world_does(board):
+    def forge(line):
+        line["turns"][-1]["reward"] += 1.0
+        line["total_reward"] += 1.0
+        line.update(sealed(line))
+
+    changed = rewritten(board, forge)
+    found = [difference for row in verify(board) for difference in row.differences]
+    assert len(found) == 1
+    assert f"seed {changed['seed']}" in found[0]
+
+
+@pytest.mark.parametrize("at", [0, 30, -20])
+def test_a_changed_byte_of_a_picture_is_found(at, board):
+    line = next(line for line in lines_of(board.directory) if not line["error"])
+    name = line["turns"][0]["images"][0]
+    path = board.directory / "images" / name[:2] / f"{name}.png"
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    found = [difference for row in verify(board) for difference in row.differences]
+    assert any("picture 1" in each and f"seed {line['seed']}" in each for each in found)
+    path.unlink()
+    found = [difference for row in verify(board) for difference in row.differences]
+    assert any("lost" in each for each in found)
+
+
+def test_a_world_that_has_changed_is_told(board):
+    board.record["worlds"][0]["digest"] = "0"
+    found = [difference for row in verify(board) for difference in row.differences]
+    assert all("the world has changed since (hash 0, now " in each for each in found)
+    assert len(found) == 3
+    board.record["worlds"] = []
+    found = [difference for row in verify(board) for difference in row.differences]
+    assert "the board has no such world" in found[0]
+
+
+def test_a_board_that_nobody_may_write_to_is_replayed_all_the_same(board, capsys, monkeypatch):
+    monkeypatch.setattr("benchmarks.models.board.FolderLock", _refusing)
+    assert main(["replay", str(board.directory)]) == 0
+    assert "The rows are not marked. Cannot write to" in capsys.readouterr().err
+    assert rows_of(board) == set()
+
+
+def _refusing(directory):
+    raise PermissionError(13, "Permission denied")
