@@ -25,7 +25,7 @@ from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import need_of
 from vlm_envs.errors import require
 from vlm_envs.registration import registered_name
-from vlm_envs.splits import split_seeds
+from vlm_envs.splits import SPLIT_SEEDS, split_seeds
 from vlm_envs.trajectory import Trajectory
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.make import world_vector
@@ -62,6 +62,11 @@ class RunPlan:
         require(bool(self.worlds), "Name a world with --world, or a suite with --suite.")
         require_at_least(self, 1, "episodes", "repeats")
         require_above(self, 0, "budget_usd", "stop_when_ci")
+        for world in self.worlds:
+            owned = len(SPLIT_SEEDS[world.split])
+            require(
+                self.episodes <= owned, f"--episodes must be at most {owned}, as many levels as there are in a split."
+            )
 
     def keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
         """Returns the episodes that an agent shall play in a world, every level once before any is repeated."""
@@ -106,7 +111,11 @@ class BoardRun:
             "versions": versions(),
         }
         self.board = Board.open(out, definition)
-        lines = self.board.lines()
+        try:
+            lines = self.board.lines()
+        except BaseException:
+            self.board.close()
+            raise
         self._done = {EpisodeKey.of(line): bool(line["success"]) for line in lines if not line["error"]}
         self._spent = sum(line.get("usd") or 0.0 for line in lines)
         self._on_progress = on_progress

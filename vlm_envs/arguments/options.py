@@ -40,6 +40,7 @@ _PARSER_SAYS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"Error parsing (\S+): invalid literal for int\(\).*: (.+)", r"\1 must be a whole number; got \2."),
     (r"Error parsing (\S+): could not convert string to float: (.+)", r"\1 must be a number; got \2."),
     (r"Error parsing (\S+): no type matching (\S+) could be instantiated from \[(.+?)\]\..*", _of_no_type),
+    (r"Error parsing (\S+): Could not find valid parse for arguments: \[(.+)\]\.?", r"\1 cannot be \2."),
     (r"Error parsing [^\s-]\S*: (.+)", r"\1"),  # a check in `__post_init__`: where it stands means nothing to the user
     (r"Missing value for argument '(.+?)'\..*", r"\1 needs a value."),
 )

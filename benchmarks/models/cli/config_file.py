@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vlm_envs.arguments.options import Program, description_of, parsed
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError, did_you_mean, require_flag
 
 _OPTION = "--config"
 
@@ -38,7 +38,8 @@ def with_file(kind: type[Any], words: Sequence[str], prog: str) -> list[str]:
         if name not in known:
             hint = did_you_mean(name, known)
             raise ConfigError(f"{path}: there is no option {name!r}.{hint} There are: {', '.join(known)}.")
-    of_file = {name: list(_words(path, name, value)) for name, value in options.items()}
+    flags = {each.name.replace("_", "-") for each in fields(kind) if each.type == "bool"}
+    of_file = {name: list(_words(path, name, value, is_flag=name in flags)) for name, value in options.items()}
     try:
         parsed(kind, _flat(of_file.values()), Program(prog=prog, description=description_of(kind)))
     except ConfigError as error:
@@ -50,14 +51,16 @@ def _path(words: Sequence[str]) -> Path | None:
     """Returns the file that a command line names, if it does; a missing name is left to the parser."""
     for word, after in zip(words, [*words[1:], ""], strict=True):
         option, _, value = word.partition("=")
-        if option == _OPTION and (value or after):
-            return Path(value or after)
+        named = value or ("" if after.startswith("--") else after)
+        if option == _OPTION and named:
+            return Path(named)
     return None
 
 
-def _words(path: Path, name: str, value: object) -> Iterable[str]:
+def _words(path: Path, name: str, value: object, *, is_flag: bool) -> Iterable[str]:
     """Yields an option of a file as a command line has it."""
-    if isinstance(value, bool):
+    if is_flag:
+        require_flag(f"{path}: {name}", value)
         yield f"--{name}" if value else f"--no-{name}"
         return
     for each in value if isinstance(value, list) else [value]:

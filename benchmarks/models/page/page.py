@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from benchmarks.models.page.levels import playable_levels
 from benchmarks.models.page.matrix import Cell, matrix
 from benchmarks.models.page.scatter import Scatter, scatter
 from benchmarks.models.perception import perception_gaps
+from benchmarks.models.verification import verified_rows
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
 
@@ -91,17 +92,12 @@ def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
         by_place={(row.agent, row.world): row for row in table},
         gaps=gap_parts(perception_gaps(episodes, board.record["worlds"])),
         references=REFERENCES,
-        verified=verified_rows(board),
+        verified=verified_rows(board, episodes),
         record_text=json.dumps(board.record, indent=2, ensure_ascii=False),
     )
     path = board.directory / "index.html"
     write_document(path, html)
     return path
-
-
-def verified_rows(board: Board) -> Collection[tuple[str, str]]:
-    """Returns agent and world of the rows whose every episode was replayed and was the same."""
-    return set()
 
 
 def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair]) -> WorldPart:
