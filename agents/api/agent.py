@@ -125,11 +125,6 @@ class APIAgent:
             "reasoning": config.reasoning,
         }
 
-    @property
-    def num_parallel(self) -> int:
-        """Episodes that are worth having under way: as many as requests may be."""
-        return self.config.max_parallel
-
     def start(self, worlds: VectorWorld) -> None:
         """Forgets earlier episodes."""
         self._episodes.clear()
