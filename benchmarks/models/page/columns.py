@@ -61,6 +61,7 @@ _FAMILIES = {
     "pass_at": _Measure("pass@{}", "Probability that one of {} episodes of a level succeeds.", "rate"),
     "pass_hat": _Measure("pass^{}", "Probability that all of {} episodes of a level succeed.", "rate"),
     "metrics": _Measure("{}", "Measured by the world at the end of an episode."),
+    "judged": _Measure("{}", "Judges’ measure of an episode, from 0 to 1."),
 }
 _ELSEWHERE = {"agent", "world", "num_successes", "success", "interval", "mistakes"}
 """What the page shows in another way than as a number of its own."""
