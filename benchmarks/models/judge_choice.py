@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, cast
-
-from tyro.conf import OmitArgPrefixes
+from typing import Any, cast
 
 from agents.api.config import EndpointConfig
 from judges.turn_rewards.shaping import JudgeFor, Section, exact_judge
@@ -26,11 +24,11 @@ class JudgeOptions:
     Attributes:
         judge: exact (by rule), direct or extraction (a model at an endpoint), or MODULE:FACTORY of your own, which is
             called with an env id and a representation and returns a judge, as judges.scores.Judge is.
-        endpoint: The model of a judge that asks one.
+        judge_endpoint: The model of a judge that asks one.
     """
 
     judge: str = "exact"
-    endpoint: Annotated[EndpointConfig, OmitArgPrefixes] = NOBODY
+    judge_endpoint: EndpointConfig = NOBODY
 
     def __post_init__(self) -> None:
         kinds = ("exact", *_BY_MODEL)
@@ -39,13 +37,16 @@ class JudgeOptions:
             f"--judge must be {', '.join(kinds)} or MODULE:FACTORY; got {self.judge!r}."
             f"{did_you_mean(self.judge, kinds)}",
         )
-        is_missing = NOBODY.model == self.endpoint.model or self.endpoint.base_url == NOBODY.base_url
-        require(self.judge not in _BY_MODEL or not is_missing, f"--judge {self.judge} needs --model and --base-url.")
+        is_missing = NOBODY.model == self.judge_endpoint.model or self.judge_endpoint.base_url == NOBODY.base_url
+        require(
+            self.judge not in _BY_MODEL or not is_missing,
+            f"--judge {self.judge} needs --judge-endpoint.model and --judge-endpoint.base-url.",
+        )
 
     @property
     def label(self) -> str:
         """What a board calls it."""
-        return f"{self.judge} {self.endpoint.model}" if self.judge in _BY_MODEL else self.judge
+        return f"{self.judge} {self.judge_endpoint.model}" if self.judge in _BY_MODEL else self.judge
 
     @contextmanager
     def chosen(self) -> Iterator[JudgeFor | Mapping[Section, JudgeFor]]:
@@ -58,7 +59,7 @@ class JudgeOptions:
             from agents.api.client import ChatClient
             from judges.llm.shaping import Method, llm_judges
 
-            with ChatClient(self.endpoint) as client:
+            with ChatClient(self.judge_endpoint) as client:
                 yield llm_judges(client, cast("Method", self.judge))
         else:
             yield exact_judge if self.judge == "exact" else _own(self.judge)

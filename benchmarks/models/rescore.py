@@ -2,13 +2,14 @@
 
 The world of each episode is stepped with the recorded responses, so that judges read what it says today; an episode
 that does not go as it was recorded is refused. Of a line, `scores` of its turns, `judged` and `judge` are written anew
-and nothing else: what was shown, said and paid stays as it is, and so does what a replay verifies.
+and nothing else but the line's own seals: what was shown, said and paid stays as it is, and a row that was verified
+stays verified.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from benchmarks.models.board import Board
 from benchmarks.models.judge_choice import JudgeOptions
 from benchmarks.models.judged import JudgedEpisode, judge_episodes
 from benchmarks.models.judged_table import judged_text
+from benchmarks.models.lines import broken_seal
+from benchmarks.models.page.page import build_page
 from judges.turn_rewards.shaping import JudgeFor, Section
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
@@ -45,51 +48,75 @@ class RescoreOptions(JudgeOptions):
 def run_rescore(options: RescoreOptions) -> None:
     """Rescores a board, and prints what the judges say of its rows."""
     board = Board(options.board)
-    with board.writing(), options.chosen() as judge_for:
+    with options.chosen() as judge_for:
         num_changed = rescore(board, judge_for, options.label)
     print(judged_text(board.episodes()))
     print(f"{num_changed} episodes have other scores than before.")
+    build_page(options.board)
 
 
-def rescore(board: Board, judge_for: JudgeFor | Mapping[Section, JudgeFor], label: str) -> int:
+def rescore(
+    board: Board, judge_for: JudgeFor | Mapping[Section, JudgeFor], label: str, *, only_new: bool = False
+) -> int:
     """Writes the scores of every episode anew, all at once; a kill on the way leaves the board as it was.
 
     Args:
         board: The board.
         judge_for: As `judge_episodes` takes it.
         label: What the board shall call the judge.
+        only_new: Whether to leave out what a judge of that name has scored already, as judges may cost money.
 
     Returns:
         How many episodes have other scores, or from another judge, than before.
 
     Raises:
-        ConfigError: If an episode does not go as it was recorded, or its world is not on the board.
+        ConfigError: If an episode is not as it was written, does not go as it was recorded, or its world is not on the
+            board.
+        BusyBoardError: If somebody is writing to the board.
     """
-    lines = board.lines()
-    anew = list(lines)
-    played = [number for number, line in enumerate(lines) if not line["error"]]
-    worlds = {world["label"]: world for world in board.record["worlds"]}
-    for name, numbers in itertools.groupby(
-        sorted(played, key=lambda each: lines[each]["world"]), lambda each: lines[each]["world"]
-    ):
-        if name not in worlds:
-            raise ConfigError(f"{board.directory} has episodes in {name}, which its board.json does not list.")
-        with closing(_made(worlds[name])) as world:
-            for batch in _batches(list(numbers), _BATCH):
-                episodes = [_again(lines[number], world) for number in batch]
-                for number, said in zip(batch, judge_episodes(episodes, judge_for), strict=True):
-                    anew[number] = _with_scores(lines[number], said, label)
-    board.rewrite(anew)
-    return sum(old != new for old, new in zip(lines, anew, strict=True))
+    with board.writing():
+        lines = board.lines()
+        anew = list(lines)
+        for name, numbers in _by_world(lines, label if only_new else None).items():
+            with closing(_made(board, name)) as world:
+                for start in range(0, len(numbers), _BATCH):
+                    batch = numbers[start : start + _BATCH]
+                    episodes = [_again(lines[number], world) for number in batch]
+                    for number, said in zip(batch, judge_episodes(episodes, judge_for), strict=True):
+                        anew[number] = _with_scores(lines[number], said, label)
+        board.rewrite(anew)
+    return sum(_judgement(old) != _judgement(new) for old, new in zip(lines, anew, strict=True))
 
 
-def _made(record: Mapping[str, Any]) -> Any:
+def _by_world(lines: Sequence[Record], known_judge: str | None) -> dict[str, list[int]]:
+    """Returns the numbers of the lines to judge, by world; raises `ConfigError` for changed ones.
+
+    Lines are sealed anew when they are written: one that somebody has changed would pass for genuine afterwards.
+    """
+    by_world: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        if broken_seal(line) is not None:
+            raise _refusal(line, "is not as it was written")
+        if not line["error"] and (known_judge is None or line.get("judge") != known_judge):
+            by_world[line["world"]].append(number)
+    return by_world
+
+
+def _refusal(line: Record, fault: str) -> ConfigError:
+    where = f"{line['agent']} in {line['world']}, seed {line['seed']}, repeat {line['repeat']}"
+    return ConfigError(f"{where} {fault}, so nothing was changed. See what differs: python -m benchmarks replay BOARD")
+
+
+def _judgement(line: Record) -> object:
+    return line.get("judge"), line.get("judged"), [turn["scores"] for turn in line.get("turns", ())]
+
+
+def _made(board: Board, name: str) -> Any:
+    record = next((world for world in board.record["worlds"] if world["label"] == name), None)
+    if record is None:
+        raise ConfigError(f"{board.directory} has episodes in {name}, which its board.json does not list.")
     kwargs = {name: tuple(value) if isinstance(value, list) else value for name, value in record["kwargs"].items()}
     return make(record["env_id"], **kwargs, split=record["split"], disable_env_checker=True)
-
-
-def _batches(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    yield from (numbers[start : start + size] for start in range(0, len(numbers), size))
 
 
 def _again(line: Record, world: Any) -> Trajectory:
@@ -97,10 +124,7 @@ def _again(line: Record, world: Any) -> Trajectory:
     episode = play_again(line, world.unwrapped)
     recorded = [line["start_state_hash"], *((turn["state_hash"], turn["reward"]) for turn in line["turns"])]
     if recorded != [episode.start_state_hash, *((turn.info["state_hash"], turn.reward) for turn in episode.turns)]:
-        raise ConfigError(
-            f"{line['agent']} in {line['world']}, seed {line['seed']}, repeat {line['repeat']} does not go as it was "
-            "recorded, so nothing was changed. See what differs: python -m benchmarks replay BOARD"
-        )
+        raise _refusal(line, "does not go as it was recorded")
     return episode
 
 

@@ -12,8 +12,10 @@ from benchmarks.models.board import Board
 from benchmarks.models.contestants import contestants
 from benchmarks.models.run import BoardRun, RunPlan
 from benchmarks.models.spec import WorldSpec
+from benchmarks.models.verification import verified_rows
 from judges.scores import JudgeScore
 
+LABEL = "VLM/FrozenLake-v0:max_turns=2,size=3"
 WORLD = "VLM/FrozenLake-v0:size=3,max_turns=2"
 
 
@@ -24,7 +26,8 @@ def made(tmp_path_factory):
     agents = contestants(["oracle", "random"], references=False)
     BoardRun(RunPlan(worlds=[WorldSpec.parse(WORLD)], episodes=4), agents, out).run()
     board = Board(out)
-    board.rewrite([*board.lines(), {**board.lines()[0], "seed": 7, "error": "429"}])
+    with board.writing():
+        board.rewrite([*board.lines(), {**board.lines()[0], "seed": 7, "error": "429"}])
     return {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
@@ -90,10 +93,13 @@ def test_a_judge_of_ones_own_takes_the_place_of_the_one_before(board, own_judge)
     assert (board.directory / "episodes.jsonl").read_bytes() == exact
 
 
-def test_replay_still_finds_every_episode_to_be_the_same(board, capsys):
-    rescore(board)
+def test_a_verified_row_stays_verified(board, own_judge):
     assert main(["replay", str(board.directory)]) == 0
-    assert "oracle in VLM/FrozenLake-v0:max_turns=2,size=3: 4 episodes" in capsys.readouterr().out
+    rows = {("oracle", LABEL), ("random", LABEL)}
+    assert verified_rows(board, board.episodes()) == rows
+    rescore(board, "--judge", own_judge)
+    assert verified_rows(board, board.episodes()) == rows
+    assert main(["replay", str(board.directory)]) == 0
 
 
 def test_nobody_is_asked_for_a_response(board, monkeypatch):
@@ -110,6 +116,15 @@ def test_an_episode_that_goes_another_way_is_refused_and_nothing_changes(board, 
     assert rescore(board) == 2
     assert f"seed {changed['seed']}, repeat 0 does not go as it was recorded" in capsys.readouterr().err
     assert (board.directory / "episodes.jsonl").read_bytes() == before
+
+
+def test_a_line_that_somebody_has_changed_does_not_pass_for_genuine_afterwards(board, capsys):
+    path = board.directory / "episodes.jsonl"
+    changed = path.read_bytes().replace(b'"total_reward":', b'"total_reward":1', 1)
+    path.write_bytes(changed)
+    assert rescore(board) == 2
+    assert "is not as it was written, so nothing was changed" in capsys.readouterr().err
+    assert path.read_bytes() == changed
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, MemoryError])
@@ -132,7 +147,7 @@ def test_interrupted_the_board_stays_as_it_was(board, monkeypatch, stop):
     ("words", "told"),
     [
         (["--judge", "exakt"], "Did you mean 'exact'?"),
-        (["--judge", "direct"], "--judge direct needs --model and --base-url"),
+        (["--judge", "direct"], "--judge direct needs --judge-endpoint.model and --judge-endpoint.base-url"),
         (["--judge", "no_such_module:judge"], "cannot import 'no_such_module'"),
         (["--judge", "own_judges:stingy"], "own_judges has no 'stingy'"),
     ],
