@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from benchmarks.models.effort import actions_over_optimal, is_solver_known, regrets, ruined_at, turns_over_optimal
+from benchmarks.models.perception import SEEN, view_of
 from vlm_envs.records.comparisons import (
     PairedDifference,
     holm,
@@ -34,6 +35,7 @@ class Row:
     Attributes:
         agent: What the board calls it.
         world: What the board calls it.
+        view: How it is seen, as its `obs_mode` says.
         num_episodes: Episodes played to their end.
         num_errors: Episodes that a failure of the provider or of a worker ended.
         num_successes: Of the played ones, solved.
@@ -79,6 +81,7 @@ class Row:
     seconds: float | None
     metrics: Mapping[str, float] = field(default_factory=dict)
     judged: Mapping[str, float] = field(default_factory=dict)
+    view: str = SEEN
 
     @property
     def success(self) -> float:
@@ -111,11 +114,12 @@ def rows(episodes: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]
     grouped: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for episode in episodes:
         grouped[episode["agent"], episode["world"]].append(episode)
-    actions_per_turn = {each["label"]: each.get("max_actions_per_turn") for each in worlds}
-    return [_row(agent, world, group, actions_per_turn.get(world)) for (agent, world), group in grouped.items()]
+    known = {each["label"]: each for each in worlds}
+    return [_row(agent, world, group, known.get(world)) for (agent, world), group in grouped.items()]
 
 
-def _row(agent: str, world: str, episodes: Sequence[Record], actions_per_turn: int | None) -> Row:
+def _row(agent: str, label: str, episodes: Sequence[Record], world: Record | None) -> Row:
+    actions_per_turn = None if world is None else world.get("max_actions_per_turn")
     played = [each for each in episodes if not each["error"]]
     turns = [turn for each in played for turn in each["turns"]]
     acting = [turn for turn in turns if turn["actions"]]
@@ -124,7 +128,8 @@ def _row(agent: str, world: str, episodes: Sequence[Record], actions_per_turn: i
     seconds = _known(each.get("seconds") for each in played)
     return Row(
         agent=agent,
-        world=world,
+        world=label,
+        view=SEEN if world is None else view_of(world),
         num_episodes=len(played),
         num_errors=len(episodes) - len(played),
         num_successes=len(solved),

@@ -48,7 +48,7 @@ Level = tuple[int, int]
 
 def view_of(world: Mapping[str, Any]) -> str:
     """Returns how a world of a board is seen, from its record."""
-    return str(world["kwargs"].get("obs_mode", SEEN))
+    return str(world.get("kwargs", {}).get("obs_mode", SEEN))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tyro.conf import UseAppendAction
 
 from benchmarks.models.board import Board
-from benchmarks.models.contestants import contestants
+from benchmarks.models.contestants import Contestant, contestants
 from benchmarks.models.display import ProgressDisplay
 from benchmarks.models.interruption import second_interrupt_quits
 from benchmarks.models.measures import rows
 from benchmarks.models.page.page import build_page
+from benchmarks.models.perception import gaps_text, perception_gaps, split_views
 from benchmarks.models.run import BoardRun, RunPlan
 from benchmarks.models.spec import WorldSpec
 from benchmarks.models.suites import suite_named
@@ -49,6 +51,8 @@ class RunOptions:
         references: Whether random, lazy and oracle play too.
         budget_usd: Begin nothing more once so much has been spent on this board.
         stop_when_ci: Let an agent leave a world once half the width of its interval is at most this.
+        split_perception: Also play every world as text, as picture and text, and as picture with a true description,
+            and print what having to see costs each agent; random, lazy and oracle play the picture only.
     """
 
     config: Path | None = None
@@ -62,10 +66,12 @@ class RunOptions:
     references: bool = True
     budget_usd: float | None = None
     stop_when_ci: float | None = None
+    split_perception: bool = False
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "episodes", "repeats")
         require_above(self, 0, "budget_usd", "stop_when_ci")
+        require(not self.split_perception or bool(self.agent), "Name whose sight is measured: --agent NAME.")
         require(self.suite is None or not self.world, "Name worlds with --world, or a suite with --suite, not both.")
 
     def plan(self) -> RunPlan:
@@ -96,9 +102,29 @@ def run(options: RunOptions) -> int:
     require(options.out is not None, "Name the board's folder: --out boards/NAME.")
     assert options.out is not None
     plan = options.plan()
-    players = contestants(options.agent, references=options.references)
+    views = _views(plan) if options.split_perception else None
+    board_run, code = _played(plan, contestants(options.agent, references=options.references), options.out)
+    if views is not None and not board_run.reason:
+        board_run, code = _played(views, contestants(options.agent, references=False), options.out)
+    print(board_text(board_run.board))
+    if views is not None:
+        print(f"\n{gaps_text(perception_gaps(board_run.board.episodes(), board_run.board.record['worlds']))}")
+    print(f"The page of this board: {build_page(options.out)}")
+    return code
+
+
+def _views(plan: RunPlan) -> RunPlan:
+    """Returns the same levels in all views but the picture; tells which there are not."""
+    views, missing = zip(*map(split_views, plan.worlds), strict=True)
+    for line in filter(None, missing):
+        print(line, file=sys.stderr)
+    return replace(plan, worlds=[view for of_world in views for view in of_world])
+
+
+def _played(plan: RunPlan, players: Sequence[Contestant], out: Path) -> tuple[BoardRun, int]:
+    """Returns a run that is over, after saying what it lacks, and its exit code."""
     with second_interrupt_quits(), ProgressDisplay(sys.stderr) as display:
-        board_run = BoardRun(plan, players, options.out, display.show)
+        board_run = BoardRun(plan, players, out, display.show)
         code = 0
         try:
             board_run.run(on_person=lambda plays: display.pause(is_paused=plays))
@@ -106,9 +132,7 @@ def run(options: RunOptions) -> int:
             code = EXIT_INTERRUPTED
     for line in told_of(board_run):
         print(line, file=sys.stderr)
-    print(board_text(board_run.board))
-    print(f"The page of this board: {build_page(options.out)}")
-    return code or (EXIT_INCOMPLETE if board_run.failures else 0)
+    return board_run, code or (EXIT_INCOMPLETE if board_run.failures else 0)
 
 
 def told_of(run: BoardRun) -> list[str]:

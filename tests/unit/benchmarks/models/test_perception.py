@@ -3,8 +3,10 @@
 import pytest
 
 from agents.lazy import ScriptAgent
+from benchmarks.__main__ import main
 from benchmarks.models.board import Board
 from benchmarks.models.contestants import contestants
+from benchmarks.models.measures import rows
 from benchmarks.models.perception import WITH_WORDS, gaps_text, perception_gaps, split_views, view_of
 from benchmarks.models.run import BoardRun, RunPlan
 from benchmarks.models.spec import WorldSpec
@@ -148,3 +150,33 @@ def test_views_differ_in_what_is_shown_and_in_nothing_else(played):
     prompt = first[""]["text"]
     assert all(turn["text"].startswith(prompt) for turn in first.values())
     assert first["text"]["text"] == first["image+text"]["text"] == f"{prompt}\n{first['']['state_text']}"
+
+
+class TestCommand:
+    def test_agents_play_all_views_and_references_the_picture_only(self, tmp_path, capsys):
+        words = ["--agent", f"{HERE}:blind", "--world", LAKE, "--episodes", "2", "--out", str(tmp_path / "board")]
+        assert main(["run", *words, "--split-perception"]) == 0
+        board = Board(tmp_path / "board")
+        views = {world["label"]: view_of(world) for world in board.record["worlds"]}
+        played = {(each["agent"], views[each["world"]]) for each in board.episodes()}
+        assert played == {(agent, "image") for agent in ("random", "lazy", "oracle")} | {
+            (f"{HERE}:blind", view) for view in ("image", *WITH_WORDS)
+        }
+        assert "lost by seeing" in capsys.readouterr().out
+        assert {(row.agent, row.view) for row in rows(board.episodes(), board.record["worlds"])} == played
+        before = board.episodes()
+        assert main(["run", *words, "--split-perception"]) == 0
+        assert board.episodes() == before
+
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            (["--world", LAKE], "Name whose sight is measured: --agent NAME"),
+            (["--agent", "oracle", "--world", "VLM/RewardJudging-v0"], "has no view but its picture"),
+            (["--agent", "oracle", "--world", f"{LAKE},obs_mode='text'"], "chooses obs_mode; leave it out"),
+        ],
+    )
+    def test_what_cannot_be_split_is_refused_before_anything_is_played(self, tmp_path, words, told, capsys):
+        assert main(["run", *words, "--split-perception", "--out", str(tmp_path / "board")]) == 2
+        assert told in capsys.readouterr().err
+        assert not (tmp_path / "board").exists()
