@@ -14,6 +14,7 @@ from benchmarks.models.cli.power import PowerOptions, run_power
 from benchmarks.models.cli.replay import ReplayOptions, run_replay
 from benchmarks.models.cli.run import RunOptions, run
 from benchmarks.models.cli.suites import SuitesOptions, run_suites
+from benchmarks.models.evaluate import EvaluateOptions, run_evaluate
 from benchmarks.models.page.command import PageOptions, run_page
 from benchmarks.models.rescore import RescoreOptions, run_rescore
 from benchmarks.speed import checked_names, run_speed
@@ -83,6 +84,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "page": (PageOptions, run_page),
         "replay": (ReplayOptions, run_replay),
         "power": (PowerOptions, run_power),
+        "evaluate": (EvaluateOptions, run_evaluate),
         "rescore": (RescoreOptions, run_rescore),
         "forecast": (ForecastOptions, run_forecast),
         "suites": (SuitesOptions, run_suites),

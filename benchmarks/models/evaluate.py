@@ -1,0 +1,117 @@
+"""Evaluates one agent: `python -m benchmarks evaluate hf:DIR --world VLM/Sokoban-v0 --out boards/NAME`.
+
+It is a board like any other, so that it can be replayed, opened as a page and played on by further agents; what judges
+say stands beside success. Of a world that lists its levels, as the user's copy of a benchmark does, every item is
+played once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction
+
+from agents.registry import require_agent, setting_names
+from benchmarks.models.board import Board
+from benchmarks.models.cli.run import RunOptions, run
+from benchmarks.models.contestants import REFERENCES, Contestant
+from benchmarks.models.judge_choice import JudgeOptions
+from benchmarks.models.judged_table import judged_text
+from benchmarks.models.lines import EpisodeKey
+from benchmarks.models.page.page import build_page
+from benchmarks.models.rescore import rescore
+from benchmarks.models.run import RunPlan
+from benchmarks.models.spec import WorldSpec
+from vlm_envs.errors import require
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(JudgeOptions):
+    """Measure one agent, with what judges say beside its success; run again, it goes on where it stopped.
+
+    Attributes:
+        agent: Who plays, as NAME or NAME,SETTING=VALUE,...: hf:DIR, openai:MODEL, ....
+        world: What is played, as ID or ID:ARGUMENT=VALUE,...; may be repeated. A benchmark of which you have a copy is
+            VLM/ZoomQA-v0:dataset=NAME,folder=DIR.
+        episodes: Levels of each world; if not given, every item of a benchmark, and 256 levels of other worlds.
+        repeats: Episodes on each level.
+        split: Whose levels; a benchmark is all test.
+        temperature: Of the agent's responses; 0 takes the likeliest. If not given, the agent's own.
+        top_p: Smallest probability mass that is kept; if not given, the agent's own.
+        max_tokens: Tokens a response may have; if not given, the agent's own.
+        out: The board's folder.
+        references: Whether random, lazy and oracle play too; lazy not where a benchmark leaves nothing to choose by.
+        budget_usd: Begin nothing more once so much has been spent on this board.
+    """
+
+    agent: Annotated[str, Positional]
+    world: UseAppendAction[tuple[str, ...]] = ()
+    episodes: int | None = None
+    repeats: int = 1
+    split: str = "test"
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    out: Path | None = None
+    references: bool = True
+    budget_usd: float | None = None
+
+    @property
+    def sampled_agent(self) -> str:
+        """The agent with how its responses are drawn."""
+        # Models of one's own call the limit by another name
+        limit = "max_new_tokens" if "sampling" in setting_names(self.agent.partition(",")[0]) else "max_tokens"
+        drawn = {"temperature": self.temperature, "top_p": self.top_p, limit: self.max_tokens}
+        return ",".join([self.agent, *(f"{name}={value}" for name, value in drawn.items() if value is not None)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WholePlan(RunPlan):
+    """Every item of worlds that list theirs."""
+
+    def keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
+        """Returns the episodes that an agent shall play in a world."""
+        whole = RunPlan(worlds=self.worlds, episodes=world.num_levels or self.episodes, repeats=self.repeats)
+        return whole.keys(world, contestant)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Evaluation(RunOptions):
+    def plan(self) -> RunPlan:
+        """Returns what the board shall hold."""
+        plan = super().plan()
+        return plan if self.episodes is not None else _WholePlan(**vars(plan))
+
+
+def run_evaluate(options: EvaluateOptions) -> int:
+    """Plays what is missing, judges it, and prints both tables; the exit code is that of `run`."""
+    require(bool(options.world), "Name what is played: --world VLM/Sokoban-v0.")
+    require_agent(options.agent.partition(",")[0])
+    evaluation = _Evaluation(
+        agent=(options.sampled_agent, *_references(options)),
+        world=options.world,
+        episodes=options.episodes,
+        repeats=options.repeats,
+        split=options.split,
+        out=options.out,
+        references=False,
+        budget_usd=options.budget_usd,
+    )
+    with options.chosen() as judge_for:  # Before anything is played: a judge that is not there is said at once
+        code = run(evaluation)
+        assert options.out is not None
+        board = Board(options.out)
+        rescore(board, judge_for, options.label, only_new=True)
+        build_page(options.out)
+    print(f"\n{judged_text(board.episodes())}")
+    return code
+
+
+def _references(options: EvaluateOptions) -> tuple[str, ...]:
+    """Returns the agents that shall stand beside it."""
+    if not options.references:
+        return ()
+    listed = any(WorldSpec.parse(text, options.split).num_levels is not None for text in options.world)
+    return tuple(name for name in REFERENCES if name != options.agent and not (listed and name == "lazy"))

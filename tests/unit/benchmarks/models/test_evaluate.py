@@ -1,0 +1,140 @@
+"""One agent is evaluated: every item of a benchmark once, judged, and on a board like any other."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agents.lazy import ScriptAgent
+from benchmarks.__main__ import main
+from benchmarks.models.board import Board
+from benchmarks.models.evaluate import EvaluateOptions
+from benchmarks.models.judged import judge_episodes
+from tests.unit.vlm_envs.qa.datasets.test_benchmarks import NUM_ITEMS, vstar
+from vlm_envs.splits import split_seeds
+
+TINY = Path(__file__).parents[4] / "training/recipes/checkpoints/frozenlake_tiny"
+HERE = "tests.unit.benchmarks.models.test_evaluate"
+LAKE = "VLM/FrozenLake-v0:size=3"
+
+
+def first_option():
+    """Returns an agent that looks at nothing."""
+    return ScriptAgent(("<think>-</think><answer>A</answer>",))
+
+
+def evaluate(out, *words):
+    return main(["evaluate", *words, "--out", str(out)])
+
+
+@pytest.fixture
+def benchmark(tmp_path):
+    folder = tmp_path / "vstar"
+    folder.mkdir()
+    return f"VLM/ZoomQA-v0:dataset=vstar,folder={vstar(folder)},prompt_format=direct"
+
+
+def test_every_item_of_a_benchmark_is_played_once(tmp_path, benchmark, capsys):
+    assert evaluate(tmp_path / "board", f"{HERE}:first_option", "--world", benchmark) == 0
+    episodes = Board(tmp_path / "board").episodes()
+    own = [each for each in episodes if each["agent"] == f"{HERE}:first_option"]
+    items = [each["turns"][0]["state"]["sample_id"] for each in own]
+    assert len(items) == len(set(items)) == NUM_ITEMS
+    assert {each["agent"] for each in episodes} == {f"{HERE}:first_option", "random", "oracle"}
+    assert "consistency" in capsys.readouterr().out
+
+
+def test_fewer_items_are_played_where_asked_for(tmp_path, benchmark):
+    words = ("--world", benchmark, "--episodes", "2", "--no-references")
+    assert evaluate(tmp_path / "board", "oracle", *words) == 0
+    assert len(Board(tmp_path / "board").episodes()) == 2
+
+
+def test_a_benchmark_of_many_items_does_not_lengthen_what_has_no_end(tmp_path, benchmark, monkeypatch):
+    monkeypatch.setattr("benchmarks.models.cli.run._DEFAULT_EPISODES", 2)
+    words = ("--world", benchmark, "--world", LAKE, "--no-references")
+    assert evaluate(tmp_path / "board", "oracle", *words) == 0
+    worlds = [each["world"].partition(":")[0] for each in Board(tmp_path / "board").episodes()]
+    assert {name: worlds.count(name) for name in worlds} == {"VLM/ZoomQA-v0": NUM_ITEMS, "VLM/FrozenLake-v0": 2}
+
+
+def test_a_split_without_items_is_refused_before_anything_is_played(tmp_path, benchmark, capsys):
+    assert evaluate(tmp_path / "board", "oracle", "--world", benchmark, "--split", "val") == 2
+    assert "has no sample of split 'val'" in capsys.readouterr().err
+    assert not (tmp_path / "board").exists()
+
+
+def test_judges_stand_beside_success_and_the_board_is_like_any_other(tmp_path, capsys):
+    words = ("oracle", "--world", LAKE, "--episodes", "3", "--no-references")
+    assert evaluate(tmp_path / "board", *words) == 0
+    told = capsys.readouterr().out
+    assert "grounding" in told and "worldmodeling" in told and "turns/optimal" in told
+    played = Board(tmp_path / "board").episodes()
+    assert {json.dumps(each["judged"]) for each in played} == {
+        '{"grounding": 1.0, "worldmodeling": 1.0, "consistency": 1.0}'
+    }
+    assert main(["replay", str(tmp_path / "board")]) == 0
+    # Run again nothing is played again, and further agents may join
+    assert evaluate(tmp_path / "board", *words) == 0
+    assert Board(tmp_path / "board").episodes() == played
+    run = ["run", "--agent", "random", "--world", LAKE, "--episodes", "3", "--no-references"]
+    assert main([*run, "--out", str(tmp_path / "board")]) == 0
+    assert len(Board(tmp_path / "board").episodes()) == 6
+
+
+def test_what_was_judged_is_not_judged_again(tmp_path, monkeypatch):
+    words = ("oracle", "--world", LAKE, "--no-references", "--episodes")
+    judged = []
+
+    def counted(episodes, judge_for):
+        judged.extend(each.seed for each in episodes)
+        return judge_episodes(episodes, judge_for)
+
+    monkeypatch.setattr("benchmarks.models.rescore.judge_episodes", counted)
+    assert evaluate(tmp_path / "board", *words, "2") == 0
+    assert evaluate(tmp_path / "board", *words, "3") == 0
+    assert sorted(judged) == list(split_seeds("test", 3))
+
+
+def test_a_checkpoint_with_a_temperature_of_its_own(tmp_path):
+    world = "VLM/FrozenLake-v0:representation=structured,prompt_example=False"
+    words = (f"hf:{TINY}", "--world", world, "--episodes", "2", "--no-references", "--temperature", "0")
+    assert evaluate(tmp_path / "board", *words, "--max-tokens", "96") == 0
+    board = Board(tmp_path / "board")
+    (agent,) = board.record["agents"]
+    assert agent["label"] == f"hf:{TINY},max_new_tokens=96,temperature=0.0"
+    assert agent["identity"]["settings"] == {"temperature": 0.0, "max_new_tokens": 96}
+    assert all(each["judged"]["grounding"] > 0.5 for each in board.episodes())  # it was trained to see
+
+
+@pytest.mark.parametrize(
+    ("agent", "drawn", "asked"),
+    [
+        ("hf:DIR", {"temperature": 0.7, "top_p": 0.9, "max_tokens": 64}, "temperature=0.7,top_p=0.9,max_new_tokens=64"),
+        ("openai:gpt-4.1", {"temperature": 0.0, "max_tokens": 64}, "temperature=0.0,max_tokens=64"),
+        ("openai:gpt-4.1,history=full", {"top_p": 0.5}, "top_p=0.5"),
+    ],
+)
+def test_how_responses_are_drawn_is_part_of_the_agent(agent, drawn, asked):
+    assert EvaluateOptions(agent=agent, **drawn).sampled_agent == f"{agent},{asked}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("oracle", "--world", LAKE, "--temperature", "0.5"), "has no setting 'temperature'"),
+        (("oracle",), "--world VLM/Sokoban-v0"),
+        (("nobody", "--world", LAKE), "Unknown agent 'nobody'"),
+        (("oracle", "--world", LAKE, "--judge", "direct"), "needs --judge-endpoint.model"),
+        (("oracle", "--world", LAKE, "--judge", "nowhere:judge"), "cannot import 'nowhere'"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_played(tmp_path, words, told, capsys):
+    assert evaluate(tmp_path / "board", *words) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "board").exists()
+
+
+def test_without_a_folder_the_remedy_is_said(capsys):
+    assert main(["evaluate", "oracle", "--world", LAKE]) == 2
+    assert "--out boards/NAME" in capsys.readouterr().err
