@@ -65,12 +65,8 @@ class EndpointConfig:
         """Refuses what could never work."""
         require(bool(self.model), f"{field_name(self, 'model')} must name the model; got {self.model!r}.")
         require_choice(field_name(self, "provider"), self.provider, PROVIDERS)
-        _require_no_password(field_name(self, "base_url"), self.base_url)
-        require(
-            self.base_url.startswith(("http://", "https://")) or (self.provider != COMPATIBLE and not self.base_url),
-            f"{field_name(self, 'base_url')} must be the endpoint's address with its version, such as "
-            f"http://127.0.0.1:8000/v1; got {self.base_url!r}.",
-        )
+        if self.base_url or self.provider == COMPATIBLE:
+            _require_address(field_name(self, "base_url"), self.base_url)
         require_at_least(self, 1, "max_tokens", "max_attempts", "max_parallel")
         require_above(self, 0, "timeout_s", "max_wait_s", "requests_per_minute", "tokens_per_minute", "top_p")
         require_at_least(self, 0, "temperature", "first_wait_s")
@@ -80,10 +76,12 @@ class EndpointConfig:
         """Where the endpoint is: `base_url`, or what the environment says to the package; empty for the provider's own.
 
         Raises:
-            ConfigError: If the environment's has a password in it.
+            ConfigError: If the environment's is none, or has a password in it.
         """
         variable = PROVIDERS[self.provider].address_variable
-        _require_no_password(variable, there := os.environ.get(variable, "").strip())
+        there = "" if self.base_url else os.environ.get(variable, "").strip()
+        if there:
+            _require_address(variable, there)
         return self.base_url or there
 
     @property
@@ -105,11 +103,21 @@ class EndpointConfig:
         )
 
 
-def _require_no_password(name: str, address: str) -> None:
-    """Refuses an address that would carry a secret into every record of a run; does not repeat it."""
+def _require_address(name: str, address: str) -> None:
+    """Refuses what is no address, or one that would carry a password into every record of a run."""
+    try:
+        parts = urlsplit(address)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and address.isprintable()
+        _ = parts.port  # Raises where it is none
+    except ValueError:
+        is_one = False
     require(
-        "@" not in urlsplit(address).netloc,
-        f"{name} has a name or a password in it. Leave it out: a key belongs into an environment variable of its own.",
+        "@" not in address,  # Not repeated
+        f"{name} has a name or a password in it. Leave it out: a key belongs in an environment variable of its own.",
+    )
+    require(
+        is_one,
+        f"{name} must be the endpoint's address with its version, such as http://127.0.0.1:8000/v1; got {address!r}.",
     )
 
 

@@ -27,7 +27,8 @@ _NO_KEY = "no-key"
 """Packages insist on one where an endpoint needs none."""
 
 _LEAST_TOLD = 8
-"""A shorter beginning of a key, where a reason is cut off, tells nothing that others' keys do not."""
+"""A shorter beginning of a key, where a reason is cut off, tells nothing that others' keys do not; and no secret is as
+short as that: local servers take "none" or "EMPTY" for a key, which are words of other things."""
 
 _Result = TypeVar("_Result")
 
@@ -101,15 +102,14 @@ class Endpoint:
 
     def _hidden(self, text: str) -> str:
         """Returns what an endpoint said without the key: replies are written down, too."""
-        return text.replace(self._secret, "…") if self._secret else text
+        return text.replace(self._secret, "…") if len(self._secret) >= _LEAST_TOLD else text
 
     def _without_key(self, error: EndpointError) -> EndpointError:
         """Returns an error that does not tell the key, which some endpoints repeat: reasons are logged and stored."""
-        if self._secret:
-            reason = self._hidden(str(error))
-            cuts = (self._secret[:length] for length in range(len(self._secret) - 1, _LEAST_TOLD - 1, -1))
-            cut = next((each for each in cuts if reason.endswith(each)), "")
-            error.args = (reason.removesuffix(cut) + ("…" if cut else ""),)
+        reason = self._hidden(str(error))
+        cuts = (self._secret[:length] for length in range(len(self._secret) - 1, _LEAST_TOLD - 1, -1))
+        cut = next((each for each in cuts if reason.endswith(each)), "")
+        error.args = (reason.removesuffix(cut) + ("…" if cut else ""),)
         return error
 
 

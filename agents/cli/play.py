@@ -43,7 +43,8 @@ class PlayConfig:
     """Shows an agent play, turn by turn.
 
     Attributes:
-        agent: Who plays: oracle, random, human, hf:DIR with a checkpoint directory, or MODULE:FACTORY of your own.
+        agent: Who plays: oracle, random, human, hf:DIR with a checkpoint directory, a model behind an API such as
+            openai:MODEL (python -m agents list), or MODULE:FACTORY of your own.
         env_id: The world, such as VLM/Sokoban-v0.
         settings: An argument of the world, as NAME=VALUE; may be repeated.
         agent_settings: A setting of the agent, as NAME=VALUE, such as temperature=0; may be repeated.

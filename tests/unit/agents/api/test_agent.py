@@ -154,6 +154,29 @@ def test_a_local_server_needs_no_key(endpoint, monkeypatch):
         make_agent(f"compatible:judge@{endpoint.base_url}", api_key_variable="MY_KEY")
 
 
+@pytest.mark.parametrize("key", ["schlüssel-42", "two keys", "two\nkeys"])
+def test_a_key_that_is_none_is_refused_and_not_repeated(key, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY has characters") as caught:
+        make_agent("openai:gpt-4.1")
+    assert key[:5] not in str(caught.value)
+
+
+def test_an_address_of_the_environment_has_to_be_one(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", "127.0.0.1:8000/v1")
+    with pytest.raises(ConfigError, match="OPENAI_BASE_URL must be"):
+        make_agent("openai:gpt-4.1")
+
+
+def test_what_local_servers_take_for_a_key_is_cut_out_of_no_word(endpoint, agent, monkeypatch):
+    monkeypatch.setenv("LOCAL_KEY", "none")
+    player = agent(api_key_variable="LOCAL_KEY")
+    endpoint.script.extend([fake.status(400, "none of these models is here"), fake.reply("There are none.")])
+    assert "none of these" in player.respond([0], [{"text": "Look."}])[0].error
+    assert player.respond([0], [{"text": "Look."}])[0].text == "There are none."
+
+
 def test_a_key_in_an_address_is_refused_and_not_repeated(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(ConfigError, match="environment variable") as caught:
@@ -222,6 +245,11 @@ def test_no_episode_waits_for_another(endpoint, agent):
     [
         ("compatible:tiny", "NAME@URL"),
         ("compatible:tiny@localhost", "address with its version"),
+        ("compatible:tiny@http://[::1/v1", "address with its version"),
+        ("compatible:tiny@http://127.0.0.1:99999/v1", "address with its version"),
+        ("compatible:tiny@http://127.0.0.1:abc/v1", "address with its version"),
+        ("compatible:tiny@http:///v1", "address with its version"),
+        ("compatible:tiny@http://local\nhost/v1", "address with its version"),
         ("openai", "openai:MODEL"),
         ("opnai:gpt", "openai"),
     ],
