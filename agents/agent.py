@@ -43,6 +43,9 @@ class Response:
 class Agent(Protocol):
     """Answers observations of several episodes that run side by side.
 
+    An agent may also have an `identity`, a dictionary of JSON types with whatever decides what it does besides its name
+    and settings, such as a hash of its weights: boards keep a hash of it, and notice when it has changed.
+
     Attributes:
         policy_version: Optimiser steps of the policy that acts; -1 for agents that do not learn.
     """

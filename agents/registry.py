@@ -62,6 +62,13 @@ AGENTS: dict[str, AgentEntry] = {
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
+    "sb3": AgentEntry(
+        factory="agents.sb3.agent:load_agent",
+        summary="a PPO of stable-baselines3, as python -m benchmarks sb3 saves it",
+        part="DIR",
+        check="agents.sb3.saved:require_policy",
+        needs="pip install '.[sb3]'",
+    ),
     **{
         provider: AgentEntry(
             factory=f"agents.api.named:{provider.replace('-', '_')}",

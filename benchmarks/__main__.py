@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.models.classical.command import Sb3Options, run_sb3
 from benchmarks.models.cli.config_file import with_file
 from benchmarks.models.cli.forecast import ForecastOptions, run_forecast
 from benchmarks.models.cli.power import PowerOptions, run_power
@@ -88,6 +89,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "rescore": (RescoreOptions, run_rescore),
         "forecast": (ForecastOptions, run_forecast),
         "suites": (SuitesOptions, run_suites),
+        "sb3": (Sb3Options, run_sb3),
         "speed": (Speed, _speed),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }

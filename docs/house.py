@@ -26,9 +26,10 @@ ROOMS: dict[str, str] = {
 
 FOLDERS: dict[str, tuple[str, ...]] = {
     "vlm_envs": (
-        *("arguments", "responses", "tools", "vector", "qa", "content", "worlds", "testing", "records", "cli"),
+        *("arguments", "responses", "tools", "vector", "qa", "content", "worlds", "testing", "exports", "records"),
+        "cli",
     ),
-    "agents": ("api", "window", "hf", "perception", "cli"),
+    "agents": ("api", "window", "hf", "sb3", "perception", "cli"),
     "judges": (
         *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
     ),

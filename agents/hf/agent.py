@@ -14,7 +14,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 from agents.agent import Response
 from agents.hf.chat import ChatEncoder
-from agents.hf.checkpoint import require_checkpoint
+from agents.hf.checkpoint import require_checkpoint, weights_digest
 from agents.hf.device import torch_device
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
@@ -88,11 +88,17 @@ class HFAgent:
             model, encoder = load_checkpoint(directory, dtype=dtype)
             model = model.to(torch_device(device))
         assert encoder is not None
+        self.directory = directory
         self.model, self.encoder, self.seed = model, encoder, seed
         self.policy_version = 0
         self._generator = torch.Generator(device=model.device).manual_seed(seed)
         self._sampler = CachedSampler(model, encoder, sampling or SamplingConfig(), self._generator)
         self._was_cut: dict[int, bool] = {}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells a checkpoint from others, wherever it lies; nothing for a model in memory, which may yet learn."""
+        return {} if self.directory is None else {"name": "hf", "weights": weights_digest(self.directory)}
 
     def sync(self, policy: Any, version: int) -> None:
         """Acts with these weights from the next episode on; they are shared, not copied."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")
 """Model types whose chat format, image processor and positions we speak."""
+
+_DECIDING = (".safetensors", ".bin", ".json", ".jinja", ".txt", ".model")
+"""Files of a checkpoint that decide what it says."""
 
 
 def require_checkpoint(directory: str | Path) -> Path:
@@ -35,3 +39,14 @@ def require_checkpoint(directory: str | Path) -> Path:
             "of a run is in its directory latest/model."
         )
     return path
+
+
+def weights_digest(directory: str | Path) -> str:
+    """Returns a hash of a checkpoint's weights and settings, which changes once it is trained on."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(directory).iterdir()):
+        if path.suffix in _DECIDING:
+            digest.update(path.name.encode())
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

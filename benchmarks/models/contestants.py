@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from agents.agent import Agent
 from agents.api.providers.registry import PROVIDERS
@@ -25,9 +23,6 @@ PACE_SETTINGS = frozenset({
     "tokens_per_minute",
 })  # fmt: skip
 """What decides how fast an agent plays and what it costs, but not what it does: no part of what it is called."""
-
-_WEIGHTS = (".safetensors", ".bin", ".json", ".jinja", ".txt", ".model")
-"""Files of a checkpoint that decide what it says."""
 
 
 @dataclass(kw_only=True)
@@ -123,22 +118,8 @@ def _contestant(spec: AgentSpec) -> Contestant:
         settings["sampling"] = SamplingConfig(**drawn)
     agent = make_agent(spec.name, **settings)
     identity = {"name": spec.name, "settings": _deciding(spec), **getattr(agent, "identity", {})}
-    kind, _, part = spec.name.partition(":")
-    if kind == "hf":
-        identity |= {"name": kind, "weights": _weights_digest(Path(part))}
     is_person = entry_of(spec.name).shows_observations
     num_parallel = getattr(agent, "num_parallel", 1 if is_person else BATCH)
     return Contestant(
         label=_label(spec), identity=identity, agent=agent, num_parallel=num_parallel, is_person=is_person
     )
-
-
-def _weights_digest(directory: Path) -> str:
-    """Returns a hash of a checkpoint's files, so that a board notices when they were trained on."""
-    digest = hashlib.sha256()
-    for path in sorted(directory.iterdir()):
-        if path.suffix in _WEIGHTS:
-            digest.update(path.name.encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()

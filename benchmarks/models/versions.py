@@ -7,7 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 import vlm_envs
 
-_PACKAGES = ("gymnasium", "numpy", "pillow", "torch", "transformers", "openai", "anthropic", "google-genai", "panda3d")
+_PACKAGES = (
+    *("gymnasium", "numpy", "pillow", "torch", "transformers", "stable-baselines3"),
+    *("openai", "anthropic", "google-genai", "panda3d"),
+)
 
 
 def versions() -> dict[str, str]:

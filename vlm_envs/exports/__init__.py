@@ -1,0 +1,1 @@
+"""Worlds in the forms that other libraries ask for."""
