@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agents.agent import Agent
 from agents.api.providers.registry import PROVIDERS
@@ -71,7 +71,7 @@ def contestants(texts: Sequence[str], *, references: bool = True) -> list[Contes
     """Returns agents by what they are asked for, and the ones that are always there.
 
     Args:
-        texts: Each such as `openai:gpt-4.1,history=last_images:4`.
+        texts: Each such as `openai:gpt-4.1,history=last_images:4`; with `as=NAME`, what the board shall call it.
         references: Whether to add random, lazy and oracle.
 
     Raises:
@@ -100,7 +100,7 @@ def _known_settings(name: str) -> tuple[str, ...]:
 
 
 def _label(spec: AgentSpec) -> str:
-    return AgentSpec(name=spec.name, settings=_deciding(spec)).label
+    return replace(spec, settings=_deciding(spec)).label
 
 
 def _deciding(spec: AgentSpec) -> Record:

@@ -13,12 +13,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError, require, require_choice
 from vlm_envs.records.json_lines import Record, to_json
 from vlm_envs.registration import arguments_of, make, registered_name
 from vlm_envs.splits import SPLITS, split_seeds
 
 _DIGEST_CHARS = 16
+_TITLE = "as="
 
 
 class _Met(NamedTuple):
@@ -117,20 +118,32 @@ class AgentSpec:
     Attributes:
         name: As `make_agent` takes it.
         settings: Its settings that are spelled out.
+        title: What a board shall call it; empty for its name and settings.
     """
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    title: str = ""
 
     @classmethod
     def parse(cls, text: str) -> AgentSpec:
-        """Returns what `openai:gpt-4.1,history=last_images:4,temperature=0` asks for."""
+        """Returns what `openai:gpt-4.1,history=last_images:4,temperature=0,as=four pictures` asks for.
+
+        Raises:
+            ConfigError: If a setting is none.
+        """
         name, settings = _split_off(text, ",")
-        return cls(name=name, settings=parse_settings(settings, option="--agent"))
+        values = parse_settings([each for each in settings if not each.startswith(_TITLE)], option="--agent")
+        titles = [each.removeprefix(_TITLE).strip() for each in settings if each.startswith(_TITLE)]
+        require(all(each.isprintable() and each for each in titles[:1]), f"--agent {text}: {_TITLE} needs a name.")
+        require(len(titles) < 2, f"--agent {text}: {_TITLE} is there twice.")
+        return cls(name=name, settings=values, title=next(iter(titles), ""))
 
     @property
     def label(self) -> str:
-        """What the board calls it: the name, and settings where there are some."""
+        """What the board calls it: its title, or else the name, and settings where there are some."""
+        if self.title:
+            return self.title
         settings = ",".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
         return f"{self.name}{f',{settings}' if settings else ''}"
 

@@ -1,0 +1,26 @@
+import pytest
+
+from benchmarks.models.contestants import contestants
+from vlm_envs.errors import ConfigError
+
+
+def test_a_title_is_what_the_board_says_and_nothing_else():
+    plain, titled = (contestants([text], references=False)[0] for text in ("random,seed=3", "random,seed=3,as=a (b) c"))
+    assert (plain.label, titled.label) == ("random,seed=3", "a (b) c")
+    assert plain.digest == titled.digest and plain.identity == titled.identity
+
+
+def test_one_agent_with_two_settings_may_have_two_titles():
+    labels = [each.label for each in contestants(["random,as=one", "random,seed=1,as=two"])]
+    assert labels == ["one", "two", "lazy", "oracle"]  # random is there already
+
+
+@pytest.mark.parametrize("text", ["random,as=", "random,as= ", "random,as=a\nb", "random,as=a,as=b"])
+def test_a_title_is_one_printable_name(text):
+    with pytest.raises(ConfigError, match="as="):
+        contestants([text])
+
+
+def test_two_agents_need_two_titles():
+    with pytest.raises(ConfigError, match="twice"):
+        contestants(["random,as=one", "lazy,as=one"])
