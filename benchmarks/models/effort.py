@@ -1,7 +1,8 @@
 """How much an episode took beyond what it needed: over optimal, regret of every turn, and where a level was lost.
 
 All of it compares with an optimal plan, so it is exact where the world has a solver, and None where it has none. On
-slippery ice, what chance adds is counted too.
+slippery ice, what chance adds is counted too. What follows after nothing is left to do, in a world that goes on all the
+same, is no effort.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from vlm_envs.records.json_lines import Record
 def actions_over_optimal(episode: Record) -> float | None:
     """Returns the actions a solved episode carried out, over those of an optimal plan; None where nobody knows one."""
     needed = _needed(episode)
-    return sum(len(turn["actions"]) for turn in episode["turns"]) / needed if needed else None
+    return sum(len(turn["actions"]) for turn in _until_solved(episode)) / needed if needed else None
 
 
 def turns_over_optimal(episode: Record, actions_per_turn: int | None) -> float | None:
@@ -28,15 +29,17 @@ def turns_over_optimal(episode: Record, actions_per_turn: int | None) -> float |
         The ratio, at least 1; None where nobody knows a plan or how many actions a turn has.
     """
     needed = _needed(episode)
-    return len(episode["turns"]) / math.ceil(needed / actions_per_turn) if needed and actions_per_turn else None
+    if not needed or not actions_per_turn:
+        return None
+    return len(_until_solved(episode)) / math.ceil(needed / actions_per_turn)
 
 
 def regrets(episode: Record) -> list[float | None]:
     """Returns the actions each turn wasted: those it carried out, and how many fewer are needed than before it.
 
     Returns:
-        One number a turn, 0 for a part of an optimal plan; None where nobody knows a plan, and for the turn that made
-        the level unsolvable, of which no number of actions makes up for it.
+        One number a turn, 0 for a part of an optimal plan; None where nobody knows a plan, where nothing was left to
+        do, and for the turn that made the level unsolvable, for which no number of actions makes up.
     """
     return [None if _ruins(episode, index) else _wasted(episode, index) for index in range(len(episode["turns"]))]
 
@@ -56,12 +59,19 @@ def _needed(episode: Record) -> int | None:
     return needed
 
 
+def _until_solved(episode: Record) -> list[Record]:
+    """Returns the turns up to the one that left nothing to do."""
+    turns: list[Record] = episode["turns"]
+    end = next((number for number, turn in enumerate(turns, 1) if turn["optimal_actions_left"] == 0), len(turns))
+    return turns[:end]
+
+
 def _wasted(episode: Record, index: int) -> float | None:
     turn = episode["turns"][index]
     before, left = turn["optimal_actions_before"], turn["optimal_actions_left"]
     if _solves(episode, index):
         left = 0  # Whatever a world says of a plan from its end
-    return None if before is None or left is None else max(0.0, float(len(turn["actions"]) + left - before))
+    return None if not before or left is None else max(0.0, float(len(turn["actions"]) + left - before))
 
 
 def _ruins(episode: Record, index: int) -> bool:

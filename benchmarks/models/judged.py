@@ -5,8 +5,9 @@
 | `grounding` | stated observations | score against the state the agent saw; by default the exact judge's F1 |
 | `worldmodeling` | stated predictions | the same against the state the turn led to |
 | `consistency` | turns with stated beliefs | share that contradicts neither itself nor the prediction before it |
-| `box_iou` | questions with true boxes | R_box of iVGR: mean of the best IoUs of true boxes and of written ones |
-| `point_accuracy` | written points | share on the mask of what they name (generated scenes), or in a true box |
+| `box_iou` | questions where boxes are asked for | R_box of iVGR: mean of the best IoUs of true and of written boxes |
+| `point_accuracy` | questions where points are asked for, or written | share of points on the mask of what they name \
+(generated scenes), or in a true box; 0 without points where there is something to point at |
 | `anls` | answers compared by ANLS | normalised Levenshtein similarity of the answer, cut at one half |
 
 A measure that does not apply to an episode is absent, not 0. Judges with a language model score the first two.
@@ -22,7 +23,7 @@ from typing import Any
 
 from judges.consistency.contradictions import contradiction, own_contradiction
 from judges.episode_rewards.argos import exact_masks, spatial_score
-from judges.episode_rewards.episode import final_state, key_of, own_pieces, true_boxes
+from judges.episode_rewards.episode import final_state, key_of, own_pieces, strategy_of, true_boxes
 from judges.reading.boxes import box_reward
 from judges.reading.grounding import WrittenPoint, read_response
 from judges.reading.sections import thoughts_of
@@ -40,6 +41,9 @@ from vlm_envs.tools.written_boxes import find_boxes
 from vlm_envs.trajectory import Trajectory, Turn
 
 _BELIEFS = ("observation", "prediction", "think", "rethink")
+_WITHOUT_BOXES = ("points", "ivgr_textual")
+"""Strategies that know where things are and do not ask for boxes."""
+
 _NAME_OF: Mapping[Section, str] = {"observation": "grounding", "prediction": "worldmodeling"}
 
 
@@ -110,17 +114,20 @@ def _is_consistent(now: Mapping[str, str], before: Mapping[str, str]) -> bool:
 def _of_question(episode: Trajectory) -> dict[str, float | None]:
     """Returns the measures of a question-answering world's episode."""
     key, pieces = key_of(episode), own_pieces(episode)
+    asks_points, asks_boxes = strategy_of(episode) == "points", strategy_of(episode) not in _WITHOUT_BOXES
     written = [box for piece in pieces for box in find_boxes(thoughts_of(piece))]
     points = [point for piece in pieces for point in read_response(piece).points]
     return {
-        "box_iou": box_reward(written, true_boxes(episode)),
-        "point_accuracy": _point_accuracy(points, episode),
+        "box_iou": box_reward(written, true_boxes(episode)) if asks_boxes else None,
+        "point_accuracy": _point_accuracy(points, episode) if points or asks_points else None,
         "anls": anls(final_state(episode)["answer"], key.answers) if key.kind == "anls" else None,
     }
 
 
 def _point_accuracy(points: Sequence[WrittenPoint], episode: Trajectory) -> float | None:
-    """Returns the share of points that hit; None where there are none, or nothing is known to hit."""
+    """Returns the share of points that hit, 0 without any; None where nothing is known to hit."""
+    if not points and true_boxes(episode):
+        return 0.0
     if masks := exact_masks(episode):
         return spatial_score(points, masks, "percents")
     boxes = true_boxes(episode)

@@ -117,6 +117,18 @@ class TestQuestions:
         beside = f'<think><points x1="0.1" y1="0.1" alt="{labels[0]}">{labels[0]}</points></think><answer>A</answer>'
         assert set(told(questions("points", beside), "point_accuracy")) == {0.0}
 
+    def test_who_points_at_nothing_though_asked_to_hits_nothing(self):
+        silent = "<think>I see it.</think><answer>A</answer>"
+        there = [each for each in questions("points", silent) if each.turns[-1].info["state"]["evidence"]]
+        assert told(there, "point_accuracy") == [0.0] * len(there)
+        assert not any("point_accuracy" in each.measures for each in judge_episodes(questions("ivgr_grounded", silent)))
+
+    def test_boxes_are_missed_where_they_are_asked_for_and_nowhere_else(self):
+        silent = "<think>I see it.</think><answer>A</answer>"
+        assert set(told(questions("ivgr_grounded", silent), "box_iou")) == {0.0}
+        for strategy in ("points", "ivgr_textual"):
+            assert not any("box_iou" in each.measures for each in judge_episodes(questions(strategy, silent)))
+
     def test_points_of_a_benchmark_are_in_a_true_box_or_not(self):
         text = '<think><points x1="10" y1="10" x2="90" y2="90" alt="mug">mug</points></think><answer>A</answer>'
         (episode, *_) = questions("points", text)

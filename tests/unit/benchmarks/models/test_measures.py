@@ -93,6 +93,15 @@ class TestEffort:
         row = only_row([drowned])
         assert (row.regret, row.ruined_rate) == (None, 1.0)
 
+    def test_what_a_world_goes_on_with_after_it_is_solved_is_no_effort(self):
+        turns = [
+            turn(actions=["draw"], optimal_actions_before=1, optimal_actions_left=0),
+            turn(actions=["draw"], optimal_actions_before=0, optimal_actions_left=0, truncated=True),
+        ]
+        drawn = episode(turns=turns)
+        assert (turns_over_optimal(drawn, 1), actions_over_optimal(drawn)) == (1.0, 1.0)
+        assert regrets(drawn) == [0.0, None]
+
     def test_without_a_solver_nobody_knows(self):
         unknown = episode(turns=[turn(optimal_actions_before=None, optimal_actions_left=None)])
         row = only_row([unknown], [{"label": "W", "max_actions_per_turn": 3}])
@@ -109,7 +118,7 @@ class TestEffort:
         empty = episode(success=False, turns=[])
         assert (regrets(empty), ruined_at(empty), actions_over_optimal(empty)) == ([], None, None)
 
-    @given(st.lists(st.integers(0, 9), min_size=2, max_size=6))
+    @given(st.lists(st.integers(1, 9), min_size=2, max_size=6))
     def test_regrets_sum_to_all_actions_beyond_the_plan(self, lengths):
         """Of an episode from the first length to the last one, with as many actions as needed for each change."""
         turns = [
