@@ -11,12 +11,12 @@ from pathlib import Path
 from benchmarks.models.classical.command import Sb3Options, run_sb3
 from benchmarks.models.cli.config_file import with_file
 from benchmarks.models.cli.forecast import ForecastOptions, run_forecast
+from benchmarks.models.cli.page import PageOptions, run_page
 from benchmarks.models.cli.power import PowerOptions, run_power
 from benchmarks.models.cli.replay import ReplayOptions, run_replay
 from benchmarks.models.cli.run import RunOptions, run
 from benchmarks.models.cli.suites import SuitesOptions, run_suites
 from benchmarks.models.evaluate import EvaluateOptions, run_evaluate
-from benchmarks.models.page.command import PageOptions, run_page
 from benchmarks.models.rescore import RescoreOptions, run_rescore
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table

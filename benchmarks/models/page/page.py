@@ -76,6 +76,7 @@ def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
     worlds = [each["label"] for each in board.record["worlds"]]
     parts = [_part(name, index, table, compared) for index, name in enumerate(worlds)]
     parts = [part for part in parts if part.rows]
+    verified = verified_rows(board, episodes)
     browser = board_browser(board, episodes, _order(worlds, table), max_bytes)
     html = document(
         _HERE / "board.html.j2",
@@ -85,14 +86,14 @@ def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
         filters={"world": lambda name: name.removeprefix("VLM/"), "breakable": _breakable},
         address=_address,
         name=board.directory.resolve().name,
-        facts=_facts(board.record, table),
+        facts=_facts(board.record, table, len(verified)),
         lede=_lede(table, [agent for agent in _agents(table) if agent not in REFERENCES]),
         parts=parts,
         agents=_agents(table),
         by_place={(row.agent, row.world): row for row in table},
         gaps=gap_parts(perception_gaps(episodes, board.record["worlds"])),
         references=REFERENCES,
-        verified=verified_rows(board, episodes),
+        verified=verified,
         record_text=json.dumps(board.record, indent=2, ensure_ascii=False),
     )
     path = board.directory / "index.html"
@@ -173,7 +174,7 @@ def _agents(table: Sequence[Row]) -> list[str]:
     return sorted(success, key=lambda agent: (-sum(success[agent]) / len(success[agent]), agent))
 
 
-def _facts(record: Record, table: Sequence[Row]) -> list[str]:
+def _facts(record: Record, table: Sequence[Row], num_verified: int) -> list[str]:
     """Returns what identifies a board, in a few words each."""
     suite: Mapping[str, Any] = record.get("suite") or {}
     num_episodes = sum(row.num_episodes for row in table)
@@ -182,6 +183,7 @@ def _facts(record: Record, table: Sequence[Row]) -> list[str]:
         f"suite {suite['name']} {suite['version']}" if suite else "",
         f"{record.get('split')} levels",
         f"{num_episodes:,} episodes",
+        f"{num_verified} of {len(table)} rows verified" if num_verified else "",
         f"{sum(usd):,.2f} USD" if usd else "",
         f"vlm-envs {record.get('versions', {}).get('vlm-envs', '')}".strip(),
     ]

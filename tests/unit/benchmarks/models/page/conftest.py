@@ -5,8 +5,8 @@ import shutil
 import pytest
 from playwright.sync_api import sync_playwright
 
+from benchmarks.__main__ import main
 from benchmarks.models.contestants import Contestant, contestants
-from benchmarks.models.page.page import build_page
 from benchmarks.models.run import BoardRun, RunPlan
 from benchmarks.models.spec import WorldSpec
 from tests.unit.benchmarks.models.page.made import MODEL, WORLDS, Flawed
@@ -18,8 +18,10 @@ def board(tmp_path_factory):
     directory = tmp_path_factory.mktemp("boards") / "small"
     model = Contestant(label=MODEL, identity={"name": MODEL}, agent=Flawed())
     plan = RunPlan(worlds=[WorldSpec.parse(world) for world in WORLDS], episodes=4)
-    BoardRun(plan, [*contestants([]), model], directory).run()
-    build_page(directory)
+    run = BoardRun(plan, [*contestants([]), model], directory)
+    run.run()
+    run.board.close()
+    assert main(["replay", str(directory)]) == 0  # Which marks rows, and writes the page
     return directory
 
 

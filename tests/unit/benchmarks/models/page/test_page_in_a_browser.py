@@ -1,6 +1,8 @@
 """The page of a board as its readers meet it, in Chromium."""
 
 import json
+import re
+import shutil
 
 import pytest
 
@@ -38,6 +40,21 @@ def test_the_table_has_a_row_for_each_agent_and_what_is_unknown_is_empty(opened,
     num_errors = sum(bool(each["error"]) for each in records(board, MODEL))
     errors = page.locator("#world-0 .sortable tr", has_text=MODEL).locator("[data-name=errors]")
     assert int(errors.inner_text()) == num_errors
+
+
+def test_rows_that_were_replayed_are_marked_until_something_changes(opened, board, tmp_path):
+    page = opened()
+    assert page.locator(".sortable .verified").count() == 8
+    assert "8 of 8 rows verified" in page.locator(".facts").inner_text()
+    shutil.copytree(board, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "episodes.jsonl"
+    lines = path.read_text(encoding="ascii").splitlines()
+    place = next(index for index, line in enumerate(lines) if '"agent":"oracle"' in line)
+    lines[place] = re.sub(r'"total_reward":[^,]+', '"total_reward":99.0', lines[place])
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
+    changed = opened(path=build_page(tmp_path))
+    assert changed.locator(".sortable .verified").count() == 7
+    assert "7 of 8 rows verified" in changed.locator(".facts").inner_text()
 
 
 def test_a_heading_sorts_and_sorts_back_with_the_unknown_last(opened):

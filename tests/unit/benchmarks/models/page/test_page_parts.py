@@ -151,7 +151,8 @@ def test_a_run_and_an_interrupted_one_leave_a_page(tmp_path, monkeypatch, capsys
     main([*words, "--out", str(tmp_path / "whole")])
     assert payload(tmp_path / "whole" / "index.html")["labels"][0]["num_recorded"] == 2
 
-    def interrupted(*args, **kwargs):
+    def interrupted(run, **kwargs):
+        run.board.close()
         raise KeyboardInterrupt
 
     monkeypatch.setattr("benchmarks.models.run.BoardRun.run", interrupted)
