@@ -1,0 +1,94 @@
+"""Progress says how far each agent is and all of them, on a terminal in place, in a log now and then."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from benchmarks.models.display import ProgressDisplay, duration, told
+from benchmarks.models.progress import Progress, RunProgress
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def progress():
+    """Of two agents: one through with half of two worlds after 50 s, one that has only begun."""
+    quick = Progress(agent="quick", world="A", num_wanted=10, began=100.0)
+    for solved in (True, True, False):
+        quick.add(solved=solved, failed=False, tokens=1000, usd=0.25)
+    quick.add(solved=False, failed=True, tokens=500, usd=0.25)
+    later = Progress(agent="quick", world="B", num_wanted=10)
+    return RunProgress(parts=[quick, later, Progress(agent="slow", world="A", num_wanted=4, began=100.0)])
+
+
+def test_an_agent_is_told_over_all_its_worlds(progress):
+    quick, slow = progress.agents(now=150.0)
+    # 4 tries in 50 s, and 17 episodes to go
+    assert quick.eta_s == pytest.approx(50 / 4 * 17)
+    assert told(quick) == "quick: 3/20, success 0.67, 1 errors, 3,500 tokens, 1.00 USD, 4 min left"
+    assert told(slow) == "slow: 0/4"
+
+
+def test_all_of_them_take_as_long_as_the_slowest(progress):
+    assert progress.all(now=150.0).eta_s is None  # nobody knows yet of one
+    progress.parts[2].add(solved=True, failed=False, tokens=0, usd=None)
+    everybody = progress.all(now=150.0)
+    assert everybody.eta_s == pytest.approx(50 / 4 * 17)
+    assert (everybody.num_done, everybody.num_wanted, everybody.num_successes, everybody.tokens) == (4, 24, 3, 3500)
+    assert everybody.usd is None  # one price is not known, so the sum is not
+    assert "USD" not in told(everybody)
+    progress.parts[0].is_over = progress.parts[1].is_over = True
+    assert progress.all(now=150.0).eta_s == pytest.approx(50 * 3)
+
+
+def test_repeats_of_a_level_count_as_one_trial_for_the_interval():
+    once = Progress(agent="a", world="A", num_wanted=64, num_done=64, num_successes=32)
+    twice = Progress(agent="a", world="A", num_wanted=64, num_done=64, num_successes=32, num_repeats=2)
+    half = Progress(agent="a", world="A", num_wanted=64, num_done=32, num_successes=16)
+    assert once.half_width < twice.half_width == half.half_width
+    assert Progress(agent="a", world="A", num_wanted=64).half_width == 0.5
+
+
+def test_a_log_gets_whole_lines_and_not_too_many(progress):
+    stream = io.StringIO()
+    with ProgressDisplay(stream) as display:
+        for _ in range(50):
+            display.show(progress)
+        assert [line.split(":")[0] for line in stream.getvalue().splitlines()] == ["quick", "slow", "all agents"]
+        for part in progress.parts:
+            part.is_over = True
+        display.show(progress)
+    assert len(stream.getvalue().splitlines()) == 6
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_terminal_is_written_over(progress, monkeypatch):
+    monkeypatch.setattr("benchmarks.models.display._INTERVAL_S", 0.0)
+    stream = Terminal()
+    with ProgressDisplay(stream) as display:
+        display.show(progress)
+        progress.parts[2].add(solved=True, failed=False, tokens=0, usd=0.0)
+        display.show(progress)
+    assert stream.getvalue().count("\x1b[3F\x1b[J") == 2  # before the second time, and at the end
+
+
+def test_while_a_person_plays_nothing_is_shown(progress):
+    stream = Terminal()
+    display = ProgressDisplay(stream)
+    display.pause(is_paused=True)
+    display.show(progress)
+    assert stream.getvalue() == ""
+    display.pause(is_paused=False)
+    display.show(progress)
+    assert "quick: 3/20" in stream.getvalue()
+
+
+def test_times_are_told_for_people():
+    assert [duration(seconds) for seconds in (4.2, 89, 600, 9000)] == ["4 s", "89 s", "10 min", "2.5 h"]
