@@ -10,7 +10,7 @@ from typing import Annotated
 from tyro.conf import Positional
 
 from benchmarks.models.board import Board, UnwritableBoardError
-from benchmarks.models.page.page import build_page
+from benchmarks.models.cli.run import page_of
 from benchmarks.models.verification import mark, verify
 
 EXIT_DIFFERS = 1
@@ -39,7 +39,7 @@ def run_replay(options: ReplayOptions) -> int:
         print(f"{row.agent} in {row.world}: {row.num_same} episodes are the same to the bit; {told}", flush=True)
     try:
         mark(board, replayed)
-        build_page(board.directory)
+        print(page_of(board))
     except UnwritableBoardError as error:
         print(f"The rows are not marked. {error}", file=sys.stderr)
     return EXIT_DIFFERS if any(row.differences for row in replayed) else 0

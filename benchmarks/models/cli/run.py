@@ -105,11 +105,12 @@ def run(options: RunOptions) -> int:
     views = _views(plan) if options.split_perception else None
     board_run, code = _played(plan, contestants(options.agent, references=options.references), options.out)
     if views is not None and not board_run.reason:
-        board_run, code = _played(views, contestants(options.agent, references=False), options.out)
+        board_run, code_of_views = _played(views, contestants(options.agent, references=False), options.out)
+        code = max(code, code_of_views)
     print(board_text(board_run.board))
     if views is not None:
         print(f"\n{gaps_text(perception_gaps(board_run.board.episodes(), board_run.board.record['worlds']))}")
-    print(f"The page of this board: {build_page(options.out)}")
+    print(page_of(board_run.board))
     return code
 
 
@@ -133,6 +134,15 @@ def _played(plan: RunPlan, players: Sequence[Contestant], out: Path) -> tuple[Bo
     for line in told_of(board_run):
         print(line, file=sys.stderr)
     return board_run, code or (EXIT_INCOMPLETE if board_run.failures else 0)
+
+
+def page_of(board: Board) -> str:
+    """Writes a board's page, and returns where it is, or why it could not be written: the board is whole without it."""
+    try:
+        return f"The page of this board: {build_page(board.directory)}"
+    except OSError as error:
+        why = error.strerror or str(error)
+        return f"The page could not be written: {why}. Later: python -m benchmarks page {board.directory}"
 
 
 def told_of(run: BoardRun) -> list[str]:

@@ -229,6 +229,17 @@ def test_failures_are_told_apart_and_by_the_exit_status(tmp_path, capsys, monkey
     assert row[2:5] == ["–", "0", "2"]
 
 
+def test_a_page_that_finds_no_room_is_told_and_the_board_is_printed(tmp_path, capsys, monkeypatch):
+    def full(directory):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("benchmarks.models.cli.run.build_page", full)
+    assert main([*RUN, "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "random" in said
+    assert f"could not be written: No space left on device. Later: python -m benchmarks page {tmp_path}" in said
+
+
 def test_the_suites_are_listed(capsys):
     assert main(["suites"]) == 0
     said = capsys.readouterr().out
