@@ -85,7 +85,7 @@ def _of(name: str, rows: Sequence[Row]) -> Iterator[Column]:
         yield Column(**measure._asdict(), values=tuple(map(_number, values)))
         return
     pattern = _FAMILIES.get(name) or _Measure(f"{_words(name)} {{}}", "")
-    for key in dict.fromkeys(key for family in families for key in family):
+    for key in dict.fromkeys(key for family in families for key in family if key != 1):  # pass@1 is the success rate
         measure = pattern._replace(title=pattern.title.format(_words(str(key))), hint=pattern.hint.format(key))
         yield Column(**measure._asdict(), values=tuple(_number((family or {}).get(key)) for family in values))
 

@@ -45,6 +45,12 @@ def test_every_measure_of_a_row_is_shown_once_those_without_a_name_here_too():
     assert found["brand new"] == ["25%"] and found["judges box iou"] == ["0.5"]
 
 
+def test_repeats_have_columns_but_for_one_of_them_which_is_the_success():
+    repeated = [episode("A", 0, success, repeat=repeat) for repeat, success in enumerate([True, False])]
+    found = {column.title: column.texts for column in columns(rows(repeated)) if column.title.startswith("pass")}
+    assert found == {"pass@2": ["100%"], "pass^2": ["0%"]}
+
+
 def test_what_nobody_knows_is_no_column_and_what_one_does_not_know_is_no_zero():
     table = rows([*played("A", [True, False], usd=0.5, tokens=100.0), *played("B", [True, True])])
     found = {column.title: column.texts for column in columns(table)}
