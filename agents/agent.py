@@ -27,6 +27,7 @@ class Response:
         sampler_logprobs: float32[R], log-probability of each under the distribution it was drawn from.
         thoughts: Reasoning that is no part of the text, as far as a provider shows it.
         usage: What it took, by name: `seconds`, tokens, `usd`.
+        model: Exact name of the model that answered, as its provider tells it; empty where it does not.
         error: Why there is no response; empty if there is one.
     """
 
@@ -37,6 +38,7 @@ class Response:
     sampler_logprobs: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     thoughts: str = ""
     usage: Mapping[str, float] = field(default_factory=dict)
+    model: str = ""
     error: str = ""
 
 

@@ -177,6 +177,7 @@ def make_turn(
         info=info,
         thoughts=response.thoughts,
         usage=response.usage,
+        model=response.model,
     )
 
 

@@ -61,6 +61,7 @@ class Turn:
         optimal_actions_left: Length of an optimal plan from that state; None if there is none or nobody knows.
         thoughts: Reasoning that is no part of the response, as far as a provider shows it.
         usage: What the response took: `seconds`, `prompt_tokens`, `completion_tokens`, `usd` and more, where known.
+        model: Exact name of the model that answered, such as a dated version, where a provider tells it.
     """
 
     observation: Observation
@@ -79,6 +80,7 @@ class Turn:
     sampler_logprobs: FloatArray = field(default_factory=lambda: np.zeros(0, np.float32))
     thoughts: str = ""
     usage: Mapping[str, float] = field(default_factory=dict)
+    model: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

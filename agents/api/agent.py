@@ -169,7 +169,11 @@ class APIAgent:
         said = Message(role="assistant", parts=(answer.text if answer.text.strip() else NO_TEXT,))
         episode.past.append(Exchange(shown=shown, said=said))
         return Response(
-            text=answer.text, stop_reason=answer.stop_reason, thoughts=answer.thoughts, usage=self._usage(used, began)
+            text=answer.text,
+            stop_reason=answer.stop_reason,
+            thoughts=answer.thoughts,
+            usage=self._usage(used, began),
+            model=answer.model,
         )
 
     def _with_system(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:

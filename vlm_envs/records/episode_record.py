@@ -75,6 +75,7 @@ def episode_record(
                 "agent_error": info.get("agent_error"),
                 "thoughts": turn.thoughts,
                 "usage": turn.usage,
+                "model": turn.model,
                 "terminated": turn.terminated,
                 "truncated": turn.truncated,
                 "action_effective": info.get("action_effective"),

@@ -17,7 +17,7 @@ from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.json_lines import RunDataError, to_json
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
-_OF_THE_AGENT = ("response", "stop_reason", "credit", "scores", "shaping", "thoughts", "usage")
+_OF_THE_AGENT = ("response", "stop_reason", "credit", "scores", "shaping", "thoughts", "usage", "model")
 """What a world does not decide."""
 
 

@@ -195,6 +195,7 @@ def _of_model(turn: Record) -> dict[str, Any]:
         "thoughts": _cut(turn.get("thoughts") or ""),
         "agent_error": turn.get("agent_error"),
         "usage": turn.get("usage"),
+        "model": turn.get("model") or "",
     }
 
 

@@ -62,7 +62,7 @@ function shownText(text) {
 
 function turnView(turn, index, total) {
   const card = make("div", "turn");
-  card.append(make("h5", "", "Turn " + (index + 1) + " of " + total), picturesView(turn.images));
+  card.append(make("h5", "", "Turn " + (index + 1) + " of " + total + (turn.model ? " · " + turn.model : "")), picturesView(turn.images));
   const body = make("div");
   body.append(shownText(turn.text));
   for (const [name, title] of [["parse_error", "Not understood: "], ["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {

@@ -122,6 +122,7 @@ def completion(text, prompt_tokens=100, completion_tokens=10):
     return {
         "id": "1",
         "object": "chat.completion",
+        "model": "small-2026-11-22",
         "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
         "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens},
     }

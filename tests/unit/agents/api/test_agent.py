@@ -53,6 +53,7 @@ def test_an_episode_is_a_conversation_with_a_picture_every_turn(endpoint, agent)
     assert endpoint.requests[-1]["temperature"] == 0
     first = episode.turns[0]
     assert first.usage["prompt_tokens"] == 100 and first.usage["seconds"] > 0 and "usd" not in first.usage
+    assert {turn.model for turn in episode.turns} == {"small-2026-11-22"}
 
 
 def test_each_row_has_a_conversation_of_its_own(endpoint, agent):

@@ -60,7 +60,7 @@ def leaves(value, path=()):
 
 OF_NO_WORLD = {
     *("env_id", "world", "policy_version"),
-    *("stop_reason", "credit", "scores", "shaping", "thoughts", "usage", "agent_error"),
+    *("stop_reason", "credit", "scores", "shaping", "thoughts", "usage", "model", "agent_error"),
 }
 
 
