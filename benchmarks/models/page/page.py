@@ -83,7 +83,7 @@ def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
         scripts=[*EPISODE_SCRIPTS, *(_HERE / name for name in _SCRIPTS)],
         styles=[_HERE / "board.css"],
         payload={**browser, "levels": _levels(board.record["worlds"], episodes)},
-        filters={"world": lambda name: name.removeprefix("VLM/"), "breakable": _breakable},
+        filters={"id": _id, "settings": _settings, "breakable": _breakable},
         address=_address,
         name=board.directory.resolve().name,
         facts=_facts(board.record, table, len(verified)),
@@ -143,21 +143,45 @@ def _breakable(name: str) -> Markup:
 
 
 def _lede(table: Sequence[Row], models: Sequence[str]) -> str:
-    """Returns who solves the most, in a sentence; agents that are on every board are its measure."""
+    """Returns who solves the most, in a sentence; agents that are on every board are its measure.
+
+    Means are taken over the same worlds only; where agents have played different ones, each world has its best.
+    """
+    played: dict[str, dict[str, float]] = {}
+    for row in table:
+        if row.num_episodes:
+            played.setdefault(row.agent, {})[row.world] = row.success
+    models = [agent for agent in models if agent in played]
     if not models:
         return ""
+    worlds = list(dict.fromkeys(world for agent in models for world in played[agent]))
+    if any(played[agent].keys() != set(worlds) for agent in models):
+        return f"Most solved: {'; '.join(_best_in(world, played, models) for world in worlds)}."
+    best, *others = sorted(models, key=lambda agent: -sum(played[agent].values()))
 
     def mean(agent: str) -> str:
-        rates = [row.success for row in table if row.agent == agent]
-        return written(sum(rates) / len(rates), "rate")
+        return written(sum(played[agent][world] for world in worlds) / len(worlds), "rate")
 
-    best, *others = models
-    num_worlds = len({row.world for row in table})
-    where = "of the levels" if num_worlds == 1 else f"of the levels, on average of {num_worlds} worlds"
+    where = "of the levels" if len(worlds) == 1 else f"of the levels, on average of {len(worlds)} worlds"
     among = f"Of {len(models)} agents " if others else ""
-    known = [f"{name} {mean(name)}" for name in REFERENCES if any(row.agent == name for row in table)]
+    known = [f"{name} {mean(name)}" for name in REFERENCES if played.get(name, {}).keys() >= set(worlds)]
     measured = f"; {', '.join(known)}" if known else ""
     return f"{among}{best} solves {'the most: ' if others else ''}{mean(best)} {where}{measured}."
+
+
+def _best_in(world: str, played: Mapping[str, Mapping[str, float]], models: Sequence[str]) -> str:
+    best = max((agent for agent in models if world in played[agent]), key=lambda agent: played[agent][world])
+    return f"in {_id(world)} {best} with {written(played[best][world], 'rate')}"
+
+
+def _id(world: str) -> str:
+    """Returns a world's id of what a board calls the world, without what all ids begin with."""
+    return world.partition(":")[0].removeprefix("VLM/")
+
+
+def _settings(world: str) -> str:
+    """Returns the settings of what a board calls a world; empty where it has none."""
+    return world.partition(":")[2].replace(",", ", ")
 
 
 def _order(worlds: Sequence[str], table: Sequence[Row]) -> list[tuple[str, str]]:

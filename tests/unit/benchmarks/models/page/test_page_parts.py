@@ -14,7 +14,7 @@ from benchmarks.models.page.columns import columns, written
 from benchmarks.models.page.episodes import board_browser
 from benchmarks.models.page.gaps import gap_parts
 from benchmarks.models.page.matrix import matrix, signed_points
-from benchmarks.models.page.page import build_page
+from benchmarks.models.page.page import _lede, build_page
 from benchmarks.models.page.scatter import HEIGHT_PX, WIDTH_PX, scatter
 from benchmarks.models.perception import perception_gaps
 from tests.unit.benchmarks.models.made import episode
@@ -165,3 +165,18 @@ def test_a_run_and_an_interrupted_one_leave_a_page(tmp_path, monkeypatch, capsys
     main([*words, "--out", str(tmp_path / "cut")])
     assert (tmp_path / "cut" / "index.html").is_file()
     capsys.readouterr()
+
+
+def test_the_first_sentence_compares_only_agents_of_the_same_worlds():
+    def table(*rates):
+        return rows(
+            [episode(agent, seed, seed < 8 * rate, world=world) for agent, world, rate in rates for seed in range(8)]
+        )
+
+    alike = table(("a", "A", 0.5), ("a", "B", 0.25), ("b", "A", 0.5), ("b", "B", 0.75), ("lazy", "A", 0.125))
+    assert _lede(alike, ["a", "b"]) == "Of 2 agents b solves the most: 62.5% of the levels, on average of 2 worlds."
+    apart = table(("a", "A", 0.875), ("b", "A", 0.5), ("b", "VLM/B-v0:size=4,x=1", 0.75), ("random", "A", 0.25))
+    assert _lede(apart, ["a", "b"]) == "Most solved: in A a with 87.5%; in B-v0 b with 75%."
+    alone = table(("a", "A", 0.5), ("random", "A", 0.25))
+    assert _lede(alone, ["a"]) == "a solves 50% of the levels; random 25%."
+    assert _lede(table(("random", "A", 0.25)), []) == ""
