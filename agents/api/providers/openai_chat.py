@@ -23,7 +23,15 @@ LIMITS = PictureLimits(
 )
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
-_STOPS: dict[str, StopReason] = {"length": "length", "content_filter": "content_filter"}
+_STOPS: dict[str, StopReason] = {
+    **dict.fromkeys(("stop", "tool_calls", "function_call", "eos_token", "stop_sequence"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
+    "content_filter": "content_filter",
+}
+"""Why an answer may end without a word of it; another reason is taken for "stop" where something was said."""
+
+_FAULTS = ("error", "abort", "cancelled", "insufficient_system_resource")
+"""What a server says that failed or gave up in the middle, whatever it had said by then."""
 
 
 class OpenAIChat:
@@ -71,14 +79,15 @@ class OpenAIChat:
         """Returns what a body says. See `Provider`."""
         choice = body["choices"][0]
         message = choice["message"]
-        thoughts = text_of(message.get("reasoning_content") or message.get("reasoning"))
+        text, thoughts = _said(message.get("content"))
+        thoughts = text_of(message.get("reasoning_content") or message.get("reasoning")) or thoughts
         refusal = text_of(message.get("refusal"))
-        if not choice.get("finish_reason") and not (thoughts or refusal or message.get("content")):
-            raise ValueError("a choice with nothing in it")
-        stop = _STOPS.get(str(choice.get("finish_reason")), "stop")
+        why = str(choice.get("finish_reason"))
+        if why in _FAULTS or (why not in _STOPS and not (text or thoughts or refusal)):
+            raise ValueError(f"a choice that is no answer: {why}")
         return Completion(
-            text=text_of(message.get("content")) or refusal,
-            stop_reason="content_filter" if refusal else stop,
+            text=text or refusal,
+            stop_reason="content_filter" if refusal else _STOPS.get(why, "stop"),
             thoughts=thoughts,
             tokens=_tokens(body.get("usage")),
             model=text_of(body.get("model")),
@@ -106,6 +115,14 @@ def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "image_url", "image_url": {"url": part.data_uri}}
+
+
+def _said(content: Any) -> tuple[str, str]:
+    """Returns the text and the thoughts in a content, which some servers send as a list of parts."""
+    if not isinstance(content, list):
+        return text_of(content), ""
+    text = "".join(text_of(part["text"]) for part in content if part["type"] == "text")
+    return text, "\n".join(_said(part["thinking"])[0] for part in content if part["type"] == "thinking")
 
 
 def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:

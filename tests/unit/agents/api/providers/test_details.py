@@ -83,12 +83,19 @@ def test_a_prompt_that_is_blocked_is_a_refusal(endpoint, client_of):
     assert (completion.stop_reason, completion.text, completion.tokens.prompt) == ("content_filter", "", 7)
 
 
+def chat_choice(why, content):
+    return {"choices": [{"index": 0, "finish_reason": why, "message": {"role": "assistant", "content": content}}]}
+
+
 NO_ANSWERS = {
     "openai, nothing said": ("openai", {"output": []}),
     "openai, not over": ("openai", {"status": "in_progress", "output": []}),
     "openai, cancelled": ("openai", {"status": "cancelled"}),
     "openai, failed": ("openai", {"status": "failed", "error": {"code": "server_error", "message": "m"}}),
     "chat, nothing in it": ("openai-chat", {"choices": [{"index": 0, "message": {"role": "assistant"}}]}),
+    "chat, failed": ("openai-chat", chat_choice("error", "")),
+    "chat, given up": ("compatible", chat_choice("abort", "<answer>Do")),
+    "chat, unknown end of nothing": ("compatible", chat_choice("overloaded", "")),
     "chat, no message": ("openai-chat", {"choices": [{"index": 0, "finish_reason": "stop", "message": None}]}),
     "gemini, nothing in it": ("google", {"candidates": [{}]}),
     "gemini, answered badly": ("google", {"candidates": [{"finishReason": "MALFORMED_RESPONSE"}]}),
@@ -100,6 +107,23 @@ def test_what_is_no_answer_is_never_taken_for_one(provider, part, endpoint, clie
     endpoint.script.append(fake.body_of(body(provider) | part))
     endpoint.script.append(fake.body_of(body(provider)))
     assert client_of(provider).complete(QUESTION).text == "<answer>Up</answer>"
+
+
+@pytest.mark.parametrize(
+    ("why", "stop"), [("stop", "stop"), ("eos_token", "stop"), ("model_length", "length"), ("a new word", "stop")]
+)
+def test_an_answer_ends_in_many_servers_words(why, stop, endpoint, client_of):
+    endpoint.script.append(fake.body_of(body("compatible") | chat_choice(why, "Up" if why == "a new word" else "")))
+    assert client_of("compatible").complete(QUESTION).stop_reason == stop
+    assert len(endpoint.requests) == 1
+
+
+def test_a_content_of_parts_is_text_and_thoughts(endpoint, client_of):
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Up is free."}]}
+    parts = [thinking, {"type": "text", "text": "<answer>"}, {"type": "text", "text": "Up</answer>"}]
+    endpoint.script.append(fake.body_of(body("compatible") | chat_choice("stop", parts)))
+    completion = client_of("compatible").complete(QUESTION)
+    assert (completion.text, completion.thoughts) == ("<answer>Up</answer>", "Up is free.")
 
 
 def test_an_answer_that_ended_before_it_began_is_one(endpoint, client_of):
