@@ -2,7 +2,8 @@
 
 All of it compares with an optimal plan, so it is exact where the world has a solver, and None where it has none. On
 slippery ice, what chance adds is counted too. What follows after nothing is left to do, in a world that goes on all the
-same, is no effort.
+same, is no effort. In worlds that ask nobody knows an optimal plan: an expert shows a way to the answer, and a guess is
+shorter.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ def regrets(episode: Record) -> list[float | None]:
     """Returns the actions each turn wasted: those it carried out, and how many fewer are needed than before it.
 
     Returns:
-        One number a turn, 0 for a part of an optimal plan; None where nobody knows a plan, where nothing was left to
-        do, and for the turn that made the level unsolvable, for which no number of actions makes up.
+        One number a turn, 0 for a part of an optimal plan; None where nobody knows a plan, where nothing was done or
+        left to do, and for the turn that made the level unsolvable, for which no number of actions makes up.
     """
     return [None if _ruins(episode, index) else _wasted(episode, index) for index in range(len(episode["turns"]))]
 
@@ -51,12 +52,17 @@ def ruined_at(episode: Record) -> int | None:
 
 def is_solver_known(episode: Record) -> bool:
     """Returns whether the world said of any turn how far the level was from its solution."""
-    return any(turn["optimal_actions_before"] is not None for turn in episode["turns"])
+    return any(_optimal(turn) is not None for turn in episode["turns"])
 
 
 def _needed(episode: Record) -> int | None:
-    needed: int | None = episode["turns"][0]["optimal_actions_before"] if episode["turns"] else None
-    return needed
+    return _optimal(episode["turns"][0]) if episode["turns"] else None
+
+
+def _optimal(turn: Record) -> int | None:
+    """Returns the length of an optimal plan before a turn; None where nobody knows one."""
+    is_asked = "sample_id" in (turn.get("state") or {})
+    return None if is_asked else turn["optimal_actions_before"]
 
 
 def _until_solved(episode: Record) -> list[Record]:
@@ -68,15 +74,19 @@ def _until_solved(episode: Record) -> list[Record]:
 
 def _wasted(episode: Record, index: int) -> float | None:
     turn = episode["turns"][index]
-    before, left = turn["optimal_actions_before"], turn["optimal_actions_left"]
+    before, left = _optimal(turn), turn["optimal_actions_left"]
     if _solves(episode, index):
         left = 0  # Whatever a world says of a plan from its end
-    return None if not before or left is None else max(0.0, float(len(turn["actions"]) + left - before))
+    return (
+        None
+        if not before or left is None or not turn["actions"]
+        else max(0.0, float(len(turn["actions"]) + left - before))
+    )
 
 
 def _ruins(episode: Record, index: int) -> bool:
     turn = episode["turns"][index]
-    if turn["optimal_actions_before"] is None or _solves(episode, index):
+    if _optimal(turn) is None or _solves(episode, index):
         return False
     return turn["optimal_actions_left"] is None or bool(turn["terminated"])
 

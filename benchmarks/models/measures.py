@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from benchmarks.models.effort import actions_over_optimal, is_solver_known, regrets, ruined_at, turns_over_optimal
@@ -46,8 +46,8 @@ class Row:
         turns_over_optimal: Mean ratio of turns taken to those that an optimal plan takes, of solved episodes; None
             where nobody knows a plan, or the board does not say how many actions a turn has.
         over_optimal: The same of actions carried out.
-        regret: Mean number of actions a turn wasted, of turns that left the level solvable; None where nobody knows a
-            plan.
+        regret: Mean number of actions a turn wasted, of turns with actions that left the level solvable; None where
+            nobody knows a plan.
         ruined_rate: Share of episodes with a turn that made the level unsolvable; None likewise.
         mistakes: How often each kind of mistake was an unsolved episode's first.
         pass_at: By k, the mean probability that one of k episodes of a level succeeds; empty without repeats.
@@ -215,7 +215,7 @@ class Pair:
         second: The other one.
         outcomes: Which of them solved what, of episodes with equal level and repeat.
         p_value: That they solve as much: of McNemar's exact test, where levels are played several times of its form
-            for levels as a whole; corrected by Holm for all pairs of the world.
+            for levels as a whole; corrected by Holm for all pairs of the board.
         reward: Difference of their mean returns on a level, its p-value corrected likewise.
     """
 
@@ -228,16 +228,21 @@ class Pair:
 
 
 def pairs(episodes: Sequence[Record]) -> list[Pair]:
-    """Returns every pair of agents in every world, on the levels that both have played."""
+    """Returns every pair of agents in every world, on the levels that both have played; all of them are one family."""
     worlds: dict[str, dict[str, dict[Level, Record]]] = defaultdict(lambda: defaultdict(dict))
     for each in episodes:
         if not each["error"]:
             worlds[each["world"]][each["agent"]][each["seed"], each["repeat"]] = each
-    return [pair for world, agents in worlds.items() for pair in _pairs_of(world, agents)]
+    found = [pair for world, agents in worlds.items() for pair in _pairs_of(world, agents)]
+    corrected = zip(holm([pair.p_value for pair in found]), holm([pair.reward.p_value for pair in found]), strict=True)
+    return [
+        replace(pair, p_value=of_success, reward=pair.reward._replace(p_value=of_reward))
+        for pair, (of_success, of_reward) in zip(found, corrected, strict=True)
+    ]
 
 
-def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> list[Pair]:
-    found = []
+def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> Iterator[Pair]:
+    """Yields the pairs of a world, not yet corrected."""
     for first, second in itertools.combinations(agents, 2):
         levels = [level for level in agents[first] if level in agents[second]]
         if not levels:
@@ -249,23 +254,14 @@ def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> list[
         gains = [agents[second][level]["total_reward"] - agents[first][level]["total_reward"] for level in levels]
         num_repeats = Counter(seed for seed, _ in levels)
         means = [total / num_repeats[seed] for seed, total in _sums(levels, gains).items()]
-        reward = paired_bootstrap([0.0] * len(means), means)
-        found.append((first, second, pair_outcomes(*solved), sign_flip_test(list(map(int, wins.values()))), reward))
-    success_p_values = holm([p_value for _, _, _, p_value, _ in found])
-    reward_p_values = holm([reward.p_value for *_, reward in found])
-    return [
-        Pair(
+        yield Pair(
             world=world,
             first=first,
             second=second,
-            outcomes=outcomes,
-            p_value=p_value,
-            reward=reward._replace(p_value=reward_p_value),
+            outcomes=pair_outcomes(*solved),
+            p_value=sign_flip_test(list(map(int, wins.values()))),
+            reward=paired_bootstrap([0.0] * len(means), means),
         )
-        for (first, second, outcomes, _, reward), p_value, reward_p_value in zip(
-            found, success_p_values, reward_p_values, strict=True
-        )
-    ]
 
 
 def _sums(levels: Sequence[Level], values: Sequence[float]) -> dict[int, float]:

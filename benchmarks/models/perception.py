@@ -64,7 +64,7 @@ class PerceptionGap:
         told: Success rate in the view.
         gap: Second less first: what the agent loses by having to see.
         interval: Of the gap.
-        p_value: That it is 0, exact and paired by level; corrected by Holm for all gaps of the world.
+        p_value: That it is 0, exact and paired by level; corrected by Holm for all gaps of the board.
         outcomes: Levels solved in which of them, before the picture, after the view.
         reward: The same of the mean return, its p-value corrected likewise.
     """
@@ -125,7 +125,7 @@ def perception_gaps(episodes: Sequence[Record], worlds: Iterable[Record]) -> lis
             label, view = views[each["world"]]
             of_agent = played.setdefault(label, {}).setdefault(each["agent"], defaultdict(dict))
             of_agent[view][each["seed"], each["repeat"]] = each
-    return [gap for label, agents in played.items() for gap in _corrected(_gaps(label, agents))]
+    return _corrected([gap for label, agents in played.items() for gap in _gaps(label, agents)])
 
 
 def _seen_label(world: Mapping[str, Any]) -> str:

@@ -12,14 +12,19 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+from vlm_envs.cli.needs import need_of
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, require, require_choice
 from vlm_envs.records.json_lines import Record, to_json
 from vlm_envs.registration import arguments_of, make, registered_name
 from vlm_envs.splits import SPLITS, split_seeds
+from vlm_envs.trajectory import Observation, observation_images
 
 _DIGEST_CHARS = 16
 _TITLE = "as="
+
+NUM_LEVELS_MET = 4
+"""Levels that are part of a world's hash."""
 
 
 class _Met(NamedTuple):
@@ -69,7 +74,10 @@ class WorldSpec:
 
     @property
     def digest(self) -> str:
-        """Hash of what an agent meets: all arguments, the first level, and what an empty response to it leads to."""
+        """Hash of what an agent meets: arguments, the first levels, and what an empty response leads to.
+
+        Pictures are a part of it where no engine draws them, whose pixels depend on its drivers.
+        """
         return self._met.digest
 
     @property
@@ -85,17 +93,20 @@ class WorldSpec:
     @functools.cached_property
     def _met(self) -> _Met:
         arguments = arguments_of(self.env_id, {**self.kwargs, "split": self.split})
+        need = need_of(registered_name(self.env_id))
         with closing(make(self.env_id, **self.kwargs, split=self.split, disable_env_checker=True)) as world:
-            observation, info = world.reset(seed=next(split_seeds(self.split, 1)))
-            answer, reward, *ends, outcome = world.step("")
             unwrapped = cast("Any", world.unwrapped)
             num_levels, max_actions_per_turn = unwrapped.num_levels, int(unwrapped.max_actions_per_turn)
+            num_met = NUM_LEVELS_MET if num_levels is None else min(NUM_LEVELS_MET, num_levels)
+            shown = [world.reset(seed=seed) for seed in split_seeds(self.split, num_met)]
+            answer, reward, *ends, outcome = world.step("")
         met = {
             "id": registered_name(self.env_id),
             "arguments": {name: _plain(value) for name, value in arguments.items()},
-            "texts": [observation["text"], answer["text"]],
-            "states": [info["state_hash"], outcome["state_hash"]],
+            "texts": [*(observation["text"] for observation, _ in shown), answer["text"]],
+            "states": [*(info["state_hash"] for _, info in shown), outcome["state_hash"]],
             "outcome": [reward, *ends, outcome["reward_terms"]],
+            "pictures": None if need is not None and need.probe else [_pixels(each) for each, _ in shown],
         }
         return _Met(digest_of(met), num_levels, max_actions_per_turn)
 
@@ -146,6 +157,12 @@ class AgentSpec:
             return self.title
         settings = ",".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
         return f"{self.name}{f',{settings}' if settings else ''}"
+
+
+def _pixels(observation: Observation) -> list[str]:
+    """Returns a hash of each picture."""
+    pictures = observation_images(observation)
+    return [hashlib.sha256(repr(each.shape).encode() + each.tobytes()).hexdigest() for each in pictures]
 
 
 def _plain(value: Any) -> Any:

@@ -70,7 +70,7 @@ def _cell(pair: Pair, *, is_turned: bool) -> Cell:
     details = (
         f"Of {outcomes.num_pairs} episodes on the same levels {row} alone solved {only_row}, {column} alone "
         f"{only_column}, both {outcomes.num_both}, neither {outcomes.num_neither}; McNemar’s exact test "
-        f"{written_p(pair.p_value)}, corrected by Holm for all pairs of this world. "
+        f"{written_p(pair.p_value)}, corrected by Holm for all pairs of this board. "
         f"Reward {_signed(mean)} (95% {_signed(low)} to {_signed(high)}, paired bootstrap)."
     )
     return Cell(

@@ -127,7 +127,7 @@ class TestEffort:
         ]
         played = episode(success=False, turns=turns)
         num_actions = sum(len(each["actions"]) for each in turns)
-        assert math.fsum(regrets(played)) == num_actions + lengths[-1] - lengths[0]
+        assert math.fsum(each or 0 for each in regrets(played)) == num_actions + lengths[-1] - lengths[0]
 
 
 class TestRepeats:
@@ -245,3 +245,24 @@ class TestPairs:
             ]
             found += pairs(played)[0].p_value < 0.05
         assert found <= 15
+
+
+def test_who_does_nothing_wastes_nothing_and_has_no_regret():
+    idle = episode("A", success=False, turns=[turn(actions=[], parse_error="no answer", optimal_actions_left=3)])
+    assert rows([idle])[0].regret is None
+
+
+def test_in_a_world_that_asks_a_guess_may_be_shorter_than_what_an_expert_shows():
+    asked = [turn(state={"sample_id": "7"}, optimal_actions_before=3, optimal_actions_left=0, terminated=True)]
+    [row] = rows([episode("A", turns=asked)], [{"label": "W", "max_actions_per_turn": 1}])
+    assert row.over_optimal is None and row.turns_over_optimal is None
+    assert row.regret is None and row.ruined_rate is None
+
+
+def test_pairs_of_all_worlds_are_one_family():
+    one, two = (
+        [episode(agent, seed, agent == "A", world=world) for agent in "AB" for world in worlds for seed in range(6)]
+        for worlds in (["W"], ["W", "V"])
+    )
+    assert pairs(one)[0].p_value == pytest.approx(2 / 2**6)
+    assert [pair.p_value for pair in pairs(two)] == pytest.approx([4 / 2**6] * 2)

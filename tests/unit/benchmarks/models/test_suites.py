@@ -20,14 +20,14 @@ PINNED = {
 NUM_LEVELS = {"lite": 64, "full": 256}
 
 DIGESTS = {
-    "VLM/FrozenLake-v0": "2f54a04f4ae6ee41",
-    "VLM/Sokoban-v0": "86e4d3faa1b95413",
-    "VLM/Navigation-v0": "d336c0356c5e414b",
-    "VLM/PrimitiveSkill-v0": "eed59749c17d3c18",
-    "VLM/SVG-v0": "a2ef9ceb5bae01a0",
-    "VLM/ZoomQA-v0": "772abe258efb6c48",
-    "VLM/DocQA-v0": "372a762253512da6",
-    "VLM/RewardJudging-v0": "e0354906893af4b6",
+    "VLM/FrozenLake-v0": "370bbc21916c8b41",
+    "VLM/Sokoban-v0": "55eedc94fbd7b5dd",
+    "VLM/Navigation-v0": "6895f24e49e9406e",
+    "VLM/PrimitiveSkill-v0": "07562a358cdd2aaa",
+    "VLM/SVG-v0": "b60eb427b9661826",
+    "VLM/ZoomQA-v0": "6a7b16b827d0837d",
+    "VLM/DocQA-v0": "c4d99f62179e322a",
+    "VLM/RewardJudging-v0": "1b45472f67189527",
 }
 """If one of these changes, boards of before do not compare with those of after: raise the suites' versions, too."""
 
@@ -75,3 +75,21 @@ def test_a_reward_that_is_changed_in_the_code_changes_the_hash(monkeypatch):
     before = WorldSpec.parse("VLM/FrozenLake-v0").digest
     monkeypatch.setattr(World, "step", generous)
     assert WorldSpec.parse("VLM/FrozenLake-v0").digest != before
+
+
+def test_a_picture_or_a_later_level_that_is_changed_changes_the_hash(monkeypatch):
+    from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
+
+    before = WorldSpec.parse("VLM/FrozenLake-v0").digest
+    reset = FrozenLakeWorld.reset
+
+    def inverted(self, **options):
+        observation, info = reset(self, **options)
+        return observation | {"image": 255 - observation["image"]}, info
+
+    def another_third(self, *, seed=None, options=None):
+        return reset(self, seed=seed if seed % 10 != 2 else seed + 1, options=options)
+
+    for changed in (inverted, another_third):
+        monkeypatch.setattr(FrozenLakeWorld, "reset", changed)
+        assert WorldSpec.parse("VLM/FrozenLake-v0").digest != before
