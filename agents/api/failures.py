@@ -56,7 +56,8 @@ def error_of_status(status: int, code: str | None, message: str, headers: Mappin
         message: What it said, for the log.
         headers: Of the response, with lower-case names or a case-insensitive mapping.
     """
-    reason = f"HTTP {status}: {one_line(message)}"
+    said = one_line(message).removeprefix(f"Error code: {status}").removeprefix(" - ")  # The packages' own words for it
+    reason = f"HTTP {status}{said and f': {said}'}"
     # A used-up account answers 429 like a busy one, but no wait of ours fills it.
     if code == "insufficient_quota" or (status < 500 and status not in TRANSIENT_STATUSES):
         return PermanentError(reason)

@@ -174,9 +174,10 @@ def _api_key(config: EndpointConfig) -> str:
     variable = config.key_variable
     key = os.environ.get(variable, "").strip()
     if not key and config.needs_key:
+        instead = f", or use {field_name(config, 'api_key_variable')} '' for an endpoint without keys"
         raise ConfigError(
-            f"The key of {config.model} is expected in the environment variable {variable}, which is not set. Set it, "
-            f"or use {field_name(config, 'api_key_variable')} '' for an endpoint without keys."
+            f"The key of {config.model} is expected in the environment variable {variable}, which is not set. Set it"
+            f"{instead if config.address else ''}."
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigError(

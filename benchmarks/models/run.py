@@ -33,6 +33,9 @@ from vlm_envs.vector.make import world_vector
 LEAST_FOR_CI = 16
 """Episodes before an interval is looked at."""
 
+WIDEST_HALF = 0.5
+"""Half of the widest interval that a rate can have."""
+
 MOST_FAILURES = 8
 """Failures in a row after which an agent leaves a world until the next run: whoever is out will not be back at once."""
 
@@ -62,6 +65,10 @@ class RunPlan:
         require(bool(self.worlds), "Name a world with --world, or a suite with --suite.")
         require_at_least(self, 1, "episodes", "repeats")
         require_above(self, 0, "budget_usd", "stop_when_ci")
+        require(
+            self.stop_when_ci is None or self.stop_when_ci <= WIDEST_HALF,
+            f"--stop-when-ci must be at most {WIDEST_HALF}; got {self.stop_when_ci}. 0.03 means 3 points.",
+        )
         for world in self.worlds:
             owned = len(SPLIT_SEEDS[world.split])
             require(
@@ -117,11 +124,11 @@ class BoardRun:
             self.board.close()
             raise
         self._done = {EpisodeKey.of(line): bool(line["success"]) for line in lines if not line["error"]}
-        self._spent = sum(line.get("usd") or 0.0 for line in lines)
+        self.spent_usd = sum(line.get("usd") or 0.0 for line in lines)
         self._on_progress = on_progress
         self._lock = threading.Lock()
         self._stopping, self._interrupted = threading.Event(), threading.Event()
-        self.reason = ""
+        self.reason, self.remedy = "", ""
         self.failures: dict[str, str] = {}
         self._parts = {
             (each.label, world.label): self._part(each, world) for each in contestants for world in plan.worlds
@@ -166,9 +173,10 @@ class BoardRun:
         for contestant in self.contestants:
             contestant.close()
 
-    def _stop(self, reason: str) -> None:
-        """Begins no further episode."""
-        self.reason = self.reason or reason
+    def _stop(self, reason: str, remedy: str = "The same command goes on.") -> None:
+        """Begins no further episode; says what for, and what to do about it."""
+        if not self.reason:
+            self.reason, self.remedy = reason, remedy
         self._stopping.set()
 
     def _part(self, contestant: Contestant, world: WorldSpec) -> Progress:
@@ -228,24 +236,31 @@ class BoardRun:
         self.board.add(key, agent=label, world=world, episode=trajectory, error=error, wall_s=wall_s, **used)
         with self._lock:
             usd = used.get("usd")
-            self._spent += usd or 0.0
+            self.spent_usd += usd or 0.0
             solved = trajectory is not None and trajectory.success
             progress.add(solved=solved, failed=bool(error), tokens=int(used.get("tokens", 0)), usd=usd)
             if error:
                 self.failures[label] = error
             elif self.plan.budget_usd is not None and contestant.asks_endpoint and usd is None:
-                self._stop(f"{label} does not count its tokens, so that no budget can be held")
+                self._stop(
+                    f"{label} does not count its tokens, so that no budget can be held",
+                    "Leave out --budget-usd, and the same command goes on.",
+                )
         self._on_progress(self.progress)
 
     def _goes_on(self, progress: Progress) -> bool:
         """Returns whether an agent begins another episode in a world."""
         budget = self.plan.budget_usd
-        if budget is not None and self._spent >= budget:
-            self._stop(f"the budget of {budget:g} USD is spent ({self._spent:.2f} USD on this board)")
+        if budget is not None and self.spent_usd >= budget:
+            self._stop(f"the budget of {budget:g} USD is spent", "Raise --budget-usd, and the same command goes on.")
         if self._stopping.is_set() or progress.num_failed_in_a_row >= MOST_FAILURES:
             return False
+        return not self.is_narrow_enough(progress)
+
+    def is_narrow_enough(self, progress: Progress) -> bool:
+        """Returns whether an agent's interval in a world is as narrow as was asked for."""
         wanted = self.plan.stop_when_ci
-        return wanted is None or progress.num_done < LEAST_FOR_CI or progress.half_width > wanted
+        return wanted is not None and progress.num_done >= LEAST_FOR_CI and progress.half_width <= wanted
 
 
 def _vector(world: WorldSpec, num_envs: int) -> VectorWorld:

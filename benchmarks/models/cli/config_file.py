@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def with_file(kind: type[Any], words: Sequence[str], prog: str) -> list[str]:
 
 def _path(words: Sequence[str]) -> Path | None:
     """Returns the file that a command line names, if it does; a missing name is left to the parser."""
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in pairwise([*words, ""]):
         option, _, value = word.partition("=")
         named = value or ("" if after.startswith("--") else after)
         if option == _OPTION and named:

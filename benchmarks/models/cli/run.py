@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from tyro.conf import UseAppendAction
 
 from benchmarks.models.board import Board
+from benchmarks.models.cli.endings import told_of
 from benchmarks.models.contestants import Contestant, contestants
 from benchmarks.models.display import ProgressDisplay
 from benchmarks.models.interruption import second_interrupt_quits
@@ -99,6 +99,10 @@ class RunOptions:
 
 def run(options: RunOptions) -> int:
     """Plays what is missing, and prints the board; 1 where failures left something out, 130 after Ctrl-C."""
+    require(
+        bool(options.out or options.world or options.suite),
+        "Name worlds with --world ID, or a suite with --suite NAME, and the board's folder with --out boards/NAME.",
+    )
     require(options.out is not None, "Name the board's folder: --out boards/NAME.")
     assert options.out is not None
     plan = options.plan()
@@ -143,16 +147,6 @@ def page_of(board: Board) -> str:
     except OSError as error:
         why = error.strerror or str(error)
         return f"The page could not be written: {why}. Later: python -m benchmarks page {board.directory}"
-
-
-def told_of(run: BoardRun) -> list[str]:
-    """Returns what kept a run from being complete, a line each."""
-    lines = [f"Stopped: {run.reason}. The same command goes on."] if run.reason else []
-    num_errors = Counter({total.label: total.num_errors for total in run.progress.agents()})
-    for label, failure in run.failures.items():
-        how_often = f" {num_errors[label]} times" if num_errors[label] > 1 else ""
-        lines.append(f"{label} failed{how_often}, at last: {failure}. The same command tries again.")
-    return lines
 
 
 def board_text(board: Board) -> str:

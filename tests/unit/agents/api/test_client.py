@@ -84,6 +84,13 @@ def test_nobody_at_the_address_is_unavailable(endpoint, make_client):
     assert client.usage.num_failed_requests == 2
 
 
+def test_a_status_is_told_once(endpoint, client):
+    endpoint.script.append(lambda handler: handler.send(404, b""))
+    unavailable = client.ask(QUESTION, read_yes_no)
+    assert isinstance(unavailable, Unavailable)
+    assert unavailable.reason.count("404") == 1
+
+
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 422])
 def test_a_refusal_is_not_repeated(code, endpoint, client):
     endpoint.script.append(fake.status(code, "no such model"))

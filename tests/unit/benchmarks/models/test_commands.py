@@ -84,7 +84,7 @@ def test_a_mistake_in_a_file_is_one_line_with_its_name(text, told, tmp_path, cap
         (["--world", LAKE, "--agent", "opnai:gpt-4.1"], "Did you mean 'openai:gpt-4.1'?"),
         (["--world", LAKE, "--agent", "openai:gpt-4.1,histry=full"], "Did you mean 'history'?"),
         (["--world", LAKE, "--agent", "openai:gpt-4.1,history=most"], "history"),
-        (["--world", LAKE, "--agent", "openai:gpt-4.1"], "OPENAI_API_KEY, which is not set"),
+        (["--world", LAKE, "--agent", "openai:gpt-4.1"], "OPENAI_API_KEY, which is not set. Set it.\n"),
         (["--world", LAKE, "--agent", "compatible:qwen"], "NAME@URL"),
         (["--world", LAKE, "--agent", "hf:nowhere"], "No checkpoint at nowhere"),
         (["--world", LAKE, "--agent", "hf"], "hf:DIR"),
@@ -97,6 +97,7 @@ def test_a_mistake_in_a_file_is_one_line_with_its_name(text, told, tmp_path, cap
         (["--world", LAKE, "--budget-usd", "inf"], "--budget-usd must be"),
         (["--world", LAKE, "--stop-when-ci", "-0.1"], "--stop-when-ci must be above 0; got -0.1."),
         (["--world", LAKE, "--stop-when-ci", "small"], "--stop-when-ci must be"),
+        (["--world", LAKE, "--stop-when-ci", "3"], "--stop-when-ci must be at most 0.5; got 3.0. 0.03 means 3 points."),
         (["--world", LAKE, "--config"], "--config needs a value."),
         (["--world", LAKE, "--config", "nowhere.toml"], "Cannot read nowhere.toml"),
         (["--wrld", LAKE], "Did you mean '--world'?"),
@@ -105,9 +106,16 @@ def test_a_mistake_in_a_file_is_one_line_with_its_name(text, told, tmp_path, cap
 def test_a_mistake_is_one_line_and_leaves_nothing_behind(words, told, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert main(["run", *words, ALONE, "--out", str(tmp_path / "board")]) == 2
-    (said,) = capsys.readouterr().err.splitlines()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
     assert told in said
     assert not (tmp_path / "board").exists()
+
+
+def test_without_any_options_it_tells_which_it_needs(capsys):
+    assert main(["run"]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "--world ID" in said and "--suite NAME" in said and "--out boards/NAME" in said
 
 
 def test_a_board_needs_a_folder(tmp_path, capsys):

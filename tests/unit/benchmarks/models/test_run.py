@@ -148,7 +148,7 @@ def test_a_budget_ends_the_run_at_the_episode_that_spends_it(tmp_path):
     run = play(tmp_path, [contestant(Paid(), num_parallel=1)], episodes=50, budget_usd=4.0)
     spent = [line["usd"] for line in lines_of(tmp_path)]
     assert sum(spent) >= 4.0 > sum(spent[:-1])
-    assert "the budget of 4 USD is spent" in run.reason
+    assert run.reason == "the budget of 4 USD is spent"
     again = Counting()
     again.client = Client()
     play(tmp_path, [contestant(again)], episodes=50, budget_usd=4.0)

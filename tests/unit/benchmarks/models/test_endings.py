@@ -1,0 +1,67 @@
+"""What is told at the end of a run is true then, and names what helps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from agents.agent import Response
+from agents.oracle import OracleAgent
+from benchmarks.models.board import Board
+from benchmarks.models.cli.endings import told_of
+from benchmarks.models.measures import rows
+from tests.unit.benchmarks.models.playing import LAKE, contestant, play
+
+
+class Priced(OracleAgent):
+    """An oracle behind an endpoint whose every response costs a dollar, or fails in the same way."""
+
+    def __init__(self, failure="", address="", usd=1.0):
+        super().__init__()
+        self.failure, self.usd = failure, usd
+        self.client = SimpleNamespace(
+            price="known", config=SimpleNamespace(key_variable="TOY_KEY", address=address, model="toy")
+        )
+
+    def respond(self, rows, observations):
+        usage = {} if self.usd is None else {"usd": self.usd, "prompt_tokens": 1.0, "completion_tokens": 1.0}
+        stop_reason = "error" if self.failure else "stop"
+        said = super().respond(rows, observations)
+        return [Response(text=each.text, usage=usage, stop_reason=stop_reason, error=self.failure) for each in said]
+
+
+def test_what_a_spent_budget_has_cost_is_what_the_table_says(tmp_path):
+    run = play(tmp_path, [contestant(Priced(), num_parallel=8)], episodes=16, budget_usd=4.0)
+    usd = sum(row.usd for row in rows(Board(tmp_path).episodes()))
+    assert usd > 5  # Of those that were under way when it was spent
+    assert told_of(run) == [
+        f"Stopped: the budget of 4 USD is spent ({usd:.2f} USD on this board). Raise --budget-usd, and the same "
+        "command goes on."
+    ]
+
+
+def test_a_budget_that_cannot_be_held_is_not_promised_to_go_on(tmp_path):
+    run = play(tmp_path, [contestant(Priced(usd=None), "mute")], budget_usd=4.0)
+    assert told_of(run)[0].endswith("Leave out --budget-usd, and the same command goes on.")
+
+
+@pytest.mark.parametrize(
+    ("failure", "address", "told"),
+    [
+        ("HTTP 401: wrong key", "", "HTTP 401: wrong key. Check the key in TOY_KEY. The same command tries again."),
+        ("HTTP 404: no model `toy`.", "http://a/v1", "no model `toy`. Check the model's name. The same command"),
+        ("HTTP 404", "", "HTTP 404. Check the model's name. The same command"),
+        ("HTTP 404: Not Found", "http://a", "Check the address: it needs its version, such as /v1. The same command"),
+        ("HTTP 503: busy", "http://a/v1", "HTTP 503: busy. The same command tries again."),
+    ],
+)
+def test_a_failure_is_told_with_what_helps(failure, address, told, tmp_path):
+    (said,) = told_of(play(tmp_path, [contestant(Priced(failure, address))], episodes=1))
+    assert told in said
+
+
+def test_who_left_with_a_narrow_interval_is_told(tmp_path):
+    run = play(tmp_path, [contestant(OracleAgent(), num_parallel=1)], episodes=200, stop_when_ci=0.1)
+    assert told_of(run) == [f"somebody left {LAKE} after 16 of 200 episodes: its interval is narrow enough, ±0.097."]
+    assert told_of(play(tmp_path, [contestant(OracleAgent())], episodes=16, stop_when_ci=0.1)) == []
