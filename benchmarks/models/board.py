@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.models.lines import EpisodeKey, read_episodes, sealed
+from benchmarks.models.lines import EpisodeKey, read_episodes, require_distinct, sealed
 from benchmarks.models.lock import LOCK, FolderLock
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.episode_record import TurnNotes, episode_record
@@ -267,6 +267,7 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
                     "changed since. Name another folder with --out."
                 )
         merged[kind] = list(by_label.values())
+        require_distinct(f"{path}:", ((each["label"], each["digest"]) for each in merged[kind]))
     return merged
 
 

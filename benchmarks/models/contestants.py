@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from agents.agent import Agent
 from agents.api.providers.registry import PROVIDERS
 from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
+from benchmarks.models.lines import require_distinct
 from benchmarks.models.spec import AgentSpec, digest_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
@@ -75,7 +76,7 @@ def contestants(texts: Sequence[str], *, references: bool = True) -> list[Contes
         references: Whether to add random, lazy and oracle.
 
     Raises:
-        ConfigError: If there is no such agent, or two have one name.
+        ConfigError: If there is no such agent, two have one name, or one has two.
     """
     asked = [AgentSpec.parse(text) for text in texts]
     named = {spec.name for spec in asked if not spec.settings}
@@ -86,7 +87,14 @@ def contestants(texts: Sequence[str], *, references: bool = True) -> list[Contes
     for spec in asked:  # All of them before the first one's weights are loaded
         require_agent(spec.name)
         require_settings(spec.name, spec.settings, _known_settings(spec.name))
-    return [_contestant(spec) for spec in asked]
+    made = [_contestant(spec) for spec in asked]
+    try:
+        require_distinct("--agent", ((each.label, each.digest) for each in made))
+    except ConfigError:
+        for each in made:
+            each.close()
+        raise
+    return made
 
 
 def _known_settings(name: str) -> tuple[str, ...]:

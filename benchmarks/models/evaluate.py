@@ -23,7 +23,7 @@ from benchmarks.models.lines import EpisodeKey
 from benchmarks.models.page.page import build_page
 from benchmarks.models.rescore import rescore
 from benchmarks.models.run import RunPlan
-from benchmarks.models.spec import WorldSpec
+from benchmarks.models.spec import AgentSpec, WorldSpec
 from vlm_envs.errors import require
 
 
@@ -114,4 +114,6 @@ def _references(options: EvaluateOptions) -> tuple[str, ...]:
     if not options.references:
         return ()
     listed = any(WorldSpec.parse(text, options.split).num_levels is not None for text in options.world)
-    return tuple(name for name in REFERENCES if name != options.agent and not (listed and name == "lazy"))
+    asked = AgentSpec.parse(options.sampled_agent)
+    plain = "" if asked.settings else asked.name
+    return tuple(name for name in REFERENCES if name != plain and not (listed and name == "lazy"))

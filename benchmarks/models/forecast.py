@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from benchmarks.models.board import Board
-from benchmarks.models.measures import success_interval
+from benchmarks.models.measures import spent, success_interval
 from vlm_envs.records.json_lines import Record
 
 PRICE_UNKNOWN = "price unknown"
@@ -61,18 +60,17 @@ def forecast(board: Board, levels: Sequence[int]) -> list[Forecast]:
 
 def _part(agent: str, world: str, lines: Sequence[Record], num_levels: int, *, costs: bool) -> Forecast:
     played = [line for line in lines if not line["error"]]
-    usd = _mean(line.get("usd") for line in played)
-    tokens = _mean(line.get("tokens") for line in played)
-    # What failures took is part of the time that an episode takes
-    seconds = sum(line.get("wall_s") or 0.0 for line in lines) / len(played)
+    # What failures took is part of what an episode takes
+    usd, tokens = spent("usd", lines), spent("tokens", lines)
+    seconds = sum(line.get("wall_s") or 0.0 for line in lines)
     return Forecast(
         agent=agent,
         world=world,
         num_pilot=len(played),
         num_levels=num_levels,
-        seconds=seconds * num_levels,
-        tokens=None if tokens is None else tokens * num_levels,
-        usd=None if usd is None else usd * num_levels,
+        seconds=seconds / len(played) * num_levels,
+        tokens=None if tokens is None else tokens / len(played) * num_levels,
+        usd=None if usd is None else usd / len(played) * num_levels,
         is_price_unknown=costs and usd is None,
         half_width=_half_width(sum(line["success"] for line in played), len(played), num_levels),
     )
@@ -102,9 +100,3 @@ def _half_width(num_successes: int, num_pilot: int, num_levels: int) -> float:
     rate = min(max(0.5, low), high)
     low, high = success_interval(round(rate * num_levels), num_levels)
     return (high - low) / 2
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Returns the mean if every value is known."""
-    known = list(values)
-    return fmean(value for value in known if value is not None) if None not in known else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.models.spec import digest_of
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, read_lines, to_json
 
 SEALS = _SEAL, _TURN_SEALS = "digest", "turn_digests"
@@ -41,6 +42,19 @@ class EpisodeKey:
     def of(cls, record: Mapping[str, Any]) -> EpisodeKey:
         """Returns the key of a stored episode."""
         return cls(record["world_digest"], record["agent_digest"], record["seed"], record["repeat"])
+
+
+def require_distinct(kind: str, digests: Iterable[tuple[str, str]]) -> None:
+    """Raises `ConfigError` if two names have one hash: episodes are kept by hash, and would take each other's place.
+
+    Args:
+        kind: What it is, for the message.
+        digests: Names and hashes.
+    """
+    names: dict[str, str] = {}
+    for name, digest in digests:
+        if (before := names.setdefault(digest, name)) != name:
+            raise ConfigError(f"{kind} {name} is the same as {before}. Leave one of them out, or keep the first name.")
 
 
 def read_episodes(path: Path) -> list[Record]:

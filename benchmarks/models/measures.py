@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
+from typing import Literal
 
 from benchmarks.models.effort import actions_over_optimal, is_solver_known, regrets, ruined_at, turns_over_optimal
 from benchmarks.models.perception import SEEN, view_of
@@ -26,6 +27,9 @@ from vlm_envs.records.statistics import Interval, PairedOutcomes, pair_outcomes,
 
 Level = tuple[int, int]
 """Seed and repeat."""
+
+_PARTS = {"usd": ("usd",), "tokens": ("prompt_tokens", "completion_tokens")}
+"""What of a turn's usage adds up to what an episode took."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +56,9 @@ class Row:
         mistakes: How often each kind of mistake was an unsolved episode's first.
         pass_at: By k, the mean probability that one of k episodes of a level succeeds; empty without repeats.
         pass_hat: By k, that all of them do.
-        tokens: Mean tokens sent and received, an episode; None where they were not counted of all.
-        usd: Cost of all episodes, what errors had cost until then included; None where a price is not known.
+        tokens: Tokens sent and received, those of failed tries too, over the episodes played; None where they were not
+            counted of all.
+        usd: Cost of all episodes and of every failed try; None where a price is not known.
         seconds: Median time of an episode; None where its agent did not take the time.
         metrics: Means of what the world measures at the end, by name.
         judged: Means of what judges say of an episode, by name; see `benchmarks.models.judged`. Empty where nobody
@@ -104,21 +109,22 @@ def success_interval(num_successes: int, num_episodes: int) -> Interval:
     return wilson_interval(num_successes, num_episodes)
 
 
-def rows(episodes: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]:
+def rows(lines: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]:
     """Returns a row for each agent in each world, in the order in which they first appear.
 
     Args:
-        episodes: As `Board.episodes` returns them.
+        lines: As `Board.lines` returns them: of an episode that was tried again the last try counts, but all are paid.
         worlds: The worlds of `Board.record`, which say how many actions a turn has.
     """
     grouped: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for episode in episodes:
-        grouped[episode["agent"], episode["world"]].append(episode)
+    for line in lines:
+        grouped[line["agent"], line["world"]].append(line)
     known = {each["label"]: each for each in worlds}
     return [_row(agent, world, group, known.get(world)) for (agent, world), group in grouped.items()]
 
 
-def _row(agent: str, label: str, episodes: Sequence[Record], world: Record | None) -> Row:
+def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None) -> Row:
+    episodes = list({(line["seed"], line["repeat"]): line for line in lines}.values())
     actions_per_turn = None if world is None else world.get("max_actions_per_turn")
     played = [each for each in episodes if not each["error"]]
     turns = [turn for each in played for turn in each["turns"]]
@@ -126,6 +132,7 @@ def _row(agent: str, label: str, episodes: Sequence[Record], world: Record | Non
     solved = [each for each in played if each["success"]]
     by_level = _by_level(played)
     seconds = _known(each.get("seconds") for each in played)
+    tokens = spent("tokens", lines)
     return Row(
         agent=agent,
         world=label,
@@ -144,8 +151,8 @@ def _row(agent: str, label: str, episodes: Sequence[Record], world: Record | Non
         mistakes=dict(Counter(mistake.kind for each in played if (mistake := first_mistake(each))).most_common()),
         pass_at=_over_repeats(by_level, pass_at_k),
         pass_hat=_over_repeats(by_level, pass_hat_k),
-        tokens=_mean_if_all(each.get("tokens") for each in played),
-        usd=_cost(episodes),
+        tokens=None if tokens is None or not played else tokens / len(played),
+        usd=spent("usd", lines),
         seconds=median(seconds) if seconds else None,
         metrics=_means(played, "metrics"),
         judged=_means(played, "judged"),
@@ -180,11 +187,12 @@ def _means(episodes: Sequence[Record], kind: str) -> dict[str, float]:
     return {name: fmean(each[name] for each in told if name in each) for name in names}
 
 
-def _cost(episodes: Sequence[Record]) -> float | None:
-    """Returns the cost of episodes; None if none of them has a price, or one that was played to its end has not."""
-    played = [each.get("usd") for each in episodes if not each["error"]]
+def spent(name: Literal["usd", "tokens"], lines: Sequence[Record]) -> float | None:
+    """Returns what all tries took, those that failed until they did; None if none of them says, or a whole one not."""
+    played = [line.get(name) for line in lines if not line["error"]]
     # What ended an episode has no price; what came before it was paid all the same
-    lost = [turn["usage"].get("usd") for each in episodes if each["error"] for turn in each.get("turns", ())]
+    usages = [turn["usage"] for line in lines if line["error"] for turn in line.get("turns", ())]
+    lost = [usage[part] for usage in usages for part in _PARTS[name] if part in usage]
     known = _known([*played, *lost])
     return None if None in played or not known else float(sum(known))
 
@@ -197,12 +205,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
     """Returns the mean of the values that are known; None if none is."""
     known = _known(values)
     return float(fmean(known)) if known else None
-
-
-def _mean_if_all(values: Iterable[float | None]) -> float | None:
-    """Returns the mean of values; None if there are none, or one is not known."""
-    values = list(values)
-    return None if None in values else _mean(values)
 
 
 @dataclass(frozen=True, kw_only=True)

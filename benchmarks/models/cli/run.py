@@ -14,6 +14,7 @@ from benchmarks.models.cli.endings import told_of
 from benchmarks.models.contestants import Contestant, contestants
 from benchmarks.models.display import ProgressDisplay
 from benchmarks.models.interruption import second_interrupt_quits
+from benchmarks.models.lines import require_distinct
 from benchmarks.models.measures import rows
 from benchmarks.models.page.page import build_page
 from benchmarks.models.perception import gaps_text, perception_gaps, split_views
@@ -87,6 +88,7 @@ class RunOptions:
         for world in worlds:
             require(labels.count(world.label) == 1, f"--world {world.label} is there twice.")
             require_available(registered_name(world.env_id))
+        require_distinct("--world", ((world.label, world.digest) for world in worlds))
         return RunPlan(
             worlds=worlds,
             episodes=self.episodes or (suite.episodes if suite else _DEFAULT_EPISODES),
@@ -154,7 +156,7 @@ def board_text(board: Board) -> str:
     episodes = board.episodes()
     verified = verified_rows(board, episodes)
     table = []
-    for row in rows(episodes, board.record["worlds"]):
+    for row in rows(board.lines(), board.record["worlds"]):
         low, high = row.interval
         table.append(
             {

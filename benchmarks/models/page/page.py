@@ -71,7 +71,7 @@ def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
     """
     board = Board(directory)
     episodes = board.episodes()
-    table = rows(episodes, board.record["worlds"])
+    table = rows(board.lines(), board.record["worlds"])
     compared = pairs(episodes)
     worlds = [each["label"] for each in board.record["worlds"]]
     parts = [_part(name, index, table, compared) for index, name in enumerate(worlds)]

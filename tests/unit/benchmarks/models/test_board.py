@@ -180,6 +180,17 @@ def test_worlds_and_agents_are_added(board):
     assert Board(board.directory).record == again.record
 
 
+@pytest.mark.parametrize("kind", ["worlds", "agents"])
+def test_a_second_name_for_what_is_there_is_refused_and_the_board_left_alone(kind, board):
+    board.close()
+    before = (board.directory / "board.json").read_bytes()
+    (known,) = DEFINITION[kind]
+    again = {**known, "label": "another name"}
+    with pytest.raises(ConfigError, match=f"another name is the same as {known['label']}. Leave one of them out"):
+        Board.open(board.directory, {**DEFINITION, kind: [again]})
+    assert (board.directory / "board.json").read_bytes() == before
+
+
 def test_folders_of_somebody_else_are_left_alone(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(ConfigError, match="is a file"):

@@ -81,6 +81,10 @@ def test_a_mistake_in_a_file_is_one_line_with_its_name(text, told, tmp_path, cap
         (["--suite", "lite", "--world", LAKE], "not both"),
         (["--world", LAKE, "--world", LAKE], f"--world {LAKE} is there twice."),
         (["--world", LAKE, "--agent", "random", "--agent", "random"], "--agent random is there twice."),
+        (
+            ["--world", LAKE, "--world", f"{LAKE}:obs_mode=image"],
+            f"--world {LAKE}:obs_mode=image is the same as {LAKE}.",
+        ),
         (["--world", LAKE, "--agent", "opnai:gpt-4.1"], "Did you mean 'openai:gpt-4.1'?"),
         (["--world", LAKE, "--agent", "openai:gpt-4.1,histry=full"], "Did you mean 'history'?"),
         (["--world", LAKE, "--agent", "openai:gpt-4.1,history=most"], "history"),

@@ -1,5 +1,6 @@
 import pytest
 
+from agents.oracle import RandomAgent
 from benchmarks.models.contestants import contestants
 from vlm_envs.errors import ConfigError
 
@@ -24,3 +25,16 @@ def test_a_title_is_one_printable_name(text):
 def test_two_agents_need_two_titles():
     with pytest.raises(ConfigError, match="twice"):
         contestants(["random,as=one", "lazy,as=one"])
+
+
+def test_two_names_of_one_agent_are_refused():
+    with pytest.raises(ConfigError, match=r"--agent b is the same as a\. Leave one of them out") as refused:
+        contestants(["random,as=a", "random,as=b"])
+    assert "\n" not in str(refused.value)
+
+
+def test_a_model_that_moved_is_the_same_model(monkeypatch):
+    monkeypatch.setattr(RandomAgent, "identity", {"name": "weights"}, raising=False)
+    monkeypatch.setattr("benchmarks.models.contestants.make_agent", lambda name, **settings: RandomAgent())
+    with pytest.raises(ConfigError, match="--agent lazy is the same as random"):
+        contestants(["random", "lazy"], references=False)

@@ -50,6 +50,11 @@ def test_fewer_items_are_played_where_asked_for(tmp_path, benchmark):
     assert len(Board(tmp_path / "board").episodes()) == 2
 
 
+def test_a_reference_under_a_name_of_ones_own_plays_once(tmp_path):
+    assert evaluate(tmp_path / "board", "random,as=chance", "--world", LAKE, "--episodes", "1") == 0
+    assert {each["label"] for each in Board(tmp_path / "board").record["agents"]} == {"chance", "lazy", "oracle"}
+
+
 def test_a_benchmark_of_many_items_does_not_lengthen_what_has_no_end(tmp_path, benchmark, monkeypatch):
     monkeypatch.setattr("benchmarks.models.cli.run._DEFAULT_EPISODES", 2)
     words = ("--world", benchmark, "--world", LAKE, "--no-references")

@@ -8,7 +8,7 @@ from benchmarks.__main__ import main
 from benchmarks.models.board import Board
 from benchmarks.models.forecast import forecast
 from benchmarks.models.lines import EpisodeKey
-from tests.unit.benchmarks.models.made import episode
+from tests.unit.benchmarks.models.made import episode, turn
 from vlm_envs.records.json_lines import append_line
 from vlm_envs.records.statistics import wilson_interval
 
@@ -60,12 +60,14 @@ def test_an_unknown_price_is_said_and_nothing_is_not(pilot):
     assert everybody.is_price_unknown
 
 
-def test_what_failures_took_is_part_of_the_time(pilot):
-    line = {**pilot.lines()[0], "seed": 9, "error": "HTTP 500", "wall_s": 20.0}
+def test_what_failures_took_is_part_of_it(pilot):
+    failed = turn(usage={"usd": 6.0, "prompt_tokens": 300.0, "completion_tokens": 100.0})
+    line = {**pilot.lines()[0], "seed": 9, "error": "HTTP 500", "wall_s": 20.0, "turns": [failed]}
     append_line(pilot.directory / "episodes.jsonl", line)
     dear = told(pilot)["dear", 64]
     assert dear.num_pilot == 4
     assert dear.seconds == (4 * 3.0 + 20.0) / 4 * 64
+    assert (dear.usd, dear.tokens) == ((4 * 0.5 + 6.0) / 4 * 64, (4 * 1000 + 400) / 4 * 64)
 
 
 def test_the_command_prints_a_line_for_each_and_for_all(pilot, capsys):

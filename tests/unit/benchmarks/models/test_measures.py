@@ -179,6 +179,14 @@ class TestCost:
         never_began = {"agent": "A", "world": "W", "seed": 2, "repeat": 0, "error": "the world could not be started"}
         assert only_row([self.priced(0, True, 0.5), lost, never_began]).usd == 0.75
 
+    def test_failed_tries_are_paid_though_the_last_one_counts(self):
+        usage = {"usd": 0.25, "prompt_tokens": 30.0, "completion_tokens": 10.0}
+        failed = episode(error="429", turns=[turn(usage=usage), turn(usage={})])
+        row = only_row([failed, failed, self.priced(0, True, 0.5), self.priced(1, False, 0.5, tokens=200)])
+        assert (row.num_episodes, row.num_errors, row.success) == (2, 0, 0.5)
+        assert (row.usd, row.usd_per_success) == (1.5, 1.5)
+        assert (row.tokens, row.tokens_per_success) == ((2 * 40 + 300) / 2, 380)
+
 
 class TestPairs:
     def test_success_is_compared_by_mcnemars_exact_test(self):
