@@ -37,8 +37,8 @@ class APIAgent:
     """A model behind an API. Responses of several episodes are asked for side by side.
 
     Args:
-        model: Its name as the provider knows it; `NAME@URL` for a server of one's own.
         provider: Key of `PROVIDERS`.
+        model: Its name as the provider knows it; `NAME@URL` for a server of one's own.
         history: What of an episode is sent again each turn: `"full"`, `"last_images:N"`, `"last_turns:N"`,
             `"summary"`. See `agents.api.history`.
         system_prompt: Sent before everything; empty for none.
@@ -65,9 +65,9 @@ class APIAgent:
 
     def __init__(
         self,
+        provider: str,
         model: str,
         *,
-        provider: str,
         history: str = "full",
         system_prompt: str = "",
         temperature: float | None = None,

@@ -10,8 +10,8 @@ from agents.api.providers.registry import PROVIDERS
 
 
 def __getattr__(name: str) -> Callable[..., APIAgent]:
-    """Returns `APIAgent` with its provider filled in."""
+    """Returns `APIAgent` with its provider filled in, which is no setting any more."""
     provider = name.replace("_", "-")
     if provider not in PROVIDERS:
         raise AttributeError(name)
-    return functools.partial(APIAgent, provider=provider)
+    return functools.partial(APIAgent, provider)

@@ -20,7 +20,7 @@ BATCH = 32
 """Episodes that agents which answer in batches play side by side."""
 
 PACE_SETTINGS = frozenset({
-    "api_key_variable", "max_attempts", "max_parallel", "prices", "requests_per_minute", "timeout_s",
+    "api_key_variable", "max_attempts", "max_parallel", "max_wait_s", "prices", "requests_per_minute", "timeout_s",
     "tokens_per_minute",
 })  # fmt: skip
 """What decides how fast an agent plays and what it costs, but not what it does: no part of what it is called."""

@@ -11,6 +11,15 @@ def test_a_title_is_what_the_board_says_and_nothing_else():
     assert plain.digest == titled.digest and plain.identity == titled.identity
 
 
+@pytest.mark.parametrize("pace", ["max_wait_s=60", "max_attempts=2", "api_key_variable=MY_KEY", "timeout_s=9"])
+def test_pace_makes_no_other_agent(pace, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "a-key-of-mine")
+    name = "compatible:tiny@http://127.0.0.1:9/v1"
+    plain, paced = (contestants([text], references=False)[0] for text in (name, f"{name},{pace}"))
+    assert (plain.label, plain.digest) == (paced.label, paced.digest)
+    plain.close(), paced.close()
+
+
 def test_one_agent_with_two_settings_may_have_two_titles():
     labels = [each.label for each in contestants(["random,as=one", "random,seed=1,as=two"])]
     assert labels == ["one", "two", "lazy", "oracle"]  # random is there already
