@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -67,6 +68,12 @@ class EndpointConfig:
         require_choice(field_name(self, "provider"), self.provider, PROVIDERS)
         if self.base_url or self.provider == COMPATIBLE:
             _require_address(field_name(self, "base_url"), self.base_url)
+        variable = self.api_key_variable
+        require(
+            not variable or variable in os.environ or bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable)),
+            f"{field_name(self, 'api_key_variable')} must name the environment variable that holds the key, such as "
+            "MY_KEY; what was given is not the name of one, and is not repeated here, as it may be the key itself.",
+        )
         require_at_least(self, 1, "max_tokens", "max_attempts", "max_parallel")
         require_above(self, 0, "timeout_s", "max_wait_s", "requests_per_minute", "tokens_per_minute", "top_p")
         require_at_least(self, 0, "temperature", "first_wait_s")
@@ -104,7 +111,7 @@ class EndpointConfig:
 
 
 def _require_address(name: str, address: str) -> None:
-    """Refuses what is no address, or one that would carry a password into every record of a run."""
+    """Refuses what is no address, or one that would carry a password or a key into every record of a run."""
     try:
         parts = urlsplit(address)
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and address.isprintable()
@@ -112,8 +119,9 @@ def _require_address(name: str, address: str) -> None:
     except ValueError:
         is_one = False
     require(
-        "@" not in address,  # Not repeated
-        f"{name} has a name or a password in it. Leave it out: a key belongs in an environment variable of its own.",
+        not any(sign in address for sign in "@?#"),  # Not repeated
+        f"{name} has a name, a password, a query or a fragment in it (@, ? or #). Leave it out: a key belongs in an "
+        "environment variable of its own.",
     )
     require(
         is_one,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from concurrent.futures import CancelledError
@@ -27,8 +28,11 @@ _NO_KEY = "no-key"
 """Packages insist on one where an endpoint needs none."""
 
 _LEAST_TOLD = 8
-"""A shorter beginning of a key, where a reason is cut off, tells nothing that others' keys do not; and no secret is as
-short as that: local servers take "none" or "EMPTY" for a key, which are words of other things."""
+"""A shorter piece of a key, such as its beginning, tells nothing that others' keys do not; and no secret is as short as
+that: local servers take "none" or "EMPTY" for a key, which are words of other things."""
+
+_MASK = r"(?:[*•…]|\.\.)+\.?"
+"""What providers write in place of a key's middle."""
 
 _Result = TypeVar("_Result")
 
@@ -51,7 +55,8 @@ class Endpoint:
         self._secret = _api_key(config)
         self._timeout_s = config.timeout_s
         self._loop = _LoopThread()
-        http = httpx2.AsyncClient(timeout=config.timeout_s, follow_redirects=True, event_hooks={"response": [_bound]})
+        # A redirect to another host would take along a key that stands in a header of the provider's own
+        http = httpx2.AsyncClient(timeout=config.timeout_s, follow_redirects=False, event_hooks={"response": [_bound]})
         connection = Connection(
             api_key=self._secret or _NO_KEY, base_url=config.address, timeout_s=config.timeout_s, http=http
         )
@@ -98,7 +103,7 @@ class Endpoint:
         try:
             return self.provider.read(body)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise TransientError(f"no reply of this interface: {one_line(self._hidden(str(body))[:400])}") from error
+            raise TransientError(f"no reply of this interface: {one_line(str(body))}") from error
 
     def _hidden(self, text: str) -> str:
         """Returns what an endpoint said without the key: replies are written down, too."""
@@ -106,11 +111,20 @@ class Endpoint:
 
     def _without_key(self, error: EndpointError) -> EndpointError:
         """Returns an error that does not tell the key, which some endpoints repeat: reasons are logged and stored."""
-        reason = self._hidden(str(error))
-        cuts = (self._secret[:length] for length in range(len(self._secret) - 1, _LEAST_TOLD - 1, -1))
-        cut = next((each for each in cuts if reason.endswith(each)), "")
-        error.args = (reason.removesuffix(cut) + ("…" if cut else ""),)
+        error.args = (_without_pieces(str(error), self._secret),)
         return error
+
+
+def _without_pieces(reason: str, secret: str) -> str:
+    """Returns a reason without any telling piece of a key, and without what is left of it around a mask."""
+    if len(secret) < _LEAST_TOLD:
+        return reason
+    for length in range(len(secret), _LEAST_TOLD - 1, -1):
+        for start in range(len(secret) - length + 1):
+            reason = reason.replace(secret[start : start + length], "…")
+    heads = "|".join(re.escape(secret[:length]) for length in range(_LEAST_TOLD - 1, 0, -1))
+    tails = "|".join(re.escape(secret[-length:]) for length in range(_LEAST_TOLD - 1, 1, -1))
+    return re.sub(rf"(?:{heads})?{_MASK}(?:{tails})(?!\w)", "…", reason)
 
 
 async def _bound(response: httpx2.Response) -> None:

@@ -12,7 +12,7 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.__main__ import main
 from agents.episodes import play_episodes
-from agents.registry import make_agent
+from agents.registry import make_agent, setting_names
 from agents.rollout import failure_of, rollout
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
@@ -122,6 +122,12 @@ def test_as_many_episodes_as_requests_are_under_way(agent):
     assert agent(max_parallel=3).num_parallel == 3
 
 
+def test_the_provider_stands_in_the_name_and_is_no_setting(agent):
+    assert "provider" not in setting_names("openai")
+    with pytest.raises(ConfigError, match="no setting 'provider'"):
+        agent(provider="anthropic")
+
+
 def test_a_wait_of_minutes_is_obeyed_when_nobody_sits_and_waits(agent):
     assert agent().config.max_wait_s >= 120
 
@@ -178,15 +184,27 @@ def test_what_local_servers_take_for_a_key_is_cut_out_of_no_word(endpoint, agent
     assert player.respond([0], [{"text": "Look."}])[0].text == "There are none."
 
 
-def test_a_key_in_an_address_is_refused_and_not_repeated(monkeypatch):
+@pytest.mark.parametrize(
+    "address",
+    ["http://me:hush-hush@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=hush", "http://127.0.0.1:9/v1#key=hush"],
+)
+def test_a_key_in_an_address_is_refused_and_not_repeated(address, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(ConfigError, match="environment variable") as caught:
-        make_agent("compatible:judge@http://me:hush-hush@127.0.0.1:9/v1")
+        make_agent(f"compatible:judge@{address}")
     assert "hush" not in str(caught.value)
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hush-hush@127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
     with pytest.raises(ConfigError, match="OPENAI_BASE_URL") as caught:
         make_agent("openai:gpt-4.1")
     assert "hush" not in str(caught.value)
+
+
+def test_a_key_in_place_of_its_variables_name_is_refused_and_not_repeated(agent, monkeypatch):
+    with pytest.raises(ConfigError, match=r"api_key_variable.*MY_KEY") as caught:
+        agent(api_key_variable="sk-hush-hush")
+    assert "hush" not in str(caught.value)
+    monkeypatch.setenv("my_key", KEY)
+    assert agent(api_key_variable="my_key").config.api_key_variable == "my_key"
 
 
 def test_ctrl_c_does_not_wait_for_a_server_that_hangs(endpoint, agent, monkeypatch):

@@ -198,6 +198,8 @@ class TestKeys:
         told = [
             fake.body_of({"error": {"message": f"{KEY} is over its limit"}}),  # With a status of success
             fake.status(400, message="x" * 150 + f" key={KEY} " + "y" * 50),
+            fake.status(400, message=f"key={KEY[2:]}"),
+            fake.status(400, message=f"key={KEY[3:-1]}"),
             *(fake.status(400, message="x" * length + KEY) for length in range(170, 200)),  # Cut off in its middle
         ]
         client = model(max_attempts=1)
@@ -206,7 +208,24 @@ class TestKeys:
             with pytest.raises(EndpointError) as caught:
                 client.complete(TURNS)
             text = "".join(traceback.format_exception(caught.value))
-            assert KEY[:8] not in text
+            assert not any(KEY[start : start + 8] in text for start in range(len(KEY) - 7))
+
+    @pytest.mark.parametrize("mask", ["***", "...", "…", "•" * 9])
+    def test_a_masked_key_is_no_part_of_a_reason(self, mask, wire, endpoint, model):
+        told = (f"{KEY[:8]}{mask}{KEY[-4:]} is wrong...", f"{KEY[:3]}{mask}{KEY[-4:]} is wrong...")
+        endpoint.script.extend(fake.status(401, message=each) for each in told)
+        client = model()
+        for _ in told:
+            with pytest.raises(PermanentError, match=r"[ ']… is wrong\.\.\."):
+                client.complete(TURNS)
+
+    def test_no_redirect_is_followed_with_the_key(self, wire, endpoint, model):
+        with fake.FakeEndpoint() as elsewhere:
+            there = f"{elsewhere.base_url}/elsewhere"
+            endpoint.script.append(fake.status(307, message="moved", headers={"Location": there}))
+            with pytest.raises(PermanentError, match="HTTP 307"):
+                model().complete(TURNS)
+        assert not elsewhere.requests and len(endpoint.requests) == 1
 
     def test_no_key_is_an_error_before_any_request(self, wire, endpoint, model):
         with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
