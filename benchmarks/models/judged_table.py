@@ -13,7 +13,9 @@ def judged_text(episodes: Sequence[Record]) -> str:
     """Returns success and judges' measures of every row; a measure that does not apply to it is left empty."""
     found = rows(episodes)
     names = list(dict.fromkeys(name for row in found for name in row.judged))
-    return text_table([_told(row, names) for row in sorted(found, key=lambda row: row.world)])
+    return text_table(
+        [_told(row, names) for row in sorted(found, key=lambda row: (row.world, -row.success, row.agent))]
+    )
 
 
 def _told(row: Row, names: Sequence[str]) -> dict[str, str]:

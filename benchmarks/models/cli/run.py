@@ -10,19 +10,17 @@ from pathlib import Path
 from tyro.conf import UseAppendAction
 
 from benchmarks.models.board import Board
+from benchmarks.models.cli.board_table import board_text
 from benchmarks.models.cli.endings import told_of
 from benchmarks.models.contestants import Contestant, contestants
 from benchmarks.models.display import ProgressDisplay
 from benchmarks.models.interruption import second_interrupt_quits
 from benchmarks.models.lines import require_distinct
-from benchmarks.models.measures import rows
 from benchmarks.models.page.page import build_page
 from benchmarks.models.perception import gaps_text, perception_gaps, split_views
 from benchmarks.models.run import BoardRun, RunPlan
 from benchmarks.models.spec import WorldSpec
 from benchmarks.models.suites import suite_named
-from benchmarks.models.text_table import text_table
-from benchmarks.models.verification import verified_rows
 from vlm_envs.arguments.options import EXIT_INTERRUPTED
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import require_available
@@ -149,35 +147,3 @@ def page_of(board: Board) -> str:
     except OSError as error:
         why = error.strerror or str(error)
         return f"The page could not be written: {why}. Later: python -m benchmarks page {board.directory}"
-
-
-def board_text(board: Board) -> str:
-    """Returns a board as a table of text."""
-    episodes = board.episodes()
-    verified = verified_rows(board, episodes)
-    table = []
-    for row in rows(board.lines(), board.record["worlds"]):
-        low, high = row.interval
-        table.append(
-            {
-                "world": row.world,
-                "agent": row.agent,
-                "success": f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–",
-                "episodes": str(row.num_episodes),
-                "errors": str(row.num_errors or ""),
-                "reward": _told(row.reward, ".2f"),
-                "invalid": _told(row.invalid_rate, ".1%"),
-                "ineffective": _told(row.ineffective_rate, ".1%"),
-                "turns/optimal": _told(row.turns_over_optimal, ".2f"),
-                "regret": _told(row.regret, ".2f"),
-                "tokens/success": _told(row.tokens_per_success, ",.0f"),
-                "USD": _told(row.usd, ".2f"),
-                "USD/success": _told(row.usd_per_success, ".4f"),
-                "verified": "yes" if (row.agent, row.world) in verified else "",
-            }
-        )
-    return text_table(sorted(table, key=lambda row: row["world"]))
-
-
-def _told(value: float | None, how: str) -> str:
-    return "" if value is None else format(value, how)

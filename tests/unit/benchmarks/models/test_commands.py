@@ -252,6 +252,19 @@ def test_a_page_that_finds_no_room_is_told_and_the_board_is_printed(tmp_path, ca
     assert f"could not be written: No space left on device. Later: python -m benchmarks page {tmp_path}" in said
 
 
+def test_the_table_has_the_names_and_the_order_of_the_page(tmp_path, capsys):
+    words = ["--agent", "random", "--agent", "oracle", "--repeats", "2", "--episodes", "2", ALONE]
+    worlds = ["--world", "VLM/Sokoban-v0:max_turns=9", "--world", LAKE]
+    assert main(["run", *words, *worlds, "--out", str(tmp_path)]) == 0
+    table = capsys.readouterr().out.splitlines()
+    named = [cell.split() for cell in table[0].split("  ")]
+    for title in ("out of format", "turns × best", "pass@2", "pass^2"):
+        assert title.split() in named
+    order = [line.split()[:2] for line in table[1:5]]
+    assert [world.partition(":")[0] for world, _ in order] == ["VLM/Sokoban-v0"] * 2 + [LAKE] * 2
+    assert [agent for _, agent in order] == ["oracle", "random"] * 2
+
+
 def test_the_suites_are_listed(capsys):
     assert main(["suites"]) == 0
     said = capsys.readouterr().out

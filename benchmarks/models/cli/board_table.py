@@ -1,0 +1,34 @@
+"""A board as a table of text: its page's columns, in its page's order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.models.board import Board
+from benchmarks.models.measures import rows
+from benchmarks.models.page.columns import columns
+from benchmarks.models.text_table import text_table
+from benchmarks.models.verification import verified_rows
+
+_ON_THE_PAGE_ONLY = ("actions × best", "ruined", "seconds")
+"""What would make lines too long; what worlds and judges measure is left to the page, too."""
+
+
+def board_text(board: Board) -> str:
+    """Returns a row for each agent in each world: worlds as the board lists them, the most successful agent first."""
+    verified = verified_rows(board, board.episodes())
+    places = {world["label"]: place for place, world in enumerate(board.record["worlds"])}
+    found = [replace(row, metrics={}, judged={}) for row in rows(board.lines(), board.record["worlds"])]
+    found.sort(key=lambda row: (places.get(row.world, len(places)), -row.success, row.agent))
+    measured = [column for column in columns(found) if column.title not in _ON_THE_PAGE_ONLY]
+    table = []
+    for index, row in enumerate(found):
+        low, high = row.interval
+        table.append({
+            "world": row.world,
+            "agent": row.agent,
+            "success": f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–",
+            **{column.title: column.texts[index] for column in measured},
+            "verified": "yes" if (row.agent, row.world) in verified else "",
+        })  # fmt: skip
+    return text_table(table)
