@@ -34,6 +34,11 @@ class HumanAgent:
     def __init__(self, *, window: bool = False) -> None:
         self.window = Window() if require_flag("window", window) else None
 
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether pictures are shown, and not only their sizes."""
+        return self.window is not None or colors_of(sys.stdout, os.environ) != "none"
+
     def start(self, worlds: VectorWorld) -> None:
         """Takes hold of the worlds, in whose formats it writes."""
         self._worlds = worlds

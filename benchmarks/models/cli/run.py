@@ -107,7 +107,13 @@ def run(options: RunOptions) -> int:
     assert options.out is not None
     plan = options.plan()
     views = _views(plan) if options.split_perception else None
-    board_run, code = _played(plan, contestants(options.agent, references=options.references), options.out)
+    players = contestants(options.agent, references=options.references)
+    require(
+        all(map(_sees, players)) or all(world.kwargs.get("obs_mode") == "text" for world in plan.worlds),
+        "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color and "
+        "leave NO_COLOR unset.",
+    )
+    board_run, code = _played(plan, players, options.out)
     if views is not None and not board_run.reason:
         board_run, code_of_views = _played(views, contestants(options.agent, references=False), options.out)
         code = max(code, code_of_views)
@@ -116,6 +122,11 @@ def run(options: RunOptions) -> int:
         print(f"\n{gaps_text(perception_gaps(board_run.board.episodes(), board_run.board.record['worlds']))}")
     print(page_of(board_run.board))
     return code
+
+
+def _sees(contestant: Contestant) -> bool:
+    """Returns whether an agent is shown pictures; only people need more than the observation for it."""
+    return not contestant.is_person or getattr(contestant.agent, "sees_pictures", True)
 
 
 def _views(plan: RunPlan) -> RunPlan:

@@ -20,12 +20,14 @@ from tests.unit.benchmarks.models.playing import LAKE, lines_of
 CHECKOUT = Path(__file__).parents[4]
 WORDS = ["run", "--agent", "human", "--agent", "oracle", "--no-references", "--world", f"{LAKE}:max_turns=2"]
 _WAIT_S = 90.0
+_PROMPT = r"\n> "
+_WITHOUT_NO_COLOR = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
 
 
 class Terminal:
     """A command at a terminal of its own."""
 
-    def __init__(self, words):
+    def __init__(self, words, environment):
         self.leader, follower = pty.openpty()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks", *words],
@@ -33,7 +35,7 @@ class Terminal:
             stdin=follower,
             stdout=follower,
             stderr=follower,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "NO_COLOR": "1"},
+            env={**_WITHOUT_NO_COLOR, "TERM": "xterm-256color", "COLUMNS": "100", **environment},
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
@@ -71,8 +73,8 @@ class Terminal:
 def at_terminal():
     started = []
 
-    def start(words):
-        started.append(Terminal(words))
+    def start(words, **environment):
+        started.append(Terminal(words, environment))
         return started[-1]
 
     yield start
@@ -85,14 +87,14 @@ def at_terminal():
 def test_a_person_is_a_row_like_any_other_and_can_go_on_another_day(at_terminal, tmp_path):
     words = [*WORDS, "--episodes", "2", "--out", str(tmp_path)]
     first = at_terminal(words)
-    first.until("> $")
+    first.until(_PROMPT)
+    assert "▀" in first.shown
     assert "oracle" not in first.shown, "others' progress does not stand between a person and the picture"
     first.type("Up\n")
-    first.until("> $", times=1)
     for turn in range(1, 2):
-        first.until("picture of", times=turn + 1)
+        first.until(_PROMPT, times=turn + 1)
         first.type("Left\n")
-    first.until("picture of", times=3)  # The second level
+    first.until(_PROMPT, times=3)  # The second level
     first.type("\x04")  # The end of the input
     assert first.end() == 1
     assert "human failed, at last: the input has ended. The same command tries again." in first.shown
@@ -100,7 +102,7 @@ def test_a_person_is_a_row_like_any_other_and_can_go_on_another_day(at_terminal,
 
     second = at_terminal(words)
     for turn in range(2):
-        second.until("picture of", times=turn + 1)
+        second.until(_PROMPT, times=turn + 1)
         second.type("Up\n")
     assert second.end() == 0
     of_person = [episode for episode in Board(tmp_path).episodes() if episode["agent"] == "human"]
@@ -112,9 +114,17 @@ def test_a_person_is_a_row_like_any_other_and_can_go_on_another_day(at_terminal,
 
 def test_ctrl_c_at_the_prompt_leaves_a_board(at_terminal, tmp_path):
     terminal = at_terminal([*WORDS, "--episodes", "1", "--out", str(tmp_path)])
-    terminal.until("> $")
+    terminal.until(_PROMPT)
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.end() == 130
     assert "Stopped: interrupted. The same command goes on." in terminal.shown
     assert "Traceback" not in terminal.shown
     assert Board(tmp_path).episodes() == []
+
+
+@pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"TERM": "vt100"}, {"NO_COLOR": "1"}])
+def test_nobody_plays_blind(environment, at_terminal, tmp_path):
+    terminal = at_terminal([*WORDS, "--episodes", "1", "--out", str(tmp_path / "board")], **environment)
+    assert terminal.end() == 2
+    assert "This terminal shows no colours, and so no pictures: --agent human,window=True" in terminal.shown
+    assert not (tmp_path / "board").exists()

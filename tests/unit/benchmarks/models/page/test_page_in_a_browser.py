@@ -201,6 +201,16 @@ def test_a_phone_has_nothing_beyond_its_edge_in_light_and_dark(opened, scheme):
     assert box["x"] >= 0 and box["x"] + box["width"] <= 375
 
 
+def test_a_phone_breaks_a_name_that_is_an_address(opened, board, tmp_path):
+    label = "compatible:toy@http://127.0.0.1:18200/v1"
+    for name in ("board.json", "episodes.jsonl"):
+        text = (board / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace('"random"', json.dumps(label)), encoding="utf-8")
+    page = opened(of(label), path=build_page(tmp_path), **PHONE)
+    assert page.locator("#stage h4").inner_text() == label
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+
+
 def test_every_control_has_a_name(opened):
     page = opened(of(MODEL))
     nameless = """[...document.querySelectorAll("button, select, input, a, svg, [role=img]")]
