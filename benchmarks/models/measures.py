@@ -53,7 +53,8 @@ class Row:
         regret: Mean number of actions a turn wasted, of turns with actions that left the level solvable; None where
             nobody knows a plan.
         ruined_rate: Share of episodes with a turn that made the level unsolvable; None likewise.
-        mistakes: How often each kind of mistake was an unsolved episode's first.
+        mistakes: How often each kind of mistake was an unsolved episode's first. Judges' scores tell only where the
+            same judge has judged the whole world, so that rows compare.
         pass_at: By k, the mean probability that one of k episodes of a level succeeds; empty without repeats.
         pass_hat: By k, that all of them do.
         tokens: Tokens sent and received, those of failed tries too, over the episodes played; None where they were not
@@ -120,10 +121,20 @@ def rows(lines: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]:
     for line in lines:
         grouped[line["agent"], line["world"]].append(line)
     known = {each["label"]: each for each in worlds}
-    return [_row(agent, world, group, known.get(world)) for (agent, world), group in grouped.items()]
+    judged = judged_worlds(lines)
+    return [_row(agent, world, group, known.get(world), world in judged) for (agent, world), group in grouped.items()]
 
 
-def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None) -> Row:
+def judged_worlds(lines: Iterable[Record]) -> set[str]:
+    """Returns the worlds whose played episodes were all judged, and by the same judge: their scores compare."""
+    judges: dict[str, set[str | None]] = defaultdict(set)
+    for line in lines:
+        if not line["error"]:
+            judges[line["world"]].add(line.get("judge"))
+    return {world for world, names in judges.items() if len(names) == 1 and None not in names}
+
+
+def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, is_judged: bool) -> Row:
     episodes = list({(line["seed"], line["repeat"]): line for line in lines}.values())
     actions_per_turn = None if world is None else world.get("max_actions_per_turn")
     played = [each for each in episodes if not each["error"]]
@@ -148,7 +159,7 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None) 
         over_optimal=_mean(map(actions_over_optimal, solved)),
         regret=_mean(regret for each in played for regret in regrets(each)),
         ruined_rate=_mean(ruined_at(each) is not None for each in played if is_solver_known(each)),
-        mistakes=dict(Counter(mistake.kind for each in played if (mistake := first_mistake(each))).most_common()),
+        mistakes=_mistakes(played, is_judged),
         pass_at=_over_repeats(by_level, pass_at_k),
         pass_hat=_over_repeats(by_level, pass_hat_k),
         tokens=None if tokens is None or not played else tokens / len(played),
@@ -157,6 +168,11 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None) 
         metrics=_means(played, "metrics"),
         judged=_means(played, "judged"),
     )
+
+
+def _mistakes(episodes: Iterable[Record], is_judged: bool) -> dict[str, int]:
+    found = (first_mistake(each, trusts_judge=is_judged) for each in episodes)
+    return dict(Counter(mistake.kind for mistake in found if mistake).most_common())
 
 
 def _by_level(episodes: Sequence[Record]) -> dict[int, list[bool]]:

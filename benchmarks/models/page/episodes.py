@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.models.board import Board
 from benchmarks.models.effort import regrets
+from benchmarks.models.measures import judged_worlds
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.episodes import data_uri, image_names, shown_episode
 from vlm_envs.records.report.mistakes import first_mistake
@@ -37,7 +38,8 @@ def board_browser(
         and `images` (data URI by name), ready for JSON.
     """
     images: dict[str, str | None] = {}
-    outlines = {id(episode): _outline(episode) for episode in episodes}
+    judged = judged_worlds(episodes)
+    outlines = {id(episode): _outline(episode, episode["world"] in judged) for episode in episodes}
     shown = _shown(board, episodes, max_bytes - len(json.dumps(list(outlines.values()))), images)
     grouped: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for episode in episodes:
@@ -64,10 +66,10 @@ def _key(episode: Record) -> str:
     return f"{episode['seed']}/{episode['repeat']}"
 
 
-def _outline(episode: Record) -> dict[str, Any]:
+def _outline(episode: Record, is_judged: bool) -> dict[str, Any]:
     """Returns what became of an episode, without its turns."""
     turns = episode.get("turns", ())
-    mistake = None if episode["error"] or not turns else first_mistake(episode)
+    mistake = None if episode["error"] or not turns else first_mistake(episode, trusts_judge=is_judged)
     return {
         "key": _key(episode),
         "seed": episode["seed"],

@@ -38,15 +38,20 @@ class Mistake:
     detail: str = ""
 
 
-def first_mistake(episode: Record) -> Mistake | None:
+def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | None:
     """Returns what went wrong first in an unsolved episode, as `episode_record` writes it; None for a solved one.
 
     Turn by turn, and inside a turn in the order in which a response comes about: the response itself, what it says it
     sees, what it does. A detour is blamed only where nothing else is: an episode can be solved in spite of one.
+
+    Args:
+        episode: The episode.
+        trusts_judge: Whether an observation is wrong that its judge scored below 1. Where not all episodes that are
+            compared were judged, only words tell.
     """
     if episode.get("success"):
         return None
-    turns = episode["turns"]
+    turns = [turn if trusts_judge else {**turn, "scores": {}} for turn in episode["turns"]]
     mistakes = [
         mistake
         for index, turn in enumerate(turns)

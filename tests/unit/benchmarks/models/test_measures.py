@@ -274,3 +274,19 @@ def test_pairs_of_all_worlds_are_one_family():
     )
     assert pairs(one)[0].p_value == pytest.approx(2 / 2**6)
     assert [pair.p_value for pair in pairs(two)] == pytest.approx([4 / 2**6] * 2)
+
+
+@pytest.mark.parametrize(("judges", "mistake"), [
+    (("exact", "exact"), "saw wrongly"),
+    (("exact", None), "lost"),
+    (("exact", "direct m"), "lost"),
+    ((None, None), "lost"),
+])  # fmt: skip
+def test_judges_tell_first_mistakes_only_where_one_judge_has_judged_all_of_a_world(judges, mistake):
+    lost = turn(terminated=True, sections={"observation": "a hole below"}, scores={"observation": 0.5})
+    board = [
+        episode(name, success=False, turns=[lost], **({"judge": judge} if judge else {}))
+        for name, judge in zip("AB", judges, strict=True)
+    ]
+    board.append(episode("B", seed=1, error="HTTP 500", turns=[]))  # Which nobody judges
+    assert [row.mistakes for row in rows(board)] == [{mistake: 1}] * 2
