@@ -23,8 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.models.lines import EpisodeKey, read_episodes, require_distinct, sealed
+from benchmarks.models.lines import EpisodeKey, RowName, last_seals, read_episodes, require_distinct, resealed, sealed
 from benchmarks.models.lock import LOCK, FolderLock
+from benchmarks.models.shapes import BOARD, misshapen
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.images import ImageStore
@@ -74,16 +75,12 @@ class Board:
             raise ConfigError(
                 f"{path} is of format {self.record.get('format')!r}, this version reads {FORMAT}. Make it anew: {_HOW}"
             )
-        for kind in ("worlds", "agents"):
-            if not all(
-                isinstance(each, dict) and {"label", "digest"} <= each.keys() for each in self.record.get(kind, [0])
-            ):
-                raise BrokenRunDataError(
-                    f"{path} names no {kind} with label and digest. Repair it, or make the board anew."
-                )
+        if wrong := misshapen(self.record, BOARD):
+            raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Repair it, or make the board anew.")
         self.images = ImageStore(self.directory, sync=True)
         self._thread_lock = threading.Lock()
         self._folder_lock: FolderLock | None = None
+        self._last_seals: dict[RowName, str] | None = None
 
     @classmethod
     def open(cls, directory: Path, definition: Mapping[str, Any]) -> Board:
@@ -102,7 +99,7 @@ class Board:
             UnwritableBoardError: If nothing can be written to it.
         """
         path = directory / _BOARD
-        with _told_of(directory):
+        with telling_of(directory):
             if not path.is_file():
                 _refuse_other_files(directory)
                 directory.mkdir(parents=True, exist_ok=True)
@@ -138,7 +135,7 @@ class Board:
         Raises:
             BusyBoardError: If somebody else is.
         """
-        with _told_of(self.directory):
+        with telling_of(self.directory):
             self._folder_lock = FolderLock(self.directory)
             try:
                 yield
@@ -189,12 +186,12 @@ class Board:
         Raises:
             UnwritableBoardError: If it cannot be written; the board is as it was.
         """
-        with _told_of(self.directory):
+        with telling_of(self.directory):
             told: Record = {}
             if episode is not None:
                 turns = notes or [TurnNotes()] * len(episode.turns)
                 told = episode_record(episode, turns, self.images.save)
-            line = sealed({
+            line = {
                 **told,
                 "seed": key.seed,
                 "world": world,
@@ -204,9 +201,13 @@ class Board:
                 "repeat": key.repeat,
                 "error": error,
                 **facts,
-            })  # fmt: skip
+            }
             with self._thread_lock:
+                if self._last_seals is None:
+                    self._last_seals = last_seals(self.lines())
+                line = sealed(line, self._last_seals.get((agent, world), ""))
                 append_line(self.directory / _EPISODES, line, sync=True)
+                self._last_seals |= last_seals([line])
         return line
 
     def lines(self) -> list[Record]:
@@ -219,13 +220,14 @@ class Board:
 
     def rewrite(self, episodes: Iterable[Record]) -> None:
         """Replaces every line, all at once. The caller holds the board with `writing` since reading them."""
-        lines = (json.dumps(sealed(episode), allow_nan=False, separators=(",", ":")) for episode in episodes)
-        with _told_of(self.directory):
+        lines = (json.dumps(each, allow_nan=False, separators=(",", ":")) for each in resealed(episodes))
+        self._last_seals = None
+        with telling_of(self.directory):
             replace_file(self.directory / _EPISODES, "".join(f"{line}\n" for line in lines).encode("ascii"), sync=True)
 
 
 @contextmanager
-def _told_of(directory: Path) -> Iterator[None]:
+def telling_of(directory: Path) -> Iterator[None]:
     """Has what the system refuses within the block told in one line, with the remedy."""
     try:
         yield

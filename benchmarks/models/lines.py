@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.models.shapes import EPISODE, FAILED_EPISODE, misshapen
 from benchmarks.models.spec import digest_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, read_lines, to_json
 
-SEALS = _SEAL, _TURN_SEALS = "digest", "turn_digests"
-"""Fields by which a line shows that nobody has changed it."""
+SEALS = _SEAL, _TURN_SEALS, _AFTER = "digest", "turn_digests", "after"
+"""Fields by which a line shows that nobody has changed it, and none before it in its row has been taken away."""
 
-_Kinds = Mapping[str, type | tuple[type, ...]]
-_NEEDED: _Kinds = {
-    **dict.fromkeys(("world", "agent", "world_digest", "agent_digest", "error"), str),
-    **dict.fromkeys(("seed", "repeat"), int),
-}
-_OF_PLAYED: _Kinds = {"turns": list, "final": dict, "success": bool, "total_reward": (int, float)}
+RowName = tuple[str, str]
+"""Agent and world, as the board calls them."""
 
 
 @dataclass(frozen=True)
@@ -65,19 +62,48 @@ def read_episodes(path: Path) -> list[Record]:
     """
     lines = read_lines(path)
     for number, line in enumerate(lines, start=1):
-        kinds = _NEEDED if line.get("error") else {**_NEEDED, **_OF_PLAYED}
-        if wrong := [name for name, kind in kinds.items() if not isinstance(line.get(name), kind)]:
+        if wrong := misshapen(line, FAILED_EPISODE if line.get("error") else EPISODE):
             raise BrokenRunDataError(
-                f"{path}, line {number} is no episode of a board: {wrong[0]} is {line.get(wrong[0])!r}. Remove the "
-                "line, and what it held is played again."
+                f"{path}, line {number} is no episode of a board: {wrong}. Remove the line, and what it held is played "
+                "again."
             )
     return lines
 
 
-def sealed(line: Mapping[str, Any]) -> Record:
-    """Returns a line with hashes of each turn and of the rest, in place of those it may have."""
+def row_of(line: Mapping[str, Any]) -> RowName:
+    """Returns whose line it is."""
+    return line["agent"], line["world"]
+
+
+def last_seals(lines: Iterable[Mapping[str, Any]]) -> dict[RowName, str]:
+    """Returns the seal of each row's last line."""
+    return {row_of(line): str(line.get(_SEAL)) for line in lines}
+
+
+def resealed(lines: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
+    """Yields lines with seals of what they hold now, each after the one before it in its row."""
+    last: dict[RowName, str] = {}
+    for line in lines:
+        anew = sealed(line, last.get(row_of(line), ""))
+        last[row_of(line)] = anew[_SEAL]
+        yield anew
+
+
+def follows(line: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
+    """Returns whether a line was written after another one of its row, with none between; None for the first."""
+    return bool(line.get(_AFTER) == ("" if before is None else before.get(_SEAL)))
+
+
+def sealed(line: Mapping[str, Any], after: str = "") -> Record:
+    """Returns a line with hashes of each turn and of the rest, in place of those it may have.
+
+    Args:
+        line: The line.
+        after: Seal of the line before it in its row; empty for the first.
+    """
     plain: Record = to_json({name: value for name, value in line.items() if name not in SEALS})
     plain[_TURN_SEALS] = [digest_of(turn) for turn in plain.get("turns", ())]
+    plain[_AFTER] = after
     return {**plain, _SEAL: _seal(plain)}
 
 

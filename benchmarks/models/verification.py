@@ -8,25 +8,23 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
 
 from benchmarks.models.board import Board
-from benchmarks.models.lines import SEALS, broken_seal
+from benchmarks.models.lines import SEALS, EpisodeKey, RowName, broken_seal, follows, row_of
+from benchmarks.models.shapes import MARKS, misshapen
 from benchmarks.models.spec import WorldSpec, digest_of
 from benchmarks.models.versions import versions
 from vlm_envs.errors import VLMEnvsError
-from vlm_envs.records.json_lines import Record, parse_object, replace_file
+from vlm_envs.records.json_lines import BrokenRunDataError, Record, parse_object, replace_file
 from vlm_envs.records.replay import replay
 from vlm_envs.registration import make
 
 _MARKS = "verified.json"
-
-RowName = tuple[str, str]
-"""Agent and world, as the board calls them."""
 
 
 @dataclass(kw_only=True)
@@ -54,19 +52,60 @@ class ReplayedRow:
 
 
 def verify(board: Board) -> Iterator[ReplayedRow]:
-    """Yields each row of a board when all of its episodes have been played again; failed ones are left out."""
+    """Yields each row of a board when all of its episodes have been played again.
+
+    Of tries that a failure ended, the seals and the end are looked at only.
+    """
     specs = {spec["label"]: spec for spec in board.record["worlds"]}
-    by_world: dict[str, list[Record]] = defaultdict(list)
+    lines = board.lines()
+    faults = _faults(lines)
+    by_world: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    for agent, label in faults:
+        by_world[label][agent] = []
     for episode in _played(board.episodes()):
-        by_world[episode["world"]].append(episode)
-    for label, episodes in by_world.items():
-        yield from _verify_world(board, specs.get(label), label, episodes)
+        by_world[episode["world"]][episode["agent"]].append(episode)
+    for label, by_agent in by_world.items():
+        for row in _verify_world(board, specs.get(label), label, by_agent):
+            row.differences += faults.get((row.agent, label), [])
+            yield row
 
 
-def _verify_world(board: Board, spec: Record | None, label: str, episodes: Sequence[Record]) -> Iterator[ReplayedRow]:
-    by_agent: dict[str, list[Record]] = defaultdict(list)
-    for episode in episodes:
-        by_agent[episode["agent"]].append(episode)
+def _faults(lines: Iterable[Record]) -> dict[RowName, list[str]]:
+    """Returns by row what is wrong with its lines beside what a world can tell."""
+    faults: dict[RowName, list[str]] = defaultdict(list)
+    before: dict[RowName, Record] = {}
+    played: set[EpisodeKey] = set()
+    for line in lines:
+        row, key = row_of(line), EpisodeKey.of(line)
+        told = []
+        if not follows(line, before.get(row)):
+            told.append("does not follow the line before it: one between them was taken away, or changed")
+        if key in played:
+            told.append("was played before already, and only errors are tried again")
+        if line["error"]:
+            told += filter(None, [_fault_of_error(line)])
+        else:
+            played.add(key)
+        before[row] = line
+        where = f"{line['agent']} in {line['world']}, seed {line['seed']}, repeat {line['repeat']}"
+        faults[row] += [f"{where} {each}" for each in told]
+    return {row: of_row for row, of_row in faults.items() if of_row}
+
+
+def _fault_of_error(line: Record) -> str:
+    """Returns why a line is not of an episode that a failure ended; empty if it may be."""
+    turns = line.get("turns", [])
+    if broken_seal(line) is not None:
+        return "is not as it was written"
+    told = [reason for turn in turns if (reason := turn.get("worker_error") or turn.get("agent_error"))]
+    if turns and (turns[-1]["terminated"] or not told):
+        return "came to its end, yet counts as an error"
+    return ""
+
+
+def _verify_world(
+    board: Board, spec: Record | None, label: str, by_agent: Mapping[str, Sequence[Record]]
+) -> Iterator[ReplayedRow]:
     rows = [ReplayedRow(agent=agent, world=label, digest=_digest(played)) for agent, played in by_agent.items()]
     try:
         fault = "the board has no such world" if spec is None else _fault(spec)
@@ -144,11 +183,13 @@ def verified_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
     path = board.directory / _MARKS
     if not path.is_file():
         return set()
-    marks = parse_object(path.read_bytes(), str(path)).get("rows")
+    marks = parse_object(path.read_bytes(), str(path))
+    if wrong := misshapen(marks, MARKS):
+        raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Remove it; replay writes it anew.")
     by_row: dict[RowName, list[Record]] = defaultdict(list)
     for episode in _played(episodes):
         by_row[episode["agent"], episode["world"]].append(episode)
-    marked = {(each.get("agent"), each.get("world")): each.get("digest") for each in marks or ()}
+    marked = {(each["agent"], each["world"]): each["digest"] for each in marks["rows"]}
     return {row for row, of_row in by_row.items() if row in marked and _digest(of_row) == marked[row]}
 
 

@@ -147,7 +147,7 @@ def parse_object(text: bytes, where: str) -> Record:
     """
     try:
         record = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BrokenRunDataError(f"Expected a JSON object in {where}: {error}. Remove or repair it.") from error
     if not isinstance(record, dict):
         raise BrokenRunDataError(f"Expected a JSON object in {where}; got {type(record).__name__}.")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional
 
+from benchmarks.models.board import telling_of
 from benchmarks.models.page.page import build_page
 from vlm_envs.arguments.ranges import require_above
 
@@ -30,4 +31,5 @@ class PageOptions:
 
 def run_page(options: PageOptions) -> None:
     """Writes the page and prints where it is."""
-    print(build_page(options.board, max_bytes=round(1e6 * options.max_megabytes)))
+    with telling_of(options.board):
+        print(build_page(options.board, max_bytes=round(1e6 * options.max_megabytes)))

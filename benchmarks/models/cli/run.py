@@ -25,6 +25,7 @@ from vlm_envs.arguments.options import EXIT_INTERRUPTED
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import require
+from vlm_envs.records.json_lines import RunDataError
 from vlm_envs.registration import registered_name
 
 EXIT_INCOMPLETE = 1
@@ -155,6 +156,6 @@ def page_of(board: Board) -> str:
     """Writes a board's page, and returns where it is, or why it could not be written: the board is whole without it."""
     try:
         return f"The page of this board: {build_page(board.directory)}"
-    except OSError as error:
-        why = error.strerror or str(error)
+    except (OSError, RunDataError) as error:
+        why = getattr(error, "strerror", None) or str(error).rstrip(".")
         return f"The page could not be written: {why}. Later: python -m benchmarks page {board.directory}"

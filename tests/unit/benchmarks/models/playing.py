@@ -54,7 +54,7 @@ def lines_of(out: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (out / "episodes.jsonl").read_bytes().split(b"\n") if line]
 
 
-_OF_THE_CLOCK = ("wall_s", "seconds", "digest", "turn_digests")
+_OF_THE_CLOCK = ("wall_s", "seconds", "digest", "turn_digests", "after")
 
 
 def without_times(line: Mapping[str, Any]) -> dict[str, Any]:

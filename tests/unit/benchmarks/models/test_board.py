@@ -1,7 +1,9 @@
 """A board keeps every line whole, has one writer, and measures one thing under one name."""
 
 import errno
+import functools
 import json
+import operator
 import os
 import shutil
 from pathlib import Path
@@ -21,10 +23,13 @@ from vlm_envs.vector.make import world_vector
 DEFINITION = {
     "suite": {"name": "lite", "version": 1, "digest": "s"},
     "split": "test",
-    "worlds": [{"label": LAKE, "digest": "w"}],
+    "worlds": [{"label": LAKE, "digest": "w", "env_id": LAKE, "kwargs": {}, "split": "test"}],
     "agents": [{"label": "oracle", "digest": "a"}],
     "versions": {},
 }
+
+
+UNKNOWN_WORLD = json.dumps({"format": 1, "worlds": [{"label": LAKE, "digest": "w"}], "agents": []})
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +214,8 @@ def test_what_cannot_be_written_to_is_told_with_the_remedy(tmp_path):
     ("line", "told"),
     [
         (b'{"seed":3', "line 2: .*Remove or repair it"),
-        (b"{}", "line 2 is no episode of a board: world is None. Remove the line, and what it held is played again"),
+        (b"{}", "line 2 is no episode of a board: world is missing. Remove the line, and what it held is played again"),
+        (b"[" * 100_000, "Expected a JSON object in .*line 2"),
         (b"[1]", "Expected a JSON object in .*line 2"),
         (b"\xff", "line 2"),
     ],
@@ -226,7 +232,32 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_lost(line, told, bo
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("record", ["{", "[]", '{"format": 1}', '{"format": 1, "worlds": [7], "agents": []}'])
+@pytest.mark.parametrize(
+    ("place", "value", "told"),
+    [
+        (("turns",), [1], r"turns\[0\] is 1"),
+        (("turns",), [{}], r"turns\[0\].actions is missing"),
+        (("turns", 0, "usage", "usd"), "1", r"turns\[0\].usage.usd is '1'"),
+        (("final",), {"texu": "", "images": []}, "final.text is missing"),
+        (("final", "images"), [3], r"final.images\[0\] is 3"),
+        (("usd",), "1", "usd is '1'"),
+        (("wall_s",), [], r"wall_s is \[\]"),
+        (("tokens",), "1", "tokens is '1'"),
+    ],
+)
+@pytest.mark.parametrize("error", ["", "HTTP 500"])
+def test_what_a_line_holds_is_looked_at_before_it_is_used(error, place, value, told, board, episode):
+    line = add(board, episode, 3) | {"error": error}
+    *inside, last = place
+    functools.reduce(operator.getitem, inside, line)[last] = value
+    (board.directory / "episodes.jsonl").write_text(f"{json.dumps(line)}\n")
+    with pytest.raises(BrokenRunDataError, match=f"line 1 is no episode of a board: {told}"):
+        board.lines()
+
+
+@pytest.mark.parametrize(
+    "record", ["{", "[]", '{"format": 1}', '{"format": 1, "worlds": [7], "agents": []}', UNKNOWN_WORLD]
+)
 def test_a_broken_definition_is_told(record, board):
     (board.directory / "board.json").write_text(record)
     with pytest.raises(BrokenRunDataError, match=r"board\.json"):
@@ -245,9 +276,9 @@ def test_a_rewritten_board_is_sealed_anew(board, episode):
     line = add(board, episode, 3)
     board.close()
     with board.writing():
-        board.rewrite([{**line, "judged": 1.0}])
+        board.rewrite([{**line, "judged": {"grounding": 1.0}}])
     (only,) = board.episodes()
-    assert only["judged"] == 1.0
+    assert only["judged"] == {"grounding": 1.0}
     assert broken_seal(only) is None
 
 

@@ -265,6 +265,16 @@ def test_the_table_has_the_names_and_the_order_of_the_page(tmp_path, capsys):
     assert [agent for _, agent in order] == ["oracle", "random"] * 2
 
 
+def test_a_page_command_that_finds_no_room_says_where_and_what_to_do(tmp_path, capsys, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    assert main([*RUN, "--out", str(tmp_path)]) == 0
+    monkeypatch.setattr("benchmarks.models.page.page.write_document", full)
+    assert main(["page", str(tmp_path)]) == 2
+    assert f"Cannot write to {tmp_path}: No space left on device. " in capsys.readouterr().err
+
+
 def test_the_suites_are_listed(capsys):
     assert main(["suites"]) == 0
     said = capsys.readouterr().out

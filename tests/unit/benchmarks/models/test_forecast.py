@@ -20,7 +20,7 @@ def pilot(tmp_path):
     definition = {
         "suite": None,
         "split": "test",
-        "worlds": [{"label": "W", "digest": "w"}],
+        "worlds": [{"label": "W", "digest": "w", "env_id": "W", "kwargs": {}, "split": "test"}],
         "agents": [{"label": name, "identity": identity, "digest": name} for name, identity in agents],
         "versions": {},
     }
@@ -29,7 +29,12 @@ def pilot(tmp_path):
     costs = {"dear": {"usd": 0.5, "tokens": 1000}, "mystery": {"tokens": 2000}, "free": {}}
     for name, cost in costs.items():
         for seed in range(4):
-            named = {"world_digest": "w", "agent_digest": name, "final": {}, "wall_s": 3.0 if name == "dear" else 1.0}
+            named = {
+                "world_digest": "w",
+                "agent_digest": name,
+                "final": {"text": "", "images": []},
+                "wall_s": 3.0 if name == "dear" else 1.0,
+            }
             line = episode(name, seed, success=seed < 2) | named | cost
             assert EpisodeKey.of(line)
             append_line(board.directory / "episodes.jsonl", line)

@@ -14,6 +14,7 @@ from benchmarks.models.board import Board
 from benchmarks.models.lines import sealed
 from benchmarks.models.verification import mark, verified_rows, verify
 from tests.unit.benchmarks.models.playing import LAKE, Failing, contestant, lines_of, play
+from vlm_envs.records.json_lines import BrokenRunDataError
 
 WORLD = f"{LAKE}:max_turns=2"
 
@@ -86,6 +87,27 @@ def test_judges_may_change_their_minds_of_what_is_verified(board):
     assert all(row.is_verified for row in verify(board))
 
 
+@pytest.mark.parametrize("marks", ['{"rows": [3]}', '{"rows": 3}', "{}", '{"rows": [{"agent": "oracle"}]}'])
+def test_marks_that_cannot_be_read_are_told_and_written_anew(marks, board):
+    (board.directory / "verified.json").write_text(marks)
+    with pytest.raises(BrokenRunDataError, match=r"verified\.json cannot be read: rows.*Remove it; replay writes"):
+        rows_of(board)
+    assert main(["replay", str(board.directory)]) == 0
+    assert rows_of(board)
+
+
+def test_what_differs_is_told_though_the_page_fails(board, capsys, monkeypatch):
+    def failing(directory):
+        raise BrokenRunDataError("a strange file")
+
+    rewritten(board, lambda line: line["turns"][0].update(reward=7.0))
+    monkeypatch.setattr("benchmarks.models.cli.run.build_page", failing)
+    assert main(["replay", str(board.directory)]) == 1
+    said = capsys.readouterr()
+    assert "DIFFERS: " in said.err
+    assert "could not be written: a strange file. Later: " in said.out
+
+
 def test_what_does_not_pass_loses_its_mark(board, capsys):
     mark(board, verify(board))
     changed = rewritten(board, lambda line: line["turns"][0].update(reward=7.0))
@@ -118,8 +140,46 @@ def other(value):
     return f"{value}x" if isinstance(value, str) else "something"
 
 
+def alone(board, *lines):
+    """Returns a board with these lines and no others."""
+    (board.directory / "episodes.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return board
+
+
+def found_in(board):
+    return [difference for row in verify(board) for difference in row.differences]
+
+
+def test_a_loss_that_was_made_an_error_is_found(board):
+    changed = rewritten(board, lambda line: line.update(error="HTTP 500"))
+    assert any(f"seed {changed['seed']}, repeat 0 is not as it was written" in each for each in found_in(board))
+    assert not any(row.is_verified for row in verify(board) if row.agent == changed["agent"])
+
+
+def test_an_end_that_was_made_an_error_and_sealed_anew_is_found(board):
+    line = next(line for line in lines_of(board.directory) if not line["after"] and not line["error"])
+    (told,) = found_in(alone(board, sealed({**line, "error": "HTTP 500"})))
+    assert "came to its end, yet counts as an error" in told
+
+
+def test_a_line_that_was_taken_away_is_found(board):
+    lines = lines_of(board.directory)
+    first = next(line for line in lines if not line["after"] and line["agent"] == "oracle")
+    (told,) = found_in(alone(board, *(line for line in lines if line != first)))
+    assert told.startswith(f"oracle in {WORLD}")
+    assert "one between them was taken away" in told
+
+
+def test_a_loss_that_was_played_once_more_is_found(board):
+    with board.writing():
+        again = next(line for line in board.lines() if not line["error"])
+        board.rewrite([*board.lines(), again])
+    assert any("was played before already" in each for each in found_in(board))
+
+
 def test_every_leaf_of_a_line_that_is_changed_is_found(board):
-    line = next(line for line in lines_of(board.directory) if not line["error"])
+    line = next(line for line in lines_of(board.directory) if not line["after"] and not line["error"])
+    assert not [difference for row in verify(alone(board, line)) for difference in row.differences]
     places = list(leaves(line))
     assert len(places) > 80
     for place in places:
@@ -129,13 +189,10 @@ def test_every_leaf_of_a_line_that_is_changed_is_found(board):
         for key in inside:
             parent = parent[key]
         parent[last] = other(parent[last])
-        (board.directory / "episodes.jsonl").write_text(json.dumps(changed) + "\n")
         try:
-            found = [difference for row in verify(board) for difference in row.differences]
+            found = [difference for row in verify(alone(board, changed)) for difference in row.differences]
         except ValueError as error:  # What is no episode of a board any more
             found = [str(error)]
-        if place == ("error",):
-            continue  # The line counts for nobody now, and no row is verified
         assert found, place
         assert "\n" not in found[0]
 
@@ -147,9 +204,9 @@ def test_a_line_that_was_sealed_anew_after_a_forgery_is_found_by_what_the_world_
         line.update(sealed(line))
 
     changed = rewritten(board, forge)
-    found = [difference for row in verify(board) for difference in row.differences]
-    assert len(found) == 1
-    assert f"seed {changed['seed']}" in found[0]
+    found = found_in(board)
+    assert any(f"seed {changed['seed']}, repeat 0, turn 2: reward is" in each for each in found)
+    assert any("does not follow the line before it" in each for each in found)
 
 
 @pytest.mark.parametrize("at", [0, 30, -20])
