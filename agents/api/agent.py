@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.agent import Response
 from agents.api.client import ModelClient
-from agents.api.completion import Completion, TokenCounts
+from agents.api.completion import TokenCounts
 from agents.api.config import EndpointConfig
 from agents.api.conversation import Message, Picture
 from agents.api.failures import EndpointError
@@ -155,17 +155,18 @@ class APIAgent:
     def _answer(self, episode: _Episode, observation: Observation) -> Response:
         began = time.monotonic()
         shown = _message(observation)
-        used: list[Completion] = []
+        used: list[TokenCounts | None] = []
         try:
             if episode.past and (request := self._history.asks_to_sum_up(episode.past, episode.summary)):
-                used.append(self.client.complete(self._with_system(request)))
-                episode.summary = used[-1].text
-            used.append(
-                self.client.complete(self._with_system(self._history.messages(episode.past, shown, episode.summary)))
-            )
+                summed_up = self.client.complete(self._with_system(request))
+                used.append(summed_up.tokens)
+                episode.summary = summed_up.text
+            messages = self._history.messages(episode.past, shown, episode.summary)
+            answer = self.client.complete(self._with_system(messages))
         except EndpointError as error:
+            used.append(error.tokens or TokenCounts())
             return Response(text="", stop_reason="error", error=str(error), usage=self._usage(used, began))
-        answer = used[-1]
+        used.append(answer.tokens)
         said = Message(role="assistant", parts=(answer.text if answer.text.strip() else NO_TEXT,))
         episode.past.append(Exchange(shown=shown, said=said))
         return Response(
@@ -180,11 +181,11 @@ class APIAgent:
         system = (Message(role="system", parts=(self.system_prompt,)),) if self.system_prompt else ()
         return (*system, *messages)
 
-    def _usage(self, completions: Sequence[Completion], began: float) -> dict[str, float]:
+    def _usage(self, used: Sequence[TokenCounts | None], began: float) -> dict[str, float]:
         """Returns what a turn took: tokens by kind where they were counted, dollars where the price is known."""
         usage: dict[str, float] = {"seconds": time.monotonic() - began}
-        counted = [completion.tokens for completion in completions if completion.tokens is not None]
-        if len(counted) == len(completions):
+        counted = [tokens for tokens in used if tokens is not None]
+        if len(counted) == len(used):
             total = sum(counted, TokenCounts())
             usage |= {f"{name}_tokens": number for name, number in asdict(total).items()}
             if self.client.price is not None:

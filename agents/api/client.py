@@ -12,14 +12,14 @@ import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import tenacity
 
 from agents.api.cache import ReplyCache, cache_key
-from agents.api.completion import Completion
+from agents.api.completion import Completion, TokenCounts
 from agents.api.config import EndpointConfig
 from agents.api.conversation import Message, sendable
 from agents.api.failures import EndpointError, PermanentError, TransientError, Unavailable, UnreadableReplyError
@@ -57,6 +57,7 @@ class ModelClient:
         self._requests = RateLimiter(config.requests_per_minute, self._clock)
         self._tokens = RateLimiter(config.tokens_per_minute, self._clock)
         self._full_wait_s = tenacity.wait_exponential(multiplier=config.first_wait_s, max=config.max_wait_s)
+        self._first = threading.Lock()
         self._slots = threading.BoundedSemaphore(config.max_parallel)
         self._meter = UsageMeter()
         self._endpoint = Endpoint(config)
@@ -124,7 +125,12 @@ class ModelClient:
             self._stopping.clear()
 
     def _send(self, request: Mapping[str, Any]) -> Completion:
-        """Returns a reply, asked for at most `max_attempts` times; raises `EndpointError` after that."""
+        """Returns a reply, asked for at most `max_attempts` times, with the tokens of all attempts.
+
+        Raises:
+            EndpointError: After that, with the tokens of all attempts, too.
+        """
+        wasted: list[TokenCounts] = []
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
                 tenacity.stop_after_attempt(self.config.max_attempts), tenacity.stop_when_event_set(self._stopping)
@@ -134,10 +140,15 @@ class ModelClient:
             sleep=self._clock.sleep,
             reraise=True,
         )
-        return retrying(self._attempt, request)
+        try:
+            reply = retrying(self._attempt, request, wasted)
+        except EndpointError as error:
+            error.tokens = sum(wasted, TokenCounts()) if wasted else None
+            raise
+        return reply if reply.tokens is None else replace(reply, tokens=sum(wasted, reply.tokens))
 
-    def _attempt(self, request: Mapping[str, Any]) -> Completion:
-        with self._slots:
+    def _attempt(self, request: Mapping[str, Any], wasted: list[TokenCounts]) -> Completion:
+        with self._slots, self._alone_at_first():
             expected = self._expected_tokens()
             self._requests.acquire()
             self._tokens.acquire(expected)
@@ -146,17 +157,34 @@ class ModelClient:
                 reply = self._endpoint.send(request)
             except EndpointError as error:
                 self._meter.add(num_failed_requests=1)
+                if error.tokens is not None:
+                    wasted.append(error.tokens)
+                    self._count(error.tokens, expected)
                 if isinstance(error, TransientError) and self._may_pass(error):
                     self._requests.hold(error.retry_after_s or 0.0)
                 raise
-        self._count(reply, expected)
+            self._count(reply.tokens, expected)
         return reply
+
+    @contextmanager
+    def _alone_at_first(self) -> Iterator[None]:
+        """Lets requests start one by one until a reply has told what one takes, where tokens are limited."""
+        with ExitStack() as alone:
+            if self.config.tokens_per_minute is not None and not self._has_counts:
+                alone.enter_context(self._first)
+                if self._has_counts or self._stopping.is_set():
+                    alone.close()
+            yield
+
+    @property
+    def _has_counts(self) -> bool:
+        usage = self.usage
+        return usage.num_counted + usage.num_uncounted > 0
 
     def _expected_tokens(self) -> float:
         """Returns the tokens of an average reply so far, those that were sent for it included."""
         usage = self.usage
-        num_counted = usage.num_requests - usage.num_failed_requests - usage.num_uncounted
-        return (usage.prompt_tokens + usage.completion_tokens) / num_counted if num_counted > 0 else 0.0
+        return (usage.prompt_tokens + usage.completion_tokens) / max(1, usage.num_counted)
 
     def _may_pass(self, error: BaseException) -> bool:
         return isinstance(error, TransientError) and (error.retry_after_s or 0.0) <= self.config.max_wait_s
@@ -167,16 +195,17 @@ class ModelClient:
         # Jitter, so that many clients do not come back together
         return max(self._full_wait_s(state) * random.uniform(0.5, 1.0), retry_after_s or 0.0)
 
-    def _count(self, reply: Completion, expected_tokens: float) -> None:
-        if reply.tokens is None:
+    def _count(self, tokens: TokenCounts | None, expected_tokens: float) -> None:
+        if tokens is None:
             self._meter.add(num_uncounted=1)
             return
-        self._tokens.correct(reply.tokens.prompt + reply.tokens.completion - expected_tokens)
+        self._tokens.correct(tokens.prompt + tokens.completion - expected_tokens)
         self._meter.add(
-            prompt_tokens=reply.tokens.prompt,
-            completion_tokens=reply.tokens.completion,
-            reasoning_tokens=reply.tokens.reasoning,
-            counted_usd=0.0 if self.price is None else self.price.usd(reply.tokens),
+            num_counted=1,
+            prompt_tokens=tokens.prompt,
+            completion_tokens=tokens.completion,
+            reasoning_tokens=tokens.reasoning,
+            counted_usd=0.0 if self.price is None else self.price.usd(tokens),
         )
 
 

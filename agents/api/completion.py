@@ -42,7 +42,7 @@ class Completion:
         stop_reason: Why it ended: `"stop"`, `"length"`, or `"content_filter"` for what the provider or the model itself
             refused to say.
         thoughts: Reasoning as far as the provider shows it; no part of the text.
-        tokens: None where the provider did not count.
+        tokens: What it took, failed attempts at it included; None where the provider did not count.
         model: The model's exact name as the provider gives it; empty where it does not.
     """
 

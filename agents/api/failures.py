@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
+from agents.api.completion import TokenCounts
+
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 """Statuses below 500 that may pass by themselves; all from 500 on may, too."""
 
@@ -28,7 +30,13 @@ class UnreadableReplyError(ValueError):
 
 
 class EndpointError(Exception):
-    """A request got no usable reply. It never leaves `agents.api`: what leaves is an `Unavailable`."""
+    """A request got no usable reply. It never leaves `agents.api`: what leaves is an `Unavailable`.
+
+    Attributes:
+        tokens: What was taken for it all the same; None where nothing was counted.
+    """
+
+    tokens: TokenCounts | None = None
 
 
 class TransientError(EndpointError):

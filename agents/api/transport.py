@@ -103,7 +103,9 @@ class Endpoint:
         try:
             return self.provider.read(body)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise TransientError(f"no reply of this interface: {one_line(str(body))}") from error
+            failure = TransientError(f"no reply of this interface: {one_line(str(body))}")
+            failure.tokens = self.provider.tokens(body) if isinstance(body, Mapping) else None  # Billed all the same
+            raise failure from error
 
     def _hidden(self, text: str) -> str:
         """Returns what an endpoint said without the key: replies are written down, too."""

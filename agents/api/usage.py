@@ -18,11 +18,12 @@ class Usage:
         num_requests: Requests sent, further attempts included.
         num_failed_requests: Of these, without a usable reply.
         num_unreadable: Replies that came whole but held no verdict in the asked form.
+        num_counted: Replies whose tokens the endpoint counted, usable or not.
         num_uncounted: Replies whose tokens the endpoint did not count; they are missing from the cost.
         prompt_tokens: Tokens sent, as the endpoint counted them.
         completion_tokens: Tokens received, unreadable replies included.
         reasoning_tokens: Of these, tokens of thoughts.
-        counted_usd: Cost of the replies whose tokens were counted; 0 where no price is known.
+        counted_usd: Cost of the replies that were counted; 0 where no price is known.
         is_priced: Whether the model's price is known.
     """
 
@@ -32,6 +33,7 @@ class Usage:
     num_requests: int = 0
     num_failed_requests: int = 0
     num_unreadable: int = 0
+    num_counted: int = 0
     num_uncounted: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0

@@ -83,9 +83,13 @@ class AnthropicMessages:
             text="".join(text_of(block["text"]) for block in blocks if block["type"] == "text"),
             stop_reason=_STOPS.get(str(body.get("stop_reason")), "stop"),
             thoughts="\n".join(text_of(block["thinking"]) for block in blocks if block["type"] == "thinking"),
-            tokens=_tokens(body.get("usage")),
+            tokens=self.tokens(body),
             model=text_of(body.get("model")),
         )
+
+    def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
+        """Returns what a body says it took. See `Provider`."""
+        return _tokens(body.get("usage"))
 
     async def close(self) -> None:
         """Closes the connections."""

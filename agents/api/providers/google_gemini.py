@@ -85,7 +85,7 @@ class GoogleGemini:
     def read(self, body: Mapping[str, Any]) -> Completion:
         """Returns what a body says. See `Provider`."""
         if body.get("prompt_feedback", {}).get("block_reason"):
-            return Completion(text="", stop_reason="content_filter", tokens=_tokens(body.get("usage_metadata")))
+            return Completion(text="", stop_reason="content_filter", tokens=self.tokens(body))
         candidate = body["candidates"][0]
         parts = candidate.get("content", {}).get("parts", ())
         why = str(candidate.get("finish_reason"))
@@ -95,9 +95,13 @@ class GoogleGemini:
             text="".join(text_of(part.get("text")) for part in parts if not part.get("thought")),
             stop_reason=_STOPS.get(why, "stop"),
             thoughts="\n".join(text_of(part.get("text")) for part in parts if part.get("thought")),
-            tokens=_tokens(body.get("usage_metadata")),
+            tokens=self.tokens(body),
             model=text_of(body.get("model_version")),
         )
+
+    def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
+        """Returns what a body says it took. See `Provider`."""
+        return _tokens(body.get("usage_metadata"))
 
     async def close(self) -> None:
         """Closes the connections."""

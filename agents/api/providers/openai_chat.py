@@ -89,9 +89,13 @@ class OpenAIChat:
             text=text or refusal,
             stop_reason="content_filter" if refusal else _STOPS.get(why, "stop"),
             thoughts=thoughts,
-            tokens=_tokens(body.get("usage")),
+            tokens=self.tokens(body),
             model=text_of(body.get("model")),
         )
+
+    def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
+        """Returns what a body says it took. See `Provider`."""
+        return _tokens(body.get("usage"))
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -77,9 +77,13 @@ class OpenAIResponses:
             text="".join(said),
             stop_reason="content_filter" if refused else _STOPS.get(why, "length") if is_cut else "stop",
             thoughts="\n".join(thoughts),
-            tokens=_tokens(body.get("usage")),
+            tokens=self.tokens(body),
             model=text_of(body.get("model")),
         )
+
+    def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
+        """Returns what a body says it took. See `Provider`."""
+        return _tokens(body.get("usage"))
 
     async def close(self) -> None:
         """Closes the connections."""

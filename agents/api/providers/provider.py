@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agents.api.completion import Completion
+from agents.api.completion import Completion, TokenCounts
 from agents.api.conversation import Message
 from agents.api.sampling import Sampling
 from vlm_envs.errors import ConfigError
@@ -90,6 +90,9 @@ class Provider(Protocol):
         Raises:
             LookupError, TypeError, AttributeError, ValueError: If it is no reply of this provider.
         """
+
+    def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
+        """Returns what a body says it took, whatever else it says; None where it was not counted."""
 
     async def close(self) -> None:
         """Closes the connections."""

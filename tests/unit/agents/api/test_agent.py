@@ -102,6 +102,15 @@ def test_what_a_failed_turn_used_is_nothing_rather_than_unknown(endpoint, agent,
     assert [turn.usage["prompt_tokens"] for turn in episode.turns] == [100, 0]
 
 
+def test_replies_that_cannot_be_read_are_part_of_what_a_turn_used(endpoint, agent, prices_of):
+    nothing = fake.body_of({**fake.completion(""), "choices": []})
+    endpoint.script.extend([nothing, fake.reply(UP), nothing, nothing])
+    with lake() as worlds:
+        (episode,) = rollout(agent(prices=prices_of(10.0), max_attempts=2), worlds, [0], env_ids=[FROZEN_LAKE])
+    assert [turn.usage["usd"] for turn in episode.turns] == [pytest.approx(2e-3), pytest.approx(2e-3)]
+    assert [turn.usage["completion_tokens"] for turn in episode.turns] == [20, 20]
+
+
 @pytest.mark.parametrize("blank", ["", " \n"])
 def test_no_part_of_a_request_is_blank(blank, endpoint, agent):
     """Some providers refuse a conversation with one."""

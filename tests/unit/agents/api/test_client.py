@@ -13,7 +13,7 @@ import pytest
 
 from agents.api.cache import ReplyCache
 from agents.api.conversation import Message
-from agents.api.failures import Unavailable
+from agents.api.failures import TransientError, Unavailable
 from judges.llm.verdict import read_yes_no
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
@@ -181,6 +181,26 @@ class TestWaits:
         # Each of 100 + 10 tokens, a sixth of a minute's; what the first takes is known only after it
         assert clock.now_s() - start_s == pytest.approx(40.0)
 
+    @pytest.mark.parametrize("counted", [{"prompt_tokens": 900, "completion_tokens": 100}, None])
+    def test_nothing_starts_beside_the_first_reply_whose_tokens_tell_what_one_takes(
+        self, counted, endpoint, make_client, clock
+    ):
+        """Eight at once would have used a limit of six replies a minute at the start."""
+        client = make_client(tokens_per_minute=6000.0, max_parallel=8)
+        num_at_first = []
+
+        def first(handler):
+            endpoint.released.wait(0.3)  # Long enough for all eight to come, were they let
+            num_at_first.append(len(endpoint.requests))
+            fake.body_of({**fake.completion(fake.YES), "usage": counted})(handler)
+
+        endpoint.script.extend([fake.status(500), first])
+        endpoint.answer = lambda messages: fake.YES
+        start_s = clock.now_s()
+        assert client.map(lambda _: client.ask(QUESTION, read_yes_no), range(8)) == [True] * 8
+        assert num_at_first == [2] and len(endpoint.requests) == 9
+        assert clock.now_s() - start_s >= (10.0 if counted else 0.0)
+
     def test_no_more_at_once_than_allowed_from_any_number_of_threads(self, endpoint, make_client):
         client = make_client(max_parallel=3)
         # Long enough for all twelve to meet, were they let.
@@ -232,6 +252,18 @@ class TestCost:
         endpoint.script.append(fake.body_of({**fake.completion(fake.YES), "usage": None}))
         client.ask(QUESTION, read_yes_no)
         assert client.usage.usd is None and "USD" not in str(client.usage)
+
+    def test_a_reply_that_nobody_can_read_was_paid_for_all_the_same(self, endpoint, make_client, prices_of):
+        client = make_client(prices=prices_of(2.0, 5.0), max_attempts=2)
+        nothing = fake.body_of({**fake.completion(""), "choices": []})
+        endpoint.script.extend([nothing] * 3)
+        with pytest.raises(TransientError) as caught:
+            client.complete(QUESTION)
+        assert (caught.value.tokens.prompt, caught.value.tokens.completion) == (200, 20)
+        assert client.complete(QUESTION).tokens.prompt == 200  # The attempt before it included
+        usage = client.usage
+        assert (usage.num_requests, usage.num_failed_requests, usage.num_uncounted) == (4, 3, 0)
+        assert usage.usd == pytest.approx(4 * (100 * 2 + 10 * 5) / 10**6)
 
     @pytest.mark.parametrize("counted", [None, {}, {"prompt_tokens": "many"}, {"prompt_tokens": -5}, [1]])
     def test_replies_without_counts_are_counted_as_such(self, counted, endpoint, client):

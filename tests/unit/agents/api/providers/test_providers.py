@@ -150,6 +150,12 @@ class TestFailures:
         assert model().complete(TURNS).text == "<answer>Up</answer>"
         assert len(endpoint.requests) == 1 + len(wire.nothing)
 
+    def test_what_an_unreadable_reply_cost_is_told(self, wire, endpoint, model):
+        endpoint.script.append(fake.body_of(wire.body(Said()) | wire.nothing[0]))
+        with pytest.raises(TransientError) as caught:
+            model(max_attempts=1).complete(TURNS)
+        assert caught.value.tokens == TokenCounts(prompt=100, cached=40, completion=30, reasoning=20)
+
     def test_it_waits_as_long_as_it_is_asked_to(self, wire, endpoint, model, clock):
         endpoint.script.append(fake.status(429, headers={"Retry-After": "17"}))
         says(endpoint, wire, Said())
