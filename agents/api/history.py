@@ -14,6 +14,10 @@ from vlm_envs.errors import ConfigError
 OMITTED = "[picture of an earlier turn left out]"
 """Stands where a picture was."""
 
+FIRST = "The first message of this game, for its rules. The state in it is of then, not of now:"
+NEWEST = "What follows is newer:"
+"""They stand around the first observation where turns between it and the newest are left out: it may end in a state."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
@@ -113,8 +117,8 @@ class LastTurns(_NoSummary):
         if len(recent) == len(past):
             return _whole(past, now)
         first, *others = _whole(recent, now)
-        rules = Message(role="user", parts=(*_rules(past), *first.parts))
-        return (rules, *others)
+        rules = _rules(past)
+        return (Message(role="user", parts=(*rules, *([NEWEST] if rules else []), *first.parts)), *others)
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ class Summary:
         if not past:
             return (now,)
         notes = f"Your summary of the {len(past)} turns so far:\n{summary}"
-        return (Message(role="user", parts=(*_rules(past), notes, *now.parts)),)
+        return (Message(role="user", parts=(*_rules(past), notes, NEWEST, *now.parts)),)
 
     def asks_to_sum_up(self, past: Sequence[Exchange], summary: str) -> tuple[Message, ...]:
         """Returns the newest turn, the summary of those before it, and the question. See `History`."""
@@ -155,8 +159,9 @@ class Summary:
 
 
 def _rules(past: Sequence[Exchange]) -> tuple[str, ...]:
-    """Returns the first observation's text, where the rules stand; nothing where it has none."""
-    return tuple(part for part in past[0].shown.parts if isinstance(part, str))
+    """Returns the first observation's text, where the rules stand, as such; nothing where it has none."""
+    texts = tuple(part for part in past[0].shown.parts if isinstance(part, str))
+    return (FIRST, *texts) if texts else ()
 
 
 def _whole(past: Sequence[Exchange], now: Message) -> tuple[Message, ...]:

@@ -1,10 +1,22 @@
 """What each history policy sends again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from agents.api.conversation import Message, Picture
-from agents.api.history import OMITTED, Exchange, FullHistory, LastImages, LastTurns, Summary, history_named
+from agents.api.history import (
+    FIRST,
+    NEWEST,
+    OMITTED,
+    Exchange,
+    FullHistory,
+    LastImages,
+    LastTurns,
+    Summary,
+    history_named,
+)
 from vlm_envs.errors import ConfigError
 
 PICTURES = [Picture.of(np.full((2, 2, 3), shade, np.uint8)) for shade in range(4)]
@@ -42,9 +54,9 @@ def test_last_images_sends_every_text_and_the_newest_pictures(number, kept):
 
 def test_last_turns_sends_the_rules_and_the_newest_turns():
     sent = LastTurns(2).messages(PAST, shown(3))
-    assert words(sent) == ["shown 0", "picture 2", "shown 2", "said 2", "picture 3", "shown 3"]
+    assert words(sent) == [FIRST, "shown 0", NEWEST, "picture 2", "shown 2", "said 2", "picture 3", "shown 3"]
     assert [message.role for message in sent] == ["user", "assistant", "user"]
-    assert words(LastTurns(1).messages(PAST, shown(3))) == ["shown 0", "picture 3", "shown 3"]
+    assert words(LastTurns(1).messages(PAST, shown(3))) == [FIRST, "shown 0", NEWEST, "picture 3", "shown 3"]
     assert words(LastTurns(4).messages(PAST, shown(3))) == words(FullHistory().messages(PAST, shown(3)))
 
 
@@ -55,9 +67,21 @@ def test_summary_sends_the_rules_the_summary_and_what_is_shown_now():
     again = policy.asks_to_sum_up(PAST, "I went up.")
     assert words(again)[:4] == ["Your summary of the turns before:\nI went up.", "picture 2", "shown 2", "said 2"]
     (sent,) = policy.messages(PAST, shown(3), "I went up twice.")
-    assert words([sent])[0] == "shown 0" and words([sent])[-2:] == ["picture 3", "shown 3"]
+    assert words([sent])[:2] == [FIRST, "shown 0"] and words([sent])[-3:] == [NEWEST, "picture 3", "shown 3"]
     assert "I went up twice." in sent.text
     assert policy.messages([], shown(0)) == (shown(0),)
+
+
+@pytest.mark.parametrize("policy", [LastTurns(1), Summary()])
+def test_a_state_of_before_is_never_taken_for_that_of_now(policy):
+    """In text views the first message ends with a state."""
+    then, now = (Message(role="user", parts=(f"Reach G. The grid: {grid}",)) for grid in ("P_G", "_PG"))
+    past = [Exchange(shown=then, said=said(0)), Exchange(shown=now, said=said(1))]
+    (sent,) = policy.messages(past, now, "I went right.")
+    before, after = sent.text.split("P_G")
+    assert "of then, not of now" in before and NEWEST in after.partition("_PG")[0]
+    blind = [replace(each, shown=Message(role="user", parts=PICTURES[:1])) for each in past]
+    assert FIRST not in policy.messages(blind, now, "I went right.")[0].text
 
 
 @pytest.mark.parametrize("policy", [FullHistory(), LastImages(1), LastTurns(1)])
