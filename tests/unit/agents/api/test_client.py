@@ -181,26 +181,6 @@ class TestWaits:
         # Each of 100 + 10 tokens, a sixth of a minute's; what the first takes is known only after it
         assert clock.now_s() - start_s == pytest.approx(40.0)
 
-    @pytest.mark.parametrize("counted", [{"prompt_tokens": 900, "completion_tokens": 100}, None])
-    def test_nothing_starts_beside_the_first_reply_whose_tokens_tell_what_one_takes(
-        self, counted, endpoint, make_client, clock
-    ):
-        """Eight at once would have used a limit of six replies a minute at the start."""
-        client = make_client(tokens_per_minute=6000.0, max_parallel=8)
-        num_at_first = []
-
-        def first(handler):
-            endpoint.released.wait(0.3)  # Long enough for all eight to come, were they let
-            num_at_first.append(len(endpoint.requests))
-            fake.body_of({**fake.completion(fake.YES), "usage": counted})(handler)
-
-        endpoint.script.extend([fake.status(500), first])
-        endpoint.answer = lambda messages: fake.YES
-        start_s = clock.now_s()
-        assert client.map(lambda _: client.ask(QUESTION, read_yes_no), range(8)) == [True] * 8
-        assert num_at_first == [2] and len(endpoint.requests) == 9
-        assert clock.now_s() - start_s >= (10.0 if counted else 0.0)
-
     def test_no_more_at_once_than_allowed_from_any_number_of_threads(self, endpoint, make_client):
         client = make_client(max_parallel=3)
         # Long enough for all twelve to meet, were they let.
