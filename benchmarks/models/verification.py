@@ -6,6 +6,7 @@ or a byte less, has none.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from benchmarks.models.shapes import MARKS, misshapen
 from benchmarks.models.spec import WorldSpec, digest_of
 from benchmarks.models.versions import versions
 from vlm_envs.errors import VLMEnvsError
-from vlm_envs.records.json_lines import BrokenRunDataError, Record, parse_object, replace_file
+from vlm_envs.records.json_lines import BrokenRunDataError, Record, RunDataError, parse_object, replace_file
 from vlm_envs.records.replay import replay
 from vlm_envs.registration import make
 
@@ -58,7 +59,7 @@ def verify(board: Board) -> Iterator[ReplayedRow]:
     """
     specs = {spec["label"]: spec for spec in board.record["worlds"]}
     lines = board.lines()
-    faults = _faults(lines)
+    faults = _faults(lines, board.record["agents"])
     by_world: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for agent, label in faults:
         by_world[label][agent] = []
@@ -70,14 +71,17 @@ def verify(board: Board) -> Iterator[ReplayedRow]:
             yield row
 
 
-def _faults(lines: Iterable[Record]) -> dict[RowName, list[str]]:
+def _faults(lines: Iterable[Record], agents: Iterable[Record]) -> dict[RowName, list[str]]:
     """Returns by row what is wrong with its lines beside what a world can tell."""
+    known = {each["label"]: each["digest"] for each in agents if digest_of(each.get("identity")) == each["digest"]}
     faults: dict[RowName, list[str]] = defaultdict(list)
     before: dict[RowName, Record] = {}
     played: set[EpisodeKey] = set()
     for line in lines:
         row, key = row_of(line), EpisodeKey.of(line)
         told = []
+        if row not in before and known.get(line["agent"]) != line["agent_digest"]:
+            told.append("names another agent than board.json does")
         if not follows(line, before.get(row)):
             told.append("does not follow the line before it: one between them was taken away, or changed")
         if key in played:
@@ -106,9 +110,12 @@ def _fault_of_error(line: Record) -> str:
 def _verify_world(
     board: Board, spec: Record | None, label: str, by_agent: Mapping[str, Sequence[Record]]
 ) -> Iterator[ReplayedRow]:
-    rows = [ReplayedRow(agent=agent, world=label, digest=_digest(played)) for agent, played in by_agent.items()]
+    rows = [
+        ReplayedRow(agent=agent, world=label, digest=_digest(board, (agent, label), played))
+        for agent, played in by_agent.items()
+    ]
     try:
-        fault = "the board has no such world" if spec is None else _fault(spec)
+        fault = "the board has no such world" if spec is None else _fault(spec, board.record.get("split"))
         world = None if spec is None else _world(spec)
     except (VLMEnvsError, LookupError, TypeError, gym.error.Error) as error:
         fault, world = f"the world cannot be made: {error}", None
@@ -135,10 +142,15 @@ def _world(spec: Record) -> gym.Env[Any, Any]:
     return make(spec["env_id"], **_kwargs(spec), split=spec["split"], disable_env_checker=True)
 
 
-def _fault(spec: Record) -> str:
+def _fault(spec: Record, split: str | None) -> str:
     """Returns why a world is not the one that the board was made with; empty if it is."""
-    now = WorldSpec(env_id=spec["env_id"], kwargs=_kwargs(spec), split=spec["split"]).digest
-    return "" if now == spec["digest"] else f"the world has changed since (hash {spec['digest']}, now {now})"
+    now = WorldSpec(env_id=spec["env_id"], kwargs=_kwargs(spec), split=spec["split"]).record()
+    if now["digest"] != spec["digest"]:
+        return f"the world has changed since (hash {spec['digest']}, now {now['digest']})"
+    if spec["split"] != split:
+        return f"its split is {spec['split']!r}, that of board.json {split!r}"
+    wrong = next((name for name in now if spec.get(name) != now[name]), None)
+    return "" if wrong is None else f"board.json says its {wrong} is {spec.get(wrong)!r}, it is {now[wrong]!r}"
 
 
 def _kwargs(spec: Record) -> dict[str, Any]:
@@ -190,16 +202,37 @@ def verified_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
     for episode in _played(episodes):
         by_row[episode["agent"], episode["world"]].append(episode)
     marked = {(each["agent"], each["world"]): each["digest"] for each in marks["rows"]}
-    return {row for row, of_row in by_row.items() if row in marked and _digest(of_row) == marked[row]}
+    return {
+        row
+        for row, of_row in by_row.items()
+        if row in marked and _digest(board, row, of_row) == marked[row] and _has_pictures(board, of_row)
+    }
+
+
+def _has_pictures(board: Board, episodes: Iterable[Record]) -> bool:
+    """Returns whether all pictures of episodes are the files that were written."""
+    shown = (each for episode in episodes for each in [*episode["turns"], episode["final"]])
+    names = {name for each in shown for name in each.get("images", ())}
+    try:
+        return all(hashlib.sha256(board.images.load(name)).hexdigest() == name for name in names)
+    except (RunDataError, OSError):
+        return False
 
 
 def _played(episodes: Iterable[Record]) -> list[Record]:
     return [episode for episode in episodes if not episode["error"]]
 
 
-def _digest(episodes: Iterable[Record]) -> str:
-    """Returns the hash of episodes as they are now, whatever their seals say; judges may change their minds."""
-    return digest_of(sorted(digest_of(_unjudged(episode)) for episode in episodes))
+def _digest(board: Board, row: RowName, episodes: Iterable[Record]) -> str:
+    """Returns the hash of a row as it is now, whatever seals say; judges may change their minds."""
+    said = {name: value for name, value in board.record.items() if name not in ("worlds", "agents")}
+    entries = [
+        each
+        for kind, name in zip(("agents", "worlds"), row, strict=True)
+        for each in board.record[kind]
+        if each["label"] == name
+    ]
+    return digest_of([said, entries, sorted(digest_of(_unjudged(episode)) for episode in episodes)])
 
 
 def _unjudged(episode: Record) -> Record:

@@ -83,7 +83,7 @@ def _differences(
         yield from _pictures(number, old["images"], images, image_of)
     if len(record["turns"]) != len(played.turns) or not (played.turns[-1].terminated or played.turns[-1].truncated):
         yield _difference(len(played.turns), "the number of turns", len(record["turns"]), len(played.turns))
-    for name in ("start_state_hash", "success", "total_reward"):
+    for name in ("start_state_hash", "success", "total_reward", "metrics"):
         if record[name] != replayed[name]:
             yield _difference(1 if name == "start_state_hash" else len(pairs), name, record[name], replayed[name])
 

@@ -108,6 +108,45 @@ def test_what_differs_is_told_though_the_page_fails(board, capsys, monkeypatch):
     assert "could not be written: a strange file. Later: " in said.out
 
 
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda record: record["agents"][0]["identity"].update(name="gpt-99"), "names another agent than"),
+        (lambda record: record["worlds"][0].update(max_actions_per_turn=99), "max_actions_per_turn is 99, it is"),
+        (lambda record: record.update(split="train"), "split is 'test', that of board.json 'train'"),
+        (lambda record: record.update(suite={"name": "full", "version": 1, "digest": "x"}), ""),
+    ],
+)
+def test_what_board_json_says_of_a_row_is_part_of_its_mark(change, found, board):
+    mark(board, verify(board))
+    path = board.directory / "board.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+    forged = Board(board.directory)
+    assert ("oracle", WORLD) not in rows_of(forged)
+    assert any(found in each for each in found_in(forged)) if found else not found_in(forged)
+
+
+def test_pictures_are_part_of_a_mark(board):
+    mark(board, verify(board))
+    line = next(line for line in lines_of(board.directory) if line["agent"] == "oracle")
+    name = line["turns"][0]["images"][0]
+    path = board.directory / "images" / name[:2] / f"{name}.png"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"x")
+    assert ("oracle", WORLD) not in rows_of(board)
+    path.unlink()
+    assert ("oracle", WORLD) not in rows_of(board)
+    path.write_bytes(whole)
+    assert ("oracle", WORLD) in rows_of(board)
+
+
+def test_metrics_that_were_forged_and_sealed_anew_are_found(board):
+    rewritten(board, lambda line: line.update(sealed({**line, "metrics": {"score": 1.0}}, line["after"])))
+    assert any("metrics is {}, recorded was {'score': 1.0}" in each for each in found_in(board))
+
+
 def test_what_does_not_pass_loses_its_mark(board, capsys):
     mark(board, verify(board))
     changed = rewritten(board, lambda line: line["turns"][0].update(reward=7.0))
