@@ -45,7 +45,8 @@ class ProgressDisplay:
             if self._is_paused or not (waited or is_over):
                 return
             shown = totals if self._is_terminal else [total for total in totals if total.num_missing or is_over]
-            lines = [told(total) for total in (*shown, *([progress.all()] if len(totals) > 1 else []))]
+            lines = [told(total) for total in shown]
+            lines += [told(progress.all(), is_sum=True)] if len(totals) > 1 else []
             if lines == self._last:
                 return
             self._shown_at, self._last = now, lines
@@ -60,7 +61,7 @@ class ProgressDisplay:
         """Takes the lines away."""
         with self._lock:
             if self._is_terminal:
-                self._stream.write(self._up())
+                self._stream.write(self._up() or "\r\x1b[J")
                 self._stream.flush()
                 self._num_lines = 0
 
@@ -78,13 +79,18 @@ class ProgressDisplay:
         return f"\x1b[{self._num_lines}F\x1b[J" if self._num_lines else ""
 
 
-def told(total: Total) -> str:
-    """Returns how far somebody is, in a line: no tokens where nobody counts them, no cost where it is not known."""
+def told(total: Total, *, is_sum: bool = False) -> str:
+    """Returns how far somebody is, in a line: no tokens where nobody counts them, no cost where it is not known.
+
+    Args:
+        total: How far.
+        is_sum: Whether it is of several agents, whose successes have no common meaning.
+    """
     parts = [f"{total.label}: {total.num_done}/{total.num_wanted}"]
-    if total.num_done:
+    if total.num_done and not is_sum:
         parts.append(f"success {total.num_successes / total.num_done:.2f}")
     if total.num_errors:
-        parts.append(f"{total.num_errors} errors")
+        parts.append(f"{total.num_errors} error{'s' * (total.num_errors > 1)}")
     if total.tokens:
         parts.append(f"{total.tokens:,} tokens")
     if total.usd:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction
+from tyro.conf import Positional, UseAppendAction, arg
 
 from agents.registry import require_agent, setting_names
 from benchmarks.models.board import Board
@@ -46,7 +46,7 @@ class EvaluateOptions(JudgeOptions):
         budget_usd: Begin nothing more once so much has been spent on this board.
     """
 
-    agent: Annotated[str, Positional]
+    agent: Annotated[str, Positional, arg(metavar="AGENT")]
     world: UseAppendAction[tuple[str, ...]] = ()
     episodes: int | None = None
     repeats: int = 1

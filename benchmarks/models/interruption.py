@@ -83,7 +83,9 @@ def second_interrupt_quits() -> Iterator[None]:
 
     def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, quit_at_once)
-        os.write(2, b"\nStopping. Ctrl-C again quits at once.\n")
+        told = b"Stopping. Ctrl-C again quits at once."
+        # At a terminal without a further line: progress is written over from where it began
+        os.write(2, b"\r" + told if os.isatty(2) else b"\n" + told + b"\n")
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, stop)

@@ -24,8 +24,8 @@ class Progress:
         num_errors: Tries that a failure ended, in this run.
         num_failed_in_a_row: Of these, since an episode last came to its end.
         num_played: Episodes of this run, errors included.
-        tokens: Of this run.
-        usd: Of this run; None once a price is not known.
+        tokens: Of all tries on the board.
+        usd: Of all tries on the board; None once a price is not known.
         is_over: Whether no more is going to be played in this run.
         began: When this run began here, in seconds of the monotonic clock; None if it has not yet.
     """
@@ -80,8 +80,8 @@ class Total:
         num_missing: Of the others, those that are still going to be played.
         num_successes: Solved.
         num_errors: Tries that a failure ended, in this run.
-        tokens: Of this run.
-        usd: Of this run; None once a price is not known.
+        tokens: Of all tries on the board.
+        usd: Of all tries on the board; None once a price is not known.
         eta_s: Seconds until it is through, at the pace of this run; None where there is none yet.
     """
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from benchmarks.models.board import Board
 from benchmarks.models.judge_choice import JudgeOptions
@@ -42,7 +42,7 @@ class RescoreOptions(JudgeOptions):
         board: The board's folder.
     """
 
-    board: Annotated[Path, Positional]
+    board: Annotated[Path, Positional, arg(metavar="BOARD")]
 
 
 def run_rescore(options: RescoreOptions) -> None:

@@ -17,6 +17,7 @@ from benchmarks.models.board import Board
 from benchmarks.models.contestants import Contestant
 from benchmarks.models.interruption import Interruptible, RunInterruptedError
 from benchmarks.models.lines import EpisodeKey
+from benchmarks.models.measures import spent
 from benchmarks.models.progress import Progress, RunProgress
 from benchmarks.models.spec import WorldSpec
 from benchmarks.models.spending import require_prices, used_by
@@ -24,6 +25,7 @@ from benchmarks.models.versions import versions
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import need_of
 from vlm_envs.errors import require
+from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import registered_name
 from vlm_envs.splits import SPLIT_SEEDS, split_seeds
 from vlm_envs.trajectory import Trajectory
@@ -131,7 +133,7 @@ class BoardRun:
         self.reason, self.remedy = "", ""
         self.failures: dict[str, str] = {}
         self._parts = {
-            (each.label, world.label): self._part(each, world) for each in contestants for world in plan.worlds
+            (each.label, world.label): self._part(each, world, lines) for each in contestants for world in plan.worlds
         }
         self.progress = RunProgress(parts=list(self._parts.values()))
 
@@ -179,9 +181,11 @@ class BoardRun:
             self.reason, self.remedy = reason, remedy
         self._stopping.set()
 
-    def _part(self, contestant: Contestant, world: WorldSpec) -> Progress:
+    def _part(self, contestant: Contestant, world: WorldSpec, lines: Sequence[Record]) -> Progress:
         keys = self.plan.keys(world, contestant)
         solved = [self._done[key] for key in keys if key in self._done]
+        names = contestant.digest, world.digest
+        before = [line for line in lines if (line["agent_digest"], line["world_digest"]) == names]
         return Progress(
             agent=contestant.label,
             world=world.label,
@@ -189,6 +193,8 @@ class BoardRun:
             num_repeats=self.plan.repeats,
             num_done=len(solved),
             num_successes=sum(solved),
+            tokens=int(spent("tokens", before) or 0),
+            usd=spent("usd", before) if before else 0.0,
         )
 
     def _play(self, contestant: Contestant) -> None:

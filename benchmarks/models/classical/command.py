@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from agents.sb3.saved import TrainedFor
 from benchmarks.models.classical.settings import LEAST_WITHOUT_CELLS_PX, PPOSettings, settings_for
@@ -37,7 +37,7 @@ class Sb3Options:
         world: What is played, as ID or ID:ARGUMENT=VALUE,...
         out: Folder for the policy; a new one.
         seed: Of weights, levels and choices.
-        timesteps: Choices of an action to train on.
+        timesteps: Choices of an action to train on, rounded up to whole rollouts of 96 in each of the worlds.
         num_envs: Worlds side by side.
         learning_rate: At the start; it falls to 0.
         entropy_coef: What a nat of entropy is worth.
@@ -48,7 +48,7 @@ class Sb3Options:
         num_validations: How often, evenly over the training.
     """
 
-    world: Annotated[str, Positional]
+    world: Annotated[str, Positional, arg(metavar="WORLD")]
     out: Path
     seed: int = 0
     timesteps: int | None = None
@@ -145,10 +145,10 @@ def run_sb3(options: Sb3Options) -> int:
     from benchmarks.models.classical.train import train
 
     def show(validation: Validation) -> None:
-        told = f"{validation.timesteps:,} of {plan.settings.timesteps:,} choices"
+        told = f"{validation.timesteps:,} of {plan.settings.num_collected:,} choices"
         drawn = f"training {validation.training_success:.3f}"
         pace = validation.seconds / max(1, validation.timesteps)
-        left = max(0, plan.settings.timesteps - validation.timesteps) * pace / 60
+        left = max(0, plan.settings.num_collected - validation.timesteps) * pace / 60
         print(f"{told}  {drawn}  {_told(validation)}  {left:.0f} min left", file=sys.stderr, flush=True)
 
     try:

@@ -56,6 +56,12 @@ class PPOSettings:
     features_dim: int = 256
     training_levels: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
+    @property
+    def num_collected(self) -> int:
+        """Choices that are collected in the end: whole rollouts of `num_envs * num_steps`."""
+        rollout = self.num_envs * self.num_steps
+        return -(-self.timesteps // rollout) * rollout
+
     def __post_init__(self) -> None:
         require_at_least(self, 1, "timesteps", "num_envs", "num_epochs", "downscale", "width", "features_dim")
         require_at_least(self, 2, "num_steps", "minibatch_size")

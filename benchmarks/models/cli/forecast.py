@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from benchmarks.models.board import Board
 from benchmarks.models.display import duration
@@ -27,7 +27,7 @@ class ForecastOptions:
         levels: Levels of each world.
     """
 
-    board: Annotated[Path, Positional]
+    board: Annotated[Path, Positional, arg(metavar="BOARD")]
     levels: tuple[int, ...] = (64, 256, 1024)
 
     def __post_init__(self) -> None:

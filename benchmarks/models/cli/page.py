@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from benchmarks.models.board import telling_of
 from benchmarks.models.page.page import build_page
@@ -22,7 +22,7 @@ class PageOptions:
         max_megabytes: Most room for turns and pictures; fewer levels are shown turn by turn where they need more.
     """
 
-    board: Annotated[Path, Positional]
+    board: Annotated[Path, Positional, arg(metavar="BOARD")]
     max_megabytes: float = 16
 
     def __post_init__(self) -> None:

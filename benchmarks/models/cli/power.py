@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from vlm_envs.arguments.ranges import require_above, require_between
 from vlm_envs.errors import require
@@ -25,8 +25,8 @@ class PowerOptions:
         power: Probability of finding the difference.
     """
 
-    first: Annotated[float, Positional]
-    second: Annotated[float, Positional]
+    first: Annotated[float, Positional, arg(metavar="RATE")]
+    second: Annotated[float, Positional, arg(metavar="RATE")]
     agreement: float = 0.0
     alpha: float = 0.05
     power: float = 0.8
@@ -40,9 +40,15 @@ class PowerOptions:
 def run_power(options: PowerOptions) -> None:
     """Prints the number of levels."""
     first, second = options.first, options.second
+    if first == second:
+        print(f"There is no difference to find: both succeed on {first:.0%} of the levels.")
+        return
     both = first * second + options.agreement * math.sqrt(first * (1 - first) * second * (1 - second))
     both = min(both, first, second)
     needed = num_levels_needed(first - both, second - both, alpha=options.alpha, power=options.power)
-    told = f"{needed} levels" if needed is not None else "more than 100,000 levels, or no number of them"
+    told = f"{needed} levels" if needed is not None else "more than 100,000 levels"
     test = f"McNemar's exact test at {options.alpha:g}"
-    print(f"{told}: {test} finds {first:g} against {second:g} with a probability of {options.power:.0%}.")
+    assumed = (
+        "" if options.agreement else " It is assumed that their outcomes on a level do not agree; see --agreement."
+    )
+    print(f"{told}: {test} finds {first:g} against {second:g} with a probability of {options.power:.0%}.{assumed}")

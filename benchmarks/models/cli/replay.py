@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from benchmarks.models.board import Board, UnwritableBoardError
 from benchmarks.models.cli.run import page_of
@@ -24,7 +24,7 @@ class ReplayOptions:
         board: The board's folder.
     """
 
-    board: Annotated[Path, Positional]
+    board: Annotated[Path, Positional, arg(metavar="BOARD")]
 
 
 def run_replay(options: ReplayOptions) -> int:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.models.suites import SUITES, Suite
+from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.registration import registered_name
+
+_DIGEST_CHARS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +33,12 @@ def run_suites(options: SuitesOptions) -> None:
 def _worlds(suite: Suite, *, digests: bool) -> list[str]:
     if not digests:
         return list(suite.worlds)
-    specs = suite.specs()
-    try:
-        return [*(f"{spec.digest}  {spec.label}" for spec in specs), f"{suite.digest(specs)}  all of them"]
-    except EngineUnavailableError as error:
-        return [*suite.worlds, f"no hashes: {error}"]
+    specs, missing = suite.specs(), {}
+    for spec in specs:
+        try:
+            require_available(registered_name(spec.env_id))
+            _ = spec.digest
+        except EngineUnavailableError as error:
+            missing[spec.label] = f"{'no hash':{_DIGEST_CHARS}}  {spec.label}: {error}"
+    lines = [missing.get(spec.label) or f"{spec.digest}  {spec.label}" for spec in specs]
+    return lines if missing else [*lines, f"{suite.digest(specs)}  all of them"]

@@ -8,10 +8,14 @@ import sys
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.models.spec import WorldSpec
+from benchmarks.models.suites import SUITES
 from tests.unit.benchmarks.models.playing import ALONE, LAKE, lines_of
 from vlm_envs.errors import EngineUnavailableError
 
 RUN = ["run", "--agent", "random", "--world", LAKE, "--episodes", "2", ALONE]
+
+BOARD_COMMANDS = ("replay", "page", "forecast", "rescore")
 
 
 def file_of(tmp_path, text):
@@ -120,6 +124,15 @@ def test_without_any_options_it_tells_which_it_needs(capsys):
     assert main(["run"]) == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert "--world ID" in said and "--suite NAME" in said and "--out boards/NAME" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "needed"),
+    [("evaluate", "AGENT"), ("sb3", "WORLD"), ("power", "RATE"), *((each, "BOARD") for each in BOARD_COMMANDS)],
+)
+def test_what_stands_behind_a_command_is_called_what_it_is(command, needed, capsys):
+    assert main([command]) == 2
+    assert f"needs {needed}" in capsys.readouterr().err
 
 
 def test_a_board_needs_a_folder(tmp_path, capsys):
@@ -280,3 +293,18 @@ def test_the_suites_are_listed(capsys):
     said = capsys.readouterr().out
     assert "lite version 1: grids and zoom; needs no engine; 64 levels of each world" in said
     assert "  VLM/PrimitiveSkill-v0" in said
+
+
+def test_hashes_are_printed_of_all_worlds_that_run_here(capsys, monkeypatch):
+    def missing(env_id):
+        if env_id == "VLM/ZoomQA-v0":
+            raise EngineUnavailableError(f"{env_id} cannot run here: no package panda3d. Install: pip install")
+
+    suites = {name: suite for name, suite in SUITES.items() if name == "lite"}
+    monkeypatch.setattr("benchmarks.models.cli.suites.SUITES", suites)
+    monkeypatch.setattr("benchmarks.models.cli.suites.require_available", missing)
+    assert main(["suites", "--digests"]) == 0
+    _, lake, sokoban, zoom = capsys.readouterr().out.splitlines()
+    assert lake.split() == [WorldSpec.parse(LAKE).digest, LAKE]
+    assert sokoban.split()[1] == "VLM/Sokoban-v0"
+    assert zoom.strip().startswith("no hash") and zoom.endswith("Install: pip install")

@@ -41,6 +41,15 @@ def test_what_a_spent_budget_has_cost_is_what_the_table_says(tmp_path):
     ]
 
 
+def test_who_goes_on_is_told_all_that_was_taken(tmp_path):
+    play(tmp_path, [contestant(Priced())], episodes=2)
+    both = play(tmp_path, [contestant(Priced())], episodes=4)
+    [row] = rows(Board(tmp_path).lines())
+    [total] = both.progress.agents()
+    assert (total.tokens, total.usd) == (4 * row.tokens, row.usd)
+    assert both.progress.parts[0].num_played == 2
+
+
 def test_a_budget_that_cannot_be_held_is_not_promised_to_go_on(tmp_path):
     run = play(tmp_path, [contestant(Priced(usd=None), "mute")], budget_usd=4.0)
     assert told_of(run)[0].endswith("Leave out --budget-usd, and the same command goes on.")

@@ -118,6 +118,7 @@ def test_ctrl_c_at_the_prompt_leaves_a_board(at_terminal, tmp_path):
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.end() == 130
     assert "Stopped: interrupted. The same command goes on." in terminal.shown
+    assert "Stopping. Ctrl-C again quits at once.\r\x1b[J" in terminal.shown, "nothing of it remains"
     assert "Traceback" not in terminal.shown
     assert Board(tmp_path).episodes() == []
 

@@ -37,7 +37,14 @@ def test_agreement_saves_levels(capsys):
 
 def test_a_difference_of_nothing_takes_no_number_of_them(capsys):
     assert main(["power", "0.5", "0.5"]) == 0
-    assert "or no number of them" in capsys.readouterr().out
+    assert capsys.readouterr().out == "There is no difference to find: both succeed on 50% of the levels.\n"
+
+
+def test_what_is_assumed_is_said(capsys):
+    assert main(["power", "0.5", "0.6"]) == 0
+    assert "see --agreement" in capsys.readouterr().out
+    assert main(["power", "0.5", "0.6", "--agreement", "0.3"]) == 0
+    assert "assumed" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [("1.2", "0.5"), ("0.5", "0.6", "--alpha", "1"), ("0.5",), ("0.5", "half")])

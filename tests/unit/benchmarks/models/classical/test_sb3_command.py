@@ -226,3 +226,8 @@ def test_a_checkpoints_identity_is_of_its_weights(tiny_directory, tmp_path):
     assert two.digest == one.digest
     (moved / "model.safetensors").write_bytes((moved / "model.safetensors").read_bytes()[:-1] + b"\x01")
     assert contestants([f"hf:{tiny_directory}"], references=False)[0].digest == one.digest
+
+
+def test_whole_rollouts_are_what_progress_counts_to():
+    assert PPOSettings(timesteps=300, num_envs=64, num_steps=96).num_collected == 6_144
+    assert PPOSettings(timesteps=768, num_envs=4, num_steps=96).num_collected == 768
