@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from PIL import Image
 
@@ -43,7 +44,7 @@ def playable_levels(world: Record, episodes: Iterable[Record]) -> dict[str, Any]
         return {"reason": "This ice is slippery: where a move leads is chance, so it cannot be played here."}
     try:
         made = make(world["env_id"], **kwargs, split=world["split"], disable_env_checker=True)
-    except VLMEnvsError:
+    except (VLMEnvsError, LookupError, TypeError, gym.error.Error):
         return {"reason": "This version has no such world any more, so its levels cannot be played here."}
     with closing(made):
         grid: GridWorld[Any] = made.unwrapped  # type: ignore[assignment]

@@ -238,6 +238,7 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_lost(line, told, bo
         (("turns",), [1], r"turns\[0\] is 1"),
         (("turns",), [{}], r"turns\[0\].actions is missing"),
         (("turns", 0, "usage", "usd"), "1", r"turns\[0\].usage.usd is '1'"),
+        (("turns", 0, "response"), None, r"turns\[0\].response is None"),
         (("final",), {"texu": "", "images": []}, "final.text is missing"),
         (("final", "images"), [3], r"final.images\[0\] is 3"),
         (("usd",), "1", "usd is '1'"),

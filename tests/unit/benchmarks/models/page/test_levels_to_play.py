@@ -111,3 +111,8 @@ def test_slippery_ice_and_changed_levels_are_not_offered():
     assert list(found["levels"]) == [str(seed)]
     assert found["levels"][str(seed)]["optimal"] == info["optimal_actions_left"]
     assert playable_levels({**world, "env_id": "VLM/ZoomQA-v0"}, []) is None
+
+
+def test_a_world_whose_settings_were_damaged_cannot_be_played():
+    damaged = {**WorldSpec.parse(LAKE).record(), "kwargs": {"max^turns": 2}}
+    assert "has no such world any more" in playable_levels(damaged, [])["reason"]
