@@ -36,7 +36,8 @@ def run_replay(options: ReplayOptions) -> int:
         for line in row.differences:
             print(f"DIFFERS: {line}", file=sys.stderr)
         told = "verified" if row.is_verified else f"NOT VERIFIED, {len(row.differences)} differ"
-        print(f"{row.agent} in {row.world}: {row.num_same} episodes are the same to the bit; {told}", flush=True)
+        same = "1 episode is" if row.num_same == 1 else f"{row.num_same} episodes are"
+        print(f"{row.agent} in {row.world}: {same} the same to the bit; {told}", flush=True)
     try:
         mark(board, replayed)
         print(page_of(board))

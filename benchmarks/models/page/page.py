@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -157,21 +158,32 @@ def _lede(table: Sequence[Row], models: Sequence[str]) -> str:
     worlds = list(dict.fromkeys(world for agent in models for world in played[agent]))
     if any(played[agent].keys() != set(worlds) for agent in models):
         return f"Most solved: {'; '.join(_best_in(world, played, models) for world in worlds)}."
-    best, *others = sorted(models, key=lambda agent: -sum(played[agent].values()))
+    best = _highest({agent: sum(played[agent].values()) for agent in models})
 
     def mean(agent: str) -> str:
         return written(sum(played[agent][world] for world in worlds) / len(worlds), "rate")
 
     where = "of the levels" if len(worlds) == 1 else f"of the levels, on average of {len(worlds)} worlds"
-    among = f"Of {len(models)} agents " if others else ""
+    among = f"Of {len(models)} agents " if len(models) > 1 else ""
+    solving = f"{_listed(best)} {'solves' if len(best) == 1 else 'solve'}"
     known = [f"{name} {mean(name)}" for name in REFERENCES if played.get(name, {}).keys() >= set(worlds)]
     measured = f"; {', '.join(known)}" if known else ""
-    return f"{among}{best} solves {'the most: ' if others else ''}{mean(best)} {where}{measured}."
+    return f"{among}{solving} {'the most: ' if among else ''}{mean(best[0])} {where}{measured}."
 
 
 def _best_in(world: str, played: Mapping[str, Mapping[str, float]], models: Sequence[str]) -> str:
-    best = max((agent for agent in models if world in played[agent]), key=lambda agent: played[agent][world])
-    return f"in {_id(world)} {best} with {written(played[best][world], 'rate')}"
+    best = _highest({agent: played[agent][world] for agent in models if world in played[agent]})
+    return f"in {_id(world)} {_listed(best)} with {written(played[best[0]][world], 'rate')}"
+
+
+def _highest(success: Mapping[str, float]) -> list[str]:
+    """Returns the agents that nobody is above."""
+    return [agent for agent, rate in success.items() if math.isclose(rate, max(success.values()))]
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _id(world: str) -> str:

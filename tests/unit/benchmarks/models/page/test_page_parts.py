@@ -180,3 +180,7 @@ def test_the_first_sentence_compares_only_agents_of_the_same_worlds():
     alone = table(("a", "A", 0.5), ("random", "A", 0.25))
     assert _lede(alone, ["a"]) == "a solves 50% of the levels; random 25%."
     assert _lede(table(("random", "A", 0.25)), []) == ""
+    tied = table(("a", "A", 0.5), ("b", "A", 0.5), ("c", "A", 0.25), ("d", "A", 0.5))
+    assert _lede(tied, ["a", "b", "c", "d"]) == "Of 4 agents a, b and d solve the most: 50% of the levels."
+    tied_apart = table(("a", "A", 0.5), ("b", "A", 0.5), ("b", "B", 0.5))
+    assert _lede(tied_apart, ["a", "b"]) == "Most solved: in A a and b with 50%; in B b with 50%."
