@@ -55,7 +55,7 @@ def test_a_copied_board_is_verified_and_says_so(board, capsys):
     assert main(["replay", str(board.directory)]) == 0
     told = capsys.readouterr().out
     assert f"oracle in {WORLD}: 2 episodes are the same to the bit; verified" in told
-    assert f"failing in {WORLD}: 1 episodes are the same" in told
+    assert f"failing in {WORLD}: 1 episode is the same" in told
     assert rows_of(board) == {(agent, WORLD) for agent in ("oracle", "random", "failing")}
 
 
