@@ -97,7 +97,7 @@ class WorldSpec:
         with closing(make(self.env_id, **self.kwargs, split=self.split, disable_env_checker=True)) as world:
             unwrapped = cast("Any", world.unwrapped)
             num_levels, max_actions_per_turn = unwrapped.num_levels, int(unwrapped.max_actions_per_turn)
-            num_met = NUM_LEVELS_MET if num_levels is None else min(NUM_LEVELS_MET, num_levels)
+            num_met = NUM_LEVELS_MET if num_levels is None else max(1, min(NUM_LEVELS_MET, num_levels))
             shown = [world.reset(seed=seed) for seed in split_seeds(self.split, num_met)]
             answer, reward, *ends, outcome = world.step("")
         met = {

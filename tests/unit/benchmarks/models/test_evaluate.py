@@ -73,7 +73,7 @@ def test_judges_stand_beside_success_and_the_board_is_like_any_other(tmp_path, c
     words = ("oracle", "--world", LAKE, "--episodes", "3", "--no-references")
     assert evaluate(tmp_path / "board", *words) == 0
     told = capsys.readouterr().out
-    assert "grounding" in told and "worldmodeling" in told and "turns/optimal" in told
+    assert "grounding" in told and "worldmodeling" in told and "turns × best" in told
     played = Board(tmp_path / "board").episodes()
     assert {json.dumps(each["judged"]) for each in played} == {
         '{"grounding": 1.0, "worldmodeling": 1.0, "consistency": 1.0}'
