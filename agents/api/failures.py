@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 from agents.api.completion import TokenCounts
 
@@ -59,12 +60,15 @@ def error_of_status(status: int, code: str | None, message: str, headers: Mappin
     """Returns the error of an HTTP status, classed by whether waiting helps.
 
     Args:
-        status: 400 or more.
+        status: 300 or more.
         code: The endpoint's own word for it, such as `insufficient_quota`.
         message: What it said, for the log.
         headers: Of the response, with lower-case names or a case-insensitive mapping.
     """
     said = one_line(message).removeprefix(f"Error code: {status}").removeprefix(" - ")  # The packages' own words for it
+    if 300 <= status < 400:
+        place = urlsplit(headers.get("location", ""))
+        said = f"the address leads on to {place.netloc}{place.path}, where no key follows; if that is right, name it"
     reason = f"HTTP {status}{said and f': {said}'}"
     # A used-up account answers 429 like a busy one, but no wait of ours fills it.
     if code == "insufficient_quota" or (status < 500 and status not in TRANSIENT_STATUSES):

@@ -82,8 +82,7 @@ class Endpoint:
     def close(self) -> None:
         """Gives up what is under way and closes the connections. Nothing may be sent any more."""
         if not self._loop.is_foreign and not self._loop.is_stopped:
-            self._loop.run(self._close())
-            self._loop.stop()
+            self._loop.stop(self._close())
 
     async def _close(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -167,22 +166,26 @@ class _LoopThread:
             if self._loop is None:
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
                 threading.Thread(target=self._loop.run_forever, name="model-endpoint", daemon=True).start()
-            loop = self._loop
-        if self.is_foreign:
-            coroutine.close()
-            raise ConfigError("This client was used before the process was forked. Make a new one in each process.")
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+            if self.is_foreign:
+                coroutine.close()
+                raise ConfigError("This client was used before the process was forked. Make a new one in each process.")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return future.result()
 
     @property
     def is_foreign(self) -> bool:
         """Whether the thread belongs to the process that this one was forked from."""
         return self._loop is not None and self._pid != os.getpid()
 
-    def stop(self) -> None:
-        with self._lock:
+    def stop(self, last: Coroutine[Any, Any, None]) -> None:
+        """Lets nothing begin any more, carries out what is left to do, and ends the thread."""
+        with self._lock:  # Before the last one begins: what came between it and the end would never be answered
             loop, self._loop, self.is_stopped = self._loop, None, True
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+        if loop is None:
+            last.close()
+            return
+        asyncio.run_coroutine_threadsafe(last, loop).result()
+        loop.call_soon_threadsafe(loop.stop)
 
 
 def _api_key(config: EndpointConfig) -> str:

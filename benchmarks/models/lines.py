@@ -54,6 +54,10 @@ def require_distinct(kind: str, digests: Iterable[tuple[str, str]]) -> None:
             raise ConfigError(f"{kind} {name} is the same as {before}. Leave one of them out, or keep the first name.")
 
 
+ANEW = "without this and all later lines of its agent in its world, run plays them again"
+"""What helps a row of which a line is missing or damaged."""
+
+
 def read_episodes(path: Path) -> list[Record]:
     """Returns every line of a board's file, without a half-written last one.
 
@@ -63,10 +67,7 @@ def read_episodes(path: Path) -> list[Record]:
     lines = read_lines(path)
     for number, line in enumerate(lines, start=1):
         if wrong := misshapen(line, FAILED_EPISODE if line.get("error") else EPISODE):
-            raise BrokenRunDataError(
-                f"{path}, line {number} is no episode of a board: {wrong}. Remove the line, and what it held is played "
-                "again."
-            )
+            raise BrokenRunDataError(f"{path}, line {number} is no episode of a board: {wrong}; {ANEW}.")
     return lines
 
 

@@ -21,7 +21,7 @@ from benchmarks.models.board import Board
 from benchmarks.models.judge_choice import JudgeOptions
 from benchmarks.models.judged import JudgedEpisode, judge_episodes
 from benchmarks.models.judged_table import judged_text
-from benchmarks.models.lines import RowName, broken_seal, follows, row_of
+from benchmarks.models.lines import ANEW, RowName, broken_seal, follows, row_of
 from benchmarks.models.page.page import build_page
 from judges.turn_rewards.shaping import JudgeFor, Section
 from vlm_envs.errors import ConfigError
@@ -99,7 +99,7 @@ def _by_world(lines: Sequence[Record], known_judge: str | None) -> dict[str, lis
         if broken_seal(line) is not None:
             raise _refusal(line, "is not as it was written")
         if not follows(line, before.get(row_of(line))):
-            raise _refusal(line, "does not follow the line before it")
+            raise _refusal(line, f"does not follow the line before it ({ANEW})")
         before[row_of(line)] = line
         if not line["error"] and (known_judge is None or line.get("judge") != known_judge):
             by_world[line["world"]].append(number)

@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 
 from benchmarks.models.board import Board
-from benchmarks.models.lines import SEALS, EpisodeKey, RowName, broken_seal, follows, row_of
+from benchmarks.models.lines import ANEW, SEALS, EpisodeKey, RowName, broken_seal, follows, row_of
 from benchmarks.models.shapes import MARKS, misshapen
 from benchmarks.models.spec import WorldSpec, digest_of
 from benchmarks.models.versions import versions
@@ -83,7 +83,7 @@ def _faults(lines: Iterable[Record], agents: Iterable[Record]) -> dict[RowName, 
         if row not in before and known.get(line["agent"]) != line["agent_digest"]:
             told.append("names another agent than board.json does")
         if not follows(line, before.get(row)):
-            told.append("does not follow the line before it: one between them was taken away, or changed")
+            told.append(f"does not follow the line before it: one between them was taken away, or changed; {ANEW}")
         if key in played:
             told.append("was played before already, and only errors are tried again")
         if line["error"]:
