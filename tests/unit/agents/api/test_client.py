@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -374,15 +373,20 @@ def test_a_closed_client_asks_nobody(endpoint, make_client):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork, which this system does not have")
-def test_a_client_used_before_a_fork_says_so_after_it(client):
-    assert client.ask(QUESTION, read_yes_no) is True
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Forking with threads is what is tried here.
-        child = os.fork()
-    if child == 0:
-        try:
-            client.ask(QUESTION, read_yes_no)
-        except ConfigError:
-            os._exit(7)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+def test_a_client_used_before_a_fork_says_so_after_it(endpoint):
+    program = (  # In a process of its own: a fork of one that has run other tests may inherit their locked locks
+        "import os, sys, warnings; from agents.api.client import ChatClient; from agents.api.config import *\n"
+        "from agents.api.conversation import Message; from vlm_envs.errors import ConfigError\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"  # Forking with threads is what is tried here
+        "client = ChatClient(EndpointConfig(model='judge', base_url=sys.argv[1], api_key_variable=''))\n"
+        "question = [Message(role='user', parts=('?',))]\n"
+        "assert client.ask(question, str) == 'YES'\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    try: client.ask(question, str)\n"
+        "    except ConfigError: os._exit(7)\n"
+        "    os._exit(1)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
+    )
+    endpoint.answer = lambda messages: "YES"
+    subprocess.run([sys.executable, "-c", program, endpoint.base_url], cwd=CHECKOUT, timeout=60, check=True)
