@@ -76,7 +76,7 @@ class WorldSpec:
     def digest(self) -> str:
         """Hash of what an agent meets: arguments, the first levels, and what an empty response leads to.
 
-        Pictures are a part of it where no other package draws them, on whose versions and drivers pixels depend.
+        Pictures are a part of it where no engine draws them, whose pixels depend on its drivers.
         """
         return self._met.digest
 
@@ -106,7 +106,7 @@ class WorldSpec:
             "texts": [*(observation["text"] for observation, _ in shown), answer["text"]],
             "states": [*(info["state_hash"] for _, info in shown), outcome["state_hash"]],
             "outcome": [reward, *ends, outcome["reward_terms"]],
-            "pictures": None if need is not None else [_pixels(each) for each, _ in shown],
+            "pictures": None if need is not None and need.probe else [_pixels(each) for each, _ in shown],
         }
         return _Met(digest_of(met), num_levels, max_actions_per_turn)
 

@@ -6,11 +6,14 @@ for, and is made anew in a forked child.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib
 import math
 import os
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +29,8 @@ from vlm_envs.tools.cache import BoundedCache
 NUM_CACHED_SCENES = 256
 _NEAR_M, _FAR_M = 0.1, 40.0
 _REMEDY = "Install the renderer: pip install 'vlm-envs[navigation]'"
-_SETTINGS = "load-display p3tinydisplay\nwindow-type offscreen\naudio-library-name null\nnotify-level-display error\n"
+_RENDERER = "p3tinydisplay"
+_SETTINGS = f"load-display {_RENDERER}\nwindow-type offscreen\naudio-library-name null\nnotify-level-display error\n"
 
 
 class Camera(NamedTuple):
@@ -89,9 +93,9 @@ class PandaEngine:
         self._scenes: BoundedCache[_Scene] = BoundedCache(NUM_CACHED_SCENES)
         self._outputs: dict[int, tuple[Any, Any]] = {}
         selection = self._core.GraphicsPipeSelection.get_global_ptr()
-        self._pipe = selection.make_pipe("TinyOffscreenGraphicsPipe", "p3tinydisplay")
+        self._pipe = selection.make_pipe("TinyOffscreenGraphicsPipe", _RENDERER)
         if self._pipe is None or not self._pipe.is_valid():
-            raise EngineUnavailableError(f"panda3d has no software renderer p3tinydisplay here. {_REMEDY}")
+            raise EngineUnavailableError(f"panda3d has no software renderer {_RENDERER} here. {_REMEDY}")
         self._graphics = self._core.GraphicsEngine(self._pipe)
         self._camera = self._core.NodePath(self._core.Camera("eye", self._core.PerspectiveLens()))
         self._camera.node().get_lens().set_near_far(_NEAR_M, _FAR_M)
@@ -205,8 +209,20 @@ def engine() -> PandaEngine:
 
 def _panda_core() -> Any:
     try:
-        core = importlib.import_module("panda3d.core")
+        core: Any = importlib.import_module("panda3d.core")
     except ImportError as error:
         raise EngineUnavailableError(f"Pictures of homes need panda3d, which is not installed. {_REMEDY}") from error
     core.load_prc_file_data("vlm_envs", _SETTINGS)
+    _load_renderer(Path(core.__file__).parent)
     return core
+
+
+def _load_renderer(directory: Path) -> None:
+    """Loads panda3d's software renderer with its symbols to itself; panda3d finds it registered then.
+
+    Panda3d would load it with global symbols, and with it all that it links: its own FreeType and zlib, too. Whatever
+    is loaded afterwards (pdfium, cairo) would be bound to those and draw other pixels than in a process without homes.
+    """
+    for library in directory.glob(f"lib{_RENDERER}.*"):
+        with contextlib.suppress(OSError):  # where it does not load, panda3d's own attempt tells
+            ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)

@@ -25,9 +25,9 @@ DIGESTS = {
     "VLM/Navigation-v0": "6895f24e49e9406e",
     "VLM/PrimitiveSkill-v0": "07562a358cdd2aaa",
     "VLM/SVG-v0": "b60eb427b9661826",
-    "VLM/ZoomQA-v0": "613d45f0d900fc16",
-    "VLM/DocQA-v0": "ebf3d17017d866c0",
-    "VLM/RewardJudging-v0": "6fcbf5a5ef75a89c",
+    "VLM/ZoomQA-v0": "6a7b16b827d0837d",
+    "VLM/DocQA-v0": "dc4d0af53a0aa443",
+    "VLM/RewardJudging-v0": "7b7ae120780fa56b",
 }
 """If one of these changes, boards of before do not compare with those of after: raise the suites' versions, too."""
 
