@@ -21,16 +21,24 @@ class Observation(TypedDict, total=False):
         text: Instructions, feedback and, in modes other than `"image"`, the state in words. Always there.
         image: uint8[H, W, 3]. There unless the world's `obs_mode` is `"text"`.
         images: Several pictures (pages, crops), in reading order, for worlds that show more than one.
+        system: The instructions, as the system message before everything else; empty after the first turn. There in
+            worlds made with `system_prompt=True`.
     """
 
     text: str
     image: npt.NDArray[np.uint8]
     images: tuple[npt.NDArray[np.uint8], ...]
+    system: str
 
 
 def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8], ...]:
     """Returns the pictures an observation shows, in order."""
     return (observation["image"],) if "image" in observation else observation.get("images", ())
+
+
+def observation_words(observation: Observation) -> str:
+    """Returns all that an observation says, for readers to whom a system message is text like any other."""
+    return "\n".join(filter(None, (observation.get("system", ""), observation.get("text", ""))))
 
 
 IntArray = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
-from agents.hf.template import PROBE, mismatch, rendered_probe
+from agents.hf.template import PROBE, SYSTEM_PROBE, mismatch, rendered_probe
 from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from vlm_envs.responses.formats import KNOWN_TAGS
 from vlm_envs.trajectory import IntArray, Observation, observation_images
@@ -102,6 +102,7 @@ class ChatEncoder:
         self.image_token_id = self._ids[IMAGE_PAD]
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_of_turn_id
         self._prefix_ids: list[int] = []
+        self._has_tried_system = False
         self._check_tags()
         self._adopt_template()
 
@@ -109,13 +110,18 @@ class ChatEncoder:
         """Returns the segment that shows an observation and opens the response.
 
         Args:
-            observation: What the agent is shown.
+            observation: What the agent is shown. A system message goes where the conversation starts, in place of the
+                template's own.
             is_first: Whether the conversation starts here.
             needs_end_of_turn: Whether the previous response was cut off before its end-of-turn token.
+
+        Raises:
+            ValueError: If there is a system message and the checkpoint's template does not take it as ChatML does.
         """
         images = self.patch_images(observation_images(observation))
         num_tokens = [int(image.grid_thw.prod()) // self.image_processor.merge_size**2 for image in images]
-        ids = self._segment_ids(observation["text"], num_tokens, is_first=is_first)
+        opening = self._opening_ids(observation.get("system", "")) if is_first else self._text_ids("\n")
+        ids = [*opening, *self._turn_ids(observation["text"], num_tokens)]
         if needs_end_of_turn:
             ids = [self.end_of_turn_id, *ids]
         return PromptSegment(ids=np.asarray(ids, np.int64), images=images)
@@ -145,10 +151,22 @@ class ChatEncoder:
         special = added | set(self.tokenizer.all_special_ids) | set(self._ids.values())
         return sorted(special - {self.end_of_turn_id})
 
-    def _segment_ids(self, text: str, num_image_tokens: Sequence[int], *, is_first: bool) -> list[int]:
+    def _opening_ids(self, system: str) -> list[int]:
+        """Returns what stands before the first turn: a system message, or what the template has without one."""
+        if not system:
+            return list(self._prefix_ids)
+        if not self._has_tried_system:
+            self._require_rendered_alike(SYSTEM_PROBE)
+            self._has_tried_system = True
+        return self._system_ids(system)
+
+    def _system_ids(self, system: str) -> list[int]:
+        """Returns a system message."""
+        return [self._ids[IM_START], *self._text_ids(f"system\n{system}"), self.end_of_turn_id, *self._text_ids("\n")]
+
+    def _turn_ids(self, text: str, num_image_tokens: Sequence[int]) -> list[int]:
         """Returns one user turn and the opening of the assistant's."""
-        ids = list(self._prefix_ids) if is_first else self._text_ids("\n")
-        ids.append(self._ids[IM_START])
+        ids = [self._ids[IM_START]]
         if num_image_tokens:
             ids += self._text_ids("user\n")
             for num_tokens in num_image_tokens:
@@ -205,13 +223,18 @@ class ChatEncoder:
 
     def _adopt_template(self) -> None:
         """Takes the template's system prefix and checks that our segments are what the template renders."""
-        rendered = rendered_probe(self.tokenizer)
-        prefix = rendered.partition(f"{IM_START}user")[0]
+        prefix = rendered_probe(self.tokenizer).partition(f"{IM_START}user")[0]
         self._prefix_ids = list(self.tokenizer.encode(prefix, add_special_tokens=False)) if prefix else []
-        ours: list[int] = []
-        for exchange in PROBE:
-            ours += self._segment_ids(exchange.text, [1] * exchange.num_images, is_first=not ours)
+        self._require_rendered_alike("")
+
+    def _require_rendered_alike(self, system: str) -> None:
+        """Refuses a template that renders the conversation of `PROBE` otherwise, with a system message or without."""
+        rendered = rendered_probe(self.tokenizer, system)
+        ours = self._system_ids(system) if system else list(self._prefix_ids)
+        for number, exchange in enumerate(PROBE):
+            ours += [] if number == 0 else self._text_ids("\n")
+            ours += self._turn_ids(exchange.text, [1] * exchange.num_images)
             if exchange.answer is not None:
                 ours += [*self._text_ids(exchange.answer), self.end_of_turn_id]
         if ours != list(self.tokenizer.encode(rendered, add_special_tokens=False)):
-            raise ValueError(mismatch(rendered, str(self.tokenizer.decode(ours))))
+            raise ValueError(mismatch(rendered, str(self.tokenizer.decode(ours)), system))

@@ -25,6 +25,11 @@ _REMEDY = (
     "model then learns to keep its thoughts."
 )
 
+_NO_SYSTEM = (
+    "The checkpoint's chat template takes no system message as ChatML has it. Leave out the world's "
+    "system_prompt=True, so that the instructions stand in the first turn."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
@@ -49,9 +54,16 @@ PROBE = (
 )
 """Several pictures and none, thoughts in earlier answers, an answer that was cut off, white space at the edges."""
 
+SYSTEM_PROBE = " the rules\nof a game\n"
+"""A system message with white space at its edges, too."""
 
-def rendered_probe(tokenizer: PreTrainedTokenizerBase) -> str:
+
+def rendered_probe(tokenizer: PreTrainedTokenizerBase, system: str = "") -> str:
     """Returns the template's rendering of `PROBE`, ready for the next answer.
+
+    Args:
+        tokenizer: The checkpoint's tokenizer, with its template.
+        system: A system message to begin with; empty for none.
 
     Raises:
         ValueError: If there is no template, it is no template, it takes text only or is not ChatML.
@@ -62,8 +74,10 @@ def rendered_probe(tokenizer: PreTrainedTokenizerBase) -> str:
             "tokenizer, as Qwen2.5-VL and Qwen3-VL checkpoints have it."
         )
     try:
-        rendered = _render(tokenizer, with_pictures=True)
+        rendered = _render(tokenizer, system, with_pictures=True)
     except Exception as error:  # a template is a program: whatever it raises, it cannot be spoken
+        if system:  # without one it was rendered
+            raise ValueError(f"{_NO_SYSTEM} ({type(error).__name__}: {error})") from error
         raise ValueError(_why_not_rendered(tokenizer, error)) from error
     if IMAGE_PAD not in rendered and f"{IM_START}user" in rendered:
         raise ValueError(_text_only(f"pictures leave no {IMAGE_PAD}"))
@@ -72,8 +86,10 @@ def rendered_probe(tokenizer: PreTrainedTokenizerBase) -> str:
     return rendered
 
 
-def mismatch(rendered: str, ours: str) -> str:
+def mismatch(rendered: str, ours: str, system: str = "") -> str:
     """Returns why a template cannot be spoken whose rendering of `PROBE` is not ours, for an error."""
+    if system:  # without one the template was found to agree
+        return f"{_NO_SYSTEM}\nexpected: {ours!r}\ntemplate: {rendered!r}"
     faults = []
     answers = [exchange.answer for exchange in PROBE if exchange.answer is not None]
     if any(answer not in rendered for answer in answers):
@@ -112,8 +128,8 @@ def processor_template(directory: Path) -> str | None:
     return template
 
 
-def _render(tokenizer: PreTrainedTokenizerBase, *, with_pictures: bool) -> str:
-    messages = []
+def _render(tokenizer: PreTrainedTokenizerBase, system: str = "", *, with_pictures: bool) -> str:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     for exchange in PROBE:
         pictures = [{"type": "image"}] * exchange.num_images
         messages.append({"role": "user", "content": _content(exchange.text, pictures, with_pictures)})

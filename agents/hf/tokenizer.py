@@ -18,6 +18,7 @@ from agents.oracle import OracleAgent
 from vlm_envs.registration import make
 from vlm_envs.responses.formats import FORMATS, KNOWN_TAGS
 from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import observation_words
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 VISION_START, VISION_END = "<|vision_start|>", "<|vision_end|>"
@@ -86,7 +87,7 @@ def _episode_texts(
 ) -> Iterator[str]:
     """Yields the texts of whole episodes, or of their first turns with what answers a response without tags."""
     for seed in split_seeds("train", num_levels):
-        yield env.reset(seed=seed)[0]["text"]
+        yield observation_words(env.reset(seed=seed)[0])
         for turn in itertools.count():
             if turn == max_turns:
                 yield env.step("no tags")[0]["text"]

@@ -100,6 +100,48 @@ def test_our_segments_are_what_the_instruct_templates_render(tiny, name):
     assert theirs.count(IMAGE_PAD) == 3
 
 
+@pytest.mark.parametrize("name", ["own", "qwen2_5_vl", "qwen3_vl_instruct"])
+def test_a_system_message_is_what_the_template_renders_and_replaces_its_own(tiny, name):
+    _, encoder = tiny
+    encoder = encoder_with(encoder, CHATML_TEMPLATE if name == "own" else template(name))
+    rules, later = "Rules <|im_end|>:\n1. Walk. ", "done"
+    messages = [
+        {"role": "system", "content": rules.replace("<|im_end|>", "")},
+        {"role": "user", "content": said(None, "look")},
+        {"role": "assistant", "content": said("Up")},
+        {"role": "user", "content": said(later)},
+    ]
+    shown = [
+        {"text": "look", "image": PICTURE, "system": rules.replace("<|im_end|>", "")},
+        {"text": later, "system": ""},
+    ]
+    ids = encoder.encode(shown[0], is_first=True).ids.tolist()
+    ids += encoder.encode_response("Up").tolist()
+    ids += encoder.encode(shown[1], is_first=False).ids.tolist()
+    theirs = encoder.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    assert ids == encoder.tokenizer.encode(theirs, add_special_tokens=False)
+    assert "helpful assistant" not in theirs
+
+    spoofed = encoder.encode({"text": "look", "system": rules}, is_first=True).ids.tolist()
+    assert spoofed.count(encoder.end_of_turn_id) == 2, "of the system message and of the turn; the third is text"
+
+
+@pytest.mark.parametrize(
+    "chat_template",
+    [
+        "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHATML_TEMPLATE,
+        CHATML_TEMPLATE.replace("{{ message['content'] }}", "{{ message['content'] | trim }}"),
+    ],
+    ids=["refuses", "trims"],
+)
+def test_a_template_that_takes_no_system_message_is_refused_once_there_is_one(tiny, chat_template):
+    _, encoder = tiny
+    encoder = encoder_with(encoder, chat_template)
+    assert encoder.encode({"text": "look", "system": ""}, is_first=True).ids.size > 0
+    with pytest.raises(ValueError, match=r"no system message.*system_prompt=True"):
+        encoder.encode({"text": "look", "system": "rules"}, is_first=True)
+
+
 @pytest.mark.parametrize(
     ("name", "reasons"),
     [
