@@ -6,7 +6,7 @@ import shutil
 import sys
 
 from vlm_envs.cli.terminal import Colors, half_blocks, wrapped
-from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.trajectory import Observation, observation_images, observation_words
 
 _SPARE_ROWS = 6
 """Rows of a terminal that a picture leaves to the words around it."""
@@ -22,7 +22,7 @@ def observation_lines(observation: Observation, colors: Colors) -> list[str]:
             lines.append(f"[picture of {picture.shape[1]} x {picture.shape[0]} pixels]")
         else:
             lines += half_blocks(picture, colors, max_columns=size.columns, max_rows=max_rows)
-    return [*lines, *text_lines(observation.get("text", ""))]
+    return [*lines, *text_lines(observation_words(observation))]
 
 
 def text_lines(text: str) -> list[str]:

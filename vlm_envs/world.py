@@ -29,7 +29,7 @@ from vlm_envs.errors import (
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
 from vlm_envs.responses.formats import ResponseFormat
 from vlm_envs.responses.parsing import ParsedResponse, parse_response
-from vlm_envs.responses.prompts import PromptSpec, first_prompt, next_prompt
+from vlm_envs.responses.prompts import PromptSpec, first_prompt, format_reminder, next_prompt, turn_prompt
 from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation
@@ -65,6 +65,10 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         max_steps: Actions before the episode is truncated; None for no limit besides the turns.
         format_reward: Paid each turn whose response is in the format.
         prompt_example: Whether the first prompt shows how the state is written (pretrained models need it).
+        system_prompt: Whether the instructions are a system message, `system` of the first observation, whose text then
+            has only what is of the level and of this turn; `system` is empty from the second turn on.
+        format_reminder: Whether every observation ends in how to respond, as VAGEN's do (Appendix B), except where the
+            episode is over.
         render_mode: None, `"rgb_array"` or `"ansi"`.
 
     Raises:
@@ -88,6 +92,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         max_steps: int | None = None,
         format_reward: float = 0.5,
         prompt_example: bool = True,
+        system_prompt: bool = False,
+        format_reminder: bool = False,
         render_mode: str | None = None,
     ) -> None:
         if render_mode is not None:
@@ -102,6 +108,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         self.max_actions_per_turn = require_positive("max_actions_per_turn", max_actions_per_turn)
         self.max_steps = None if max_steps is None else require_positive("max_steps", max_steps)
         wants_example = require_flag("prompt_example", prompt_example)
+        self.system_prompt = require_flag("system_prompt", system_prompt)
+        self.format_reminder = require_flag("format_reminder", format_reminder)
         self.format_reward = require_finite("format_reward", format_reward)
         self.render_mode = render_mode
         self.prompt_spec = PromptSpec(
@@ -140,6 +148,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
                 f"{MAX_SIDE_PX} a side. Ask for a smaller world or smaller pictures."
             )
         parts: dict[str, spaces.Space[Any]] = {"text": FreeText()}
+        if self.system_prompt:
+            parts["system"] = FreeText()
         if self.obs_mode != "text":
             one = None if image_shape is None else spaces.Box(0, 255, image_shape, np.uint8)
             parts |= {"images": Pictures()} if one is None else {"image": one}
@@ -206,8 +216,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         self._state = self._next_level(seed) if level is None else self.dynamics.load(level)
         self._turn = self._num_steps = 0
         self._over = False
+        begin = turn_prompt(self.prompt_spec, 0) if self.system_prompt else first_prompt(self.prompt_spec)
         instruction = self.task.instruction(self._state)
-        observation = self._observe("\n".join(filter(None, (first_prompt(self.prompt_spec), instruction))))
+        observation = self._observe("\n".join(filter(None, (begin, instruction))))
         return observation, self._info(ParsedResponse(), reward_terms={}, carried_out=(), effective=False)
 
     def _next_level(self, seed: int | None) -> StateT:
@@ -284,7 +295,11 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             text = f"{text}\n{self.view.describe(self.state, self.representation)}"
         if self.obs_mode == "image+description" and (described := self.true_description):
             text = f"{text}\n{DESCRIBED} {described}"
+        if self.format_reminder and not self._over:
+            text = f"{text}\n{format_reminder(self.prompt_spec, self._turn)}"
         observation: Observation = {"text": text}
+        if self.system_prompt:
+            observation["system"] = "" if self._turn else first_prompt(self.prompt_spec)
         if "image" in self.obs_mode:
             several = self.view.images(self.state)
             if several is None:

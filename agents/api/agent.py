@@ -27,8 +27,9 @@ NO_TEXT = "(no text)"
 
 @dataclass
 class _Episode:
-    """What was said in an episode so far."""
+    """What was said in an episode so far; `system` by the world, before everything."""
 
+    system: str = ""
     past: list[Exchange] = field(default_factory=list)
     summary: str = ""
 
@@ -41,7 +42,7 @@ class APIAgent:
         model: Its name as the provider knows it; `NAME@URL` for a server of one's own.
         history: What of an episode is sent again each turn: `"full"`, `"last_images:N"`, `"last_turns:N"`,
             `"summary"`. See `agents.api.history`.
-        system_prompt: Sent before everything; empty for none.
+        system_prompt: Sent before everything, a world's own system message included; empty for none.
         temperature: At least 0; None for the provider's default, the only one that some reasoning models take.
         top_p: Above 0 and at most 1; None for the provider's default.
         max_tokens: Longest response, reasoning included where the provider counts it so.
@@ -155,14 +156,15 @@ class APIAgent:
     def _answer(self, episode: _Episode, observation: Observation) -> Response:
         began = time.monotonic()
         shown = _message(observation)
+        episode.system = observation.get("system") or episode.system
         used: list[TokenCounts | None] = []
         try:
             if episode.past and (request := self._history.asks_to_sum_up(episode.past, episode.summary)):
-                summed_up = self.client.complete(self._with_system(request))
+                summed_up = self.client.complete(self._with_system(episode, request))
                 used.append(summed_up.tokens)
                 episode.summary = summed_up.text
             messages = self._history.messages(episode.past, shown, episode.summary)
-            answer = self.client.complete(self._with_system(messages))
+            answer = self.client.complete(self._with_system(episode, messages))
         except EndpointError as error:
             used.append(error.tokens or TokenCounts())
             return Response(text="", stop_reason="error", error=str(error), usage=self._usage(used, began))
@@ -177,8 +179,9 @@ class APIAgent:
             model=answer.model,
         )
 
-    def _with_system(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        system = (Message(role="system", parts=(self.system_prompt,)),) if self.system_prompt else ()
+    def _with_system(self, episode: _Episode, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        said = "\n\n".join(filter(None, (self.system_prompt, episode.system)))
+        system = (Message(role="system", parts=(said,)),) if said else ()
         return (*system, *messages)
 
     def _usage(self, used: Sequence[TokenCounts | None], began: float) -> dict[str, float]:

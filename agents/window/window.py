@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from agents.api.conversation import Picture
-from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.trajectory import Observation, observation_images, observation_words
 
 _PAGE = Path(__file__).with_name("page.html")
 _HOLD_S = 20.0
@@ -79,7 +79,7 @@ class Window:
         return {
             "number": turn.number,
             "title": turn.title,
-            "text": turn.observation.get("text", ""),
+            "text": observation_words(turn.observation),
             "pictures": [Picture.of(pixels).data_uri for pixels in observation_images(turn.observation)],
         }
 

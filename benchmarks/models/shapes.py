@@ -13,7 +13,7 @@ OPTIONAL = "?"
 _MISSING = object()
 
 _NUMBERS = {"*": _NUMBER_OR_NONE}
-_SHOWN = {"text": str, "images": [str]}
+_SHOWN = {"text": str, "images": [str], "system?": str}
 _TURN = {
     "actions": [str],
     "parse_error": _TEXT,

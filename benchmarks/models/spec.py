@@ -18,10 +18,13 @@ from vlm_envs.errors import ConfigError, require, require_choice
 from vlm_envs.records.json_lines import Record, to_json
 from vlm_envs.registration import arguments_of, make, registered_name
 from vlm_envs.splits import SPLITS, split_seeds
-from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.trajectory import Observation, observation_images, observation_words
 
 _DIGEST_CHARS = 16
 _TITLE = "as="
+
+_LATER = ("system_prompt", "format_reminder")
+"""Arguments that worlds have had since after the first boards. Off they change nothing, and no hash either."""
 
 NUM_LEVELS_MET = 4
 """Levels that are part of a world's hash."""
@@ -102,8 +105,8 @@ class WorldSpec:
             answer, reward, *ends, outcome = world.step("")
         met = {
             "id": registered_name(self.env_id),
-            "arguments": {name: _plain(value) for name, value in arguments.items()},
-            "texts": [*(observation["text"] for observation, _ in shown), answer["text"]],
+            "arguments": {name: _plain(value) for name, value in arguments.items() if value or name not in _LATER},
+            "texts": [*(observation_words(observation) for observation, _ in shown), answer["text"]],
             "states": [*(info["state_hash"] for _, info in shown), outcome["state_hash"]],
             "outcome": [reward, *ends, outcome["reward_terms"]],
             "pictures": None if need is not None and need.probe else [_pixels(each) for each, _ in shown],

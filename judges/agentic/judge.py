@@ -19,7 +19,7 @@ from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.tools.documents import Document
 from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.tools.registry import CallRecord
-from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.trajectory import Observation, observation_images, observation_words
 from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld
 
 MAX_ECHO_CHARS = 20_000
@@ -219,7 +219,7 @@ def _sample(case: JudgingCase) -> Sample:
 
 
 def _said_by_world(observation: Observation) -> Utterance:
-    return Utterance(role="user", text=observation.get("text", ""), images=observation_images(observation))
+    return Utterance(role="user", text=observation_words(observation), images=observation_images(observation))
 
 
 def _shown(answer: str | None) -> str:

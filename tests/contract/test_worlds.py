@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ import vlm_envs
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.responses.formats import FORMATS, REPRESENTATIONS
 from vlm_envs.testing.contract import check_world
-from vlm_envs.world import OBS_MODES
+from vlm_envs.world import OBS_MODES, World
 
 # These depend on neither format nor representation nor mode; the tests of the defaults run them
 INDEPENDENT = ("same_seed_gives_the_same_bytes", "splits_are_disjoint", "is_a_gymnasium_env")
@@ -42,6 +43,8 @@ VARIANTS = [
     ("VLM/FrozenLake-v0", {"is_slippery": True}, ("oracle_is_maximal",)),
     ("VLM/FrozenLake-v0", {"desc": ["SFFF", "FHFH", "FFFH", "HFFG"]}, ("splits_are_disjoint",)),
 ]
+
+INSTRUCTED = {"system_prompt": True, "format_reminder": True}
 
 
 @functools.cache
@@ -105,6 +108,52 @@ def test_worlds_that_ask(env_id: str) -> None:
 def test_every_mode_is_a_gymnasium_env(env_id: str, obs_mode: str) -> None:
     others = [name for name in INDEPENDENT if name != "is_a_gymnasium_env"]
     check_world(env_id, skip=others, obs_mode=obs_mode, prompt_format="no_think", format_reward=0.0)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "obs_mode"),
+    [*itertools.product(FAST, OBS_MODES), *((env_id, "image") for env_id in ("VLM/PrimitiveSkill-v0", *ASKING))],
+)
+def test_a_system_message_and_a_reminder(env_id: str, obs_mode: str) -> None:
+    _, settings = ASKING.get(env_id, ((), {}))
+    skip = [name for name in INDEPENDENT if name != "is_a_gymnasium_env"]
+    check_world(env_id, skip=skip, obs_mode=obs_mode, **INSTRUCTED, **settings)
+
+
+@pytest.mark.parametrize("env_id", [*FAST, "VLM/PrimitiveSkill-v0", *ASKING])
+def test_a_system_message_and_a_reminder_change_no_more_than_words(env_id: str) -> None:
+    """The instructions are the same wherever they stand, once; responses are read, and rewarded, the same."""
+    _, settings = ASKING.get(env_id, ((), {}))
+    plain, instructed = (vlm_envs.make(env_id, **settings, **more).unwrapped for more in ({}, INSTRUCTED))
+    (shown, told), (other, other_told) = plain.reset(seed=3), instructed.reset(seed=3)
+    instructions = other["system"]
+    assert instructions and shown["text"].startswith(instructions)
+    first, *level = other["text"].removesuffix(_reminder(instructed)).rstrip("\n").split("\n")
+    assert first == f"Turn 1 of {plain.max_turns}."
+    assert "\n".join([instructions, *level]) == shown["text"]
+    plan = plain.dynamics.plan(plain.state) or ()
+    responses = ["no tags", *([plain.write_response(plan[: plain.max_actions_per_turn])] if plan else [])]
+    over = False
+    for response in responses[-plain.max_turns :]:
+        if over:
+            break
+        told, other_told = plain.step(response), instructed.step(response)
+        over = told[2] or told[3]
+        assert other_told[0]["system"] == ""
+        reminder = "" if over else f"\n{_reminder(instructed)}"
+        assert other_told[0]["text"] == told[0]["text"] + reminder
+        assert told[1:4] == other_told[1:4]
+        assert told[4]["parse_error"] == other_told[4]["parse_error"] and told[4]["actions"] == other_told[4]["actions"]
+    plain.close()
+    instructed.close()
+
+
+def _reminder(world: World[Any, Any]) -> str:
+    """Returns what ends an observation: the format that is expected now, with the number of actions before it."""
+    several = world.max_actions_per_turn > 1
+    limit = f"At most {world.max_actions_per_turn} actions, separated by '{world.task.grammar.separator}'. "
+    skeletons = " or: ".join(world.turn_format.skeletons(world.task.section_meaning))
+    return f"{limit if several else ''}Respond with exactly: {skeletons}"
 
 
 @pytest.mark.parametrize(("env_id", "kwargs", "skip"), VARIANTS)

@@ -229,13 +229,18 @@ def _episode(reader: RunReader, record: Mapping[str, Any]) -> Trajectory:
 
 def _observation(reader: RunReader, shown: Mapping[str, Any]) -> Observation:
     images = tuple(np.asarray(Image.open(io.BytesIO(reader.image(name))).convert("RGB")) for name in shown["images"])
-    return {"text": shown["text"], "images": images}
+    observation: Observation = {"text": shown["text"], "images": images}
+    if "system" in shown:
+        observation["system"] = shown["system"]
+    return observation
 
 
 def chat_messages(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a recorded episode as chat messages; pictures by their files' names within the data set."""
     messages: list[dict[str, Any]] = []
     for turn in record["turns"]:
+        if "system" in turn:
+            messages.append({"role": "system", "content": [{"type": "text", "text": turn["system"]}]})
         pictures = [{"type": "image", "image": f"images/{name[:2]}/{name}.png"} for name in turn["images"]]
         messages.append({"role": "user", "content": [*pictures, {"type": "text", "text": turn["text"]}]})
         messages.append({"role": "assistant", "content": [{"type": "text", "text": turn["response"]}]})

@@ -45,12 +45,13 @@ def episode_record(
     Returns:
         The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the one its
         actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
-        log-probability, `logprob`, where the agent gave them.
+        log-probability, `logprob`, where the agent gave them. `system` is there only where a turn shows one.
     """
 
     def shown(observation: Observation) -> Record:
         images = [save_image(image) for image in observation_images(observation)]
-        return {"text": observation.get("text", ""), "images": images}
+        system = {"system": observation["system"]} if observation.get("system") else {}
+        return {"text": observation.get("text", ""), "images": images, **system}
 
     records: list[Record] = []
     for turn, said in zip(trajectory.turns, notes, strict=True):

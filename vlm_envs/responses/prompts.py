@@ -1,7 +1,8 @@
 """Prompt texts of every world, built from data.
 
-The first observation carries the whole instruction, so an observation is all an agent needs; later ones carry
-feedback only. Nothing here sees the world's state.
+The first observation carries the whole instruction, as a system message or in its text, so observations are all an
+agent needs; later ones carry feedback only, and a reminder of the format if that is asked for. Nothing here sees the
+world's state.
 """
 
 from __future__ import annotations
@@ -51,10 +52,9 @@ class PromptSpec:
 
 
 def first_prompt(spec: PromptSpec) -> str:
-    """Returns the text of an episode's first observation: game, rules, actions, format, budget."""
+    """Returns the instructions of an episode: game, rules, actions, format, budget."""
     actions = ", ".join(spec.action_names) if spec.action_names else spec.expected_action
-    several = spec.separator and spec.max_actions_per_turn > 1
-    joined = f" separated by '{spec.separator}'" if several else ""
+    joined = f" separated by '{spec.separator}'" if _takes_several(spec) else ""
     lines = [
         f"{spec.opening}: {spec.task_name}. {spec.goal}",
         *spec.rules,
@@ -64,6 +64,33 @@ def first_prompt(spec: PromptSpec) -> str:
     if spec.state_help and {"observation", "prediction"} & set(spec.response_format.sections):
         lines.append(spec.state_help)
     return "\n".join(lines)
+
+
+def turn_prompt(spec: PromptSpec, turn: int) -> str:
+    """Returns how much is left: all there is to say in the first turn where a system message instructs.
+
+    Args:
+        spec: The world's prompt.
+        turn: How many turns were played.
+    """
+    lines = [f"Turn {turn + 1} of {spec.max_turns}."]
+    if spec.last_turn_note and 0 < turn == spec.max_turns - 1:
+        lines.append(spec.last_turn_note)
+    return "\n".join(lines)
+
+
+def format_reminder(spec: PromptSpec, turn: int) -> str:
+    """Returns how to respond now, as the end of an observation.
+
+    Args:
+        spec: The world's prompt.
+        turn: How many turns were played.
+
+    Source: VAGEN, Appendix B, whose user turns all end in the number of actions and the format.
+    """
+    limit = f"At most {spec.max_actions_per_turn} actions, separated by '{spec.separator}'. "
+    skeletons = " or: ".join(spec.response_format.at(turn).skeletons(spec.section_meaning))
+    return f"{limit if _takes_several(spec) else ''}Respond with exactly: {skeletons}"
 
 
 def next_prompt(
@@ -94,10 +121,12 @@ def next_prompt(
     if over:
         lines.append("The episode is over.")
     else:
-        lines.append(f"Turn {turn + 1} of {spec.max_turns}.")
-        if spec.last_turn_note and turn + 1 == spec.max_turns:
-            lines.append(spec.last_turn_note)
+        lines.append(turn_prompt(spec, turn))
     return "\n".join(lines)
+
+
+def _takes_several(spec: PromptSpec) -> bool:
+    return bool(spec.separator) and spec.max_actions_per_turn > 1
 
 
 def _told(spec: PromptSpec, carried_out: tuple[str, ...], effects: tuple[bool, ...]) -> str:

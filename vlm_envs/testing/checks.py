@@ -24,6 +24,7 @@ from vlm_envs.testing.episodes import (
 )
 from vlm_envs.testing.processes import EPISODE_SEED, digest_elsewhere
 from vlm_envs.testing.world_under_test import AnyWorld, NotApplicableError, WorldUnderTest, expect_error, require
+from vlm_envs.trajectory import observation_words
 
 INFO_TYPES: dict[str, type | tuple[type, ...]] = {
     "success": bool,
@@ -77,6 +78,8 @@ def observations_are_in_their_space(under_test: WorldUnderTest) -> None:
         if world.obs_mode == "text"
         else {"text", "images" if under_test.make(obs_mode="image").shows_several else "image"}
     )
+    if world.system_prompt:
+        keys.add("system")
     for where, observation, _, _ in transitions(world):
         require(observation in world.observation_space, f"{where}: not in {world.observation_space}")
         require(set(observation) == keys, f"{where}: has {sorted(observation)}, should have {sorted(keys)}")
@@ -191,7 +194,10 @@ def levels_round_trip(under_test: WorldUnderTest) -> None:
         loaded, loaded_info = world.reset(options={"level": level})
         require(world.state == state, f"seed {seed}: the dumped level loads as another state:\n{level}")
         require(world.dynamics.dump(world.state) == level, f"seed {seed}: the loaded level dumps differently")
-        require(loaded["text"] == observation["text"], f"seed {seed}: the loaded level starts differently")
+        require(
+            observation_words(loaded) == observation_words(observation),
+            f"seed {seed}: the loaded level starts differently",
+        )
         require(loaded_info["state_hash"] == info["state_hash"], f"seed {seed}: the state_hash differs")
 
 
@@ -220,7 +226,7 @@ def splits_are_disjoint(under_test: WorldUnderTest) -> None:
 
 
 def ground_truth_is_where_it_belongs(under_test: WorldUnderTest) -> None:
-    """The state in words is in the text of text modes, and no piece of it leaks into that of image mode.
+    """The state in words is in the text of text modes, and no piece of it leaks into what image mode says.
 
     In the mode `image+description` the text holds what there is of a true description.
     """
@@ -234,7 +240,7 @@ def ground_truth_is_where_it_belongs(under_test: WorldUnderTest) -> None:
         if world.obs_mode == "image+description":
             is_described = world.true_description in observation["text"]
             require(is_described, f"seed {seed}: the text does not hold the true description")
-        texts.append(_untold(world, observation["text"]))
+        texts.append(_untold(world, observation_words(observation)))
         states.append(info["state_text"])
     if world.obs_mode != "image":
         return
@@ -244,7 +250,7 @@ def ground_truth_is_where_it_belongs(under_test: WorldUnderTest) -> None:
         require(not leaks, f"seed {seed}: the first text gives away {leaks}")
     for where, shown_now, _, info in transitions(world):
         if where != "reset":
-            text = _untold(world, shown_now["text"])
+            text = _untold(world, observation_words(shown_now))
             leaks = [piece for piece in _pieces(info["state_text"]) if piece in text]
             require(not leaks, f"{where}: the text gives away {leaks}")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from vlm_envs.splits import split_seeds
 from vlm_envs.testing.world_under_test import AnyWorld
+from vlm_envs.trajectory import Observation
 
 BAD_RESPONSES: dict[str, str] = {
     "empty": "",
@@ -88,14 +89,14 @@ def first_seed(world: AnyWorld) -> int:
     return next(split_seeds(world.split, 1))
 
 
-def transitions(world: AnyWorld) -> Iterator[tuple[str, dict[str, Any], float, dict[str, Any]]]:
+def transitions(world: AnyWorld) -> Iterator[tuple[str, Observation, float, dict[str, Any]]]:
     """Yields (where, observation, reward, info) of an oracle's episode, then of one with a bad first turn."""
     for opening in ((), (BAD_RESPONSES["prose"],)):
         observation, info = world.reset(seed=first_seed(world))
-        yield "reset", cast(dict[str, Any], observation), 0.0, info
+        yield "reset", observation, 0.0, info
         for number, response in enumerate(itertools.chain(opening, _rest_by_oracle(world)), start=1):
             observation, reward, terminated, truncated, info = world.step(response)
-            yield f"step {number}", cast(dict[str, Any], observation), reward, info
+            yield f"step {number}", observation, reward, info
             if terminated or truncated:
                 break
 

@@ -64,6 +64,7 @@ function turnView(turn, index, total) {
   const card = make("div", "turn");
   card.append(make("h5", "", "Turn " + (index + 1) + " of " + total + (turn.model ? " · " + turn.model : "")), picturesView(turn.images));
   const body = make("div");
+  if (turn.system) body.append(shownText(turn.system));
   body.append(shownText(turn.text));
   for (const [name, title] of [["parse_error", "Not understood: "], ["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {
     if (turn[name]) body.append(errorView(title, turn[name]));

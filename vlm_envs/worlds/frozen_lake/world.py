@@ -42,10 +42,10 @@ class FrozenLakeWorld(GridWorld[FrozenLakeState]):
     ## Arguments
     `size=4`; `is_slippery=False`, True moves to the intended side or to either neighbour of it with probability 1/3
     each, as in Gymnasium; `desc=None`, rows of `_OGP` (or Gymnasium's `SFHG`) fix the map for every seed and split;
-    `frozen_probability=0.8`; `min_solution_length=5`; `max_solution_length=None`, by default what the budget
-    allows, `max_turns * max_actions_per_turn`; `cell_px=28`; and those of every world: `prompt_format`,
-    `representation`, `obs_mode`, `split`, `max_turns=3`, `max_actions_per_turn=3`, `max_steps=None`,
-    `format_reward=0.5`, `prompt_example=True`, `render_mode`. Defaults: VAGEN Table 9.
+    `frozen_probability=0.8`; `min_solution_length=5`; `max_solution_length=None`, by default what the budget allows,
+    `max_turns * max_actions_per_turn`; `cell_px=28`; and those of every world: `prompt_format`, `representation`,
+    `obs_mode`, `split`, `max_turns=3`, `max_actions_per_turn=3`, `max_steps=None`, `format_reward=0.5`,
+    `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`. Defaults: VAGEN Table 9.
     `reset(options={"level": text})` takes rows of the symbols `_OGP`.
 
     ## Version History

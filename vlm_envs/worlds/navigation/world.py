@@ -73,9 +73,9 @@ class NavigationWorld(World[Any, Action]):
     `fov=100`; `step_length=0.25`, a multiple of 0.25; `success_threshold=1.0`; `require_visible=False`;
     `min_solution_length=5` (8 in `long_horizon`); `max_visible=5`; `engine="panda3d"`; and those of every world:
     `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=4`, `max_actions_per_turn=5`, `max_steps=None`,
-    `format_reward=0.5`, `prompt_example=True`, `render_mode`. Defaults: VAGEN Table 11. Its `down_sample_ratio` and
-    `multiview` have no counterpart here: ask for the resolution you want. `reset(options={"level": text})` takes the
-    JSON that `render()` gives with `render_mode="ansi"`.
+    `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`. Defaults:
+    VAGEN Table 11. Its `down_sample_ratio` and `multiview` have no counterpart here: ask for the resolution you want.
+    `reset(options={"level": text})` takes the JSON that `render()` gives with `render_mode="ansi"`.
 
     ## Second engine
     `engine="ai2thor"` plays the same task in AI2-THOR's scenes (`pip install 'vlm-envs[ai2thor]'`, version 5.0.0).

@@ -58,8 +58,9 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
     ## Arguments
     `task="place"`; `resolution=256`, side of the picture, 32 to 2048; `show_positions=True`; and those of every world:
     `prompt_format`, `representation` (natural_language or structured), `obs_mode`, `split`, `max_turns=3`,
-    `max_actions_per_turn=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`, `render_mode`.
-    Defaults: VAGEN Table 13. `reset(options={"level": text})` takes the JSON that `dynamics.dump(state)` writes.
+    `max_actions_per_turn=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
+    `format_reminder=False`, `render_mode`. Defaults: VAGEN Table 13. `reset(options={"level": text})` takes the JSON
+    that `dynamics.dump(state)` writes.
 
     ## Requirements
     `pip install 'vlm-envs[manipulation]'` (SAPIEN, and ManiSkill for its robot model) and a Vulkan driver, such as

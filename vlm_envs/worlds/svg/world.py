@@ -50,15 +50,14 @@ class SvgWorld(World[SvgState, str]):
     ## Arguments
     `difficulty="mixed"` or 1 to 5; `data=None`, a folder of .svg files, a .parquet, .csv or .jsonl table with the
     column `Svg`, or a folder of such tables (such as a local copy of starvector/svg-icons-simple, the paper's data;
-    parquet needs `pip install 'vlm-envs[parquet]'`), split by a hash of each markup; `resolution=224` pixels a
-    side of each half; `scorer="structural"`, or `"module:factory"`, or an object with
-    `name` and `similarity(target, drawing)`; the checkout has `"agents.perception.similarity:dreamsim"` and
-    `"agents.perception.similarity:dino"`, which load local weights; `second_scorer=None`, the same;
-    `similarity_weight=5.0`; `second_weight=1e-4`; `success_threshold=0.95`; `render_timeout_s=2.0`; and those of
-    every world: `prompt_format`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_turns=2`,
-    `max_steps=None`, `format_reward=0.5`, `prompt_example=True`, `render_mode`; `max_actions_per_turn` is 1. Defaults:
-    VAGEN Tables 15 and 20.
-    `reset(options={"level": text})` takes the target's markup.
+    parquet needs `pip install 'vlm-envs[parquet]'`), split by a hash of each markup; `resolution=224` pixels a side of
+    each half; `scorer="structural"`, or `"module:factory"`, or an object with `name` and `similarity(target, drawing)`;
+    the checkout has `"agents.perception.similarity:dreamsim"` and `"agents.perception.similarity:dino"`, which load
+    local weights; `second_scorer=None`, the same; `similarity_weight=5.0`; `second_weight=1e-4`;
+    `success_threshold=0.95`; `render_timeout_s=2.0`; and those of every world: `prompt_format`, `representation` (no
+    `symbolic`), `obs_mode`, `split`, `max_turns=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`,
+    `system_prompt=False`, `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1. Defaults: VAGEN Tables
+    15 and 20. `reset(options={"level": text})` takes the target's markup.
 
     ## Version History
     * v0: first version.

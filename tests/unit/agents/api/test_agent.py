@@ -56,6 +56,19 @@ def test_an_episode_is_a_conversation_with_a_picture_every_turn(endpoint, agent)
     assert {turn.model for turn in episode.turns} == {"small-2026-11-22"}
 
 
+@pytest.mark.parametrize("history", ["full", "last_turns:1", "summary"])
+def test_a_worlds_system_message_is_the_one_of_every_request(endpoint, agent, history):
+    with lake(2, system_prompt=True) as worlds:
+        episodes = rollout(agent(system_prompt="You play.", history=history), worlds, [0, 1], env_ids=[FROZEN_LAKE] * 2)
+    systems = {episode.turns[0].observation["system"] for episode in episodes}
+    assert len(systems) == 1 and max(len(episode.turns) for episode in episodes) == 2
+    for request in endpoint.requests:
+        said = [message["content"] for message in request["messages"] if message["role"] == "system"]
+        assert len(said) == 1 and request["messages"][0]["role"] == "system"
+        text = said[0] if isinstance(said[0], str) else said[0][0]["text"]
+        assert text == f"You play.\n\n{next(iter(systems))}"
+
+
 def test_each_row_has_a_conversation_of_its_own(endpoint, agent):
     with lake(3) as worlds:
         rollout(agent(), worlds, [0, 1, 2], env_ids=[FROZEN_LAKE] * 3)

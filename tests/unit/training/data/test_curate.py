@@ -115,6 +115,18 @@ def test_a_data_set_reads_back_with_its_pictures_and_as_chat_messages(tmp_path):
     assert RunReader(directory).config["yield"]["num_kept"] == 6
 
 
+def test_a_data_set_keeps_system_messages(tmp_path):
+    settings = (*SMALL, "prompt_format=points", "system_prompt=True")
+    chosen = CurateConfig(settings=settings, output=str(tmp_path), num_samples=2, num_rollouts=1, mistake_rate=0.0)
+    directory, _ = make_data_set(chosen)
+    (first, *_) = curated_episodes(directory)
+    system = first.turns[0].observation["system"]
+    (line, *_) = [json.loads(line) for line in (directory / "sft.jsonl").read_text().splitlines()]
+    assert [message["role"] for message in line["messages"]] == ["system", "user", "assistant"]
+    assert line["messages"][0]["content"] == [{"type": "text", "text": system}]
+    assert system not in line["messages"][1]["content"][-1]["text"]
+
+
 def test_an_existing_data_set_is_left_alone(tmp_path):
     directory, _ = make_data_set(config(tmp_path, mistake_rate=0.0))
     before = (directory / "sft.jsonl").read_bytes()

@@ -8,6 +8,7 @@ import pytest
 from agents.oracle import OracleAgent, RandomAgent
 from agents.rollout import rollout
 from vlm_envs.records.replay import replay
+from vlm_envs.records.report.episodes import shown_episode
 from vlm_envs.records.run_data import RunReader, RunWriter
 from vlm_envs.registration import make
 from vlm_envs.vector.make import world_vector
@@ -40,12 +41,25 @@ def lake():
         (FROZEN_LAKE, {"is_slippery": True}),
         ("VLM/Sokoban-v0", {"obs_mode": "image+text", "representation": "structured"}),
         ("VLM/ZoomQA-v0", {}),
+        (FROZEN_LAKE, {"system_prompt": True, "format_reminder": True}),
     ],
 )
 def test_what_was_recorded_replays_to_the_bit(env_id, kwargs, tmp_path):
     for seed, agent in enumerate((OracleAgent(), RandomAgent(seed=1))):
         record, reader = recorded(tmp_path / str(seed), env_id, agent, seed, **kwargs)
         assert replay(record, make(env_id, **kwargs).unwrapped, reader.image) is None
+
+
+def test_a_system_message_is_recorded_where_it_was_shown_and_in_the_report(tmp_path):
+    record, _ = recorded(tmp_path, FROZEN_LAKE, OracleAgent(), 2, system_prompt=True)
+    system = make(FROZEN_LAKE, system_prompt=True).reset(seed=2)[0]["system"]
+    moments = [*record["turns"], record["final"]]
+    assert len(moments) > 2 and [each.get("system") for each in moments] == [system, *[None] * (len(moments) - 1)]
+    shown = shown_episode("key", record)["turns"]
+    assert shown[0]["system"] == system and "system" not in shown[1]
+    without, _ = recorded(tmp_path / "plain", FROZEN_LAKE, OracleAgent(), 2)
+    assert replay(record, make(FROZEN_LAKE).unwrapped, lambda name: b"") is not None
+    assert "system" not in without["turns"][0]
 
 
 def leaves(value, path=()):
