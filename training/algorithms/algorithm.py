@@ -7,6 +7,7 @@ settings, and whoever gets an option wrong need not wait for torch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -71,10 +72,12 @@ class Algorithm(ABC):
     Class attributes:
         title: What a report calls it, as in "40 iterations of GRPO".
         sibling_setting: The flag among its settings without which no siblings are needed; None where there is none.
+        needs_several_steps: Whether it would be another algorithm if the policy did not move within an iteration.
     """
 
     title: ClassVar[str] = "reinforcement learning"
     sibling_setting: ClassVar[str | None] = None
+    needs_several_steps: ClassVar[bool] = False
 
     @property
     def critic_config(self) -> CriticConfig | None:
@@ -97,6 +100,11 @@ class Algorithm(ABC):
     def min_group_size(self) -> int:
         """The fewest siblings a start state is played with."""
         return 1
+
+    @property
+    def update_settings(self) -> Mapping[str, Any]:
+        """What it decides of the update itself: values in place of those settings of `ppo`, which are refused then."""
+        return {}
 
     @property
     def needs_final_observations(self) -> bool:

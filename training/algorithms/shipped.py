@@ -9,12 +9,15 @@ from typing import TypeGuard, get_args
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.grpo import GRPO
+from training.algorithms.gspo import GSPO
+from training.algorithms.reinforce_plus_plus import ReinforcePlusPlus
+from training.algorithms.rloo import RLOO
 from training.algorithms.token_gae import TokenGAE
 from training.algorithms.turn_gae import TurnGAE
 from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean
 
-ShippedAlgorithm = BilevelGAE | TokenGAE | TurnGAE | GRPO
+ShippedAlgorithm = BilevelGAE | TokenGAE | TurnGAE | GRPO | RLOO | ReinforcePlusPlus | GSPO
 
 SHIPPED: dict[str, type[Algorithm]] = {kind.__module__.rpartition(".")[2]: kind for kind in get_args(ShippedAlgorithm)}
 """By the names of their files."""

@@ -30,6 +30,11 @@ _HELP = (
     "alone is True, --worlds.0.kwargs.no-NAME is False); --worlds.1.env-id ID adds a world."
 )
 
+_ALGORITHM_HELP = (
+    f"How the policy learns from what it played: {', '.join(SHIPPED)}; or your own as in an import statement. Settings "
+    "that it shares with the recipe's own stay. Those of any are listed by --algorithm NAME --help."
+)
+
 _Kind = TypeVar("_Kind")
 
 _VALUES = {
@@ -44,14 +49,13 @@ class _Options:
     """What a command line says of a run.
 
     Attributes:
-        algorithm: How the policy learns from what it played: a name, or your own as in an import statement. Settings
-            that it shares with the recipe's own stay. Those of any are listed by --algorithm NAME --help.
+        algorithm: How the policy learns from what it played, by name.
         resume: Goes on with the run of this name, or extends it with a larger --num-iterations. The run's own options
             need not be repeated.
         run: The run.
     """
 
-    algorithm: Annotated[str, arg(metavar=f"{{{','.join(SHIPPED)},MODULE:CLASS}}")]
+    algorithm: Annotated[str, arg(metavar="NAME|MODULE:CLASS", help=_ALGORITHM_HELP)]
     resume: FlagCreatePairsOff[bool] = False
     run: Annotated[RunConfig, arg(name="")]
 

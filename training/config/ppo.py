@@ -83,9 +83,8 @@ class PPOConfig:
 
     def _refuse_clips_that_never_act(self) -> None:
         """Refuses clips that were changed: a default cannot be told from the same value written out."""
-        takes_one_step = self.old_logprobs == "trainer" and self.num_epochs * self.num_minibatches == 1
         require(
-            not takes_one_step or (self.clip_low, self.clip_high) == (PPOConfig.clip_low, PPOConfig.clip_high),
+            not self.takes_one_step or (self.clip_low, self.clip_high) == (PPOConfig.clip_low, PPOConfig.clip_high),
             "With --ppo.num-epochs 1 and --ppo.num-minibatches 1 the ratio of the only step is 1, so --ppo.clip-low "
             f"{self.clip_low} and --ppo.clip-high {self.clip_high} never act. Take more steps an iteration or leave "
             "the clip at its defaults.",
@@ -102,6 +101,11 @@ class PPOConfig:
             "--ppo.kl-placement loss with --ppo.kl-estimator k1 has expected gradient 0: the mean of the score over "
             "the policy's own samples. Use --ppo.kl-estimator k3 (GRPO's) or k2, or --ppo.kl-placement reward.",
         )
+
+    @property
+    def takes_one_step(self) -> bool:
+        """Whether an iteration's only step is taken from where the ratio is 1."""
+        return self.old_logprobs == "trainer" and self.num_epochs * self.num_minibatches == 1
 
     @property
     def kl_formula(self) -> KlEstimator:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import tyro
 
@@ -20,6 +21,7 @@ from training.config.ppo import PPOConfig
 from training.config.rows import require_rows_that_fit
 from training.config.saved import plain, require_resumable, saved_algorithm
 from training.config.shares import require_room_for_partners
+from training.config.update import decided_update, update_contradictions
 from training.config.worlds import WorldSpec, world_names
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import require
@@ -97,6 +99,7 @@ class RunConfig:
         require_resumable(self.algorithm)
         messages = [
             *self._algorithm_contradictions(),
+            *update_contradictions(self.algorithm, self.ppo),
             *self._length_contradictions(),
             *self._evaluation_contradictions(),
             *judge_contradictions(self.judge, self.worlds),
@@ -174,6 +177,12 @@ class RunConfig:
         if self.eval_every > 0 and self.num_val_episodes == 0:
             every = self.eval_every
             yield f"--eval-every {every} evaluates --num-val-episodes 0. Raise the second or use --eval-every 0."
+
+    def decided(self) -> Self:
+        """Returns the run with the update as its algorithm takes it: what that decides itself in place of `ppo`'s."""
+        changed = copy.copy(self)  # not made anew: its checks are of what a user may ask for
+        object.__setattr__(changed, "ppo", decided_update(self.algorithm, self.ppo))
+        return changed
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the resolved configuration as plain data, paths as text."""

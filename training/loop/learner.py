@@ -54,6 +54,7 @@ class Learner:
     """Owns everything that learns."""
 
     def __init__(self, policy: Any, suppressed_ids: list[int], config: RunConfig) -> None:
+        config = config.decided()
         ppo = config.ppo
         self.config, self.suppressed_ids = config, suppressed_ids
         self.policy = policy

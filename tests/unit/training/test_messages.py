@@ -18,6 +18,7 @@ from tests.unit.training.preflight.test_start import UNPLANNED
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
+from training.algorithms.shipped import SHIPPED
 from training.cli.command_line import Recipe, configured
 from training.config.curation import CurateConfig
 from training.config.ppo import PPOConfig
@@ -55,8 +56,8 @@ MISTAKES = {
     ),
     f"{LAKE} --judge.method direct": "with --judge.endpoint.model NAME and",
     f"{LAKE} --algorithm --output x": (
-        "error: --algorithm takes a value; got none but the option --output. There are bilevel_gae, token_gae, "
-        "turn_gae, grpo; one of your own is MODULE:CLASS."
+        "error: --algorithm takes a value; got none but the option --output. There are "
+        f"{', '.join(SHIPPED)}; one of your own is MODULE:CLASS."
     ),
     f"{LAKE} --algorithm.type grpo": (
         "error: --algorithm.type is no option. An algorithm is chosen by --algorithm grpo."

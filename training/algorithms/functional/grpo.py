@@ -39,22 +39,45 @@ def grpo(
 
     Source: DeepSeekMath (GRPO), section 4.1; Understanding R1-Zero-Like Training (Dr.GRPO) for `none`.
     """
-    if scale not in get_args(GroupScale):
-        raise ValueError(f"scale: expected 'std' or 'none', got {scale!r}.")
     check_turn_index(turn_index_BT)
     check_shape("returns_B", returns_B, (len(turn_index_BT),))
-    is_flat_G = zero_variance_groups(returns_B, group_index_B)
-    group_B = torch.unique(group_index_B, return_inverse=True)[1]
-    scores_B, size_G = returns_B.float(), group_B.bincount()
-    mean_G = scores_B.new_zeros(len(size_G)).index_add(0, group_B, scores_B) / size_G
-    centred_B = scores_B - mean_G[group_B]
+    scores_B = relative_to_group(returns_B, group_index_B, scale=scale, eps=eps)
+    return torch.where(turn_index_BT >= 0, scores_B[:, None], 0.0)
+
+
+@torch.no_grad()
+def relative_to_group(
+    scores_N: Tensor, group_index_N: Tensor, *, scale: GroupScale = "std", eps: float = 1e-6
+) -> Tensor:
+    """Returns each score less the mean of its group, divided by the group's deviation where `scale` says so.
+
+    Args:
+        scores_N: float `(N,)`.
+        group_index_N: integer `(N,)`, group of each score.
+        scale: As in `grpo`.
+        eps: Added to the standard deviation, positive.
+
+    Returns:
+        float32 `(N,)`; exactly 0 in a group whose scores are all equal, and so in a group of one.
+
+    Raises:
+        ValueError: On a wrong shape or dtype, or an unknown scale.
+
+    Source: DeepSeekMath (GRPO), section 4.1.
+    """
+    if scale not in get_args(GroupScale):
+        raise ValueError(f"scale: expected 'std' or 'none', got {scale!r}.")
+    is_flat_G = zero_variance_groups(scores_N, group_index_N)
+    group_N = torch.unique(group_index_N, return_inverse=True)[1]
+    values_N, size_G = scores_N.float(), group_N.bincount()
+    mean_G = values_N.new_zeros(len(size_G)).index_add(0, group_N, values_N) / size_G
+    centred_N = values_N - mean_G[group_N]
     if scale == "std":
-        sum_of_squares_G = torch.zeros_like(mean_G).index_add(0, group_B, centred_B.square())
+        sum_of_squares_G = torch.zeros_like(mean_G).index_add(0, group_N, centred_N.square())
         std_G = (sum_of_squares_G / (size_G - 1).clamp(min=1)).sqrt()
-        centred_B = centred_B / (std_G + eps)[group_B]
+        centred_N = centred_N / (std_G + eps)[group_N]
     # Rounding of the mean would otherwise leave noise that the tiny deviation blows up.
-    centred_B = centred_B.masked_fill(is_flat_G[group_B], 0.0)
-    return torch.where(turn_index_BT >= 0, centred_B[:, None], 0.0)
+    return torch.where(is_flat_G[group_N], 0.0, centred_N)
 
 
 @torch.no_grad()

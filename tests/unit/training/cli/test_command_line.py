@@ -152,7 +152,8 @@ def test_what_is_chosen_by_a_name_is_listed_with_its_names_and_the_settings_of_w
     with pytest.raises(SystemExit):
         configured(Recipe(name="mine", make=RECIPES["frozenlake_tiny"]), words("--algorithm grpo --help"))
     shown = " ".join(capsys.readouterr().out.replace("│", "").split())
-    assert f"--algorithm {{{','.join(SHIPPED)},MODULE:CLASS}} How the policy learns" in shown
+    what = f"How the policy learns from what it played: {', '.join(SHIPPED)}; or your own"
+    assert f"--algorithm NAME|MODULE:CLASS {what}" in shown
     assert "(default: grpo)" in shown and "--algorithm.scale {std,none}" in shown
     assert "--algorithm.gamma-turn" not in shown
     assert "--judge.episode-reward {None,arm_exploration,arm_accuracy," in shown

@@ -1,0 +1,70 @@
+"""REINFORCE++: what is still to come, normalised over the whole batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from training.algorithms.functional.baselines import masked_whiten
+from training.algorithms.functional.checks import check_mask, check_shape, check_turn_index, check_turns
+from training.algorithms.functional.grpo import relative_to_group
+from training.algorithms.functional.token_gae import place_trajectory_reward, place_turn_rewards
+
+
+@torch.no_grad()
+def reinforce_plus_plus(
+    turn_rewards_BK: Tensor,
+    token_rewards_BT: Tensor,
+    turn_index_BT: Tensor,
+    mask_BT: Tensor,
+    *,
+    group_index_B: Tensor | None = None,
+) -> Tensor:
+    """Returns what each token is still to earn, normalised over the batch's tokens.
+
+        A_t = sum over i >= t of (r_i - beta * KL_i),    then    (A - mean(A)) / std(A) over the batch
+
+    With `group_index_B`, the baseline variant: the episode's return less the mean of its group stands in place of the
+    rewards, at every token of the row.
+
+        A_t = R - mean(R of the group) - sum over i >= t of beta * KL_i,    normalised likewise
+
+    Args:
+        turn_rewards_BK: float `(B, K)`, reward of each turn, earned at its last token.
+        token_rewards_BT: float `(B, T)`, `-beta * KL` of each generated token.
+        turn_index_BT: integer `(B, T)`, as in `bilevel_gae`.
+        mask_BT: bool `(B, T)`, true at generated tokens that are learnt from; statistics run over these.
+        group_index_B: integer `(B,)`, group of each row; None for no baseline.
+
+    Returns:
+        Advantages, float32 `(B, T)`, of mean 0 and sample variance 1; 0 where the mask is false and, with a baseline,
+        in rows without a sibling.
+
+    Raises:
+        ValueError: As in `bilevel_gae`, or on a mask that is not bool.
+
+    Source: Hu et al., "REINFORCE++" (arXiv 2501.03262v9), its two variants. The paper pays one reward, at the end; here
+    each turn's is paid at its own end and counts for the tokens before it. verl's baseline variant puts the KL penalty
+    into R before the mean of the group is taken; here it stays with its tokens, as without a baseline.
+    """
+    check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT)
+    check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
+    check_mask(mask_BT, turn_index_BT=turn_index_BT)
+    is_generated_BT = turn_index_BT >= 0
+    placed_BT, learnt_BT = place_turn_rewards(turn_rewards_BK, turn_index_BT), mask_BT
+    if group_index_B is not None:
+        check_shape("group_index_B", group_index_B, (len(turn_index_BT),))
+        returns_B = turn_rewards_BK.float().sum(-1)
+        relative_B = relative_to_group(returns_B, group_index_B, scale="none")
+        placed_BT = place_trajectory_reward(relative_B, is_generated_BT)
+        learnt_BT = mask_BT & _has_sibling(group_index_B)[:, None]
+    earned_BT = placed_BT + torch.where(is_generated_BT, token_rewards_BT.float(), 0.0)
+    to_go_BT = earned_BT.flip(1).cumsum(1).flip(1)
+    return masked_whiten(to_go_BT, learnt_BT)
+
+
+def _has_sibling(group_index_B: Tensor) -> Tensor:
+    """Returns which rows are not alone in their group, bool[B]."""
+    group_B = torch.unique(group_index_B, return_inverse=True)[1]
+    is_shared_G: Tensor = group_B.bincount() > 1
+    return is_shared_G[group_B]
