@@ -25,6 +25,7 @@ MAY_DIFFER = {
     "num_val_episodes",
     "output",
     "record_every",
+    "wandb_project",
 }
 """Settings a resumed run may change: where it runs, what is measured and how long it lasts, not how it learns. Another
 number of threads rounds sums differently, so it gives up bit-exactness; so does another number of iterations where

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
@@ -59,6 +60,9 @@ class RunConfig:
         dtype: Type of the weights that models compute with, and that `latest/model` has. What the optimisers step is
             float32 either way, and so is what a run goes on from.
         num_threads: CPU threads of torch; 0 leaves torch's own choice.
+        wandb_project: Weights & Biases project that metrics and evaluations are logged to beside TensorBoard, under
+            one run id also when the run is resumed; None for none. W&B's environment variables hold
+            (`WANDB_MODE=offline`, `WANDB_ENTITY`, `WANDB_BASE_URL`).
     """
 
     name: str
@@ -83,6 +87,7 @@ class RunConfig:
     device: str = "auto"
     dtype: Literal["float32", "bfloat16"] = "float32"
     num_threads: int = 0
+    wandb_project: str | None = None
 
     def __post_init__(self) -> None:
         require_name(self)
@@ -97,6 +102,11 @@ class RunConfig:
         require_at_least(self, 0, "num_iterations", "num_eval_episodes", "num_val_episodes", "num_threads", "seed")
         require_at_least(self, 0, "eval_every", "checkpoint_every", "record_every")
         require_resumable(self.algorithm)
+        require(
+            self.wandb_project is None or re.fullmatch(r"[^/\\#?%:]{1,128}", self.wandb_project) is not None,
+            f"--wandb-project must be the name of a project, 1 to 128 characters without /, \\, #, ?, % and :; got "
+            f"{self.wandb_project!r}. Whose it is says WANDB_ENTITY.",
+        )
         messages = [
             *self._algorithm_contradictions(),
             *update_contradictions(self.algorithm, self.ppo),

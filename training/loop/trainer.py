@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.tensorboard import SummaryWriter
 
 from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
@@ -26,6 +25,7 @@ from training.loop.console import RunConsole
 from training.loop.credit import assigned_credit
 from training.loop.evaluation import EvaluationResult, evaluate, mean_success
 from training.loop.learner import Learner
+from training.loop.loggers import RunLoggers
 from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
 from training.loop.supervised import stop_on_interrupt
 from training.rewards.score import ScoredTrajectory, TurnScorer
@@ -47,7 +47,7 @@ class Trainer:
         self.agent = self._agent(seed=config.seed)
         self.collector = Collector(config)
         self.scorer = TurnScorer(config.judge, device=str(model.device))
-        self.tensorboard: SummaryWriter | None = None
+        self.loggers: RunLoggers | None = None
         self.iteration = 0
         self._started = time.monotonic()
         self._saved_iteration = -1
@@ -65,18 +65,17 @@ class Trainer:
 
         Whichever it is, the last whole iteration is saved.
         """
-        with stop_on_interrupt("iteration", "the iteration is lost") as should_stop:
+        with stop_on_interrupt("iteration", "the iteration is lost") as should_stop, ExitStack() as opened:
+            opened.callback(self.scorer.close)
+            opened.callback(self.collector.close)
             try:
-                self.tensorboard = SummaryWriter(str(self.directory / "tensorboard"), purge_step=self.iteration)
+                is_resumed = self._saved_iteration >= 0
+                loggers = RunLoggers(self.config, self.directory, iteration=self.iteration, is_resumed=is_resumed)
+                self.loggers = opened.enter_context(loggers)
                 self._run(should_stop)
             except BaseException as error:
                 self._rescue(error)
                 raise
-            finally:
-                if self.tensorboard is not None:
-                    self.tensorboard.close()
-                self.collector.close()
-                self.scorer.close()
 
     def _run(self, should_stop: Callable[[], bool]) -> None:
         if self.iteration == 0:
@@ -178,10 +177,8 @@ class Trainer:
         elapsed_s = time.monotonic() - self._started
         iteration = self.iteration - 1
         self.writer.metrics({"iteration": iteration, "phase": "rl", "elapsed_s": elapsed_s, **metrics})
-        if self.tensorboard is None:
-            return
-        for name, value in metrics.items():
-            self.tensorboard.add_scalar(f"rl/{name}", value, iteration)
+        if self.loggers is not None:
+            self.loggers.metrics(metrics, iteration)
 
     def _after_iteration(self, console: RunConsole) -> None:
         """Evaluates on validation levels and saves, when it is time to."""
@@ -215,15 +212,17 @@ class Trainer:
             return []
         agent = self._agent(seed=self.config.seed + 1)
         with closing(self.scorer.for_evaluation()) as scorer:
-            evaluations = []
+            evaluations, records = [], []
             for spec, name in zip(self.config.worlds, world_names(self.config.worlds), strict=True):
                 evaluation = evaluate(agent, spec, split=split, num_episodes=num_episodes, name=name)
-                self._record(evaluation, scorer, label)
+                records.append(self._record(evaluation, scorer, label))
                 evaluations.append(evaluation)
+        if self.loggers is not None:
+            self.loggers.evaluations(records, self.iteration)
         return evaluations
 
-    def _record(self, evaluation: EvaluationResult, scorer: TurnScorer, label: str) -> None:
-        """Writes an evaluation down, with what its judges say and have used up so far: the numbers last."""
+    def _record(self, evaluation: EvaluationResult, scorer: TurnScorer, label: str) -> dict[str, Any]:
+        """Writes an evaluation down, with what its judges say and have used up so far: the numbers, returned, last."""
         scored = scorer.score(evaluation.trajectories)
         temperature = self.config.sampling.temperature
         record = evaluation.record(label=label, iteration=self.iteration, temperature=temperature, **scorer.metrics())
@@ -239,6 +238,7 @@ class Trainer:
                 f"{label}: {evaluation.world} {evaluation.split} success {record['success']:.3f} "
                 f"[{record['success_low']:.3f}, {record['success_high']:.3f}] over {record['num_episodes']} levels"
             )
+        return record
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next iteration depends on."""

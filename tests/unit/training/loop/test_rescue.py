@@ -17,7 +17,7 @@ from training.checkpoints.state import copied, load_checkpoint_state
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
-from training.loop import trainer
+from training.loop import loggers, trainer
 from training.loop.learner import Learner
 from training.loop.run import train
 from training.loop.trainer import Trainer
@@ -155,7 +155,7 @@ def test_a_run_whose_log_cannot_be_opened_lets_go_of_everything(config, monkeypa
         raise OSError("No space left on device")
 
     closed = []
-    monkeypatch.setattr(trainer, "SummaryWriter", full)
+    monkeypatch.setattr(loggers, "SummaryWriter", full)
     monkeypatch.setattr(trainer.Collector, "close", lambda self: closed.append("worlds"))
     monkeypatch.setattr(trainer.TurnScorer, "close", lambda self: closed.append("judges"))
     before = signal.getsignal(signal.SIGINT)
