@@ -17,7 +17,7 @@ import transformers
 
 from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.sampler import vision_inputs
+from agents.hf.families.family import vision_inputs
 from agents.hf.sampling import SamplingConfig
 from agents.hf.tiny import save_tiny
 from agents.registry import make_agent
@@ -123,7 +123,7 @@ class _Generate:
             "suppress_tokens": encoder.suppressed_ids(),
             "eos_token_id": encoder.end_of_turn_id,
             "pad_token_id": encoder.pad_id,
-            **vision_inputs([image for segment in segments for image in segment.images], model),
+            **vision_inputs([image for segment in segments for image in segment.images], model.device, model.dtype),
         }
         self._num_tokens: list[int] = []
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.hf.families.family import ImageFeatures, ProcessedImage
 from vlm_envs.trajectory import Trajectory, Turn, observation_images
 
 OBSERVED = -1
@@ -37,12 +38,11 @@ class Batch:
             next answer, observed and unlearned: V at its last token is what the state it was truncated in is worth.
         group_index_B: int64, which rows are siblings.
         trainable_B: bool, False masks a row from every loss (a worker crashed, a judge was unavailable all along).
-        pixel_values_ND: float32[patches, patch_dim], all pictures of all rows, flat.
-        image_grid_thw_I3: int64, one row per picture.
+        images: All pictures of all rows, in the order of their placeholders.
         row_image_offsets: B + 1 integers; row b owns pictures `[offsets[b], offsets[b + 1])`.
+        features: What a frozen vision tower makes of each picture; None where every pass sees for itself.
         image_token_id: Placeholder id.
         suppressed_ids: Tokens that are never sampled.
-        merge_size: Patches per side that share one placeholder.
 
     Raises:
         AssertionError: If shapes disagree, or a row's placeholders are not as many as its vision features.
@@ -58,12 +58,11 @@ class Batch:
     has_final_B: Tensor
     group_index_B: Tensor
     trainable_B: Tensor
-    pixel_values_ND: Tensor
-    image_grid_thw_I3: Tensor
+    images: tuple[ProcessedImage, ...]
     row_image_offsets: tuple[int, ...]
     image_token_id: int
     suppressed_ids: tuple[int, ...]
-    merge_size: int
+    features: tuple[ImageFeatures, ...] | None = None
 
     def __post_init__(self) -> None:
         grid, turns = self.input_ids_BT.shape, self.turn_rewards_BK.shape
@@ -73,20 +72,16 @@ class Batch:
             shape = expected.get(name.rpartition("_")[2])
             assert shape is None or value.shape == shape, f"{name} has shape {tuple(value.shape)}, expected {shape}"
         assert not (self.has_final_B & self.terminated_B).any(), "nothing follows where the world ended"
-        offsets, num_images = self.row_image_offsets, len(self.image_grid_thw_I3)
+        offsets, num_images = self.row_image_offsets, len(self.images)
         assert len(offsets) == grid[0] + 1 and (offsets[0], offsets[-1]) == (0, num_images), (
             f"row_image_offsets {offsets} do not share out {num_images} pictures to {grid[0]} rows"
         )
-        num_patches = int(self.image_grid_thw_I3.prod(-1).sum())
-        assert len(self.pixel_values_ND) == num_patches, (
-            f"pixel_values_ND holds {len(self.pixel_values_ND)} patches, the pictures have {num_patches}"
-        )
+        assert self.features is None or len(self.features) == num_images, "features are of every picture or of none"
         for row in range(grid[0]):
             placeholders = int((self.input_ids_BT[row] == self.image_token_id).sum())
-            grids = self.image_grid_thw_I3[self.row_image_offsets[row] : self.row_image_offsets[row + 1]]
-            features = int(grids.prod(-1).sum()) // self.merge_size**2
-            assert placeholders == features, (
-                f"row {row} has {placeholders} image placeholders but {features} vision features"
+            num_features = sum(image.num_tokens for image in self.images[offsets[row] : offsets[row + 1]])
+            assert placeholders == num_features, (
+                f"row {row} has {placeholders} image placeholders but {num_features} vision features"
             )
 
     @property
@@ -142,21 +137,17 @@ class Batch:
         """Returns these rows, trimmed to their own longest one. Turns keep their number K."""
         index = torch.as_tensor(rows)
         width = int(self.attention_mask_BT[index].sum(-1).max())
-        images = [
-            image for row in rows for image in range(self.row_image_offsets[row], self.row_image_offsets[row + 1])
-        ]
-        patches_per_image = self.image_grid_thw_I3.prod(-1)
-        starts = torch.cat([patches_per_image.new_zeros(1), patches_per_image.cumsum(0)])
-        pixels = [self.pixel_values_ND[starts[image] : starts[image + 1]] for image in images]
-        counts = [self.row_image_offsets[row + 1] - self.row_image_offsets[row] for row in rows]
+        offsets = self.row_image_offsets
+        places = [place for row in rows for place in range(offsets[row], offsets[row + 1])]
+        counts = [offsets[row + 1] - offsets[row] for row in rows]
         tokens = {name: value[index][:, :width] for name, value in vars(self).items() if name.endswith("_BT")}
         others = {name: value[index] for name, value in vars(self).items() if name.endswith(("_B", "_BK"))}
         return replace(
             self,
             **tokens,
             **others,
-            pixel_values_ND=torch.cat(pixels) if pixels else self.pixel_values_ND[:0],
-            image_grid_thw_I3=self.image_grid_thw_I3[images],
+            images=tuple(self.images[place] for place in places),
+            features=None if self.features is None else tuple(self.features[place] for place in places),
             row_image_offsets=tuple(np.cumsum([0, *counts]).tolist()),
         )
 
@@ -193,12 +184,11 @@ def make_batch(
     rows = [_row_tokens(t.turns, final) for t, final in zip(trajectories, finals, strict=True)]
     ids, turn_index, logprobs = zip(*rows, strict=True)
     num_tokens_B = torch.tensor([len(each) for each in ids])
-    patched = [
-        [image for turn in t.turns for image in encoder.patch_images(observation_images(turn.observation))]
+    shown = [
+        [image for turn in t.turns for image in encoder.process_images(observation_images(turn.observation))]
         + list(final.images if final is not None else ())
         for t, final in zip(trajectories, finals, strict=True)
     ]
-    flat = [image for images in patched for image in images]
     return Batch(
         input_ids_BT=_padded(ids, encoder.pad_id),
         attention_mask_BT=(torch.arange(int(num_tokens_B.max())) < num_tokens_B[:, None]).long(),
@@ -210,16 +200,10 @@ def make_batch(
         has_final_B=torch.tensor([final is not None for final in finals]),
         group_index_B=torch.as_tensor(group_index if group_index is not None else np.arange(len(rows))),
         trainable_B=torch.tensor([any(may) for may in trainable]),
-        pixel_values_ND=torch.from_numpy(
-            np.concatenate([image.patches for image in flat]) if flat else np.zeros((0, 0), np.float32)
-        ),
-        image_grid_thw_I3=torch.from_numpy(
-            np.stack([image.grid_thw for image in flat]) if flat else np.zeros((0, 3), np.int64)
-        ),
-        row_image_offsets=tuple(np.cumsum([0, *map(len, patched)]).tolist()),
+        images=tuple(image for images in shown for image in images),
+        row_image_offsets=tuple(np.cumsum([0, *map(len, shown)]).tolist()),
         image_token_id=encoder.image_token_id,
         suppressed_ids=tuple(encoder.suppressed_ids()),
-        merge_size=int(encoder.image_processor.merge_size),
     )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
+from agents.hf.families.family import ProcessedImage
 from agents.hf.template import PROBE, SYSTEM_PROBE, mismatch, rendered_probe
 from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from vlm_envs.responses.formats import KNOWN_TAGS
@@ -24,19 +25,6 @@ from vlm_envs.trajectory import IntArray, Observation, observation_images
 
 MAX_ASPECT_RATIO = 200
 """Longer side by shorter side of the most elongated picture that the family's image processors take."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PatchedImage:
-    """A picture as the vision tower takes it.
-
-    Attributes:
-        patches: float32[num_patches, patch_dim].
-        grid_thw: int64[3], patches along time, height and width.
-    """
-
-    patches: npt.NDArray[np.float32]
-    grid_thw: IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +37,7 @@ class PromptSegment:
     """
 
     ids: IntArray
-    images: tuple[PatchedImage, ...]
+    images: tuple[ProcessedImage, ...]
 
 
 def showable(image: npt.NDArray[np.uint8], max_aspect_ratio: int = MAX_ASPECT_RATIO) -> npt.NDArray[np.uint8]:
@@ -93,7 +81,7 @@ class ChatEncoder:
         self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, *, cache_bytes: int = 256 * 2**20
     ) -> None:
         self.tokenizer, self.image_processor = tokenizer, image_processor
-        self._cache: OrderedDict[bytes, PatchedImage] = OrderedDict()
+        self._cache: OrderedDict[bytes, ProcessedImage] = OrderedDict()
         self._free_bytes = cache_bytes
         self._ids = {
             token: self._special_id(token) for token in (IM_START, IM_END, IMAGE_PAD, VISION_START, VISION_END)
@@ -118,17 +106,16 @@ class ChatEncoder:
         Raises:
             ValueError: If there is a system message and the checkpoint's template does not take it as ChatML does.
         """
-        images = self.patch_images(observation_images(observation))
-        num_tokens = [int(image.grid_thw.prod()) // self.image_processor.merge_size**2 for image in images]
+        images = self.process_images(observation_images(observation))
         opening = self._opening_ids(observation.get("system", "")) if is_first else self._text_ids("\n")
-        ids = [*opening, *self._turn_ids(observation["text"], num_tokens)]
+        ids = [*opening, *self._turn_ids(observation["text"], [image.num_tokens for image in images])]
         if needs_end_of_turn:
             ids = [self.end_of_turn_id, *ids]
         return PromptSegment(ids=np.asarray(ids, np.int64), images=images)
 
-    def patch_images(self, images: Sequence[npt.NDArray[np.uint8]]) -> tuple[PatchedImage, ...]:
-        """Returns pictures as patches; those seen lately are not processed again."""
-        return tuple(self._patch(image) for image in images)
+    def process_images(self, images: Sequence[npt.NDArray[np.uint8]]) -> tuple[ProcessedImage, ...]:
+        """Returns pictures as the model takes them; those seen lately are not processed again."""
+        return tuple(self._process(image) for image in images)
 
     def encode_response(self, text: str) -> IntArray:
         """Returns the tokens of a response written by an expert, end of turn included."""
@@ -181,8 +168,8 @@ class ChatEncoder:
         """Returns the tokens of plain text; look-alikes of special tokens stay text."""
         return list(self.tokenizer.encode(encodable(text), add_special_tokens=False, split_special_tokens=True))
 
-    def _patch(self, image: npt.NDArray[np.uint8]) -> PatchedImage:
-        """Returns the picture as patches, from the cache when it was seen lately."""
+    def _process(self, image: npt.NDArray[np.uint8]) -> ProcessedImage:
+        """Returns the picture as the model takes it, from the cache when it was seen lately."""
         key = hashlib.blake2b(image.tobytes(), digest_size=16).digest() + bytes(str(image.shape), "ascii")
         cached = self._cache.get(key)
         if cached is None:
@@ -190,15 +177,17 @@ class ChatEncoder:
             processed = self.image_processor(
                 images=[showable(image)], return_tensors="np", input_data_format="channels_last"
             )
-            cached = PatchedImage(
-                patches=np.asarray(processed["pixel_values"], np.float32),
-                grid_thw=np.asarray(processed["image_grid_thw"][0], np.int64),
+            grid = np.asarray(processed["image_grid_thw"], np.int64)
+            cached = ProcessedImage(
+                inputs={"pixel_values": np.asarray(processed["pixel_values"], np.float32), "image_grid_thw": grid},
+                num_tokens=int(grid.prod()) // self.image_processor.merge_size**2,
+                key=key,
             )
             self._cache[key] = cached
-            self._free_bytes -= cached.patches.nbytes
+            self._free_bytes -= cached.nbytes
             while self._free_bytes < 0:
                 _, oldest = self._cache.popitem(last=False)
-                self._free_bytes += oldest.patches.nbytes
+                self._free_bytes += oldest.nbytes
         else:
             self._cache.move_to_end(key)
         return cached

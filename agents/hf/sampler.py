@@ -17,6 +17,8 @@ from transformers.generation.logits_process import TopPLogitsWarper
 
 from agents.hf.cache import GrowingCache
 from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.hf.families.family import ImageFeatures
+from agents.hf.families.registry import family_of
 from agents.hf.sampling import SamplingConfig
 
 _NO_IDS = torch.LongTensor()
@@ -35,7 +37,7 @@ class CachedSampler:
     """Continues a batch of conversations.
 
     Args:
-        model: A Qwen2.5-VL or Qwen3-VL model for conditional generation.
+        model: A model of a known family, with its head.
         encoder: Gives padding, end-of-turn and suppressed tokens.
         sampling: How responses are drawn.
         generator: Source of randomness, on the model's device.
@@ -43,6 +45,7 @@ class CachedSampler:
 
     def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, generator: torch.Generator) -> None:
         self.model, self.encoder, self.sampling, self.generator = model, encoder, sampling, generator
+        self.family = family_of(model)
         self._warp = LogitsProcessorList(
             [SuppressTokensLogitsProcessor(encoder.suppressed_ids(), device=str(model.device))]
         )
@@ -112,33 +115,31 @@ class CachedSampler:
             ids[index, width - len(row) :] = torch.from_numpy(row.astype(np.int64))
             mask[index, width - len(row) :] = 1
         ids, mask = ids.to(device), mask.to(device)
-        vision = vision_inputs([image for segment in segments for image in segment.images], self.model)
-        relative = mrope_positions(self.model, ids, mask, vision.get("image_grid_thw"), self.encoder.image_token_id)
-        positions = relative + self._next_position[None, :, None]
-        self._next_position = (positions * mask).amax(dim=(0, 2)) + 1
+        images = [image for segment in segments for image in segment.images]
+        relative = self.family.positions(self.model, ids, mask, images)
+        positions = relative + self._next_position[:, None]
+        self._next_position = (positions * mask).reshape(-1, *mask.shape).amax(dim=(0, 2)) + 1
         self._mask = torch.cat([self._mask, mask], dim=1)
-        return self._forward(ids, positions, **vision)
+        features = self.family.image_features(self.model, images) if images else None
+        return self._forward(ids, positions, features)
 
     def _decode(self, ids: torch.Tensor, fed_rows: np.ndarray[Any, Any]) -> torch.Tensor:
         """Feeds one token to each open row and returns the next logits."""
         fed = torch.from_numpy(fed_rows).to(self._mask)[:, None]
         self._mask = torch.cat([self._mask, fed], dim=1)
-        positions = self._next_position[None, :, None].expand(3, -1, 1)
-        logits = self._forward(ids[:, None], positions)
+        positions = self.family.positions(self.model, ids[:, None], torch.ones_like(ids[:, None]), [])
+        logits = self._forward(ids[:, None], positions + self._next_position[:, None])
         self._next_position = self._next_position + fed[:, 0]
         return logits
 
-    def _forward(self, ids: torch.Tensor, positions: torch.Tensor, **vision: torch.Tensor) -> torch.Tensor:
-        output = self.model.model(
-            input_ids=ids,
-            attention_mask=self._mask,
-            position_ids=positions,
-            past_key_values=self._cache,
-            use_cache=True,
-            **vision,
+    def _forward(
+        self, ids: torch.Tensor, positions: torch.Tensor, features: ImageFeatures | None = None
+    ) -> torch.Tensor:
+        """Feeds a block of columns and returns the logits after them."""
+        hidden = self.family.hidden_states(
+            self.model, ids, features=features, positions=positions, mask=self._mask, cache=self._cache
         )
-        logits: torch.Tensor = self.model.lm_head(output.last_hidden_state[:, -1]).float()
-        return logits
+        return self.family.logits(self.model, hidden[:, -1]).float()
 
     def _draw(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns one token per row and its log-probability."""
@@ -150,74 +151,3 @@ class CachedSampler:
             races = torch.empty_like(logprobs).exponential_(generator=self.generator)
             ids = (logprobs - races.log()).argmax(dim=-1)
         return ids, logprobs.gather(1, ids[:, None])[:, 0]
-
-
-def vision_inputs(images: Sequence[Any], model: Any) -> dict[str, torch.Tensor]:
-    """Returns the model's arguments for pictures: flat patches and their grids; empty without pictures.
-
-    Args:
-        images: `PatchedImage`s in the order of their placeholders, row by row.
-        model: Gives device and dtype.
-    """
-    if not images:
-        return {}
-    patches = torch.from_numpy(np.concatenate([image.patches for image in images]))
-    grids = torch.from_numpy(np.stack([image.grid_thw for image in images]))
-    return {
-        "pixel_values": patches.to(model.device, model.dtype),
-        "image_grid_thw": grids.to(model.device),
-    }
-
-
-def last_hidden_states(
-    model: Any, ids_BT: torch.Tensor, mask_BT: torch.Tensor, vision: dict[str, torch.Tensor], image_token_id: int
-) -> torch.Tensor:
-    """Returns the last hidden states of whole rows, float[B, T, D], in one forward pass without a cache.
-
-    Args:
-        model: Has `.model`, the vision-language backbone.
-        ids_BT: int64, padded on the right.
-        mask_BT: int64, 1 for tokens that are not padding.
-        vision: The pictures, see `vision_inputs`.
-        image_token_id: Id of the image placeholder.
-    """
-    # Padding is on the right, where causal attention never looks from a real token: no mask, half the attention work
-    output = model.model(
-        input_ids=ids_BT,
-        attention_mask=None,
-        position_ids=mrope_positions(model, ids_BT, mask_BT, vision.get("image_grid_thw"), image_token_id),
-        use_cache=False,
-        **vision,
-    )
-    hidden_BTD: torch.Tensor = output.last_hidden_state
-    return hidden_BTD
-
-
-def mrope_positions(
-    model: Any,
-    ids: torch.Tensor,
-    mask: torch.Tensor,
-    image_grid_thw: torch.Tensor | None,
-    image_token_id: int,
-) -> torch.Tensor:
-    """Returns the family's three-dimensional positions of a padded block, starting at 0 in every row.
-
-    Args:
-        model: Computes them as it was trained to.
-        ids: int64[rows, tokens].
-        mask: int64[rows, tokens], 1 for tokens that are not padding, anywhere in the row.
-        image_grid_thw: int64[images, 3], or None.
-        image_token_id: Id of the image placeholder.
-
-    Returns:
-        int64[3, rows, tokens].
-    """
-    if image_grid_thw is None:
-        return ((mask.cumsum(-1) - 1) * mask).expand(3, *mask.shape)
-    positions, _ = model.model.get_rope_index(
-        ids,
-        mm_token_type_ids=(ids == image_token_id).int(),
-        image_grid_thw=image_grid_thw,
-        attention_mask=mask,
-    )
-    return positions  # type: ignore[no-any-return]

@@ -24,8 +24,10 @@ import torch
 from torch import Tensor
 
 from agents.hf.agent import load_checkpoint
-from agents.hf.chat import ChatEncoder, PatchedImage
-from agents.hf.sampler import last_hidden_states, vision_inputs
+from agents.hf.chat import ChatEncoder
+from agents.hf.families.family import ProcessedImage
+from agents.hf.families.registry import family_of
+from agents.hf.families.rows import row_hidden_states
 from agents.perception.weights import WeightsUnavailableError
 from vlm_envs.errors import ConfigError, require_positive
 
@@ -71,7 +73,7 @@ class _Row:
     """A query in tokens; the answer is the last `num_answer_tokens` of them."""
 
     ids: list[int]
-    images: tuple[PatchedImage, ...]
+    images: tuple[ProcessedImage, ...]
     num_answer_tokens: int
 
 
@@ -157,13 +159,12 @@ class HFLikelihood:
             ids_BT[index, : len(row.ids)] = torch.tensor(row.ids)
             mask_BT[index, : len(row.ids)] = 1
         ids_BT, mask_BT = ids_BT.to(self.model.device), mask_BT.to(self.model.device)
-        vision = vision_inputs([image for row in rows for image in row.images], self.model)
-        return last_hidden_states(self.model, ids_BT, mask_BT, vision, self.encoder.image_token_id)
+        return row_hidden_states(self.model, ids_BT, mask_BT, [image for row in rows for image in row.images])
 
     def _answer_log_probs(self, hidden_TD: Tensor, row: _Row) -> list[float]:
         """Returns the log-probability of each token of the answer, given all before it."""
         end, num = len(row.ids), row.num_answer_tokens
-        logits_NV = self.model.lm_head(hidden_TD[end - num - 1 : end - 1]).float()
+        logits_NV = family_of(self.model).logits(self.model, hidden_TD[end - num - 1 : end - 1]).float()
         chosen_N = torch.tensor(row.ids[end - num :], device=logits_NV.device)
         log_probs: list[float] = logits_NV.log_softmax(-1).gather(1, chosen_N[:, None])[:, 0].tolist()
         return log_probs

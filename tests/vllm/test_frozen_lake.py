@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from agents.hf.agent import load_checkpoint
-from agents.hf.sampler import last_hidden_states, vision_inputs
+from agents.hf.families.rows import row_hidden_states
 from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent
 from agents.rollout import rollout
@@ -56,7 +56,7 @@ def lead(tiny, ids, images, one, other):
     first, second = (encoder.encode_response(text).tolist() for text in (one, other))
     num_shared = next(k for k, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
     row = torch.tensor([[*ids, *first[:num_shared]]])
-    hidden = last_hidden_states(model, row, torch.ones_like(row), vision_inputs(images, model), encoder.image_token_id)
+    hidden = row_hidden_states(model, row, torch.ones_like(row), images)
     logprobs = torch.log_softmax(model.lm_head(hidden[0, -1]), dim=-1)
     differing = [first[num_shared], second[num_shared]]
     if set(logprobs.topk(2).indices.tolist()) != set(differing):
@@ -151,7 +151,7 @@ def compare(server, path, encoder, system_prompt, requests, shown, said, usages)
         ours, pictures = conversation(encoder, shown[: turn + 1], said[:turn])
         theirs = server.post(f"{path}/render", request)
         assert theirs["token_ids"] == [*prefix, *ours]
-        num_pads = [int(picture.grid_thw.prod()) // encoder.image_processor.merge_size**2 for picture in pictures]
+        num_pads = [picture.num_tokens for picture in pictures]
         assert [each["length"] for each in theirs["features"]["mm_placeholders"]["image"]] == num_pads
         # Pictures are counted as the tokens they are
         assert usages[turn]["prompt_tokens"] == len(prefix) + len(ours)

@@ -27,6 +27,8 @@ class PPOConfig:
         num_epochs: The policy's passes over an iteration's batch.
         num_minibatches: Its optimiser steps per pass.
         micro_batch_size: Rows per forward pass; gradients accumulate, results do not depend on it.
+        micro_batch_tokens: Tokens per forward pass, padding included, in place of a number of rows: the memory that a
+            pass takes goes by them. No more than a tenth is padding. A longer row goes alone.
         clip_low: Ratio clip below 1.
         clip_high: Ratio clip above 1.
         entropy_coef: Weight of the entropy bonus.
@@ -54,6 +56,7 @@ class PPOConfig:
     num_epochs: int = 1
     num_minibatches: int = 4
     micro_batch_size: int = 32
+    micro_batch_tokens: int | None = None
     clip_low: float = 0.2
     clip_high: float = 0.2
     entropy_coef: float = 0.0
@@ -72,6 +75,7 @@ class PPOConfig:
         require_between(self, 0, 1, "final_learning_rate_ratio", includes=(False, True))
         require_between(self, 0, 1, "clip_low", includes=(False, False))
         require_at_least(self, 1, "num_epochs", "num_minibatches", "micro_batch_size", "max_nonfinite_steps")
+        require_at_least(self, 1, "micro_batch_tokens")
         require_at_least(self, 0, "warmup_iterations", "kl_coef", "entropy_coef", "weight_decay")
         require(
             self.importance_cap is None or self.old_logprobs == "trainer",

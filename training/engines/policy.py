@@ -1,6 +1,7 @@
 """What the trainer asks of models: log-probabilities of sampled tokens, and values of prefixes.
 
-Both run over whole rows in one forward pass. Nothing here knows how large the model is.
+Both run over whole rows in one forward pass, which is the `forward` of a module: what wraps one (DDP, FSDP2) sees it.
+Nothing here knows how large the model is.
 """
 
 from __future__ import annotations
@@ -11,22 +12,28 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from agents.hf.sampler import last_hidden_states
-from training.algorithms.functional.losses import entropy
+from agents.hf.families.family import joined
+from agents.hf.families.registry import family_of
+from agents.hf.families.rows import row_hidden_states
 from training.batch import Batch, turns_ahead
+from training.engines.logprobs import EntropyMode, chosen_logprobs, tokens_per_chunk
 
 
 def hidden_states(model: Any, batch: Batch) -> Tensor:
-    """Returns the last hidden states of a batch, float[B, T, D]."""
+    """Returns the last hidden states of a batch, float[B, T, D], from a policy or a critic."""
+    features = joined(batch.features).to(model.device) if batch.features else None
     ids_BT, mask_BT = batch.input_ids_BT.to(model.device), batch.attention_mask_BT.to(model.device)
-    vision = {}
-    if len(batch.image_grid_thw_I3):
-        vision["pixel_values"] = batch.pixel_values_ND.to(model.device, model.dtype)
-        vision["image_grid_thw"] = batch.image_grid_thw_I3.to(model.device)
-    return last_hidden_states(model, ids_BT, mask_BT, vision, batch.image_token_id)
+    return row_hidden_states(model, ids_BT, mask_BT, batch.images, features)
 
 
-def token_logprobs(model: Any, batch: Batch, *, temperature: float, suppressed_ids: list[int]) -> tuple[Tensor, Tensor]:
+def token_logprobs(
+    model: Any,
+    batch: Batch,
+    *,
+    temperature: float,
+    suppressed_ids: list[int],
+    entropy_mode: EntropyMode = "graph",
+) -> tuple[Tensor, Tensor]:
     """Returns log-probabilities and entropies at every generated token, 0 elsewhere.
 
     The distribution is the sampler's: logits over temperature, suppressed tokens impossible. Top-p is not applied, so
@@ -38,17 +45,47 @@ def token_logprobs(model: Any, batch: Batch, *, temperature: float, suppressed_i
         batch: Rows of `(B, T)` token ids and their pictures, on any device.
         temperature: Of the sampler.
         suppressed_ids: Tokens that the sampler never draws, as in `ChatEncoder.suppressed_ids`.
+        entropy_mode: Whether entropies are computed, and with gradients, see `training.engines.logprobs`.
 
     Returns:
         (logprobs_BT, entropy_BT), float32 on the model's device, in nats, with gradients.
     """
     mask_BT = (batch.turn_index_BT >= 0).to(model.device)
-    before_NT = hidden_states(model, batch)[:, :-1][mask_BT[:, 1:]]
-    logits_NV = model.lm_head(before_NT).float() / (temperature or 1.0)
-    logits_NV = logits_NV.index_fill(1, torch.tensor(suppressed_ids, dtype=torch.long, device=model.device), -torch.inf)
-    chosen_N = batch.input_ids_BT.to(model.device)[mask_BT]
-    logprobs_N = logits_NV.log_softmax(-1).gather(1, chosen_N[:, None])[:, 0]
-    return _scatter(logprobs_N, mask_BT), _scatter(entropy(logits_NV), mask_BT)
+    family = family_of(model)
+    logprobs_N, entropy_N = chosen_logprobs(
+        lambda hidden_ND: family.logits(model, hidden_ND),
+        hidden_states(model, batch)[:, :-1][mask_BT[:, 1:]],
+        batch.input_ids_BT.to(model.device)[mask_BT],
+        temperature=temperature,
+        suppressed_ids=suppressed_ids,
+        entropy_mode=entropy_mode,
+        chunk_tokens=tokens_per_chunk(model.config.get_text_config().vocab_size),
+    )
+    return _scatter(logprobs_N, mask_BT), _scatter(entropy_N, mask_BT)
+
+
+class PolicyModel(nn.Module):
+    """A policy as the update sees it: rows in, log-probabilities out.
+
+    Args:
+        model: A checkpoint's model with its head, shared and not copied.
+        temperature: Of the sampler.
+        suppressed_ids: Tokens that the sampler never draws.
+    """
+
+    def __init__(self, model: Any, *, temperature: float, suppressed_ids: list[int]) -> None:
+        super().__init__()
+        self.model, self.temperature, self.suppressed_ids = model, temperature, suppressed_ids
+
+    def forward(self, batch: Batch, entropy_mode: EntropyMode) -> tuple[Tensor, Tensor]:
+        """Returns what `token_logprobs` does."""
+        return token_logprobs(
+            self.model,
+            batch,
+            temperature=self.temperature,
+            suppressed_ids=self.suppressed_ids,
+            entropy_mode=entropy_mode,
+        )
 
 
 class Values(NamedTuple):
@@ -108,6 +145,10 @@ class ValueModel(nn.Module):
         self.register_buffer("is_calibrated", torch.zeros((), dtype=torch.bool))
         self.head.to(dtype=policy.dtype)
         self.to(policy.device)  # scale and mean with it; they stay float32, for rewards are
+
+    def forward(self, batch: Batch) -> Values:
+        """Returns what `token_values` does."""
+        return token_values(self, batch)
 
     def values(self, hidden_BTD: Tensor) -> Tensor:
         """Returns the value at each hidden state, float32[B, T], in units of reward."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,50 +16,41 @@ from training.algorithms.functional.losses import (
     aggregate,
     explained_variance,
     kl_penalty,
-    loss_normalizer,
     truncated_importance_weights,
     value_loss,
 )
 from training.batch import Batch
 from training.config.run import RunConfig
+from training.engines.engine import Engine, LocalEngine
 from training.engines.optimizer import Optimizer
-from training.engines.policy import ValueModel, token_logprobs, token_values
-
-
-@dataclass(frozen=True, kw_only=True)
-class _MicroBatch:
-    """Rows that go through a model together.
-
-    Attributes:
-        rows: Their places in the whole batch.
-        part: The rows.
-        share: Their share of the optimiser step's generated tokens (and turn ends, where V is learnt there).
-        drawn_share: Their share of those tokens that the sampler drew: not of observations that count as generated.
-        normalizer: What the step's losses are divided by.
-    """
-
-    rows: list[int]
-    part: Batch
-    share: float
-    drawn_share: float
-    normalizer: float
-
-    def of(self, grid_BT: Tensor) -> Tensor:
-        """Returns these rows of a grid of the whole batch, as wide as they are."""
-        return grid_BT[self.rows][:, : self.part.input_ids_BT.shape[1]]
+from training.engines.policy import PolicyModel, ValueModel, Values
+from training.loop.micro_batches import MicroBatch, drawn_mask, learnt_mask, micro_batches, row_groups
 
 
 class Learner:
-    """Owns everything that learns."""
+    """Owns everything that learns.
 
-    def __init__(self, policy: Any, suppressed_ids: list[int], config: RunConfig) -> None:
+    Args:
+        policy: A checkpoint's model with its head.
+        suppressed_ids: Tokens that the sampler never draws.
+        config: The run.
+        engine: Which processes train it; this one alone by default.
+    """
+
+    def __init__(self, policy: Any, suppressed_ids: list[int], config: RunConfig, engine: Engine | None = None) -> None:
         config = config.decided()
         ppo = config.ppo
         self.config, self.suppressed_ids = config, suppressed_ids
+        self.engine: Engine = engine or LocalEngine()
         self.policy = policy
         self.reference = copy.deepcopy(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
         self.critic_config = config.algorithm.critic_config
         self.critic = ValueModel(policy) if self.critic_config is not None else None
+        self._policy = self.engine.prepare(self._policy_model(self.policy))
+        self._reference = (
+            self.engine.prepare(self._policy_model(self.reference)) if self.reference is not None else None
+        )
+        self._critic = self.engine.prepare(self.critic) if self.critic is not None else None
         self.policy_optimizer = self._optimizer(policy, "policy", ppo.learning_rate)
         self.critic_optimizer = (
             self._optimizer(self.critic, "critic", self.critic_config.learning_rate)
@@ -68,6 +58,9 @@ class Learner:
             else None
         )
         self.num_updates = 0
+
+    def _policy_model(self, model: Any) -> PolicyModel:
+        return PolicyModel(model, temperature=self.config.sampling.temperature, suppressed_ids=self.suppressed_ids)
 
     def _optimizer(self, model: Any, what: str, learning_rate: float) -> Optimizer:
         ppo = self.config.ppo
@@ -83,23 +76,31 @@ class Learner:
     @torch.no_grad()
     def model_outputs(self, batch: Batch) -> ModelOutputs:
         """Returns what the models say of a batch as it was collected."""
-        old_BT, ref_BT = batch.sampler_logprobs_BT.clone(), torch.zeros_like(batch.sampler_logprobs_BT)
+        recompute = self.config.ppo.old_logprobs == "trainer"
+        sampler_BT = batch.sampler_logprobs_BT
+        old_BT, ref_BT = torch.zeros_like(sampler_BT) if recompute else sampler_BT.clone(), torch.zeros_like(sampler_BT)
         values_BT, ends_BK = torch.zeros_like(old_BT), torch.zeros_like(batch.turn_rewards_BK)
         final_B = torch.zeros(batch.num_rows)
-        recompute = self.config.ppo.old_logprobs == "trainer"
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
-        for rows in self._by_length(batch, range(batch.num_rows)):
+        for rows, is_filler in row_groups(batch, range(batch.num_rows), self.config.ppo, self.engine):
             part = batch.select(rows)
+            old = self._policy(part, "none")[0] if recompute else None
+            ref = self._reference(part, "none")[0] if self._reference is not None else None
+            values: Values | None = self._critic(part) if self._critic is not None else None
+            if is_filler:
+                continue
             width = part.input_ids_BT.shape[1]
-            if recompute:
-                old_BT[rows, :width] = self._logprobs(self.policy, part)[0].cpu()
-            if self.reference is not None:
-                ref_BT[rows, :width] = self._logprobs(self.reference, part)[0].cpu()
-            if self.critic is not None:
-                values = token_values(self.critic, part)
+            if old is not None:
+                old_BT[rows, :width] = old.cpu()
+            if ref is not None:
+                ref_BT[rows, :width] = ref.cpu()
+            if values is not None:
                 values_BT[rows, :width] = values.before_BT.cpu()
                 ends_BK[rows], final_B[rows] = values.turn_ends_BK.cpu(), values.final_B.cpu()
+        # Each process has filled in its own rows; the others' are 0
+        old_BT = self.engine.sum(old_BT) if recompute else old_BT
+        ref_BT, values_BT, ends_BK, final_B = map(self.engine.sum, (ref_BT, values_BT, ends_BK, final_B))
         ppo, ref_kl, penalty_BT = self.config.ppo, None, torch.zeros_like(old_BT)
         if self.reference is not None:
             ref_kl = _masked_mean(kl_penalty(old_BT, ref_BT, kl_estimator="k1"), batch.response_mask_BT)
@@ -159,51 +160,63 @@ class Learner:
         sums: defaultdict[str, float] = defaultdict(float)
         self.policy_optimizer.zero_grad()
         for micro in self._micro_batches(batch, rows):
-            self._policy_backward(micro, outputs, advantages_BT, sums)
+            with self.engine.accumulating(self._policy, is_last=micro.is_last):
+                self._policy_backward(micro, outputs, advantages_BT, sums)
         if sums:
+            sums = self._summed(sums)
             sums["grad_norm"], is_taken = self.policy_optimizer.step()
             sums["skipped_steps"] = float(not is_taken)
             self.num_updates += is_taken
         return dict(sums)
 
     def _critic_step(self, batch: Batch, outputs: ModelOutputs, credit: Credit, rows: list[int]) -> dict[str, float]:
-        """Takes one optimiser step of the critic over some rows, in standard deviations of the first returns.
+        """Takes one optimiser step of the critic over some rows.
 
         Where V is learnt at the ends of turns too, each weighs as much as the prefix before one token.
         """
-        assert self.critic is not None and self.critic_optimizer is not None and self.critic_config is not None
+        assert self._critic is not None and self.critic_optimizer is not None
         sums: defaultdict[str, float] = defaultdict(float)
-        std, device = self.critic.std, self.critic.device
-        assert outputs.values_BT is not None and outputs.turn_end_values_BK is not None
-        assert credit.returns_BT is not None
-        with_turn_ends = credit.turn_end_returns_BK is not None
         self.critic_optimizer.zero_grad()
-        for micro in self._micro_batches(batch, rows, with_turn_ends=with_turn_ends):
-            new = token_values(self.critic, micro.part)
-            values_BX, old_BX, returns_BX = new.before_BT, micro.of(outputs.values_BT), micro.of(credit.returns_BT)
-            if credit.turn_end_returns_BK is not None:
-                values_BX = torch.cat([values_BX, new.turn_ends_BK], dim=1)
-                old_BX = torch.cat([old_BX, outputs.turn_end_values_BK[micro.rows]], dim=1)
-                returns_BX = torch.cat([returns_BX, credit.turn_end_returns_BK[micro.rows]], dim=1)
-            loss, metrics = value_loss(
-                values_BX / std,
-                old_BX.to(device) / std,
-                returns_BX.to(device) / std,
-                _learnt_mask(micro.part, with_turn_ends=with_turn_ends).to(device),
-                clip_range=self.critic_config.value_clip,
-                aggregation=self.config.ppo.aggregation,
-                normalizer=micro.normalizer,
-            )
-            self.critic_optimizer.backward(loss)
-            sums["value_loss"] += float(loss.detach())
-            sums["value_clip_fraction"] += micro.share * float(metrics["value_clip_fraction"])
+        for micro in self._micro_batches(batch, rows, with_turn_ends=credit.turn_end_returns_BK is not None):
+            with self.engine.accumulating(self._critic, is_last=micro.is_last):
+                self._critic_backward(micro, outputs, credit, sums)
         if sums:
+            sums = self._summed(sums)
             sums["critic_grad_norm"], is_taken = self.critic_optimizer.step()
             sums["skipped_steps"] = float(not is_taken)
         return dict(sums)
 
+    def _critic_backward(
+        self, micro: MicroBatch, outputs: ModelOutputs, credit: Credit, sums: defaultdict[str, float]
+    ) -> None:
+        """Adds one micro-batch's critic gradient and metrics, in standard deviations of the first returns."""
+        assert self.critic is not None and self._critic is not None
+        assert self.critic_optimizer is not None and self.critic_config is not None
+        assert outputs.values_BT is not None and outputs.turn_end_values_BK is not None
+        assert credit.returns_BT is not None
+        std, device = self.critic.std, self.critic.device
+        new: Values = self._critic(micro.part)
+        values_BX, old_BX, returns_BX = new.before_BT, micro.of(outputs.values_BT), micro.of(credit.returns_BT)
+        with_turn_ends = credit.turn_end_returns_BK is not None
+        if credit.turn_end_returns_BK is not None:
+            values_BX = torch.cat([values_BX, new.turn_ends_BK], dim=1)
+            old_BX = torch.cat([old_BX, outputs.turn_end_values_BK[micro.rows]], dim=1)
+            returns_BX = torch.cat([returns_BX, credit.turn_end_returns_BK[micro.rows]], dim=1)
+        loss, metrics = value_loss(
+            values_BX / std,
+            old_BX.to(device) / std,
+            returns_BX.to(device) / std,
+            learnt_mask(micro.part, with_turn_ends=with_turn_ends).to(device),
+            clip_range=self.critic_config.value_clip,
+            aggregation=self.config.ppo.aggregation,
+            normalizer=micro.normalizer,
+        )
+        self.critic_optimizer.backward(loss)
+        sums["value_loss"] += float(loss.detach())
+        sums["value_clip_fraction"] += micro.share * float(metrics["value_clip_fraction"])
+
     def _policy_backward(
-        self, micro: _MicroBatch, outputs: ModelOutputs, advantages_BT: Tensor, sums: defaultdict[str, float]
+        self, micro: MicroBatch, outputs: ModelOutputs, advantages_BT: Tensor, sums: defaultdict[str, float]
     ) -> None:
         """Adds one micro-batch's policy gradient and metrics."""
         ppo = self.config.ppo
@@ -212,7 +225,7 @@ class Learner:
         def of(grid_BT: Tensor) -> Tensor:
             return micro.of(grid_BT).to(self.policy.device)
 
-        logprobs_BT, entropy_BT = self._logprobs(self.policy, part)
+        logprobs_BT, entropy_BT = self._policy(part, "graph" if ppo.entropy_coef > 0 else "value")
         mask_BT = part.response_mask_BT.to(logprobs_BT.device)
         old_BT = of(outputs.old_logprobs_BT)
         weights_BT = None
@@ -244,16 +257,11 @@ class Learner:
             sums["kl_loss"] += share * _masked_mean(penalty_BT.detach(), mask_BT)
         self.policy_optimizer.backward(loss)
         gap_BT = (logprobs_BT.detach() - part.sampler_logprobs_BT.to(logprobs_BT.device)).abs()
-        is_drawn_BT = _drawn_mask(part).to(gap_BT.device)
+        is_drawn_BT = drawn_mask(part).to(gap_BT.device)
         sums["sampler_gap"] += micro.drawn_share * _masked_mean(torch.where(is_drawn_BT, gap_BT, 0.0), is_drawn_BT)
         sums["entropy"] += share * _masked_mean(entropy_BT.detach(), mask_BT)
         for name, value in metrics.items():
             sums[name] += share * float(value)
-
-    def _logprobs(self, model: Any, part: Batch) -> tuple[Tensor, Tensor]:
-        return token_logprobs(
-            model, part, temperature=self.config.sampling.temperature, suppressed_ids=self.suppressed_ids
-        )
 
     def _minibatches(self, batch: Batch, num_epochs: int, num_minibatches: int, iteration: int) -> Iterator[list[int]]:
         """Yields the rows of each optimiser step, in an order that depends on seed, iteration and epoch only."""
@@ -262,32 +270,16 @@ class Learner:
             for rows in np.array_split(order, num_minibatches):
                 yield rows.tolist()
 
-    def _micro_batches(
-        self, batch: Batch, rows: Sequence[int], *, with_turn_ends: bool = False
-    ) -> Iterator[_MicroBatch]:
-        """Yields rows of similar length, so that little is padding; their gradients add up to that of all rows."""
-        mask_BX = _learnt_mask(batch, with_turn_ends=with_turn_ends)[list(rows)]
-        if not mask_BX.any():
-            return
-        num_drawn = _drawn_mask(batch)[list(rows)].sum().clamp(min=1)
-        aggregation = self.config.ppo.aggregation
-        normalizer = (
-            float(len(rows) * self.config.sampling.max_new_tokens)
-            if aggregation == "constant"
-            else loss_normalizer(mask_BX, aggregation=aggregation)
-        )
-        for chosen in self._by_length(batch, rows):
-            part = batch.select(chosen)
-            share = float(_learnt_mask(part, with_turn_ends=with_turn_ends).sum() / mask_BX.sum())
-            drawn_share = float(_drawn_mask(part).sum() / num_drawn)
-            yield _MicroBatch(rows=chosen, part=part, share=share, drawn_share=drawn_share, normalizer=normalizer)
+    def _micro_batches(self, batch: Batch, rows: list[int], *, with_turn_ends: bool = False) -> Iterator[MicroBatch]:
+        """Yields this process's micro-batches of an optimiser step over some rows."""
+        ppo = self.config.ppo
+        constant = float(len(rows) * self.config.sampling.max_new_tokens) if ppo.aggregation == "constant" else None
+        return micro_batches(batch, rows, ppo, self.engine, with_turn_ends=with_turn_ends, normalizer=constant)
 
-    def _by_length(self, batch: Batch, rows: Sequence[int]) -> Iterator[list[int]]:
-        lengths = batch.attention_mask_BT.sum(-1).tolist()
-        ordered = sorted(rows, key=lambda row: (lengths[row], row))
-        size = self.config.ppo.micro_batch_size
-        for start in range(0, len(ordered), size):
-            yield ordered[start : start + size]
+    def _summed(self, sums: defaultdict[str, float]) -> defaultdict[str, float]:
+        """Returns metrics of an optimiser step added up over processes."""
+        total = self.engine.sum(torch.tensor(list(sums.values()), dtype=torch.float64))
+        return defaultdict(float, zip(sums, total.tolist(), strict=True))
 
     def _set_learning_rates(self, iteration: int) -> None:
         """Sets both rates from the iteration alone, so that a resumed run sees the same ones."""
@@ -321,18 +313,6 @@ class Learner:
             self.critic.load_state_dict(state["critic"])
             self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.num_updates = state["num_updates"]
-
-
-def _learnt_mask(batch: Batch, *, with_turn_ends: bool) -> Tensor:
-    """Returns where a loss runs: generated tokens, `(B, T)`, and with turn ends those behind them, `(B, T + K)`."""
-    if not with_turn_ends:
-        return batch.response_mask_BT
-    return torch.cat([batch.response_mask_BT, batch.turn_mask_BK], dim=1)
-
-
-def _drawn_mask(batch: Batch) -> Tensor:
-    """Returns which tokens that are learnt from the sampler drew, and so has a log-probability of."""
-    return batch.response_mask_BT & ~batch.sampler_logprobs_BT.isnan()
 
 
 def turn_returns(batch: Batch) -> Tensor:

@@ -69,12 +69,10 @@ def text_batch(turn_index: Sequence[Sequence[int]], turn_rewards: Sequence[Seque
         "has_final_B": torch.zeros(num_rows, dtype=torch.bool),
         "group_index_B": torch.zeros(num_rows, dtype=torch.long),
         "trainable_B": torch.ones(num_rows, dtype=torch.bool),
-        "pixel_values_ND": torch.zeros(0, 4),
-        "image_grid_thw_I3": torch.zeros(0, 3, dtype=torch.long),
+        "images": (),
         "row_image_offsets": (0,) * (num_rows + 1),
         "image_token_id": 9,
         "suppressed_ids": (),
-        "merge_size": 2,
     }
     return Batch(**{**fields, **changes})
 

@@ -160,7 +160,7 @@ def test_the_final_observation_stands_as_the_policy_would_have_read_it(family_di
         assert torch.equal(batch.input_ids_BT[row, :num_tokens], longer.input_ids_BT[row, :num_tokens])
     per_row = 0 if obs_mode == "text" else 2
     assert batch.row_image_offsets == tuple(per_row * row for row in range(len(episodes) + 1))
-    assert torch.equal(batch.pixel_values_ND, longer.pixel_values_ND), "the final picture is among the row's own"
+    assert batch.images == longer.images, "the final picture is among the row's own"
     values, longer_values = token_values(critic, batch), token_values(critic, longer)
     first_of_second_B = (longer.turn_index_BT == 1).int().argmax(-1)
     next_B = longer_values.before_BT.gather(1, first_of_second_B[:, None])[:, 0]
@@ -237,7 +237,7 @@ def test_nothing_is_added_where_nothing_is_bootstrapped(tiny):
     assert int(batch.attention_mask_BT.sum()) == sum(
         len(turn.prompt_ids) + len(turn.response_ids) for t in episodes for turn in t.turns
     )
-    assert len(batch.image_grid_thw_I3) == sum(len(t.turns) for t in episodes)
+    assert len(batch.images) == sum(len(t.turns) for t in episodes)
     returns_BT = off.credit(batch, learner_of(model, encoder, off).model_outputs(batch)).returns_BT
     # Rewards 1 and 1, an untrained critic that says 1.5 (the mean of 2 and 1), lambda 0.9: the last token is worth 1
     ends = [turn_ends(batch, row)[-1] for row in range(len(episodes))]

@@ -119,21 +119,24 @@ def test_placeholders_are_as_many_as_visual_tokens_for_every_picture(tiny):
     starts = [index for index, token in enumerate(tokens) if token == VISION_START]
     ends = [index for index, token in enumerate(tokens) if token == VISION_END]
     assert [end - start - 1 for start, end in zip(starts, ends, strict=True)] == [36, 16], "one a cell"
-    assert [image.grid_thw.tolist() for image in segment.images] == [[1, 12, 12], [1, 8, 8]]
+    assert [image.inputs["image_grid_thw"].tolist() for image in segment.images] == [[[1, 12, 12]], [[1, 8, 8]]]
 
 
 def test_a_picture_is_patched_once_while_it_is_remembered(tiny):
     _, encoder = tiny
-    small = ChatEncoder(encoder.tokenizer, encoder.image_processor, cache_bytes=2 * 4 * 588 * 4)
+    small = ChatEncoder(encoder.tokenizer, encoder.image_processor, cache_bytes=2 * (4 * 588 * 4 + 3 * 8))
     red, green, blue = (np.full((28, 28, 3), color, np.uint8) for color in ((9, 0, 0), (0, 9, 0), (0, 0, 9)))
-    (first,) = small.patch_images((red,))
-    assert small.patch_images((red.copy(),))[0] is first, "known by content"
-    small.patch_images((green, blue))
-    again = small.patch_images((red,))[0]
+    (first,) = small.process_images((red,))
+    assert small.process_images((red.copy(),))[0] is first, "known by content"
+    small.process_images((green, blue))
+    again = small.process_images((red,))[0]
     assert again is not first, "forgotten, for two of 4 patches of 588 float32 are all that is kept"
-    assert np.array_equal(again.patches, first.patches)
+    assert np.array_equal(again.inputs["pixel_values"], first.inputs["pixel_values"])
     tall, wide = np.zeros((28, 56, 3), np.uint8), np.zeros((56, 28, 3), np.uint8)
-    assert [p.grid_thw.tolist() for p in small.patch_images((tall, wide))] == [[1, 2, 4], [1, 4, 2]]
+    assert [p.inputs["image_grid_thw"].tolist() for p in small.process_images((tall, wide))] == [
+        [[1, 2, 4]],
+        [[1, 4, 2]],
+    ]
 
 
 def test_an_experts_text_gets_the_tokens_the_rollout_would_have_read(tiny):
@@ -164,12 +167,12 @@ def test_any_picture_a_user_has_can_be_shown(tiny, shape):
     _, encoder = tiny
     image = np.zeros((*shape, 3), np.uint8)
     image[0, 0] = 255
-    (patched,) = encoder.patch_images((image,))
-    assert int(patched.grid_thw.prod()) == len(patched.patches)
-    tall, wide = patched.grid_thw[1:]
+    (processed,) = encoder.process_images((image,))
+    ((_, tall, wide),) = processed.inputs["image_grid_thw"]
+    assert tall * wide == len(processed.inputs["pixel_values"])
     assert (tall > wide) == (shape[0] > shape[1]) or max(shape) <= 28, "rows are rows, however few there are"
     segment = encoder.encode({"text": "look", "images": (image,)}, is_first=True)
-    assert (segment.ids == encoder.image_token_id).sum() == patched.grid_thw.prod() // 4
+    assert (segment.ids == encoder.image_token_id).sum() == processed.num_tokens == tall * wide // 4
 
 
 def test_a_line_of_pixels_gets_black_where_it_moves_nothing():

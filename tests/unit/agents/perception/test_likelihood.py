@@ -109,8 +109,7 @@ def test_an_answer_that_was_learnt_is_likelier_than_another(scorer):
             input_ids=ids,
             labels=labels,
             mm_token_type_ids=(ids == encoder.image_token_id).int(),
-            pixel_values=torch.from_numpy(image.patches),
-            image_grid_thw=torch.from_numpy(image.grid_thw)[None],
+            **{name: torch.from_numpy(value) for name, value in image.inputs.items()},
         ).loss.backward()
         optimizer.step()
     up, down = (reasoning_quality(score(QUESTION, REASONING, answer)) for answer in ("up", "down"))

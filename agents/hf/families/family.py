@@ -1,0 +1,126 @@
+"""What a family of vision-language models is to us: pictures to features, tokens to positions and hidden states.
+
+Pictures become features in a step of their own, so that whoever needs them several times computes them once: siblings
+that are shown the same picture, the passes over one batch, a policy and its reference that share a frozen tower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessedImage:
+    """A picture as a family's image processor gives it.
+
+    Attributes:
+        inputs: Arguments of the vision tower by name. Along their first axis pictures are put one behind the other.
+        num_tokens: Placeholders it takes in the prompt, one per feature vector.
+        key: What tells its content from others'.
+    """
+
+    inputs: Mapping[str, npt.NDArray[Any]]
+    num_tokens: int
+    key: bytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes in memory."""
+        return sum(value.nbytes for value in self.inputs.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageFeatures:
+    """What a vision tower makes of pictures: N vectors, one per placeholder, in the order of the placeholders.
+
+    Attributes:
+        tokens_ND: What takes the place of the placeholders' embeddings.
+        layers: `(N, D)` each, what is added behind the first layers of the language model (DeepStack); often none.
+    """
+
+    tokens_ND: Tensor
+    layers: tuple[Tensor, ...] = ()
+
+    def select(self, index: Tensor | slice) -> ImageFeatures:
+        """Returns some of the vectors, in the order of the index."""
+        return ImageFeatures(tokens_ND=self.tokens_ND[index], layers=tuple(each[index] for each in self.layers))
+
+    def to(self, device: torch.device | str) -> ImageFeatures:
+        """Returns the features on another device, without gradients."""
+        layers = tuple(each.detach().to(device) for each in self.layers)
+        return ImageFeatures(tokens_ND=self.tokens_ND.detach().to(device), layers=layers)
+
+
+def joined(features: Sequence[ImageFeatures]) -> ImageFeatures:
+    """Returns the features of several pictures, or groups of them, one behind the other; there must be one at least."""
+    layers = tuple(torch.cat(each) for each in zip(*(each.layers for each in features), strict=True))
+    return ImageFeatures(tokens_ND=torch.cat([each.tokens_ND for each in features]), layers=layers)
+
+
+def vision_inputs(images: Sequence[ProcessedImage], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Returns the vision tower's arguments for pictures, one behind the other; empty without pictures.
+
+    Args:
+        images: Pictures of one family.
+        device: Where to.
+        dtype: Type of what is floating point.
+    """
+    inputs = {}
+    for name in images[0].inputs if images else ():
+        value = torch.from_numpy(np.concatenate([image.inputs[name] for image in images]))
+        inputs[name] = value.to(device, dtype if value.is_floating_point() else value.dtype)
+    return inputs
+
+
+class Family(Protocol):
+    """What is asked of a model; `model` has the backbone as `.model`, be it a policy or a critic.
+
+    Attributes:
+        model_types: The `model_type`s of `config.json` that are of this family.
+    """
+
+    model_types: tuple[str, ...]
+
+    def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
+        """Returns the features of pictures, with gradients where the tower has any. There must be one at least."""
+
+    def positions(self, model: Any, ids_BT: Tensor, mask_BT: Tensor, images: Sequence[ProcessedImage]) -> Tensor:
+        """Returns positions in padded rows, starting at 0 in each, int64 with rows and tokens as its last two axes.
+
+        Args:
+            model: Computes them as it was trained to.
+            ids_BT: int64, tokens.
+            mask_BT: int64, 1 for tokens that are not padding, anywhere in the row.
+            images: The pictures of all rows in the order of their placeholders.
+        """
+
+    def hidden_states(
+        self,
+        model: Any,
+        ids_BT: Tensor,
+        *,
+        features: ImageFeatures | None,
+        positions: Tensor,
+        mask: Tensor | None = None,
+        cache: Any = None,
+    ) -> Tensor:
+        """Returns the last hidden states, float[B, T, D].
+
+        Args:
+            model: With its backbone.
+            ids_BT: int64, tokens.
+            features: Of the placeholders among them, row by row; None without any.
+            positions: Of the tokens, as `positions` gives them.
+            mask: int64 `(B, past + T)`, 1 for tokens that may be attended to; None where all before a token may.
+            cache: Keys and values of the tokens before; they are appended to.
+        """
+
+    def logits(self, model: Any, hidden_ND: Tensor) -> Tensor:
+        """Returns the next token's logits in the model's own type, `(N, vocabulary)`."""

@@ -1,0 +1,82 @@
+"""Micro-batches hold every row once, little padding, and as many of them in each process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.training.batches import text_batch
+from training.config.ppo import PPOConfig
+from training.engines.engine import LocalEngine
+from training.loop.micro_batches import MAX_PADDING, micro_batches, row_groups, shared_rows, split_rows
+
+LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=40)
+
+
+class OneOfSeveral(LocalEngine):
+    def __init__(self, rank, num_processes):
+        self.rank, self.num_processes = rank, num_processes
+
+
+@given(LENGTHS, st.integers(1, 700))
+def test_a_token_budget_holds_padding_included(lengths, max_tokens):
+    parts = split_rows(range(len(lengths)), lengths, max_rows=1, max_tokens=max_tokens)
+    assert sorted(row for part in parts for row in part) == list(range(len(lengths)))
+    for part in parts:
+        padded, filled = len(part) * max(lengths[row] for row in part), sum(lengths[row] for row in part)
+        assert padded <= max_tokens or len(part) == 1
+        assert padded - filled <= MAX_PADDING * padded
+
+
+@given(LENGTHS, st.integers(1, 9))
+def test_rows_are_counted_where_tokens_are_not(lengths, max_rows):
+    parts = split_rows(range(len(lengths)), lengths, max_rows=max_rows, max_tokens=None)
+    assert [len(part) for part in parts[:-1]] == [max_rows] * (len(parts) - 1)
+    flat = [row for part in parts for row in part]
+    assert sorted(flat) == list(range(len(lengths)))
+    assert [lengths[row] for row in flat] == sorted(lengths)
+
+
+@given(LENGTHS, st.integers(1, 5))
+def test_processes_share_tokens_evenly(lengths, num_processes):
+    shares = shared_rows(range(len(lengths)), lengths, num_processes)
+    assert sorted(row for share in shares for row in share) == list(range(len(lengths)))
+    loads = [sum(lengths[row] for row in share) for share in shares]
+    assert max(loads) - min(loads) <= max(lengths), "nobody has more than one row too many"
+
+
+@pytest.fixture
+def uneven():
+    batch = text_batch([[-1, 0, 0, 0]] * 5, [[1.0]] * 5)
+    mask_BT = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]])
+    return replace(batch, attention_mask_BT=mask_BT, turn_index_BT=batch.turn_index_BT.where(mask_BT > 0, -1))
+
+
+@pytest.mark.parametrize("num_processes", [1, 2, 3, 7])
+def test_every_process_has_as_many_and_their_shares_make_one(uneven, num_processes):
+    ppo = PPOConfig(micro_batch_size=1)
+    engines = [OneOfSeveral(rank, num_processes) for rank in range(num_processes)]
+    parts = [list(micro_batches(uneven, range(5), ppo, engine)) for engine in engines]
+    assert len({len(part) for part in parts}) == 1
+    real = [micro for part in parts for micro in part if not micro.is_filler]
+    assert sorted(row for micro in real for row in micro.rows) == list(range(5))
+    assert sum(micro.share for part in parts for micro in part) == pytest.approx(1.0)
+    assert {micro.normalizer for part in parts for micro in part} == {10.0}
+    for part in parts:
+        assert [micro.is_last for micro in part] == [False] * (len(part) - 1) + [True]
+        for micro in part:
+            assert micro.is_filler == (not micro.part.response_mask_BT.any())
+
+
+def test_filler_is_the_shortest_row(uneven):
+    groups = [row_groups(uneven, [0, 1, 4], PPOConfig(micro_batch_size=1), OneOfSeveral(rank, 2)) for rank in (0, 1)]
+    assert groups == [[([0], False), ([1], False)][::-1], [([4], False), ([1], True)]]
+
+
+def test_nothing_to_learn_is_no_micro_batch(uneven):
+    nothing = replace(uneven, trainable_B=torch.zeros(5, dtype=torch.bool))
+    assert list(micro_batches(nothing, range(5), PPOConfig(), LocalEngine())) == []
