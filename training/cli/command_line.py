@@ -19,7 +19,7 @@ from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.run import RunConfig
-from training.recipes.shipped import RECIPES
+from training.recipes.shipped import OF_A_WORLD, RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.arguments.options import parsed
@@ -86,20 +86,20 @@ class Recipe:
 
     @property
     def description(self) -> str:
-        """What it says of itself, in one paragraph."""
+        """What it says of itself, in one paragraph; its arguments are not the user's."""
         made = self.make.func if isinstance(self.make, partial) else self.make
-        return " ".join((inspect.getdoc(made) or "").split())
+        return " ".join((inspect.getdoc(made) or "").partition("\nArgs:")[0].split())
 
 
 def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     """Returns the recipe that a command line names, None where the first word names none, and the other words.
 
     Args:
-        words: A shipped recipe's name or an env id first; or `--recipe FILE.py`, `--recipe FILE.py:FUNCTION` or
-            `--recipe MODULE:FUNCTION` anywhere.
+        words: A shipped recipe's name or an env id first, such as `vagen_full:navigation` for a preset's world; or
+            `--recipe FILE.py`, `--recipe FILE.py:FUNCTION` or `--recipe MODULE:FUNCTION` anywhere.
 
     Raises:
-        ConfigError: If the file or module has no such recipe.
+        ConfigError: If the file or module has no such recipe, or a recipe no such world.
     """
     named, rest = _take_option(words, "--recipe")
     if named is not None:
@@ -107,6 +107,9 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     first, rest = (rest[0], rest[1:]) if rest else ("", [])
     if first in RECIPES:
         return Recipe(name=first, make=RECIPES[first]), rest
+    name, colon, world = first.partition(":")
+    if colon and name in OF_A_WORLD:
+        return Recipe(name=first, make=partial(OF_A_WORLD[name], world)), rest
     if ENV_ID.fullmatch(first):
         return Recipe(name=first, make=partial(any_world, first)), rest
     return None, rest

@@ -83,9 +83,19 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     require_wandb(config.wandb_project)
     config, told = ready(config, imitates=config.model is None and not resume)
     if config.model is not None and not resume:
-        require_checkpoint(model_directory(config.model))
+        _require_start(config.model)
     print(*told, sep="\n", end="\n" if told else "")
     return config
+
+
+def _require_start(model: str) -> None:
+    """Refuses a start from what is no checkpoint; a recipe may name one that only its user has."""
+    try:
+        require_checkpoint(model_directory(model))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{error} Name yours with --model DIR; --model None starts from the tiny VLM, which a cold start teaches."
+        ) from error
 
 
 def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:

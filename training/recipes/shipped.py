@@ -6,8 +6,21 @@ from collections.abc import Callable
 
 from training.config.run import RunConfig
 from training.recipes.tiny import frozenlake_tiny, navigation_tiny, primitive_tiny, sokoban_tiny, svg_tiny, zoomqa_tiny
+from training.recipes.vagen import vagen_base, vagen_full
+
+OF_A_WORLD: dict[str, Callable[[str], RunConfig]] = {made.__name__: made for made in (vagen_base, vagen_full)}
+"""Presets that are written with one of their worlds behind them: `vagen_full:navigation`. Alone they have a default."""
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
     made.__name__: made
-    for made in (frozenlake_tiny, sokoban_tiny, svg_tiny, navigation_tiny, primitive_tiny, zoomqa_tiny)
+    for made in (
+        frozenlake_tiny,
+        sokoban_tiny,
+        svg_tiny,
+        navigation_tiny,
+        primitive_tiny,
+        zoomqa_tiny,
+        vagen_base,
+        vagen_full,
+    )
 }
