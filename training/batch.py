@@ -33,6 +33,8 @@ class Batch:
             row with an infinite or NaN one is masked whole, see `usable_B`.
         trainable_BK: bool, False masks a turn from every loss (its judge was unavailable); what it earned still counts
             for the turns before it. True for turns a row does not have.
+        state_index_BK: int64, which of the batch's distinct states each turn began in, by the world's hash of it; -1
+            where the world told none, and for turns a row does not have.
         terminated_B: bool, whether the world ended (no bootstrap).
         has_final_B: bool, whether the row goes on after its last turn with the final observation and the opening of a
             next answer, observed and unlearned: V at its last token is what the state it was truncated in is worth.
@@ -43,6 +45,7 @@ class Batch:
         features: What a frozen vision tower makes of each picture; None where every pass sees for itself.
         image_token_id: Placeholder id.
         suppressed_ids: Tokens that are never sampled.
+        max_response_tokens: How many tokens a response could have at most.
 
     Raises:
         AssertionError: If shapes disagree, or a row's placeholders are not as many as its vision features.
@@ -54,6 +57,7 @@ class Batch:
     sampler_logprobs_BT: Tensor
     turn_rewards_BK: Tensor
     trainable_BK: Tensor
+    state_index_BK: Tensor
     terminated_B: Tensor
     has_final_B: Tensor
     group_index_B: Tensor
@@ -62,6 +66,7 @@ class Batch:
     row_image_offsets: tuple[int, ...]
     image_token_id: int
     suppressed_ids: tuple[int, ...]
+    max_response_tokens: int
     features: tuple[ImageFeatures, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -160,6 +165,7 @@ def make_batch(
     group_index: Sequence[int] | None = None,
     trainable: Sequence[Sequence[bool]] | None = None,
     final_observations: bool = False,
+    max_response_tokens: int | None = None,
 ) -> Batch:
     """Pads trajectories into one batch.
 
@@ -172,6 +178,7 @@ def make_batch(
             but keeps its reward, which the turns before it led to.
         final_observations: Whether truncated rows that can be learnt from carry their final observation, where a
             critic is to say what they are worth. It costs as many tokens as one more observation.
+        max_response_tokens: How many tokens a response could have at most; by default the longest one's.
 
     Returns:
         The batch.
@@ -184,6 +191,7 @@ def make_batch(
     rows = [_row_tokens(t.turns, final) for t, final in zip(trajectories, finals, strict=True)]
     ids, turn_index, logprobs = zip(*rows, strict=True)
     num_tokens_B = torch.tensor([len(each) for each in ids])
+    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
     shown = [
         [image for turn in t.turns for image in encoder.process_images(observation_images(turn.observation))]
         + list(final.images if final is not None else ())
@@ -196,6 +204,7 @@ def make_batch(
         sampler_logprobs_BT=_padded(logprobs, 0.0),
         turn_rewards_BK=_padded([np.asarray(earned, np.float32) for earned in turn_rewards], 0.0),
         trainable_BK=_padded([np.asarray(may, bool) for may in trainable], True),
+        state_index_BK=_padded(_state_indices(trajectories), -1),
         terminated_B=torch.tensor([t.turns[-1].terminated for t in trajectories]),
         has_final_B=torch.tensor([final is not None for final in finals]),
         group_index_B=torch.as_tensor(group_index if group_index is not None else np.arange(len(rows))),
@@ -204,7 +213,18 @@ def make_batch(
         row_image_offsets=tuple(np.cumsum([0, *map(len, shown)]).tolist()),
         image_token_id=encoder.image_token_id,
         suppressed_ids=tuple(encoder.suppressed_ids()),
+        max_response_tokens=max_response_tokens or max(len(turn.response_ids) for turn in turns),
     )
+
+
+def _state_indices(trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
+    """Returns which distinct state each turn began in, int64[turns] each; -1 where the world told no hash."""
+    numbers: dict[str, int] = {}
+    began = [[t.start_state_hash, *(turn.info.get("state_hash", "") for turn in t.turns[:-1])] for t in trajectories]
+    return [
+        np.array([numbers.setdefault(each, len(numbers)) if each else -1 for each in hashes], np.int64)
+        for hashes in began
+    ]
 
 
 def _padded(rows: Sequence[np.ndarray], padding: float) -> Tensor:

@@ -102,6 +102,11 @@ class Algorithm(ABC):
         return 1
 
     @property
+    def max_sampling_rounds(self) -> int:
+        """How often an iteration's number of groups is played at most, until as many are useful; a field may say so."""
+        return 1
+
+    @property
     def update_settings(self) -> Mapping[str, Any]:
         """What it decides of the update itself: values in place of those settings of `ppo`, which are refused then."""
         return {}
@@ -115,6 +120,16 @@ class Algorithm(ABC):
     def learns_observations(self) -> bool:
         """Whether tokens are learnt from that no sampler drew, and so has no log-probability of."""
         return False
+
+    def useful_rows(self, batch: Batch) -> Tensor:
+        """Returns the rows of groups that something can be learnt from, bool[B]: all, if not overridden.
+
+        Where `max_sampling_rounds` is above 1, further groups are played in place of the others.
+
+        Args:
+            batch: Rows as they were played; no group is without one of its rows.
+        """
+        return batch.trainable_B.new_ones(batch.num_rows)
 
     def keep(self, batch: Batch) -> Batch:
         """Returns what of an iteration's rows is learnt from: all that was generated, if not overridden.

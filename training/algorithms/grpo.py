@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from training.algorithms.algorithm import Algorithm, Credit, ModelOutputs
+from vlm_envs.arguments.ranges import require_at_least
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from training.batch import Batch
 
 
@@ -17,6 +20,8 @@ class GRPO(Algorithm):
 
     Attributes:
         scale: Whether advantages are divided by the group's standard deviation (`"std"`) or not (`"none"`, Dr.GRPO).
+        max_sampling_rounds: How often an iteration's number of groups is played at most, to have as many useful ones;
+            1 plays no further ones (see DAPO).
     """
 
     title: ClassVar[str] = "GRPO"
@@ -24,20 +29,28 @@ class GRPO(Algorithm):
 
     scale: Literal["std", "none"] = "std"
 
-    def keep(self, batch: Batch) -> Batch:
-        """Returns the batch without the rows of groups whose comparable siblings all earned the same, in any loss.
+    max_sampling_rounds: int = 1
 
-        A row that cannot be compared is left out, too. They have advantage 0; left in, their tokens would only make the
-        mean over tokens smaller.
-        """
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "max_sampling_rounds")
+
+    def useful_rows(self, batch: Batch) -> Tensor:
+        """Returns the rows of groups whose comparable siblings did not all earn the same."""
         import torch
 
         from training.algorithms.functional.grpo import zero_variance_groups
 
         groups_B = batch.comparable_group_index_B
         is_flat_G = zero_variance_groups(batch.turn_rewards_BK.sum(-1), groups_B)
-        is_flat_B = is_flat_G[torch.unique(groups_B, return_inverse=True)[1]]
-        return replace(batch, trainable_B=batch.trainable_B & ~is_flat_B)
+        return ~is_flat_G[torch.unique(groups_B, return_inverse=True)[1]]
+
+    def keep(self, batch: Batch) -> Batch:
+        """Returns the batch without the rows of groups that are not useful, in any loss.
+
+        A row that cannot be compared is left out, too. They have advantage 0; left in, their tokens would only make the
+        mean over tokens smaller.
+        """
+        return replace(batch, trainable_B=batch.trainable_B & self.useful_rows(batch))
 
     def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
         """Returns advantages."""

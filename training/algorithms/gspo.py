@@ -33,6 +33,7 @@ class GSPO(GRPO):
     sequence_clip_high: float = 4e-4
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_between(self, 0, 1, "sequence_clip_low", includes=(False, False))
         require_above(self, 0, "sequence_clip_high")
 

@@ -8,6 +8,8 @@ from typing import TypeGuard, get_args
 
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.dapo import DAPO
+from training.algorithms.gigpo import GiGPO
 from training.algorithms.grpo import GRPO
 from training.algorithms.gspo import GSPO
 from training.algorithms.reinforce_plus_plus import ReinforcePlusPlus
@@ -17,7 +19,7 @@ from training.algorithms.turn_gae import TurnGAE
 from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean
 
-ShippedAlgorithm = BilevelGAE | TokenGAE | TurnGAE | GRPO | RLOO | ReinforcePlusPlus | GSPO
+ShippedAlgorithm = BilevelGAE | TokenGAE | TurnGAE | GRPO | DAPO | GSPO | GiGPO | RLOO | ReinforcePlusPlus
 
 SHIPPED: dict[str, type[Algorithm]] = {kind.__module__.rpartition(".")[2]: kind for kind in get_args(ShippedAlgorithm)}
 """By the names of their files."""

@@ -28,8 +28,13 @@ class Collector:
         self._worlds = MixedWorlds(config.worlds, config.num_groups, copies=config.group_size)
         self._num_lost_episodes = self._num_dropped_groups = 0
 
-    def collect(self, agent: Agent, iteration: int) -> list[TrajectoryGroup]:
-        """Plays one iteration's episodes; its seeds depend on the iteration only, so a resumed run sees the same.
+    def collect(self, agent: Agent, iteration: int, sampling_round: int = 0) -> list[TrajectoryGroup]:
+        """Plays one iteration's episodes; seeds depend on iteration and round only, so a resumed run sees the same.
+
+        Args:
+            agent: Who acts.
+            iteration: Number of the iteration, from 0.
+            sampling_round: Which of its rounds, below `algorithm.max_sampling_rounds`; no two have a level in common.
 
         Returns:
             `num_groups` groups of `group_size` siblings, in the order of their worlds; at times one more or fewer where
@@ -40,10 +45,14 @@ class Collector:
             WorkerError: If every episode was lost.
         """
         size = self._config.group_size
+        rounds_before = iteration * self._config.algorithm.max_sampling_rounds + sampling_round
+        offset = self._config.seed * 1_000_003 + rounds_before * self._config.num_groups
+        first = _FIRST_SEED + offset % 800_000_000
         groups: list[TrajectoryGroup] = []
-        num_episodes = self._num_lost_episodes = self._num_dropped_groups = 0
+        num_episodes = num_lost = 0
+        if sampling_round == 0:
+            self._num_lost_episodes = self._num_dropped_groups = 0
         for place in self._worlds.played(iteration):
-            first = _FIRST_SEED + (self._config.seed * 1_000_003 + iteration * self._config.num_groups) % 800_000_000
             seeds = [seed for seed in split_seeds("train", place.num_groups, start=first) for _ in range(size)]
             played: Sequence[Trajectory | None] = [None] * len(seeds)
             try:
@@ -53,7 +62,7 @@ class Collector:
             else:
                 played = try_rollout(agent, worlds, seeds, env_ids=[place.spec.env_id] * len(seeds))
             num_episodes += len(played)
-            self._num_lost_episodes += sum(map(is_lost, played))
+            num_lost += sum(map(is_lost, played))
             for start in range(0, len(played), size):
                 siblings = [each for each in played[start : start + size] if each is not None]
                 if len(siblings) < size:
@@ -61,16 +70,17 @@ class Collector:
                 else:
                     named = tuple(replace(each, world=place.name) for each in siblings)
                     groups.append(TrajectoryGroup(trajectories=named))
-        if self._num_lost_episodes == num_episodes or not groups:
+        self._num_lost_episodes += num_lost
+        if num_lost == num_episodes or not groups:
             raise WorkerError(
-                f"Nothing is left of iteration {iteration}: the workers of {self._num_lost_episodes} of {num_episodes} "
+                f"Nothing is left of iteration {iteration}: the workers of {num_lost} of {num_episodes} "
                 "episodes were lost, although they were started anew. The warnings above say how. Look after the "
                 "worlds' engines and the machine's memory, then go on with --resume."
             )
         return groups
 
     def metrics(self) -> dict[str, float]:
-        """Returns how many episodes of the last collection were lost with their workers, and groups dropped for it."""
+        """Returns how many episodes of the last iteration were lost with their workers, and groups dropped for it."""
         return {
             "lost_episodes": float(self._num_lost_episodes),
             "dropped_groups": float(self._num_dropped_groups),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from training.loop.evaluation import EvaluationResult, evaluate, mean_success
 from training.loop.learner import Learner
 from training.loop.loggers import RunLoggers
 from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
+from training.loop.rounds import sample_groups
 from training.loop.supervised import stop_on_interrupt
 from training.rewards.score import ScoredTrajectory, TurnScorer
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
@@ -53,6 +54,7 @@ class Trainer:
         self._saved_iteration = -1
         self._before: dict[str, Any] | None = None
         self._running: int | None = None
+        self._rollout_s: list[float] = []
 
     def _agent(self, *, seed: int) -> LearningAgent:
         """Returns an agent that acts with the policy's weights."""
@@ -133,26 +135,38 @@ class Trainer:
         """Runs one iteration and returns its metrics."""
         started = time.monotonic()
         self.agent.sync(self.learner.policy, self.learner.num_updates)
-        groups = self.collector.collect(self.agent, self.iteration)
-        rollout_s = time.monotonic() - started
-
-        scored = self.scorer.score([trajectory for group in groups for trajectory in group.trajectories])
-        played = self._batch(scored)
-        metrics = rollout_metrics(scored, played, rollout_s=rollout_s) | self.collector.metrics()
-        batch = self.config.algorithm.keep(played)
+        self._rollout_s = []
+        sample = sample_groups(
+            self._play,
+            self._batch,
+            self.config.algorithm,
+            num_groups=self.config.num_groups,
+            group_size=self.config.group_size,
+        )
+        first, learnt = sample.first, sample.learnt
+        metrics = rollout_metrics(first.scored, first.batch, rollout_s=self._rollout_s[0])
+        metrics |= self.collector.metrics() | sample.metrics
+        batch = self.config.algorithm.keep(learnt.batch)
         outputs = self.learner.model_outputs(batch)
         credit = assigned_credit(self.config.algorithm, batch, outputs)
         if self.config.record_every and self.iteration % self.config.record_every == 0:
-            self._record_training(scored, turn_credit(played, outputs, credit, NUM_RECORDED_TRAINING))
+            self._record_training(learnt.scored, turn_credit(learnt.batch, outputs, credit, NUM_RECORDED_TRAINING))
         update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
 
         metrics |= update | self.scorer.metrics()
         metrics["iteration_s"] = time.monotonic() - started
-        metrics["rollout_s"] = rollout_s
+        metrics["rollout_s"] = sum(self._rollout_s)
         if outputs.ref_kl is not None:
             metrics["kl"] = outputs.ref_kl
         self.iteration += 1
         return metrics
+
+    def _play(self, sampling_round: int) -> list[ScoredTrajectory]:
+        """Plays and scores a round of groups."""
+        started = time.monotonic()
+        groups = self.collector.collect(self.agent, self.iteration, sampling_round)
+        self._rollout_s.append(time.monotonic() - started)
+        return self.scorer.score([trajectory for group in groups for trajectory in group.trajectories])
 
     def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
         """Keeps some of this iteration's episodes, with what the algorithm made of their turns."""
@@ -162,7 +176,7 @@ class Trainer:
             [turn_notes(each, turns) for each, turns in zip(scored, credit, strict=False)],
         )
 
-    def _batch(self, scored: list[ScoredTrajectory]) -> Batch:
+    def _batch(self, scored: Sequence[ScoredTrajectory]) -> Batch:
         return make_batch(
             [each.trajectory for each in scored],
             [each.turn_rewards for each in scored],
@@ -170,6 +184,7 @@ class Trainer:
             group_index=[index // self.config.group_size for index in range(len(scored))],
             trainable=[each.trainable_turns for each in scored],
             final_observations=self.config.algorithm.needs_final_observations,
+            max_response_tokens=self.config.sampling.max_new_tokens,
         )
 
     def _log(self, metrics: dict[str, float]) -> None:

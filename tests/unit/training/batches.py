@@ -65,6 +65,7 @@ def text_batch(turn_index: Sequence[Sequence[int]], turn_rewards: Sequence[Seque
         "sampler_logprobs_BT": torch.zeros(turn_index_BT.shape),
         "turn_rewards_BK": torch.tensor(turn_rewards),
         "trainable_BK": torch.ones(num_rows, len(turn_rewards[0]), dtype=torch.bool),
+        "state_index_BK": torch.full((num_rows, len(turn_rewards[0])), -1),
         "terminated_B": torch.ones(num_rows, dtype=torch.bool),
         "has_final_B": torch.zeros(num_rows, dtype=torch.bool),
         "group_index_B": torch.zeros(num_rows, dtype=torch.long),
@@ -73,6 +74,7 @@ def text_batch(turn_index: Sequence[Sequence[int]], turn_rewards: Sequence[Seque
         "row_image_offsets": (0,) * (num_rows + 1),
         "image_token_id": 9,
         "suppressed_ids": (),
+        "max_response_tokens": 8,
     }
     return Batch(**{**fields, **changes})
 

@@ -117,3 +117,29 @@ def test_a_batch_without_pictures_is_a_batch():
     batch = text_batch([[-1, 0, 0], [-1, 0, -1]], [[1.0], [2.0]])
     assert batch.select([1]).input_ids_BT.shape == (1, 3)
     assert batch.response_mask_BT.tolist() == [[False, True, True], [False, True, False]]
+
+
+def test_a_turn_is_told_by_the_state_that_it_began_in(tiny):
+    model, encoder = tiny
+    agent = HFAgent(
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1
+    )
+    states = [("a", "b", "a", "c"), ("b", "a", "b"), ("a", None, "d")]  # the state after the last turn begins none
+    trajectories = [
+        replace(
+            played,
+            start_state_hash=hashes[0],
+            turns=tuple(
+                replace(turn, info={name: value for name, value in [("state_hash", after)] if value is not None})
+                for turn, after in zip(played.turns, hashes[1:], strict=True)
+            ),
+        )
+        for played, hashes in zip(play(agent, range(3), max_turns=(3, 2, 2)), states, strict=True)
+    ]
+    rewards = [[0.0] * len(each.turns) for each in trajectories]
+    batch = make_batch(trajectories, rewards, encoder, max_response_tokens=6)
+    assert batch.state_index_BK.tolist() == [[0, 1, 0], [1, 0, -1], [0, -1, -1]]
+    assert batch.select([2, 0]).state_index_BK.tolist() == [[0, -1, -1], [0, 1, 0]]
+    assert batch.max_response_tokens == 6
+    longest = max(len(turn.response_ids) for each in trajectories for turn in each.turns)
+    assert make_batch(trajectories, rewards, encoder).max_response_tokens == longest

@@ -260,7 +260,7 @@ def test_only_an_algorithm_with_a_critic_has_settings_of_one(capsys):
     own = RECIPE.config().algorithm
     assert own.critic.learning_rate == 4e-4 and kept.critic == replace(own.critic, num_epochs=3)
     grpo = configured(RECIPE, ["--algorithm", "grpo"])
-    assert grpo.to_dict()["algorithm"] == {"class": "grpo", "scale": "std"}
+    assert grpo.to_dict()["algorithm"] == {"class": "grpo", "scale": "std", "max_sampling_rounds": 1}
     assert not [name for name in vars(grpo.ppo) if "critic" in name or "value" in name]
     with pytest.raises(SystemExit):
         configured(RECIPE, words("--algorithm grpo --help"))

@@ -9,6 +9,7 @@ import torch
 from agents.oracle import RandomAgent
 from tests.unit.episodes import SHORT
 from tests.unit.training.batches import WORLD, run_config
+from training.algorithms.grpo import GRPO
 from training.config.cold_start import ColdStartConfig
 from training.config.worlds import WorldSpec
 from training.data.demonstrations import demonstrations, tokenized
@@ -47,6 +48,20 @@ def test_an_iteration_sees_the_same_levels_again_and_another_run_others():
         return [group.trajectories[0].start_state_hash for group in collector.collect(RandomAgent(), iteration)]
 
     assert hashes(0, 5) == hashes(0, 5) != hashes(1, 5)
+
+
+def test_no_round_of_any_iteration_shares_a_level_with_another():
+    collector = Collector(run_config(algorithm=GRPO(max_sampling_rounds=3), num_groups=3, group_size=2))
+    seeds = [
+        {group.trajectories[0].seed for group in collector.collect(RandomAgent(), iteration, number)}
+        for iteration in range(3)
+        for number in range(3)
+    ]
+    assert all(len(each) == 3 for each in seeds)
+    assert len(set.union(*seeds)) == 27
+    again = collector.collect(RandomAgent(), 1, 2)
+    assert {group.trajectories[0].seed for group in again} == seeds[5]
+    collector.close()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 899, 2**31 - 1])

@@ -1,0 +1,68 @@
+"""DAPO: GRPO with a higher upper clip, useful groups only, a loss by tokens and without KL (Yu et al. 2025)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from training.algorithms.grpo import GRPO
+from vlm_envs.arguments.ranges import require_above, require_between
+
+if TYPE_CHECKING:
+    from training.batch import Batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class DAPO(GRPO):
+    """DAPO: GRPO with a higher upper clip, useful groups only, a loss by tokens and without KL (Yu et al. 2025).
+
+    A group is useful if its siblings did not all earn the same, which is the paper's "not all right and not all wrong"
+    where the reward is 0 or 1. Further groups are played until `num_groups` are, `max_sampling_rounds` times at most;
+    what lacks then is filled up with groups that are in no loss. verl stops the run there.
+
+    Attributes:
+        max_sampling_rounds: How often an iteration's number of groups is played at most, the first time included; 1
+            plays no further ones. verl's recipe has 10 (`max_num_gen_batches`).
+        clip_low: Ratio clip below 1, in place of `ppo.clip_low`.
+        clip_high: Ratio clip above 1, in place of `ppo.clip_high` (clip-higher, section 3.1).
+        overlong_share: The last share of a response's limit (`sampling.max_new_tokens`) over which it is penalised,
+            from 0 at its start to all at the limit; 0 for no penalty. 0.2 is the paper's 4096 of 20480 (section 3.4).
+        overlong_penalty: The whole penalty of a response.
+    """
+
+    title: ClassVar[str] = "DAPO"
+
+    max_sampling_rounds: int = 10
+    clip_low: float = 0.2
+    clip_high: float = 0.28
+    overlong_share: float = 0.2
+    overlong_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_between(self, 0, 1, "clip_low", includes=(False, False))
+        require_above(self, 0, "clip_high", "overlong_penalty")
+        require_between(self, 0, 1, "overlong_share")
+
+    @property
+    def update_settings(self) -> Mapping[str, Any]:
+        """Its own clip, the mean over tokens (section 3.3), and no KL penalty (section 2.3)."""
+        no_kl = {"kl_coef": 0.0, "kl_placement": "reward", "kl_estimator": None}
+        return {"clip_low": self.clip_low, "clip_high": self.clip_high, "aggregation": "token_mean", **no_kl}
+
+    def keep(self, batch: Batch) -> Batch:
+        """Returns the useful groups with the penalties of responses that came near their limit."""
+        from training.algorithms.functional.overlong import overlong_penalties
+
+        kept, limit = super().keep(batch), batch.max_response_tokens
+        if self.overlong_share == 0:
+            return kept
+        penalties_BK = overlong_penalties(
+            batch.turn_index_BT,
+            num_turns=batch.turn_rewards_BK.shape[1],
+            max_tokens=limit,
+            cache_tokens=self.overlong_share * limit,
+            penalty=self.overlong_penalty,
+        )
+        return replace(kept, turn_rewards_BK=batch.turn_rewards_BK + penalties_BK)

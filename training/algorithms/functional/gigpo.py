@@ -1,0 +1,81 @@
+"""GiGPO: each row against its siblings, and each turn against the turns of siblings that began in the same state."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from training.algorithms.functional.checks import (
+    check_integer,
+    check_shape,
+    check_turn_index,
+    check_turns,
+    check_unit_interval,
+)
+from training.algorithms.functional.grpo import GroupScale, relative_to_group
+from training.algorithms.functional.runs import Generated, run_lengths
+
+
+@torch.no_grad()
+def gigpo(
+    turn_rewards_BK: Tensor,
+    token_rewards_BT: Tensor,
+    state_index_BK: Tensor,
+    group_index_B: Tensor,
+    turn_index_BT: Tensor,
+    *,
+    gamma: float,
+    omega: float,
+    scale: GroupScale = "std",
+    eps: float = 1e-6,
+) -> Tensor:
+    """Returns the advantage of the episode plus `omega` times that of the turn, at every generated token of the turn.
+
+        A = (R - mean) / norm over the siblings  +  omega * (R_t - mean) / norm over the turns that began alike
+        R_t = sum over k >= t of gamma^(k - t) * r_k
+
+    Args:
+        turn_rewards_BK: float `(B, K)`, reward of each turn without the token rewards.
+        token_rewards_BT: float `(B, T)`, reward of each generated token (a KL penalty); counts for its turn.
+        state_index_BK: integer `(B, K)`, which state each turn began in; -1 where nobody knows, or there is no turn.
+        group_index_B: integer `(B,)`, group of each row; rows of a group share their start state.
+        turn_index_BT: integer `(B, T)`, as in `bilevel_gae`. A turn without a token is skipped with its reward.
+        gamma: Discount between turns, in `[0, 1]`.
+        omega: Weight of the turns' advantages.
+        scale: What the norm is at either level: the sample standard deviation (n - 1) plus `eps`, or 1 (`none`).
+        eps: Added to standard deviations, positive.
+
+    Returns:
+        Advantages, float32 `(B, T)`. Either part is exactly 0 where all that is compared is equal, and so the second is
+        for a turn that is alone in its state: where no state comes twice this is GRPO.
+
+    Raises:
+        ValueError: On a wrong shape or dtype, `gamma` outside `[0, 1]`, an unknown scale, or a turn index out of range
+            or out of order.
+
+    Source: Feng et al. 2025, "Group-in-Group Policy Optimization for LLM Agent Training" (arXiv 2505.10978), section 4:
+    episodes, anchor states (equation 7 is the advantage of a step) and their sum. A state is one whenever it comes,
+    also at another turn or twice in an episode. verl-agent takes the mean of episodes over their turns by default, so
+    that long ones count more often, and can group states that are only alike; here, as in the paper, each episode
+    counts once, and states are equal.
+    """
+    check_unit_interval(gamma=gamma)
+    check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT)
+    check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK, state_index_BK=state_index_BK)
+    check_integer("state_index_BK", state_index_BK)
+    check_shape("group_index_B", group_index_B, (len(turn_index_BT),))
+    generated = Generated.from_turn_index(turn_index_BT)
+    turn_of_token_N = torch.repeat_interleave(run_lengths(generated.last_token_M))
+    rewards_M = generated.pick_turns(turn_rewards_BK).index_add(
+        0, turn_of_token_N, generated.pick_tokens(token_rewards_BT)
+    )
+    returns_B = rewards_M.new_zeros(len(group_index_B)).index_add(0, generated.row_M, rewards_M)
+    episodes_B = relative_to_group(returns_B, group_index_B, scale=scale, eps=eps)
+
+    to_go_M = generated.turn_gae(rewards_M, torch.zeros_like(rewards_M), None, gamma=gamma, gae_lambda=1.0)
+    state_M = state_index_BK[generated.row_M, generated.column_M].long()
+    unknown_M = -1 - torch.arange(len(state_M), device=state_M.device)  # each a state of its own
+    anchor_M2 = torch.stack([group_index_B[generated.row_M], torch.where(state_M < 0, unknown_M, state_M)], dim=-1)
+    anchor_M = torch.unique(anchor_M2, dim=0, return_inverse=True)[1]
+    turns_M = relative_to_group(to_go_M, anchor_M, scale=scale, eps=eps)
+    return generated.place_tokens((episodes_B[generated.row_M] + omega * turns_M)[turn_of_token_N])
