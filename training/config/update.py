@@ -20,7 +20,7 @@ def decided_update(algorithm: Algorithm, ppo: PPOConfig) -> PPOConfig:
 
 
 def update_contradictions(algorithm: Algorithm, ppo: PPOConfig) -> Iterator[str]:
-    """Yields settings of the update that an algorithm does not read, and its own that would never act.
+    """Yields settings of the update that an algorithm does not read, and of its own those that would never act.
 
     A setting counts as set where it differs from its default.
     """
@@ -30,6 +30,11 @@ def update_contradictions(algorithm: Algorithm, ppo: PPOConfig) -> Iterator[str]
             asked, own = f"--ppo.{_option(setting)} {getattr(ppo, setting)}", _own_setting(algorithm, setting)
             instead = f"--algorithm.{_option(own)}" if own else f"--ppo.{_option(setting)} {value}"
             yield f"{name} does not read {asked}: it has {value} of its own. Use {instead}, or another algorithm."
+    if algorithm.max_sampling_rounds > 1 and type(algorithm).useful_rows is Algorithm.useful_rows:
+        yield (
+            f"{name} plays up to {algorithm.max_sampling_rounds} rounds for useful groups, and to it all are: write "
+            "its useful_rows, or set its max_sampling_rounds to 1."
+        )
     if ppo.takes_one_step:
         one_step = "with --ppo.num-epochs 1 and --ppo.num-minibatches 1 the ratio of the only step is 1"
         clips = [own for own in (_own_setting(algorithm, each) for each in ("clip_low", "clip_high")) if own]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -12,6 +12,7 @@ from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
+from training.algorithms.rloo import RLOO
 from training.algorithms.token_gae import TokenGAE
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
@@ -142,6 +143,19 @@ def test_refused_with_the_options_that_mend_it(changes, said):
     with pytest.raises(ConfigError) as caught:
         run_config(**changes)
     assert said in str(caught.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endless(RLOO):
+    """Plays further groups, and does not say what for."""
+
+    max_sampling_rounds: int = 5
+
+
+def test_rounds_in_search_of_useful_groups_need_to_know_which_are():
+    with pytest.raises(ConfigError, match=r"Endless plays up to 5 rounds .* write its useful_rows"):
+        run_config(algorithm=Endless())
+    run_config(algorithm=Endless(max_sampling_rounds=1))
 
 
 def test_all_that_is_wrong_is_told_at_once():
