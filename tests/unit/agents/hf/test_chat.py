@@ -20,7 +20,8 @@ from vlm_envs import make
 
 def rendered(encoder, trajectory):
     """Returns the template's rendering of a conversation, its image markers repeated once per visual token."""
-    messages = []
+    system = trajectory.turns[0].observation.get("system")
+    messages = [{"role": "system", "content": system}] if system else []
     for turn in trajectory.turns:
         content = [{"type": "image"}, {"type": "text", "text": turn.observation["text"]}]
         messages.append({"role": "user", "content": content})
@@ -30,7 +31,11 @@ def rendered(encoder, trajectory):
     return text.replace(IMAGE_PAD, IMAGE_PAD * num_visual_tokens)
 
 
-@pytest.mark.parametrize("world_kwargs", [{}, {"prompt_format": "grounding_worldmodeling"}], ids=["short", "long"])
+@pytest.mark.parametrize(
+    "world_kwargs",
+    [{}, {"prompt_format": "grounding_worldmodeling"}, {"system_prompt": True, "format_reminder": True}],
+    ids=["short", "long", "instructed"],
+)
 def test_a_rollout_reads_as_the_chat_template_renders_it(family_directory, world_kwargs):
     model, encoder = load(family_directory)
     agent = HFAgent(

@@ -12,6 +12,7 @@ from agents.hf.sampling import SamplingConfig
 from agents.hf.tokenizer import SPECIAL_TOKENS
 from tests.unit.episodes import play
 from tests.unit.models import BiasedHead, load, with_ending
+from training.algorithms.functional.losses import truncated_importance_weights
 from training.batch import make_batch
 from training.engines.policy import token_logprobs
 from vlm_envs import make
@@ -47,6 +48,19 @@ def test_sampler_and_trainer_agree_on_every_token(family, temperature, obs_mode)
     gap = (logprobs_BT - batch.sampler_logprobs_BT).abs()
     assert float(gap.max()) < 1e-4
     assert float(batch.sampler_logprobs_BT.min()) < -0.1, "the log-probabilities are not trivial"
+
+
+def test_under_top_p_the_sampler_is_surer_by_one_over_the_mass_it_kept(tiny):
+    """So that truncated importance weights are that mass, and a cap above 1 is never reached on one engine."""
+    model, encoder = with_ending(*tiny), tiny[1]
+    sampling = SamplingConfig(temperature=0.7, top_p=0.95, max_new_tokens=MAX_NEW_TOKENS)
+    batch = batch_of(play(HFAgent(model=model, encoder=encoder, sampling=sampling, seed=3), range(8)), encoder)
+    with torch.no_grad():
+        logprobs_BT, _ = token_logprobs(model, batch, temperature=0.7, suppressed_ids=encoder.suppressed_ids())
+    weights_BT = truncated_importance_weights(logprobs_BT, batch.sampler_logprobs_BT, cap=2.0)
+    kept = weights_BT[batch.response_mask_BT]
+    assert 0.95 - 1e-4 < float(kept.min()) < 0.97, "something was left out"
+    assert float(kept.max()) < 1 + 1e-4
 
 
 def test_a_cut_response_is_closed_before_the_next_observation(tiny):
