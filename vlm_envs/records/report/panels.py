@@ -117,6 +117,8 @@ _KNOWN: dict[str, _Known] = {
     "critic_grad_norm": _Known("Optimisation", "Critic's gradient norm", "before clipping"),
     "value_clip_fraction": _Known("Optimisation", "Clipped values", "share of tokens"),
     "zero_variance_groups": _Known("Optimisation", "Groups without signal", "siblings equal", scale="rate"),
+    "resampled_groups": _Known("Optimisation", "Groups in place of others", "number"),
+    "gen_rounds": _Known("Optimisation", "Rounds played", "number"),
     "unavailable_turns": _Known("Optimisation", "Turns no judge scored", "share", scale="rate"),
     "untrainable_rows": _Known("Optimisation", "Episodes not trained on", "share", scale="rate"),
     "unavailable_episodes": _Known("Optimisation", "Episodes with an unscored turn", "share", scale="rate"),

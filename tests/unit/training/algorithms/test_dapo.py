@@ -36,9 +36,9 @@ def test_every_response_of_a_row_is_measured_by_itself():
 
 
 def test_golden():
-    # Responses of 2 and 1 tokens | 1 and 2 | 1; a limit of 2 whose half is penalised: 2 tokens cost 1, 1 costs nothing
-    batch = replace(rows([[1.0, 2.0], [0.0, 1.0], [4.0, 0.0]], [0, 0, 0]), max_response_tokens=2)
-    algorithm = DAPO(overlong_share=0.5, overlong_penalty=0.3, scale="none")
+    # Responses of 2 and 1 tokens | 1 and 2 | 1; the last 2 of 3 tokens are penalised: 2 cost half of 0.6, 1 nothing
+    batch = replace(rows([[1.0, 2.0], [0.0, 1.0], [4.0, 0.0]], [0, 0, 0]), max_response_tokens=3)
+    algorithm = DAPO(overlong_share=2 / 3, overlong_penalty=0.6, scale="none")
     kept = algorithm.keep(batch)
     torch.testing.assert_close(kept.turn_rewards_BK, torch.tensor([[0.7, 2.0], [0.0, 0.7], [4.0, 0.0]]))
     advantages_BT = algorithm.credit(kept, outputs(kept)).advantages_BT
@@ -85,6 +85,11 @@ def test_settings_that_would_do_nothing_are_refused(algorithm, ppo, said):
     with pytest.raises(ConfigError) as caught:
         run_config(algorithm=algorithm, ppo=PPOConfig(**{"num_minibatches": 2, **ppo}))
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_penalty_over_no_share_is_refused():
+    with pytest.raises(ConfigError, match=r"--algorithm.overlong-penalty 0.5 would never act"):
+        DAPO(overlong_share=0.0, overlong_penalty=0.5)
 
 
 @pytest.mark.parametrize(

@@ -128,16 +128,17 @@ def test_the_order_of_rows_and_the_names_of_states_mean_nothing():
 @pytest.mark.parametrize(
     "masked",
     [
-        {"trainable_B": torch.tensor([True, True, False])},
-        {"trainable_BK": torch.tensor([[True, True], [True, True], [True, False]])},
+        {"trainable_B": torch.tensor([True, False, True])},
+        {"trainable_BK": torch.tensor([[True, True], [True, False], [True, True]])},
     ],
 )
 def test_a_row_that_failed_or_was_not_wholly_judged_gets_and_gives_nothing(masked):
-    rewards, states = [*REWARDS[:2], [-99.0, 7.0]], torch.tensor([[0, 1], [0, 0], [0, 0]])
-    batch, without = batch_of(rewards, states, [0, 0, 0], **masked), batch_of(rewards[:2], states[:2], [0, 0])
+    # It comes to its state twice, too, so that it could be compared with itself
+    batch = batch_of([[1.0, 4.0], [-99.0, 7.0], [2.0, 0.0]], torch.tensor([[0, 1], [0, 0], [0, -1]]), [0] * 3, **masked)
+    without = batch.select([0, 2])
     advantages_BT = GiGPO().credit(batch, outputs(batch)).advantages_BT
-    torch.testing.assert_close(advantages_BT[:2], GiGPO().credit(without, outputs(without)).advantages_BT)
-    assert not advantages_BT[2].any()
+    torch.testing.assert_close(advantages_BT[[0, 2]], GiGPO().credit(without, outputs(without)).advantages_BT)
+    assert advantages_BT[0].any() and not advantages_BT[1].any()
 
 
 def test_a_group_is_useful_if_an_episode_or_a_turn_differs():
