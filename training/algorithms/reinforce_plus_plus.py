@@ -19,7 +19,8 @@ class ReinforcePlusPlus(Algorithm):
 
     Attributes:
         baseline: Whether an episode's return less its siblings' mean stands in place of what is still to come:
-            "REINFORCE++ w/ Baseline", for groups of siblings.
+            "REINFORCE++ w/ Baseline", for groups of siblings. Its KL is in the loss in the paper, and k2:
+            `ppo.kl_placement` loss, `ppo.kl_estimator` k2.
     """
 
     title: ClassVar[str] = "REINFORCE++"

@@ -73,7 +73,9 @@ def sample_groups(
     groups = list(_groups(first, algorithm, group_size))
     gen_rounds, num_first = 1, len(groups)
     while sum(is_useful for _, is_useful in groups) < num_groups and gen_rounds < algorithm.max_sampling_rounds:
-        groups += _groups(_round(play(gen_rounds), to_batch), algorithm, group_size)
+        for group in _groups(_round(play(gen_rounds), to_batch), algorithm, group_size):
+            if group[1] or len(groups) < num_groups:  # others would only take memory: there are enough to fill up with
+                groups.append(group)
         gen_rounds += 1
     by_use = sorted(range(len(groups)), key=lambda number: not groups[number][1])
     chosen = sorted(by_use[:num_groups])

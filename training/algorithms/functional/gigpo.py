@@ -53,11 +53,11 @@ def gigpo(
         ValueError: On a wrong shape or dtype, `gamma` outside `[0, 1]`, an unknown scale, or a turn index out of range
             or out of order.
 
-    Source: Feng et al. 2025, "Group-in-Group Policy Optimization for LLM Agent Training" (arXiv 2505.10978), section 4:
-    episodes, anchor states (equation 7 is the advantage of a step) and their sum. A state is one whenever it comes,
-    also at another turn or twice in an episode. verl-agent takes the mean of episodes over their turns by default, so
-    that long ones count more often, and can group states that are only alike; here, as in the paper, each episode
-    counts once, and states are equal.
+    Source: Feng et al. 2025, "Group-in-Group Policy Optimization for LLM Agent Training" (arXiv 2505.10978v3),
+    equations 3 (episodes), 5 and 7 (turns of an anchor state) and 8 (their sum). A state is one whenever it comes, also
+    at another turn or twice in an episode. The paper has the KL in the loss, and so the world's rewards only. verl-agent
+    takes the mean of episodes over their turns by default, so that long ones count more often, and can group states
+    that are only alike; here, as in the paper, each episode counts once, and states are equal.
     """
     check_unit_interval(gamma=gamma)
     check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT)

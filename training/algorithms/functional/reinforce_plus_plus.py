@@ -43,9 +43,10 @@ def reinforce_plus_plus(
     Raises:
         ValueError: As in `bilevel_gae`, or on a mask that is not bool.
 
-    Source: Hu et al., "REINFORCE++" (arXiv 2501.03262v9), its two variants. The paper pays one reward, at the end; here
-    each turn's is paid at its own end and counts for the tokens before it. verl's baseline variant puts the KL penalty
-    into R before the mean of the group is taken; here it stays with its tokens, as without a baseline.
+    Source: Hu et al. 2025, "REINFORCE++" (arXiv 2501.03262v9), equations 4 and 5 (section 3.1); with a baseline 6 and 7
+    (section 3.2). The paper pays one reward, at the end; here each turn's is paid at its own end and counts for the
+    tokens before it. With a baseline the paper has the KL in a loss of its own (k2, equation 8) and so none here; what
+    is given stays with its tokens, where verl puts it into R before the mean of the group is taken.
     """
     check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT)
     check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK)
