@@ -55,9 +55,9 @@ def gigpo(
 
     Source: Feng et al. 2025, "Group-in-Group Policy Optimization for LLM Agent Training" (arXiv 2505.10978v3),
     equations 3 (episodes), 5 and 7 (turns of an anchor state) and 8 (their sum). A state is one whenever it comes, also
-    at another turn or twice in an episode. The paper has the KL in the loss, and so the world's rewards only. verl-agent
-    takes the mean of episodes over their turns by default, so that long ones count more often, and can group states
-    that are only alike; here, as in the paper, each episode counts once, and states are equal.
+    at another turn or twice in an episode. The paper has the KL in the loss, and so the world's rewards only. By
+    default verl-agent takes the mean of episodes over their turns, so that long ones count more often; it can group
+    states that are only alike. Here, as in the paper, each episode counts once, and states are equal.
     """
     check_unit_interval(gamma=gamma)
     check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT)
