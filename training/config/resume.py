@@ -18,6 +18,7 @@ MAY_DIFFER = {
     "checkpoint_every",
     "device",
     "eval_every",
+    "memory.gradient_checkpointing",
     "model",
     "num_eval_episodes",
     "num_iterations",

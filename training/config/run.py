@@ -17,6 +17,7 @@ from training.algorithms.shipped import ShippedAlgorithm, name_of
 from training.config.cold_start import ColdStartConfig
 from training.config.judged_worlds import judge_contradictions
 from training.config.judges import JudgeConfig
+from training.config.memory import MemoryConfig
 from training.config.places import require_name
 from training.config.ppo import PPOConfig
 from training.config.rows import require_rows_that_fit
@@ -47,6 +48,7 @@ class RunConfig:
         algorithm: How credit is assigned and the policy's loss taken, with settings of its own. On the command line
             `--algorithm NAME` takes another one; what both have stays.
         ppo: The update.
+        memory: What the update does to fit its devices; a cold start is made without.
         cold_start: The supervised phase, used when `model` is None or by `python -m training cold_start`.
         num_eval_episodes: Held-out test episodes before and after; of a benchmark each item once at most.
         eval_every: Iterations between evaluations on validation levels; 0 for none.
@@ -77,6 +79,7 @@ class RunConfig:
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     algorithm: tyro.conf.AvoidSubcommands[ShippedAlgorithm | Algorithm] = field(default_factory=BilevelGAE)
     ppo: PPOConfig = field(default_factory=PPOConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)
     cold_start: ColdStartConfig = field(default_factory=ColdStartConfig)
     num_eval_episodes: int = 256
     eval_every: int = 0

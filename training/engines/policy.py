@@ -7,6 +7,7 @@ Nothing here knows how large the model is.
 from __future__ import annotations
 
 import copy
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -17,13 +18,16 @@ from agents.hf.families.registry import family_of
 from agents.hf.families.rows import row_hidden_states
 from training.batch import Batch, turns_ahead
 from training.engines.logprobs import EntropyMode, chosen_logprobs, tokens_per_chunk
+from training.engines.row_pass import RowPass, recomputed_layers
 
 
-def hidden_states(model: Any, batch: Batch) -> Tensor:
+def hidden_states(model: Any, batch: Batch, row_pass: RowPass | None = None) -> Tensor:
     """Returns the last hidden states of a batch, float[B, T, D], from a policy or a critic."""
     features = joined(batch.features).to(model.device) if batch.features else None
     ids_BT, mask_BT = batch.input_ids_BT.to(model.device), batch.attention_mask_BT.to(model.device)
-    return row_hidden_states(model, ids_BT, mask_BT, batch.images, features)
+    recomputes = row_pass is not None and row_pass.recomputes_layers and torch.is_grad_enabled()
+    with recomputed_layers(model) if recomputes else nullcontext():
+        return row_hidden_states(model, ids_BT, mask_BT, batch.images, features)
 
 
 def token_logprobs(
@@ -33,6 +37,7 @@ def token_logprobs(
     temperature: float,
     suppressed_ids: list[int],
     entropy_mode: EntropyMode = "graph",
+    row_pass: RowPass | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Returns log-probabilities and entropies at every generated token, 0 elsewhere.
 
@@ -46,6 +51,7 @@ def token_logprobs(
         temperature: Of the sampler.
         suppressed_ids: Tokens that the sampler never draws, as in `ChatEncoder.suppressed_ids`.
         entropy_mode: Whether entropies are computed, and with gradients, see `training.engines.logprobs`.
+        row_pass: How rows go through the model; None for one forward pass like any other.
 
     Returns:
         (logprobs_BT, entropy_BT), float32 on the model's device, in nats, with gradients.
@@ -54,7 +60,7 @@ def token_logprobs(
     family = family_of(model)
     logprobs_N, entropy_N = chosen_logprobs(
         lambda hidden_ND: family.logits(model, hidden_ND),
-        hidden_states(model, batch)[:, :-1][mask_BT[:, 1:]],
+        hidden_states(model, batch, row_pass)[:, :-1][mask_BT[:, 1:]],
         batch.input_ids_BT.to(model.device)[mask_BT],
         temperature=temperature,
         suppressed_ids=suppressed_ids,
@@ -71,11 +77,15 @@ class PolicyModel(nn.Module):
         model: A checkpoint's model with its head, shared and not copied.
         temperature: Of the sampler.
         suppressed_ids: Tokens that the sampler never draws.
+        row_pass: How rows go through it.
     """
 
-    def __init__(self, model: Any, *, temperature: float, suppressed_ids: list[int]) -> None:
+    def __init__(
+        self, model: Any, *, temperature: float, suppressed_ids: list[int], row_pass: RowPass | None = None
+    ) -> None:
         super().__init__()
         self.model, self.temperature, self.suppressed_ids = model, temperature, suppressed_ids
+        self.row_pass = row_pass
 
     def forward(self, batch: Batch, entropy_mode: EntropyMode) -> tuple[Tensor, Tensor]:
         """Returns what `token_logprobs` does."""
@@ -85,6 +95,7 @@ class PolicyModel(nn.Module):
             temperature=self.temperature,
             suppressed_ids=self.suppressed_ids,
             entropy_mode=entropy_mode,
+            row_pass=self.row_pass,
         )
 
 
@@ -106,7 +117,7 @@ def token_values(critic: ValueModel, batch: Batch) -> Values:
     """Returns V before each generated token, through each turn's end and after a final observation, with gradients."""
     turn_index_BT = batch.turn_index_BT.to(critic.device)
     mask_BT = turn_index_BT >= 0
-    through_BT = critic.values(hidden_states(critic, batch))
+    through_BT = critic.values(hidden_states(critic, batch, critic.row_pass))
     before_BT = torch.cat([torch.zeros_like(through_BT[:, :1]), through_BT[:, :-1]], dim=1)
     num_turns = batch.turn_rewards_BK.shape[1]
     ahead_BT = turns_ahead(turn_index_BT, num_turns)
@@ -128,14 +139,16 @@ class ValueModel(nn.Module):
 
     Args:
         policy: The model to start from; its weights are copied.
+        row_pass: How rows go through it.
     """
 
     mean: Tensor
     std: Tensor
     is_calibrated: Tensor
 
-    def __init__(self, policy: Any) -> None:
+    def __init__(self, policy: Any, row_pass: RowPass | None = None) -> None:
         super().__init__()
+        self.row_pass = row_pass
         self.model = copy.deepcopy(policy.model)
         self.head = nn.Linear(policy.config.text_config.hidden_size, 1)
         nn.init.zeros_(self.head.weight)

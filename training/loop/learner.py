@@ -24,6 +24,7 @@ from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
+from training.engines.row_pass import RowPass
 from training.loop.micro_batches import MicroBatch, drawn_mask, learnt_mask, micro_batches, row_groups
 
 
@@ -43,9 +44,10 @@ class Learner:
         self.config, self.suppressed_ids = config, suppressed_ids
         self.engine: Engine = engine or LocalEngine()
         self.policy = policy
+        self._row_pass = RowPass(recomputes_layers=config.memory.gradient_checkpointing)
         self.reference = copy.deepcopy(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
         self.critic_config = config.algorithm.critic_config
-        self.critic = ValueModel(policy) if self.critic_config is not None else None
+        self.critic = ValueModel(policy, self._row_pass) if self.critic_config is not None else None
         self._policy = self.engine.prepare(self._policy_model(self.policy))
         self._reference = (
             self.engine.prepare(self._policy_model(self.reference)) if self.reference is not None else None
@@ -60,7 +62,12 @@ class Learner:
         self.num_updates = 0
 
     def _policy_model(self, model: Any) -> PolicyModel:
-        return PolicyModel(model, temperature=self.config.sampling.temperature, suppressed_ids=self.suppressed_ids)
+        return PolicyModel(
+            model,
+            temperature=self.config.sampling.temperature,
+            suppressed_ids=self.suppressed_ids,
+            row_pass=self._row_pass,
+        )
 
     def _optimizer(self, model: Any, what: str, learning_rate: float) -> Optimizer:
         ppo = self.config.ppo

@@ -1,0 +1,104 @@
+"""Recomputed layers give the same gradients from far fewer bytes, and only where there is a backward pass."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from tests.unit.training.batches import played_batch
+from training.engines.policy import PolicyModel, ValueModel
+from training.engines.row_pass import RowPass
+
+RECOMPUTED = RowPass(recomputes_layers=True)
+
+
+@pytest.fixture
+def batch(tiny):
+    return played_batch(*tiny, num_rows=3)
+
+
+def policy_loss(model, encoder, batch, row_pass):
+    policy = PolicyModel(model, temperature=0.7, suppressed_ids=encoder.suppressed_ids(), row_pass=row_pass)
+    logprobs_BT, entropy_BT = policy(batch, "graph")
+    return (logprobs_BT - 0.1 * entropy_BT).sum()
+
+
+def value_loss(model, encoder, batch, row_pass):
+    critic = ValueModel(model, row_pass)
+    torch.nn.init.ones_(critic.head.weight)
+    model.critic = critic  # where its gradients are read from
+    values = critic(batch)
+    return values.before_BT.square().sum() + values.turn_ends_BK.square().sum()
+
+
+def gradients(model, loss):
+    model.zero_grad()
+    loss.backward()
+    return {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+@pytest.mark.parametrize("loss_of", [policy_loss, value_loss])
+def test_recomputed_layers_have_the_same_gradients(tiny, batch, loss_of):
+    model, encoder = tiny
+    expected = gradients(model, loss_of(model, encoder, batch, None))
+    assert any("visual" in name for name in expected) and any("language_model" in name for name in expected)
+    found = gradients(model, loss_of(model, encoder, batch, RECOMPUTED))
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        assert torch.allclose(found[name], gradient, rtol=1e-5, atol=1e-6 * float(gradient.abs().max())), name
+
+
+def saved_bytes(model, make_loss):
+    """Returns the bytes that autograd keeps of a forward pass, weights left out."""
+    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    kept = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = (storage.nbytes(), storage)  # held, so that no other gets its address
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        make_loss()
+    return sum(nbytes for nbytes, _ in kept.values())
+
+
+def test_recomputed_layers_leave_autograd_a_fraction_to_keep(tiny, batch):
+    model, encoder = tiny
+    before, after = (
+        saved_bytes(model, lambda each=each: policy_loss(model, encoder, batch, each)) for each in (None, RECOMPUTED)
+    )
+    assert after < before / 4
+
+
+def test_a_model_is_as_it_was_behind_a_pass_and_layers_are_kept_without_a_backward_pass(tiny, batch):
+    model, encoder = tiny
+    counted = [0]
+    layers = [each for each in model.modules() if isinstance(each, GradientCheckpointingLayer)]
+    assert layers
+
+    def modes():
+        return [(each.training, getattr(each, "gradient_checkpointing", None)) for each in model.modules()]
+
+    model.model.language_model.layers[0].self_attn.register_forward_hook(
+        lambda *_: counted.__setitem__(0, counted[0] + 1)
+    )
+    before = modes()
+    with torch.no_grad():
+        policy_loss(model, encoder, batch, RECOMPUTED)
+    assert counted == [1] and modes() == before
+    loss = policy_loss(model, encoder, batch, RECOMPUTED)
+    assert counted == [2] and modes() == before
+    loss.backward()
+    assert counted == [3], "computed anew for its gradient"
+
+
+def test_dropout_is_as_off_as_without(tiny, batch):
+    """A checkpoint with dropout samples without; so must the pass that its samples' log-probabilities come from."""
+    model, encoder = tiny
+    for layer in model.model.language_model.layers:
+        layer.self_attn.attention_dropout = 0.5
+    expected = policy_loss(model, encoder, batch, None)
+    assert torch.equal(policy_loss(model, encoder, batch, RECOMPUTED), expected)
