@@ -93,3 +93,13 @@ def test_shapes_are_checked():
         reinforce_plus_plus(torch.zeros(1, 2), **arguments, group_index_B=torch.zeros(2, dtype=torch.long))
     with pytest.raises(ValueError, match="mask_BT: expected dtype bool"):
         reinforce_plus_plus(torch.zeros(1, 2), **{**arguments, "mask_BT": turns_BT})
+
+
+def test_what_a_masked_turn_earned_counts_for_the_turns_before_it():
+    mask = torch.tensor([[True, False], [True, True]])
+    batch = rows(REWARDS, [0, 0], trainable_BK=mask)
+    advantages_BT = ReinforcePlusPlus().credit(batch, outputs(batch)).advantages_BT
+    # 1 + 2 at the two tokens of row 0's first turn, whose second is not learnt from; 0 + 1, 1, 1 in row 1
+    expected = whitened([3.0, 3.0, 1.0, 1.0, 1.0])
+    assert advantages_BT[batch.response_mask_BT].tolist() == pytest.approx(expected, abs=1e-6)
+    assert not advantages_BT[~batch.response_mask_BT].any()
