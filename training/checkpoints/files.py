@@ -28,6 +28,12 @@ def has_checkpoint(directory: Path) -> bool:
     return (directory / STATE).is_file()
 
 
+def has_model(directory: Path) -> bool:
+    """Returns whether there is a model that says what it is, after bringing back one that a crash left moved aside."""
+    _finish(directory)
+    return (directory / PROVENANCE).is_file()
+
+
 def require_run_state(directory: Path) -> None:
     """Refuses to go on from a checkpoint that is not there.
 

@@ -50,8 +50,10 @@ class RunConfig:
         ppo: The update.
         memory: What the update does to fit its devices; a cold start is made without.
         cold_start: The supervised phase, used when `model` is None or by `python -m training cold_start`.
-        num_eval_episodes: Held-out test episodes before and after; of a benchmark each item once at most.
-        eval_every: Iterations between evaluations on validation levels; 0 for none.
+        num_eval_episodes: Held-out test episodes before and after; of a benchmark each item once at most. After is the
+            last policy, or, with `eval_every`, the one that solved most validation levels.
+        eval_every: Iterations between evaluations on validation levels, which are also made after the last iteration;
+            0 for none. The policy that solves most, the first of equals, is kept in `best/model`.
         num_val_episodes: Episodes of those evaluations.
         checkpoint_every: Iterations between checkpoints; 0 for the last one only.
         record_every: Iterations between those whose first episodes are recorded for the report, with advantages and

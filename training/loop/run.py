@@ -21,6 +21,7 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.device import torch_device
 from agents.hf.tiny import TinyConfig, save_tiny
 from agents.registry import make_agent
+from training.checkpoints.best import BEST
 from training.checkpoints.files import LATEST, PROVENANCE, model_directory
 from training.checkpoints.state import load_checkpoint_state, save_model, save_provenance
 from training.config.resume import check_length, continued
@@ -65,6 +66,8 @@ def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
     trainer.run()
     report = build_report(directory)
     print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
+    if trainer.best is not None:
+        print(f"Best:   {directory / BEST}, {trainer.best.title}")
     return directory
 
 

@@ -9,12 +9,15 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from agents.agent import LearningAgent
+from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_learning_agent
 from training.batch import Batch, make_batch
+from training.checkpoints.best import BEST, BestPolicy, best_policy, save_best
 from training.checkpoints.files import LATEST
 from training.checkpoints.state import copied, load_checkpoint_state, save_checkpoint
 from training.config.run import RunConfig
@@ -52,15 +55,20 @@ class Trainer:
         self.iteration = 0
         self._started = time.monotonic()
         self._saved_iteration = -1
+        self.best: BestPolicy | None = None
+        self._is_best = False
         self._before: dict[str, Any] | None = None
         self._running: int | None = None
         self._rollout_s: list[float] = []
 
-    def _agent(self, *, seed: int) -> LearningAgent:
-        """Returns an agent that acts with the policy's weights."""
-        return make_learning_agent(
-            "hf", model=self.learner.policy, encoder=self.encoder, sampling=self.config.sampling, seed=seed
-        )
+    def _agent(self, *, seed: int, best: BestPolicy | None = None) -> LearningAgent:
+        """Returns an agent that acts with the policy's weights, or with those that are kept as the best."""
+        model = self.learner.policy
+        if best is not None and not self._is_best:
+            with torch.random.fork_rng(devices=[]):  # what goes on from here draws as if nothing had been loaded
+                model, _ = load_checkpoint(self.directory / BEST, dtype=getattr(torch, self.config.dtype))
+            model = model.to(self.learner.policy.device)
+        return make_learning_agent("hf", model=model, encoder=self.encoder, sampling=self.config.sampling, seed=seed)
 
     def run(self) -> None:
         """Trains until the configured iteration, until interrupted, or until something fails.
@@ -93,13 +101,14 @@ class Trainer:
         if should_stop():
             print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
         else:
-            self._evaluate("after", "test", self.config.num_eval_episodes)
+            best = self.best if self._validates else None
+            self._evaluate("after", "test", self.config.num_eval_episodes, best=best)
 
     def _iterate(self) -> dict[str, float]:
         """Runs one iteration and logs it, and until that is done keeps what the run was before it."""
         if self._saved_iteration != self.iteration:
             self._before = copied(self.state_dict())
-        self._running = self.iteration
+        self._running, self._is_best = self.iteration, False
         try:
             metrics = self.train_iteration()
         except NonFiniteGradientError as error:
@@ -202,41 +211,69 @@ class Trainer:
         if self.config.checkpoint_every and self.iteration % self.config.checkpoint_every == 0:
             self.save()
 
+    @property
+    def _validates(self) -> bool:
+        return self.config.eval_every > 0 and self.config.num_val_episodes > 0
+
     def _is_validation_due(self) -> bool:
-        every = self.config.eval_every if self.config.num_val_episodes else 0
-        return every > 0 and self.iteration % every == 0 and 0 < self.iteration < self.config.num_iterations
+        """Returns whether this policy is one of those that the best is chosen from, among which is the last."""
+        if not self._validates or self.iteration == 0:
+            return False
+        return self.iteration % self.config.eval_every == 0 or self.iteration == self.config.num_iterations
 
     def _validate(self, console: RunConsole) -> None:
         evaluations = self._evaluate(validation_label(self.iteration), "val", self.config.num_val_episodes)
         console.say(f"iteration {self.iteration}: validation success {mean_success(evaluations):.3f}")
+        self._keep_if_best(mean_success(evaluations))
+
+    def _keep_if_best(self, success: float) -> None:
+        """Keeps the policy beside the latest checkpoint if it solves more than the best so far."""
+        if self.best is not None and success <= self.best.validation_success:
+            return
+        num_episodes = self.config.num_val_episodes
+        best = BestPolicy(iteration=self.iteration, validation_success=success, num_val_episodes=num_episodes)
+        save_best(self.directory, best, self.learner.policy, self.encoder)
+        self.best, self._is_best = best, True
 
     def _make_up_validation(self, console: RunConsole) -> None:
         """Makes the validation that was due when a run was ended; whole, where a part of it was made.
 
+        One that stands may be of a policy that could not be kept.
+
         Worlds are evaluated one after another with one generator, so that a part would not be what it would have been.
         """
-        label = validation_label(self.iteration)
-        if not self._is_validation_due() or self.writer.evaluated(label) >= set(world_names(self.config.worlds)):
+        if not self._is_validation_due():
             return
+        label, names = validation_label(self.iteration), world_names(self.config.worlds)
+        evaluated = self.writer.evaluated(label)
+        if evaluated.keys() >= set(names):
+            return self._keep_if_best(float(np.mean([evaluated[name] for name in names])))
         self.writer.drop_evaluation(label)
         self._validate(console)
 
-    def _evaluate(self, label: str, split: str, num_episodes: int) -> list[EvaluationResult]:
-        """Evaluates every world with a generator and judges of its own, so that training does not depend on it."""
+    def _evaluate(
+        self, label: str, split: str, num_episodes: int, *, best: BestPolicy | None = None
+    ) -> list[EvaluationResult]:
+        """Evaluates every world with a generator and judges of its own, so that training does not depend on it.
+
+        It is the policy as it stands that plays, or the best on validation levels.
+        """
         if num_episodes == 0:
             return []
-        agent = self._agent(seed=self.config.seed + 1)
+        agent = self._agent(seed=self.config.seed + 1, best=best)
         with closing(self.scorer.for_evaluation()) as scorer:
             evaluations, records = [], []
             for spec, name in zip(self.config.worlds, world_names(self.config.worlds), strict=True):
                 evaluation = evaluate(agent, spec, split=split, num_episodes=num_episodes, name=name)
-                records.append(self._record(evaluation, scorer, label))
+                records.append(self._record(evaluation, scorer, label, best))
                 evaluations.append(evaluation)
         if self.loggers is not None:
             self.loggers.evaluations(records, self.iteration)
         return evaluations
 
-    def _record(self, evaluation: EvaluationResult, scorer: TurnScorer, label: str) -> dict[str, Any]:
+    def _record(
+        self, evaluation: EvaluationResult, scorer: TurnScorer, label: str, best: BestPolicy | None
+    ) -> dict[str, Any]:
         """Writes an evaluation down, with what its judges say and have used up so far: the numbers, returned, last."""
         scored = scorer.score(evaluation.trajectories)
         temperature = self.config.sampling.temperature
@@ -247,11 +284,15 @@ class Trainer:
             [turn_notes(each) for each in scored],
             limit=NUM_RECORDED,
         )
+        if best is not None:
+            record |= {"policy_iteration": best.iteration, "validation_success": best.validation_success}
         self.writer.evaluation(record | mean_scores(scored))
         if label in ("before", "after"):
+            whose = "" if best is None else f", policy {best.title}"
+            low, high = record["success_low"], record["success_high"]
             print(
                 f"{label}: {evaluation.world} {evaluation.split} success {record['success']:.3f} "
-                f"[{record['success_low']:.3f}, {record['success_high']:.3f}] over {record['num_episodes']} levels"
+                f"[{low:.3f}, {high:.3f}] over {record['num_episodes']} levels{whose}"
             )
         return record
 
@@ -284,4 +325,5 @@ class Trainer:
     def resume(self) -> None:
         """Continues from the latest checkpoint of the run's directory; raises if there is none."""
         self.load_state_dict(load_checkpoint_state(self.directory / LATEST))
+        self.best = best_policy(self.directory)
         self._saved_iteration = self.iteration

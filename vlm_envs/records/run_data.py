@@ -102,10 +102,10 @@ class RunWriter:
         """
         append_line(self.directory / _EVALUATIONS, evaluation)
 
-    def evaluated(self, label: str) -> set[str]:
-        """Returns what the mix calls the worlds whose results stand under a label."""
+    def evaluated(self, label: str) -> dict[str, float]:
+        """Returns success by what the mix calls a world, of those whose results stand under a label."""
         lines = read_lines(self.directory / _EVALUATIONS)
-        return {str(line.get("world")) for line in lines if line.get("label") == label}
+        return {str(line.get("world")): float(line["success"]) for line in lines if line.get("label") == label}
 
     def drop_evaluation(self, label: str) -> None:
         """Drops the results under a label; its episodes are replaced when it is made again."""

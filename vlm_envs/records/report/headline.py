@@ -44,12 +44,14 @@ class Comparison:
         levels: What it was evaluated on, such as `"held-out test levels"`.
         rates: The first and the last evaluation, or the only one.
         paired: Outcomes of the recorded levels that were played both times; None if there are none.
+        chosen: Which policy the last evaluation is of, where it was chosen on validation levels; else empty.
     """
 
     env_id: str
     levels: str
     rates: tuple[Rate, ...]
     paired: PairedOutcomes | None
+    chosen: str = ""
 
 
 def comparisons(reader: RunReader) -> list[Comparison]:
@@ -103,7 +105,16 @@ def _compare(reader: RunReader, env_id: str, lines: Sequence[Record]) -> Compari
         levels=levels_of(before),
         rates=tuple(map(_rate, ends)),
         paired=paired if paired is not None and paired.num_pairs else None,
+        chosen=_chosen(ends[-1]),
     )
+
+
+def _chosen(line: Record) -> str:
+    """Returns which policy played, where it was the best on validation levels; empty where it was the last one."""
+    iteration, success = line.get("policy_iteration"), line.get("validation_success")
+    if iteration is None or success is None:
+        return ""
+    return f"the policy of iteration {iteration}, which solved most validation levels ({success:.1%}): best/model"
 
 
 def _rate(line: Record) -> Rate:

@@ -226,7 +226,9 @@ def _estimates(evaluations: Sequence[Record]) -> Iterable[Estimates]:
         if num_episodes and num_successes is not None:
             low, high = wilson_interval(int(num_successes), int(num_episodes))
             key = (world_of(line), levels_of(line))
-            point = (float(line.get("iteration") or 0), num_successes / num_episodes, low, high)
+            # Of the policy that played, which may be an earlier one
+            iteration = line.get("policy_iteration", line.get("iteration"))
+            point = (float(iteration or 0), num_successes / num_episodes, low, high)
             series.setdefault(key, []).append(point)
     for (env_id, levels), points in series.items():
         xs, ys, lows, highs = zip(*sorted(points), strict=True)

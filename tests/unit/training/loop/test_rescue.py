@@ -118,7 +118,7 @@ def test_a_validation_that_does_not_come_to_its_end_is_made_up(config, monkeypat
     assert f"{type(end).__name__} after 1 iterations: saved as of 1 iterations." in capsys.readouterr().err
     resumed = RunReader(train(broken, resume=True))
     assert without_times(resumed.evaluations()) == without_times(straight.evaluations())
-    assert [line["world"] for line in resumed.evaluations()] == [LAKE.env_id, "b"]
+    assert [line["world"] for line in resumed.evaluations()] == [LAKE.env_id, "b"] * 2
     assert resumed.trajectories("iteration 1") == straight.trajectories("iteration 1")
     again = RunReader(train(replace(broken, num_iterations=3), resume=True))
     assert [line["label"] for line in again.evaluations()] == [
@@ -126,6 +126,8 @@ def test_a_validation_that_does_not_come_to_its_end_is_made_up(config, monkeypat
         "iteration 1",
         "iteration 2",
         "iteration 2",
+        "iteration 3",
+        "iteration 3",
     ]
 
 

@@ -126,12 +126,13 @@ def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
     directory = tmp_path / "smoke"
     assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
     labels = [line["label"] for line in RunReader(directory).evaluations()]
-    assert labels == ["before", "iteration 1", "after"]
+    assert labels == ["before", "iteration 1", "iteration 2", "after"]
     written = {path.name for path in directory.iterdir()}
     assert {"config.json", "metrics.jsonl", "latest", "tensorboard", "trajectories", "images"} <= written
     shown = capsys.readouterr().out
     assert "after: VLM/" in shown
     assert "Report: " in shown
+    assert shown.splitlines()[-1].startswith(f"Best:   {directory / 'best' / 'model'}, best on validation levels, of ")
     assert Path(shown.partition("Report: ")[2].splitlines()[0]).is_file()
     config = json.loads((directory / "config.json").read_text())
     assert config["num_groups"] == 2

@@ -346,3 +346,15 @@ def test_success_stands_beside_the_label_where_a_phone_still_shows_it(tmp_path):
     html = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '<td data-name="label" class="label">before</td>' in html  # what the phone's layout goes by
     assert re.search(r'<td data-name="success" class="success">100%</td>', html)
+
+
+def test_a_policy_chosen_on_validation_levels_is_named(tmp_path):
+    writer = write_run(tmp_path, num_iterations=5)
+    assert [each.chosen for each in comparisons(RunReader(tmp_path))] == [""]
+    chosen = {"policy_iteration": 3, "validation_success": 0.75}
+    write_evaluation(writer, "after", 5, [play(seed) for seed in range(4)], **chosen)
+    told = "the policy of iteration 3, which solved most validation levels (75.0%): best/model"
+    assert [each.chosen for each in comparisons(RunReader(tmp_path))] == [told]
+    assert f"After: {told}." in build_report(tmp_path).read_text(encoding="utf-8")
+    (group, *_) = panel_groups([], RunReader(tmp_path).evaluations())
+    assert [estimates.xs for estimates in group.panels[0].estimates] == [(0.0, 3.0, 5.0)]

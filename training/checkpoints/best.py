@@ -1,0 +1,54 @@
+"""The policy of a run that solved most validation levels, kept beside its latest checkpoint.
+
+Like a checkpoint it is there as a whole or not at all, and what it is says a file beside its weights.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agents.hf.chat import ChatEncoder
+from training.checkpoints.files import PROVENANCE, has_model
+from training.checkpoints.state import save_model
+
+BEST = Path("best") / "model"
+"""Where it is within a run's folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestPolicy:
+    """Which policy it is.
+
+    Attributes:
+        iteration: Iterations it was trained for.
+        validation_success: Fraction of validation levels it solved, the mean over worlds.
+        num_val_episodes: On how many levels of each.
+    """
+
+    iteration: int
+    validation_success: float
+    num_val_episodes: int
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+        return f"best on validation levels, of iteration {self.iteration} ({self.validation_success:.3f})"
+
+
+def best_policy(directory: Path) -> BestPolicy | None:
+    """Returns which policy of a run is kept as its best; None if there is none, or what is there says nothing."""
+    if not has_model(directory / BEST):
+        return None
+    try:
+        known = json.loads((directory / BEST / PROVENANCE).read_text(encoding="utf-8"))
+        return BestPolicy(**{name: known[name] for name in BestPolicy.__dataclass_fields__})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save_best(directory: Path, best: BestPolicy, model: Any, encoder: ChatEncoder) -> None:
+    """Writes a policy in place of the one that was a run's best, all or nothing."""
+    save_model(directory / BEST, model, encoder, provenance={"run": directory.name, **asdict(best)})
