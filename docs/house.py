@@ -34,7 +34,8 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
     ),
     "training": (
-        *("algorithms", "checkpoints", "config", "engines", "recipes", "preflight", "rewards", "cli", "data", "loop"),
+        *("algorithms", "checkpoints", "config", "engines", "recipes", "preflight", "rewards", "cli", "plan", "data"),
+        "loop",
     ),
 }
 """The folders of each room; each may import those before it."""

@@ -1,4 +1,4 @@
-"""`python -m training RECIPE [--options]`, and the commands `cold_start` and `curate`."""
+"""`python -m training RECIPE [--options]`, and the commands `cold_start`, `curate` and `plan`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from training.config.places import require_writable
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.config.run import RunConfig
 from training.errors import NonFiniteGradientError
+from training.plan.command import run_plan
 from training.preflight.start import checked, ready, require_teachable
 from training.recipes.shipped import RECIPES
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
@@ -22,6 +23,7 @@ from vlm_envs.errors import VLMEnvsError, did_you_mean
 
 COMMANDS = {
     "cold_start": "rebuild a recipe's cold start",
+    "plan": "say whether a run fits its GPUs, from a checkpoint's config.json alone",
     "curate": "filter an expert's rollouts into a data set for a cold start",
 }
 
@@ -40,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
         if name in COMMANDS:
-            {"cold_start": _cold_start, "curate": _curate}[name](rest)
+            {"cold_start": _cold_start, "curate": _curate, "plan": run_plan}[name](rest)
         elif name in ("-h", "--help"):
             print(_usage())
         else:

@@ -39,15 +39,30 @@ def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto")
         ValueError: If it is not of the Qwen-VL family, incomplete or damaged.
     """
     path = require_checkpoint(directory)
+    encoder = load_encoder(path)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-        image_processor = Qwen2VLImageProcessorPil.from_pretrained(path, local_files_only=True)
         model = AutoModelForImageTextToText.from_pretrained(path, local_files_only=True, dtype=dtype)
     except (OSError, SafetensorError) as error:
         raise ValueError(f"The checkpoint at {path} is incomplete or damaged: {error}") from error
+    return model.eval(), encoder
+
+
+def load_encoder(directory: str | Path) -> ChatEncoder:
+    """Returns the chat format of a checkpoint, whose weights need not be there.
+
+    Raises:
+        FileNotFoundError: If there is no checkpoint there.
+        ValueError: If it is not of the Qwen-VL family, incomplete or damaged.
+    """
+    path = require_checkpoint(directory)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+        image_processor = Qwen2VLImageProcessorPil.from_pretrained(path, local_files_only=True)
+    except OSError as error:
+        raise ValueError(f"The checkpoint at {path} is incomplete or damaged: {error}") from error
     if template := processor_template(path):
         tokenizer.chat_template = template
-    return model.eval(), ChatEncoder(tokenizer, image_processor)
+    return ChatEncoder(tokenizer, image_processor)
 
 
 class HFAgent:

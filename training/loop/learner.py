@@ -138,10 +138,13 @@ class Learner:
         if iteration >= self.config.algorithm.critic_warmup_iterations:
             for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
                 steps.append(self._policy_step(batch, outputs, credit.advantages_BT, rows))
+            self.policy_optimizer.zero_grad()  # they would lie beside all that comes before the next step
         if credit.returns_BT is not None and self.critic_config is not None:
+            assert self.critic_optimizer is not None
             critic = self.critic_config
             for rows in self._minibatches(batch, critic.num_epochs, critic.num_minibatches, iteration):
                 steps.append(self._critic_step(batch, outputs, credit, rows))
+            self.critic_optimizer.zero_grad()
         totals: defaultdict[str, list[float]] = defaultdict(list)
         for name, value in (item for step in steps for item in step.items()):
             totals[name].append(value)

@@ -54,11 +54,22 @@ def same(module, before):
     return all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_no_gradients_are_left_behind_an_update(played, dtype):
+    model, encoder, batch = played
+    learner = learner_of(model.to(getattr(torch, dtype)), encoder)
+    updated(learner, batch)
+    for optimizer in (learner.policy_optimizer, learner.critic_optimizer):
+        assert all(weight.grad is None for weight in (*optimizer._weights, *optimizer._stepped))
+
+
 @pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean"])
 def test_gradients_do_not_depend_on_the_micro_batches(played, aggregation):
     model, encoder, batch = played
     batch = replace(batch, trainable_B=torch.tensor([True] * 7 + [False]))
     learners = [learner_of(model, encoder, micro_batch_size=size, aggregation=aggregation) for size in (2, 3, 8)]
+    for learner in learners:  # gradients are looked at below, and are forgotten behind an update otherwise
+        learner.policy_optimizer.zero_grad = learner.critic_optimizer.zero_grad = lambda: None
     metrics = [updated(learner, batch) for learner in learners]
     for part in ("policy", "critic"):
         reference = dict(getattr(learners[-1], part).named_parameters())

@@ -263,7 +263,7 @@ def test_settings_that_cannot_work_are_explained(capsys):
 def test_help_lists_recipes_and_commands(capsys):
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in (*RECIPES, "cold_start", "curate"))
+    assert all(name in shown for name in (*RECIPES, "cold_start", "curate", "plan"))
 
 
 def test_another_configuration_cannot_go_on_with_a_run(arguments, capsys):

@@ -1,0 +1,104 @@
+"""`python -m training plan`: what fits, what does not and what would, and mistakes on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
+
+from tests.unit.training.plan.configs import save_3b
+from training.__main__ import main
+from training.plan.memory import PARTS
+
+GIB = 2**30
+NUM = 3_754_622_976
+
+
+@pytest.fixture(scope="module")
+def model_3b(tmp_path_factory):
+    return save_3b(tmp_path_factory.mktemp("3b"))
+
+
+@pytest.fixture
+def planned(capsys):
+    def plan(*words):
+        code = main(["plan", "frozenlake_tiny", *map(str, words)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return plan
+
+
+def test_eight_gpus_hold_the_papers_run(model_3b, planned):
+    code, out, err = planned(
+        *("--model", model_3b, "--dtype", "bfloat16", "--num-gpus", 8, "--gpu-memory", 80, "--sharding", "fsdp2"),
+        *("--json", "--ppo.micro-batch-size", 4),
+    )
+    data = json.loads(out)
+    assert code == 0 and data["fits"] and not err
+    assert data["parameters"]["num_parameters"] == NUM
+    update = data["phases"]["policy update"]
+    assert update["weights"] == NUM * 2 / 8 and update["masters"] == NUM * 4 / 8 and update["Adam"] == NUM
+    assert data["phases"]["policy step"]["gradients"] == NUM * 4 / 8
+    assert data["peak"] == max(phase["total"] for phase in data["phases"].values())
+    # 36 layers keep some 36 vectors of 2048 numbers a token: 5 MB, for 4 rows of some 550 tokens
+    assert 4 * 5e6 * data["row"]["num_tokens"] == pytest.approx(update["activations"], rel=0.2)
+    assert data["largest_micro_batch_rows"] == 4  # 128 rows in 4 steps on 8 GPUs
+
+
+def test_one_small_gpu_is_refused_with_what_would_do(model_3b, planned):
+    code, out, err = planned("--model", model_3b, "--dtype", "bfloat16", "--gpu-memory", 24, "--algorithm", "grpo")
+    assert code == 2
+    assert "GiB per GPU" in out and all(part in out for part in PARTS)
+    assert "Does not fit: needs" in err and "of 24 GiB" in err
+    assert "--ppo.micro-batch-size 1 --ppo.kl-coef 0 --num-gpus" in err and "--sharding fsdp2" in err
+
+
+def test_the_tiny_run_fits_and_is_counted_by_its_own_tokenizer(planned):
+    code, out, _ = planned("--num-groups", 8, "--worlds.0.kwargs.max-turns", 2, "--hours", 1)
+    assert code == 0 and "Fits: needs" in out
+    assert "32 an iteration" in out and "in 2 turns" in out and "own tokenizer" in out
+    assert "70 iterations in 1 h leave 51 s each" in out
+
+
+def test_the_length_of_rows_can_be_said(planned):
+    code, out, _ = planned("--context-tokens", 2000, "--image-tokens", 100, "--json")
+    row = json.loads(out)["row"]
+    assert code == 0 and row["num_tokens"] == 2000 and row["num_images"] == 1
+
+
+def test_a_world_without_its_engine_asks_for_the_length(planned, monkeypatch):
+    from training.plan import rows
+    from vlm_envs.errors import EngineUnavailableError
+
+    def unavailable(*_):
+        raise EngineUnavailableError("no simulator here")
+
+    monkeypatch.setattr(rows, "_shown", unavailable)
+    code, _, err = planned()
+    assert code == 2 and "--context-tokens N" in err and "no simulator here" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--num-gpu", "8"], "Did you mean '--num-gpus'"),
+        (["--gpu-memory", "0"], "--gpu-memory must be above 0"),
+        (["--vllm-memory", "1.5"], "--vllm-memory must be"),
+        (["--ppo.micro-batch-sizes", "8"], "--ppo.micro-batch-size"),
+        (["--model", "None"], "--model DIR"),
+        (["--model", "/nowhere"], "No checkpoint at /nowhere"),
+    ],
+)
+def test_mistakes_are_told(planned, words, told):
+    code, _, err = planned(*words)
+    assert code == 2 and told in err and len(err.splitlines()) == 1
+
+
+def test_help_names_units(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["plan", "--help"])
+    said = capsys.readouterr().out
+    assert stop.value.code == 0 and "GiB" in said and "--context-tokens" in said

@@ -1,0 +1,98 @@
+"""Bytes against sums by hand, for the model of VAGEN's paper."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
+import torch
+
+from tests.unit.training.plan.configs import save_3b
+from training.engines.policy import ValueModel
+from training.plan.memory import (
+    Spread,
+    gathered,
+    gradients_beside,
+    held,
+    kv_cache,
+    model_and_states,
+    step_extras,
+)
+from training.plan.meta_run import PassBytes
+from training.plan.shapes import model_without_memory, shape_of
+
+NUM = 3_754_622_976
+NUM_CRITIC = NUM + 2048 + 1
+NO_PASS = PassBytes(kept=0.0, peaks=(0.0, 0.0), num_gradients=(0, NUM))
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory):
+    model = model_without_memory(save_3b(tmp_path_factory.mktemp("3b")), torch.bfloat16)
+    return shape_of(model, model), shape_of(ValueModel(model), model)
+
+
+def spread(num_gpus=1, num_shards=1, weight_bytes=2, is_fused=True):
+    return Spread(num_processes=num_gpus, num_shards=num_shards, weight_bytes=weight_bytes, is_fused=is_fused)
+
+
+@pytest.mark.parametrize(("num_shards", "weight_bytes", "masters"), [(1, 2, 4), (8, 2, 4), (1, 4, 0), (8, 4, 0)])
+def test_what_is_always_there(shapes, num_shards, weight_bytes, masters):
+    parts = held(*shapes, spread(8, num_shards, weight_bytes), has_reference=True, fixed={"vLLM": 5.0})
+    assert parts == {
+        "weights": NUM * weight_bytes / num_shards,
+        "masters": NUM * masters / num_shards,
+        "Adam": NUM * 8 / num_shards,
+        "reference": NUM * weight_bytes / num_shards,
+        "critic": NUM_CRITIC * (weight_bytes + masters + 8) / num_shards,
+        "vLLM": 5.0,
+    }
+
+
+def test_neither_reference_nor_critic(shapes):
+    parts = held(shapes[0], None, spread(), has_reference=False, fixed={})
+    assert parts["reference"] == parts["critic"] == 0
+    assert sum(parts.values()) == 14 * NUM == model_and_states(shapes[0], spread())
+
+
+@pytest.mark.parametrize(
+    ("weight_bytes", "num_micro_batches", "expected"),
+    [
+        (4, 1, 4 * NUM),  # float32 gradients come into being in the only backward pass
+        (4, 3, 4 * NUM),  # those of the first are there in the second, which adds its own, one by one
+        (2, 1, 4 * NUM + 2 * 151_936 * 2048),  # behind it they become float32, one by one
+        (2, 3, 6 * NUM),  # those of the first as float32, and the second's
+    ],
+)
+def test_gradients(shapes, weight_bytes, num_micro_batches, expected):
+    found = gradients_beside(NO_PASS, shapes[0], spread(weight_bytes=weight_bytes), num_micro_batches=num_micro_batches)
+    assert found == expected
+
+
+def test_gradients_come_as_activations_go(shapes):
+    goes = PassBytes(kept=8.0 * NUM, peaks=(8.0 * NUM, 5.0 * NUM, 0.0), num_gradients=(0, NUM // 2, NUM))
+    assert gradients_beside(goes, shapes[0], spread(weight_bytes=4), num_micro_batches=1) == 0  # 5 + 4 / 2 are below 8
+    assert gradients_beside(goes, shapes[0], spread(weight_bytes=4), num_micro_batches=2) == 4 * NUM
+
+
+def test_what_gpus_put_together(shapes):
+    layer = 77_076_992  # 36 of them, wider than the vision tower's
+    outside = shapes[0].num_outside_layers
+    assert shapes[0].largest_layer == layer and outside > 151_936 * 2048
+    assert gathered(shapes[0], spread(), is_trained=True) == 0
+    assert gathered(shapes[0], spread(8, 1), is_trained=True) == 2 * NUM
+    assert gathered(shapes[0], spread(8, 8), is_trained=False) == 2 * (outside + 2 * layer)
+    assert gathered(shapes[0], spread(8, 8), is_trained=True) == 2 * (2 * outside + 3 * layer)
+
+
+def test_a_step_on_the_cpu_copies_what_it_changes_in_place(shapes):
+    largest = 151_936 * 2048
+    assert step_extras(shapes[0], spread()) == 0
+    assert step_extras(shapes[0], spread(is_fused=False)) == 4 * 2 * largest
+    assert step_extras(shapes[0], spread(weight_bytes=4, is_fused=False)) == 4 * (2 * largest + NUM)
+
+
+def test_keys_and_values(shapes):
+    per_token = 2 * 36 * 2 * 128 * 2
+    found = kv_cache(shapes[0], spread(), num_rows=16, num_tokens=1000, num_layers=36)
+    assert found == pytest.approx(16 * 1024 * per_token * 37 / 36)

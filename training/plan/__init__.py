@@ -1,0 +1,1 @@
+"""`python -m training plan`: whether a run fits its GPUs, and what it costs, from a checkpoint's config.json."""

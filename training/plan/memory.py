@@ -1,0 +1,236 @@
+"""Bytes per GPU of a run's parts in each of its phases, as pure functions of sizes.
+
+Source: of mixed precision's 16 bytes a weight, Rajbhandari et al., "ZeRO" (2020), section 3.1; here gradients are added
+up in float32 as well. What passes hold for their backward pass is counted, see `training.plan.meta_run`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from training.plan.meta_run import PassBytes
+from training.plan.shapes import ModelShape
+
+FLOAT32 = 4
+CACHE_CHUNK = 128
+"""Tokens by which caches grow, see `agents.hf.cache`."""
+SAMPLER_COPIES = 6
+"""Float32 copies of a step's logits while a token is drawn: raw, some suppressed, log-probabilities, the race."""
+ADAMW_COPIES = 2
+"""Float32 copies of one weight while AdamW steps it, where no fused kernel does."""
+
+PARTS = (
+    "weights",
+    "masters",
+    "Adam",
+    "gradients",
+    "reference",
+    "critic",
+    "activations",
+    "logits",
+    "KV cache",
+    "gathered",
+    "vLLM",
+    "reserved",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """How models lie on GPUs.
+
+    Attributes:
+        num_processes: GPUs.
+        num_shards: GPUs that share one copy of a model's weights, gradients and optimiser states.
+        weight_bytes: Bytes of a weight as models compute with it.
+        is_fused: Whether one kernel takes a whole step of AdamW, as on GPUs.
+    """
+
+    num_processes: int
+    num_shards: int
+    weight_bytes: int
+    is_fused: bool = True
+
+    @property
+    def has_masters(self) -> bool:
+        """Whether weights have float32 copies, by which they are stepped."""
+        return self.weight_bytes < FLOAT32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passes:
+    """What one model's passes over a micro-batch hold.
+
+    Attributes:
+        training: With a backward pass.
+        evaluation: Without.
+        layers: That without the head.
+        num_micro_batches: Micro-batches of an optimiser step in each process.
+    """
+
+    training: PassBytes
+    evaluation: PassBytes
+    layers: PassBytes
+    num_micro_batches: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A part of an iteration, at its most.
+
+    Attributes:
+        name: What happens.
+        parts: Bytes by part.
+    """
+
+    name: str
+    parts: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> float:
+        """All of its bytes."""
+        return sum(self.parts.values())
+
+
+def held(
+    policy: ModelShape, critic: ModelShape | None, spread: Spread, *, has_reference: bool, fixed: dict[str, float]
+) -> dict[str, float]:
+    """Returns what is there in every phase.
+
+    Args:
+        policy: Its size.
+        critic: The critic's; None without one.
+        spread: How models lie on GPUs.
+        has_reference: Whether there is a copy of the first policy.
+        fixed: Bytes of parts that are no models.
+    """
+    states = optimizer_states(policy, spread)
+    return {
+        "weights": policy.num_parameters * spread.weight_bytes / spread.num_shards,
+        **states,
+        "reference": has_reference * policy.num_parameters * spread.weight_bytes / spread.num_shards,
+        "critic": 0.0 if critic is None else model_and_states(critic, spread),
+        **fixed,
+    }
+
+
+def optimizer_states(model: ModelShape, spread: Spread) -> dict[str, float]:
+    """Returns the bytes of float32 masters, where weights have fewer bits, and of AdamW's two moments."""
+    trained = model.num_trained / spread.num_shards
+    return {"masters": spread.has_masters * FLOAT32 * trained, "Adam": 2 * FLOAT32 * trained}
+
+
+def model_and_states(model: ModelShape, spread: Spread) -> float:
+    """Returns the bytes of a model with what its optimiser keeps."""
+    weights = model.num_parameters * spread.weight_bytes / spread.num_shards
+    return weights + sum(optimizer_states(model, spread).values())
+
+
+def gradients_beside(passed: PassBytes, model: ModelShape, spread: Spread, *, num_micro_batches: int) -> float:
+    """Returns the most bytes that gradients add to what a training pass holds at its most without them.
+
+    They come into being while what was kept for them goes, so the most of both is less than the sum of their mosts; but
+    from the second micro-batch of a step on, those of the first are there all along. Weights of few bits have gradients
+    of few bits, which are added up in float32 behind each backward pass.
+    """
+    whole = FLOAT32 * model.num_trained / spread.num_shards
+    growing = spread.weight_bytes / spread.num_shards
+    is_first = num_micro_batches == 1
+    if spread.has_masters:
+        before = 0.0 if is_first else whole
+        most = max(before + passed.most(growing), whole + growing * model.largest_weight)
+    else:
+        most = passed.most(growing) if is_first else whole + passed.most()
+    return max(0.0, most - passed.most())
+
+
+def step_extras(model: ModelShape, spread: Spread) -> float:
+    """Returns what a step of AdamW takes for itself: nothing in a fused kernel.
+
+    Elsewhere it takes copies of the weight it is at, and of all weights that it changes in place, lest it fail.
+    """
+    if spread.is_fused:
+        return 0.0
+    copies = 0 if spread.has_masters else model.num_trained
+    return FLOAT32 * (ADAMW_COPIES * model.largest_weight + copies) / spread.num_shards
+
+
+def gathered(model: ModelShape, spread: Spread, *, is_trained: bool) -> float:
+    """Returns what several GPUs put together for each other.
+
+    FSDP2 gathers all that is in no layer, and layer by layer the one that computes and the next one; of the former and
+    of one layer it holds whole gradients, too. DDP adds gradients up in buckets as large as they are.
+    """
+    if spread.num_processes == 1:
+        return 0.0
+    if spread.num_shards == 1:
+        return float(is_trained * model.num_trained * spread.weight_bytes)
+    units = model.num_outside_layers + 2 * model.largest_layer
+    units += is_trained * (model.num_outside_layers + model.largest_layer)
+    return float(units * spread.weight_bytes)
+
+
+def kv_cache(policy: ModelShape, spread: Spread, *, num_rows: int, num_tokens: int, num_layers: int) -> float:
+    """Returns the bytes of keys and values of episodes that are sampled side by side.
+
+    One layer is there twice while it grows.
+    """
+    room = -(-num_tokens // CACHE_CHUNK) * CACHE_CHUNK
+    return num_rows * room * policy.cached_per_token * spread.weight_bytes * (1 + 1 / num_layers)
+
+
+def sampling(
+    always: dict[str, float], policy: ModelShape, spread: Spread, *, num_rows: int, cache: float, prefill: PassBytes
+) -> Phase:
+    """Returns the phase in which episodes are played.
+
+    Args:
+        always: What is held in every phase.
+        policy: Its size.
+        spread: How models lie on GPUs.
+        num_rows: Episodes side by side in one process.
+        cache: Bytes of their keys and values.
+        prefill: What a pass over an observation of each holds.
+    """
+    logits = num_rows * policy.vocab_size * (spread.weight_bytes + SAMPLER_COPIES * FLOAT32)
+    parts = {
+        "KV cache": cache,
+        "activations": prefill.most(),
+        "logits": logits,
+        "gathered": gathered(policy, spread, is_trained=False) if spread.num_shards > 1 else 0.0,
+    }
+    return Phase(name="sample", parts=always | parts)
+
+
+def evaluating(always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes) -> Phase:
+    """Returns the phase in which models say what they think of the rows before the update."""
+    collected = gathered(model, spread, is_trained=False) if spread.num_shards > 1 else 0.0
+    activations = min(passes.layers.most(), passes.evaluation.most())
+    logits = passes.evaluation.most() - activations
+    parts = {"activations": activations, "logits": logits, "gathered": collected}
+    return Phase(name="evaluate", parts=always | parts)
+
+
+def updating(always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes, *, what: str) -> Phase:
+    """Returns the phase of forward and backward passes of one model."""
+    gradients = gradients_beside(passes.training, model, spread, num_micro_batches=passes.num_micro_batches)
+    parts = {
+        "gradients": gradients,
+        **_split(passes.training),
+        "gathered": gathered(model, spread, is_trained=True),
+    }
+    return Phase(name=f"{what} update", parts=always | parts)
+
+
+def stepping(always: dict[str, float], model: ModelShape, spread: Spread, *, what: str) -> Phase:
+    """Returns the phase of an optimiser's step."""
+    buckets = gathered(model, spread, is_trained=True) if spread.num_shards == 1 else 0.0
+    gradients = FLOAT32 * model.num_trained / spread.num_shards
+    parts = {"gradients": gradients + step_extras(model, spread), "gathered": buckets}
+    return Phase(name=f"{what} step", parts=always | parts)
+
+
+def _split(passed: PassBytes) -> dict[str, float]:
+    """Returns a pass at its most: what layers hold, and what logits do, which are there before the first gradient."""
+    activations = max(passed.kept, *passed.peaks[1:], 0.0)
+    return {"activations": activations, "logits": max(0.0, passed.most() - activations)}

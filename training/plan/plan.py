@@ -1,0 +1,151 @@
+"""A run's plan: its phases on a GPU, the largest micro-batch that fits, and what would make it fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from training.config.run import RunConfig
+from training.plan.config import GIB, PlanConfig
+from training.plan.memory import Passes, Phase, Spread, evaluating, held, kv_cache, sampling, stepping, updating
+from training.plan.passes import ModelPasses
+
+WEIGHT_BYTES = {"float32": 4, "bfloat16": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a run takes.
+
+    Attributes:
+        phases: In the order in which they come.
+        capacity: Bytes of a GPU.
+        micro_batch_rows: Rows of a micro-batch as the run is configured.
+        rows_per_step: Rows of an optimiser step in each process.
+        largest_micro_batch_rows: The most that fit; 0 where not even one does.
+    """
+
+    phases: tuple[Phase, ...]
+    capacity: float
+    micro_batch_rows: int
+    rows_per_step: int
+    largest_micro_batch_rows: int
+
+    @property
+    def phases_by_name(self) -> dict[str, dict[str, float]]:
+        """The phases' parts."""
+        return {phase.name: phase.parts for phase in self.phases}
+
+    @property
+    def peak(self) -> float:
+        """Most bytes of a GPU at a time."""
+        return max(phase.total for phase in self.phases)
+
+    @property
+    def fits(self) -> bool:
+        """Whether that is no more than a GPU has."""
+        return self.peak <= self.capacity
+
+
+def plan_of(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Plan:
+    """Returns what a run takes on its GPUs."""
+    per_step = rows_per_step(config, plan)
+    rows = micro_batch_rows(config, plan, passes.row.num_tokens)
+    capacity = plan.gpu_memory * GIB
+
+    def fits(num_rows: int) -> bool:
+        return all(phase.total <= capacity for phase in update_phases(config, plan, passes, num_rows))
+
+    return Plan(
+        phases=(_sampling(config, plan, passes), *update_phases(config, plan, passes, rows)),
+        capacity=capacity,
+        micro_batch_rows=rows,
+        rows_per_step=per_step,
+        largest_micro_batch_rows=max((number for number in range(1, per_step + 1) if fits(number)), default=0),
+    )
+
+
+def rows_per_step(config: RunConfig, plan: PlanConfig) -> int:
+    """Returns the rows of the policy's optimiser step that one process has."""
+    of_all = config.num_groups * config.group_size // config.ppo.num_minibatches
+    return -(-of_all // plan.num_gpus)
+
+
+def micro_batch_rows(config: RunConfig, plan: PlanConfig, num_tokens: int) -> int:
+    """Returns how many of the longest rows go through a model together."""
+    budget = config.ppo.micro_batch_tokens
+    most = config.ppo.micro_batch_size if budget is None else max(1, budget // num_tokens)
+    return min(most, rows_per_step(config, plan))
+
+
+def spread_of(config: RunConfig, plan: PlanConfig, *, is_fused: bool = True) -> Spread:
+    """Returns how a run's models lie on its GPUs."""
+    return Spread(
+        num_processes=plan.num_gpus,
+        num_shards=plan.num_shards,
+        weight_bytes=WEIGHT_BYTES[config.dtype],
+        is_fused=is_fused,
+    )
+
+
+def update_phases(
+    config: RunConfig, plan: PlanConfig, passes: ModelPasses, num_rows: int, *, is_fused: bool = True
+) -> list[Phase]:
+    """Returns the phases of an update with micro-batches of so many of the longest rows."""
+    spread = spread_of(config, plan, is_fused=is_fused)
+    always = _held(config, plan, passes, spread)
+    num_turns = num_rows * passes.row.num_turns
+    num_micro_batches = -(-rows_per_step(config, plan) // num_rows)
+    policy = Passes(
+        training=passes.policy_training(num_turns),
+        evaluation=passes.policy_evaluation(num_turns),
+        layers=passes.prefill(num_turns),
+        num_micro_batches=num_micro_batches,
+    )
+    phases = [
+        evaluating(always, passes.policy_shape, spread, policy),
+        updating(always, passes.policy_shape, spread, policy, what="policy"),
+        stepping(always, passes.policy_shape, spread, what="policy"),
+    ]
+    critic = config.algorithm.critic_config
+    if passes.critic_shape is not None and critic is not None:
+        per_step = -(-config.num_groups * config.group_size // (critic.num_minibatches * plan.num_gpus))
+        num_rows = min(num_rows, per_step)
+        trained = passes.critic_training(num_rows * passes.row.num_turns)
+        of_critic = replace(policy, training=trained, num_micro_batches=-(-per_step // num_rows))
+        phases += [
+            updating(always, passes.critic_shape, spread, of_critic, what="critic"),
+            stepping(always, passes.critic_shape, spread, what="critic"),
+        ]
+    return phases
+
+
+def _sampling(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Phase:
+    spread, row = spread_of(config, plan), passes.row
+    num_rows = -(-config.num_groups // plan.num_gpus) * config.group_size
+    cache = kv_cache(
+        passes.policy_shape,
+        spread,
+        num_rows=num_rows,
+        num_tokens=row.num_tokens,
+        num_layers=passes.model.config.get_text_config().num_hidden_layers,
+    )
+    shown = max(row.first.num_tokens, row.later.num_tokens) / row.tokens_per_turn
+    return sampling(
+        _held(config, plan, passes, spread),
+        passes.policy_shape,
+        spread,
+        num_rows=num_rows,
+        cache=cache,
+        prefill=passes.prefill(num_rows * shown),
+    )
+
+
+def _held(config: RunConfig, plan: PlanConfig, passes: ModelPasses, spread: Spread) -> dict[str, float]:
+    fixed = {"vLLM": plan.vllm_memory * plan.gpu_memory * GIB, "reserved": plan.reserved * GIB}
+    return held(
+        passes.policy_shape,
+        passes.critic_shape,
+        spread,
+        has_reference=config.ppo.kl_coef > 0,
+        fixed=fixed,
+    )

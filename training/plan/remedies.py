@@ -1,0 +1,116 @@
+"""What would make a run fit that does not: options that there are, tried one by one and then together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from training.cli.command_line import switched
+from training.config.run import RunConfig
+from training.plan.config import PlanConfig
+from training.plan.plan import Plan
+from vlm_envs.errors import VLMEnvsError
+
+MAX_GPUS = 64
+
+Planner = Callable[[RunConfig, PlanConfig], Plan]
+"""From a run and its GPUs to its plan."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Options, and the run and its GPUs with them."""
+
+    options: str
+    config: RunConfig
+    plan: PlanConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remedy:
+    """Options with which a run fits, and its plan then."""
+
+    options: str
+    found: Plan
+
+
+def remedies(config: RunConfig, plan: PlanConfig, planned: Planner) -> list[Remedy]:
+    """Returns what makes a run fit: every change that does alone; if none does, the first of them that do together.
+
+    Returns:
+        Nothing where all of them together are not enough.
+    """
+    alone = [change for make in CHANGES if (change := make(config, plan)) is not None]
+    tried = [Remedy(options=each.options, found=planned(each.config, each.plan)) for each in alone]
+    if any(each.found.fits for each in tried):
+        return [each for each in tried if each.found.fits]
+    options: list[str] = []
+    for make in (*CHANGES, *[_with_more_gpus] * MAX_GPUS.bit_length()):
+        change = make(config, plan)
+        if change is None:
+            continue
+        options, config, plan = [*_kept(options, change), change.options], change.config, change.plan
+        found = planned(config, plan)
+        if found.fits:
+            return [Remedy(options=" ".join(options), found=found)]
+    return []
+
+
+def _kept(options: list[str], change: Change) -> list[str]:
+    """Returns the options that a change does not give another value."""
+    given = {word for word in change.options.split() if word.startswith("--")}
+    return [each for each in options if not given & {*each.split()}]
+
+
+def _with_one_row(config: RunConfig, plan: PlanConfig) -> Change | None:
+    if config.ppo.micro_batch_size == 1 and config.ppo.micro_batch_tokens is None:
+        return None
+    ppo = replace(config.ppo, micro_batch_size=1, micro_batch_tokens=None)
+    return Change(options="--ppo.micro-batch-size 1", config=replace(config, ppo=ppo), plan=plan)
+
+
+def _with_half_the_bits(config: RunConfig, plan: PlanConfig) -> Change | None:
+    if config.dtype == "bfloat16":
+        return None
+    return Change(options="--dtype bfloat16", config=replace(config, dtype="bfloat16"), plan=plan)
+
+
+def _with_shards(config: RunConfig, plan: PlanConfig) -> Change | None:
+    if plan.num_gpus == 1 or plan.sharding == "fsdp2":
+        return None
+    return Change(options="--sharding fsdp2", config=config, plan=replace(plan, sharding="fsdp2"))
+
+
+def _without_reference(config: RunConfig, plan: PlanConfig) -> Change | None:
+    if config.ppo.kl_coef == 0:
+        return None
+    ppo = replace(config.ppo, kl_coef=0.0, kl_placement="reward", kl_estimator=None)
+    return Change(options="--ppo.kl-coef 0", config=replace(config, ppo=ppo), plan=plan)
+
+
+def _without_critic(config: RunConfig, plan: PlanConfig) -> Change | None:
+    if config.algorithm.critic_config is None:
+        return None
+    try:
+        without = replace(config, algorithm=switched(config.algorithm, "grpo"))
+    except VLMEnvsError:  # siblings are lacking, for instance
+        return None
+    return Change(options="--algorithm grpo", config=without, plan=plan)
+
+
+def _with_more_gpus(config: RunConfig, plan: PlanConfig) -> Change | None:
+    if plan.num_gpus >= MAX_GPUS:
+        return None
+    more = replace(plan, num_gpus=2 * plan.num_gpus, sharding="fsdp2")
+    return Change(options=f"--num-gpus {more.num_gpus} --sharding fsdp2", config=config, plan=more)
+
+
+CHANGES = (
+    _with_one_row,
+    _with_half_the_bits,
+    _with_shards,
+    _without_reference,
+    _without_critic,
+    _with_more_gpus,
+)
+"""What can be changed, that first which costs least."""

@@ -1,0 +1,188 @@
+"""A plan as text, and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from training.config.run import RunConfig
+from training.plan.config import GIB, PlanConfig
+from training.plan.memory import PARTS
+from training.plan.plan import Plan
+from training.plan.remedies import MAX_GPUS, Remedy
+from training.plan.rows import RowShape
+from training.plan.shapes import ModelShape
+from training.plan.work import Work
+
+DECIDED_BY = {
+    "weights": "parameters x bytes of --dtype",
+    "masters": "4 bytes a trained parameter, where --dtype has fewer",
+    "Adam": "8 bytes a trained parameter",
+    "gradients": "4 bytes a trained parameter, and those of one backward pass",
+    "reference": "a copy of the weights (--ppo.kl-coef)",
+    "critic": "a copy of the weights, masters and Adam (--algorithm)",
+    "activations": "tokens of a micro-batch x layers",
+    "logits": "a chunk of tokens x vocabulary; when sampling, rows",
+    "KV cache": "rows x tokens x layers x heads for keys and values",
+    "gathered": "what GPUs put together: layers (fsdp2), gradients",
+    "vLLM": "--vllm-memory x --gpu-memory",
+    "reserved": "--reserved: CUDA's context, kernels, gaps",
+}
+
+
+def text_of(
+    config: RunConfig, plan: PlanConfig, found: Plan, *, row: RowShape, policy: ModelShape, work: Work
+) -> list[str]:
+    """Returns a plan as lines."""
+    return [
+        _title(config, plan),
+        _model_line(policy),
+        *_row_lines(config, row, work),
+        "",
+        *_table(found.phases_by_name),
+        "",
+        _micro_batch_line(found, row),
+        *_work_lines(config, plan, work),
+    ]
+
+
+def verdict(plan: PlanConfig, found: Plan) -> str:
+    """Returns whether a plan fits, in a sentence."""
+    phase = max(found.phases, key=lambda each: each.total)
+    needs = f"{_gib(found.peak)} of {plan.gpu_memory:g} GiB a GPU, most of it at once in {phase.name!r}"
+    return f"Fits: needs {needs}." if found.fits else f"Does not fit: needs {needs}."
+
+
+def remedy_lines(ways: Sequence[Remedy], plan: PlanConfig) -> list[str]:
+    """Returns what would make a run fit that does not."""
+    if not ways:
+        return [
+            f"No option makes it fit, not all of them together on {MAX_GPUS} GPUs. Use GPUs with more memory, a "
+            "smaller model or shorter rows (--sampling.max-new-tokens, fewer turns)."
+        ]
+    return [
+        "It fits with any of these:" if len(ways) > 1 else "It fits with:",
+        *(
+            f"  {way.options}  ({_gib(way.found.peak)} of {plan.gpu_memory:g} GiB; up to "
+            f"{way.found.largest_micro_batch_rows} rows a micro-batch)"
+            for way in ways
+        ),
+    ]
+
+
+def data_of(
+    config: RunConfig,
+    plan: PlanConfig,
+    found: Plan,
+    *,
+    row: RowShape,
+    policy: ModelShape,
+    work: Work,
+    ways: Sequence[Remedy],
+) -> dict[str, Any]:
+    """Returns a plan as plain data; bytes are per GPU."""
+    return {
+        "run": config.name,
+        "model": config.model,
+        "dtype": config.dtype,
+        "gpus": vars(plan),
+        "parameters": vars(policy),
+        "row": {
+            "num_turns": row.num_turns,
+            "num_tokens": row.num_tokens,
+            "num_images": row.num_images,
+            "num_response_tokens": row.num_response_tokens,
+            "how": row.told,
+        },
+        "phases": {name: {**parts, "total": sum(parts.values())} for name, parts in found.phases_by_name.items()},
+        "peak": found.peak,
+        "capacity": found.capacity,
+        "fits": found.fits,
+        "micro_batch_rows": found.micro_batch_rows,
+        "largest_micro_batch_rows": found.largest_micro_batch_rows,
+        "largest_micro_batch_tokens": found.largest_micro_batch_rows * row.num_tokens,
+        "work": vars(work),
+        "remedies": {way.options: way.found.peak for way in ways},
+    }
+
+
+def _title(config: RunConfig, plan: PlanConfig) -> str:
+    gpus = f"{plan.num_gpus} GPU{'s' * (plan.num_gpus > 1)} of {plan.gpu_memory:g} GiB"
+    how = {"none": "a whole model on each", "fsdp2": "shared by FSDP2"}[plan.sharding] if plan.num_gpus > 1 else "alone"
+    return f"{config.name} with {config.model} in {config.dtype} on {gpus}, {how}. Planned, not measured."
+
+
+def _model_line(shape: ModelShape) -> str:
+    head = f"head {_count(shape.num_head)}" if shape.num_head else "head tied to them"
+    return (
+        f"Model: {_count(shape.num_parameters)} parameters: language {_count(shape.num_language)}, embeddings "
+        f"{_count(shape.num_embeddings)} ({head}), vision {_count(shape.num_vision)}; {_count(shape.num_trained)} "
+        "trained."
+    )
+
+
+def _row_lines(config: RunConfig, row: RowShape, work: Work) -> list[str]:
+    pictures = row.first.num_image_tokens + (row.num_turns - 1) * row.later.num_image_tokens
+    turns = f"{row.num_turns} turn{'s' * (row.num_turns > 1)}"
+    return [
+        f"Rows:  {work.num_episodes} an iteration, the longest with {row.num_tokens:,} tokens in {turns}, {pictures:,} "
+        f"of them of {row.num_images} picture{'s' * (row.num_images != 1)}",
+        f"       ({row.told}).",
+    ]
+
+
+def _table(phases: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Returns bytes by part and phase in GiB, in aligned columns."""
+    lines = [["GiB per GPU", *phases, "decided by"]]
+    for part in PARTS:
+        values = [parts.get(part, 0.0) for parts in phases.values()]
+        lines.append([part, *map(_cell, values), DECIDED_BY[part]])
+    lines.append(["all", *(_cell(sum(parts.values())) for parts in phases.values()), ""])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    last = len(widths) - 1
+    return [
+        "  ".join(
+            cell.ljust(width) if index in (0, last) else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _micro_batch_line(found: Plan, row: RowShape) -> str:
+    rows, per_step = found.largest_micro_batch_rows, found.rows_per_step
+    now = f"{found.micro_batch_rows} as configured"
+    if not rows:
+        return f"Largest micro-batch: not one row fits ({now})."
+    whole = ", all that a GPU has of an optimiser step" if rows == per_step else ""
+    return (
+        f"Largest micro-batch: {rows} of the longest rows, {rows * row.num_tokens:,} tokens{whole} ({now}): "
+        f"--ppo.micro-batch-size {rows}, or --ppo.micro-batch-tokens {rows * row.num_tokens}."
+    )
+
+
+def _work_lines(config: RunConfig, plan: PlanConfig, work: Work) -> list[str]:
+    lines = [
+        f"Each iteration, at most: {work.sampled_tokens:,} tokens sampled, {work.trained_tokens:,} trained on, "
+        f"{work.num_images:,} pictures; {work.training_flops:.2g} operations in the update,",
+        f"  {work.training_s:,.0f} s at {plan.utilization:.0%} of {plan.gpu_tflops:g} TFLOPS (an estimate).",
+    ]
+    hours = f"{config.num_iterations} iterations in {plan.hours:g} h leave {work.iteration_s:,.0f} s each"
+    if work.needed_tokens_per_s is None:
+        return [*lines, f"{hours}, which the update alone exceeds: more GPUs, fewer iterations or smaller groups."]
+    return [*lines, f"{hours}: {work.needed_tokens_per_s:,.0f} tokens a second have to be sampled, on all GPUs."]
+
+
+def _count(number: int) -> str:
+    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {unit}" if unit != "B" else f"{number / size:.2f} {unit}"
+    return str(number)
+
+
+def _gib(num_bytes: float) -> str:
+    return f"{num_bytes / GIB:.1f}"
+
+
+def _cell(num_bytes: float) -> str:
+    return "-" if num_bytes == 0 else f"{num_bytes / GIB:.2f}"

@@ -1,0 +1,228 @@
+"""How long the rows of a run get: measured on episodes where its worlds can be played here, else as the user says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.hf.agent import load_encoder
+from agents.hf.families.family import ProcessedImage
+from agents.oracle import RandomAgent
+from training.config.run import RunConfig
+from training.config.worlds import WorldSpec
+from training.plan.config import PlanConfig
+from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
+from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Observation, observation_images
+
+NUM_EPISODES = 4
+"""Episodes of each world that are looked at."""
+CHARS_PER_TOKEN = 3
+"""Fewer than tokenizers of this size have in plain English, about 4: coordinates and tags are shorter."""
+MARKUP_TOKENS = 16
+"""Tokens around what is said in a turn."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """What an observation adds to a row: its tokens, placeholders of its pictures among them, and the pictures."""
+
+    num_tokens: int
+    images: tuple[ProcessedImage, ...]
+
+    @property
+    def num_image_tokens(self) -> int:
+        """Placeholders."""
+        return sum(image.num_tokens for image in self.images)
+
+    @property
+    def num_patches(self) -> int:
+        """Vectors that go through the vision tower; those of Qwen-VL, several of which make a token, or the tokens."""
+        grids = [image.inputs.get("image_grid_thw") for image in self.images]
+        return sum(
+            image.num_tokens if grid is None else int(grid.prod())
+            for image, grid in zip(self.images, grids, strict=True)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowShape:
+    """The longest row of a run, and what it is made of.
+
+    Attributes:
+        num_turns: Turns.
+        num_tokens: All tokens.
+        num_response_tokens: Tokens of one response, at most.
+        later: What a later turn is shown; the first one may be shown more.
+        first: What the first one is shown.
+        told: How this is known, in words.
+    """
+
+    num_turns: int
+    num_tokens: int
+    num_response_tokens: int
+    first: Segment
+    later: Segment
+    told: str
+
+    @property
+    def tokens_per_turn(self) -> int:
+        """Tokens of an average turn, pictures and response included."""
+        return -(-self.num_tokens // self.num_turns)
+
+    @property
+    def num_images(self) -> int:
+        """Pictures of the row."""
+        return len(self.first.images) + (self.num_turns - 1) * len(self.later.images)
+
+    @property
+    def num_patches(self) -> int:
+        """What of the pictures goes through the vision tower, as tokens go through the language model."""
+        return self.first.num_patches + (self.num_turns - 1) * self.later.num_patches
+
+
+Encode = Callable[[Observation, bool], Segment]
+"""From an observation, and whether it is a conversation's first, to what it adds."""
+
+
+def longest_row(config: RunConfig, plan: PlanConfig, model_config: Any, directory: Path) -> RowShape:
+    """Returns the longest row that a run can have.
+
+    Args:
+        config: The run.
+        plan: May say how long rows are.
+        model_config: The checkpoint's configuration.
+        directory: May hold a tokenizer and an image processor.
+
+    Raises:
+        ConfigError: If it cannot be known: a world cannot be played here, and nothing is said.
+    """
+    if plan.context_tokens is not None:
+        return _as_said(config, plan, model_config)
+    encode, how = _encoder(directory, model_config)
+    rows = [_longest_of(spec, config, encode, how) for spec in config.worlds]
+    return max(rows, key=lambda row: row.num_tokens)
+
+
+def _longest_of(spec: WorldSpec, config: RunConfig, encode: Encode, how: str) -> RowShape:
+    """Returns the longest row of one world, from what random players are shown in it."""
+    try:
+        first, later, num_turns = _shown(spec, encode)
+    except (EngineUnavailableError, WorkerError, ImportError) as error:
+        raise ConfigError(
+            f"{spec.env_id} cannot be played here, so how long its rows get is not known ({error}). Say it: "
+            "--context-tokens N (and --image-tokens N, how many of them are of pictures)."
+        ) from error
+    num_response = config.sampling.max_new_tokens
+    num_later = num_turns - 1 + config.algorithm.needs_final_observations
+    return RowShape(
+        num_turns=num_turns,
+        num_tokens=first.num_tokens + num_later * later.num_tokens + num_turns * num_response,
+        num_response_tokens=num_response,
+        first=first,
+        later=later,
+        told=f"{spec.env_id}, {how}, with every response as long as it may be",
+    )
+
+
+def _shown(spec: WorldSpec, encode: Encode) -> tuple[Segment, Segment, int]:
+    """Returns the longest first and the longest later observation of some episodes, and how many turns one has."""
+    firsts, laters = [], []
+    agent = RandomAgent()
+    with spec.made(split="train") as world:
+        for seed in split_seeds("train", NUM_EPISODES):
+            observation, _ = world.reset(seed=seed)
+            firsts.append(encode(observation, True))
+            over = False
+            while not over:
+                observation, _, terminated, truncated, _ = world.step(agent.write(world))
+                laters.append(encode(observation, False))
+                over = terminated or truncated
+        num_turns = int(world.max_turns)
+    return _longest(firsts), _longest(laters), num_turns
+
+
+def _longest(segments: list[Segment]) -> Segment:
+    return max(segments, key=lambda segment: segment.num_tokens)
+
+
+def _encoder(directory: Path, model_config: Any) -> tuple[Encode, str]:
+    """Returns how observations become tokens, and how that is known."""
+    if not (directory / "tokenizer_config.json").is_file():
+        told = f"pictures counted by the patch, text at {CHARS_PER_TOKEN} characters a token (there is no tokenizer)"
+        return _estimated(model_config), told
+    encoder = load_encoder(directory)
+
+    def encode(observation: Observation, is_first: bool) -> Segment:
+        segment = encoder.encode(observation, is_first=is_first)
+        return Segment(num_tokens=len(segment.ids), images=segment.images)
+
+    return encode, "counted by the checkpoint's own tokenizer and image processor"
+
+
+def _estimated(model_config: Any) -> Encode:
+    """Returns how many tokens observations take as far as config.json tells."""
+
+    def encode(observation: Observation, is_first: bool) -> Segment:
+        images = tuple(picture(each.shape[:2], model_config) for each in observation_images(observation))
+        num_chars = sum(len(value) for value in observation.values() if isinstance(value, str))
+        num_text = -(-num_chars // CHARS_PER_TOKEN) + MARKUP_TOKENS
+        return Segment(num_tokens=num_text + sum(image.num_tokens for image in images), images=images)
+
+    return encode
+
+
+def picture(size_px: tuple[int, int], model_config: Any) -> ProcessedImage:
+    """Returns a black picture as a Qwen-VL's vision tower takes it, at its own size.
+
+    Raises:
+        ConfigError: If the model is of another family, whose pictures only its image processor knows.
+    """
+    vision = getattr(model_config, "vision_config", None)
+    merge = getattr(vision, "spatial_merge_size", None)
+    if vision is None or merge is None or not hasattr(vision, "temporal_patch_size"):
+        raise ConfigError(
+            f"How a {model_config.model_type} takes pictures is not in its config.json. Put its tokenizer and "
+            "preprocessor_config.json beside it, or leave pictures out of the count: --context-tokens N --image-tokens "
+            "0."
+        )
+    height, width = (max(1, round(side / (vision.patch_size * merge))) * merge for side in size_px)
+    per_patch = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
+    return ProcessedImage(
+        inputs={
+            "pixel_values": np.zeros((height * width, per_patch), np.float32),
+            "image_grid_thw": np.array([[1, height, width]]),
+        },
+        num_tokens=height * width // merge**2,
+        key=b"",
+    )
+
+
+def _as_said(config: RunConfig, plan: PlanConfig, model_config: Any) -> RowShape:
+    """Returns a row of a length that the user says, as one turn; half of it is a picture unless that is said, too."""
+    assert plan.context_tokens is not None
+    num_tokens = plan.context_tokens
+    num_image = num_tokens // 2 if plan.image_tokens is None else min(plan.image_tokens, num_tokens)
+    images = (_picture_of(num_image, model_config),) if num_image else ()
+    num_response = min(config.sampling.max_new_tokens, num_tokens)
+    segment = Segment(num_tokens=max(0, num_tokens - num_response), images=images)
+    return RowShape(
+        num_turns=1,
+        num_tokens=num_tokens,
+        num_response_tokens=num_response,
+        first=segment,
+        later=segment,
+        told="as --context-tokens says" + (", half of it pictures" if plan.image_tokens is None else ""),
+    )
+
+
+def _picture_of(num_tokens: int, model_config: Any) -> ProcessedImage:
+    """Returns a picture of about so many tokens."""
+    vision = getattr(model_config, "vision_config", None)
+    side = getattr(vision, "patch_size", 14) * getattr(vision, "spatial_merge_size", 2)
+    height = max(1, round(num_tokens**0.5))
+    return picture((height * side, max(1, num_tokens // height) * side), model_config)
