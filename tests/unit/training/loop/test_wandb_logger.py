@@ -68,7 +68,10 @@ def log(directory: Path, env: dict[str, str], *, resumed: bool = False, how: str
 
 def said(process: subprocess.Popen[str]) -> str:
     """Returns what a process that has to end well printed to standard error."""
-    shown, told = process.communicate("\n", timeout=60)
+    try:
+        shown, told = process.communicate("\n", timeout=60)
+    finally:
+        process.kill()  # one that waits for ever would go on doing so
     assert (process.returncode, shown.splitlines()[-1:]) == (0, ["trained on"]), told
     return told
 
