@@ -1,4 +1,4 @@
-"""An agent that is any Qwen2.5-VL or Qwen3-VL checkpoint directory, the tiny one included."""
+"""An agent that is a checkpoint directory of any family in `agents.hf.families`, the tiny one included."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForImageTextToText, AutoTokenizer
-from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoTokenizer
 
 from agents.agent import Response
 from agents.hf.chat import ChatEncoder
 from agents.hf.checkpoint import require_checkpoint, weights_digest
 from agents.hf.device import torch_device
+from agents.hf.families.registry import family_of_type
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from agents.hf.template import processor_template
@@ -36,7 +36,7 @@ def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto")
 
     Raises:
         FileNotFoundError: If there is no checkpoint there.
-        ValueError: If it is not of the Qwen-VL family, incomplete or damaged.
+        ValueError: If it is of no family that is known, incomplete or damaged.
     """
     path = require_checkpoint(directory)
     encoder = load_encoder(path)
@@ -52,17 +52,19 @@ def load_encoder(directory: str | Path) -> ChatEncoder:
 
     Raises:
         FileNotFoundError: If there is no checkpoint there.
-        ValueError: If it is not of the Qwen-VL family, incomplete or damaged.
+        ValueError: If it is of no family that is known, incomplete or damaged.
     """
     path = require_checkpoint(directory)
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-        image_processor = Qwen2VLImageProcessorPil.from_pretrained(path, local_files_only=True)
+        config = AutoConfig.from_pretrained(path, local_files_only=True)
+        family = family_of_type(config.model_type)
+        image_processor = family.image_processor_class.from_pretrained(path, local_files_only=True)
     except OSError as error:
         raise ValueError(f"The checkpoint at {path} is incomplete or damaged: {error}") from error
     if template := processor_template(path):
         tokenizer.chat_template = template
-    return ChatEncoder(tokenizer, image_processor)
+    return ChatEncoder(tokenizer, family.image_reader(tokenizer, image_processor, config))
 
 
 class HFAgent:
@@ -70,7 +72,7 @@ class HFAgent:
 
     Args:
         directory: A checkpoint, as `load_checkpoint` reads it; None for `model` and `encoder`.
-        model: A Qwen2.5-VL or Qwen3-VL model in memory, used as it is and where it is.
+        model: A model of a known family in memory, used as it is and where it is.
         encoder: Its chat format.
         sampling: How responses are drawn.
         seed: Seed of the sampling.
@@ -80,7 +82,7 @@ class HFAgent:
     Raises:
         ConfigError: If there is neither a directory nor a model with its encoder, or both.
         FileNotFoundError: If there is no checkpoint.
-        ValueError: If it is not of the Qwen-VL family, incomplete or damaged, or there is no such device.
+        ValueError: If it is of no family that is known, incomplete or damaged, or there is no such device.
     """
 
     def __init__(

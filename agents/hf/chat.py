@@ -1,30 +1,38 @@
-"""From observations to tokens: one chat segment per turn, rendered once and never again.
+"""From observations to tokens: one chat segment per turn, written once and never again.
 
-Image placeholders are expanded here, and text from the world can never become a special token. At construction the
-segments are compared with the checkpoint's own chat template, so that a model is never fed a dialect it was not
-trained on.
+What stands around texts and pictures is read off the checkpoint's own chat template, and compared with it, so that a
+model is never fed a dialect it was not trained on. Text from the world can never become a special token.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
-from agents.hf.families.family import ProcessedImage
-from agents.hf.template import PROBE, SYSTEM_PROBE, mismatch, rendered_probe
-from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
+from agents.hf.families.family import ImageReader, ProcessedImage
+from agents.hf.template import (
+    PROBE,
+    SYSTEM_PROBE,
+    Dialect,
+    Heads,
+    mismatch,
+    read_dialect,
+    read_system,
+    rendered_probe,
+)
 from vlm_envs.responses.formats import KNOWN_TAGS
 from vlm_envs.trajectory import IntArray, Observation, observation_images
 
-MAX_ASPECT_RATIO = 200
-"""Longer side by shorter side of the most elongated picture that the family's image processors take."""
+Piece = int | str
+"""A special token, or text without any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +48,7 @@ class PromptSegment:
     images: tuple[ProcessedImage, ...]
 
 
-def showable(image: npt.NDArray[np.uint8], max_aspect_ratio: int = MAX_ASPECT_RATIO) -> npt.NDArray[np.uint8]:
+def showable(image: npt.NDArray[np.uint8], max_aspect_ratio: int) -> npt.NDArray[np.uint8]:
     """Returns a picture that an image processor takes: a line of pixels gets black to its right, or below it.
 
     Pixels keep their places, so coordinates in pixels stay what they were.
@@ -64,35 +72,40 @@ def encodable(text: str) -> str:
 
 
 class ChatEncoder:
-    """Encodes observations as ChatML segments of the Qwen-VL family.
+    """Encodes observations as a checkpoint's chat template writes them.
 
     Args:
         tokenizer: The checkpoint's tokenizer.
-        image_processor: The checkpoint's image processor (the PIL one; torchvision is not needed).
+        image_reader: How it takes pictures.
         cache_bytes: Most bytes of processed pictures kept, so that a picture is patched once per iteration.
 
+    Attributes:
+        end_of_turn_id: The token that ends an answer.
+        image_token_id: The token whose place a picture's features take.
+        pad_id: What rows are padded with.
+
     Raises:
-        ValueError: If the tokenizer lacks the family's special tokens, its chat template says something else (see
-            `agents.hf.template`), or a format's tag is one of its special tokens (such a tag would vanish from decoded
-            text).
+        ValueError: If the chat template cannot be spoken (see `agents.hf.template`), or a format's tag is a special
+            token (such a tag would vanish from decoded text).
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, *, cache_bytes: int = 256 * 2**20
+        self, tokenizer: PreTrainedTokenizerBase, image_reader: ImageReader, *, cache_bytes: int = 256 * 2**20
     ) -> None:
-        self.tokenizer, self.image_processor = tokenizer, image_processor
-        self._cache: OrderedDict[bytes, ProcessedImage] = OrderedDict()
+        self.tokenizer, self.image_reader = tokenizer, image_reader
+        self._cache: OrderedDict[bytes, tuple[ProcessedImage, list[Piece]]] = OrderedDict()
         self._free_bytes = cache_bytes
-        self._ids = {
-            token: self._special_id(token) for token in (IM_START, IM_END, IMAGE_PAD, VISION_START, VISION_END)
-        }
-        self.end_of_turn_id = self._ids[IM_END]
-        self.image_token_id = self._ids[IMAGE_PAD]
-        self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_of_turn_id
-        self._prefix_ids: list[int] = []
-        self._has_tried_system = False
         self._check_tags()
-        self._adopt_template()
+        self._special_ids = _special_ids(tokenizer) | {
+            token: _token_id(tokenizer, token) for token in (image_reader.marker, image_reader.placeholder)
+        }
+        self._special_pattern = re.compile("(" + "|".join(map(re.escape, self._special_ids)) + ")")
+        self.image_token_id = self._special_ids[image_reader.placeholder]
+        self._dialect, self._system = read_dialect(tokenizer, image_reader.marker), ("", Heads(text="", images=""))
+        self._has_tried_system = False
+        self.end_of_turn_id, self._later = self._ending(self._dialect)
+        self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_of_turn_id
+        self._require_rendered_alike("")
 
     def encode(self, observation: Observation, *, is_first: bool, needs_end_of_turn: bool = False) -> PromptSegment:
         """Returns the segment that shows an observation and opens the response.
@@ -104,126 +117,159 @@ class ChatEncoder:
             needs_end_of_turn: Whether the previous response was cut off before its end-of-turn token.
 
         Raises:
-            ValueError: If there is a system message and the checkpoint's template does not take it as ChatML does.
+            ValueError: If there is a system message and the checkpoint's template does not take it as it is.
         """
-        images = self.process_images(observation_images(observation))
-        opening = self._opening_ids(observation.get("system", "")) if is_first else self._text_ids("\n")
-        ids = [*opening, *self._turn_ids(observation["text"], [image.num_tokens for image in images])]
-        if needs_end_of_turn:
-            ids = [self.end_of_turn_id, *ids]
-        return PromptSegment(ids=np.asarray(ids, np.int64), images=images)
+        read = [self._read(image) for image in observation_images(observation)]
+        turn = self._turn(observation["text"], [pieces for _, pieces in read])
+        if is_first:
+            turn = [*self._opening(observation.get("system", ""), with_images=bool(read)), *turn]
+        else:
+            end: list[Piece] = [self.end_of_turn_id] if needs_end_of_turn else []
+            turn = [*end, *self._pieces(_head(self._later, with_images=bool(read))), *turn]
+        return PromptSegment(ids=np.asarray(self._ids(turn), np.int64), images=tuple(image for image, _ in read))
 
     def process_images(self, images: Sequence[npt.NDArray[np.uint8]]) -> tuple[ProcessedImage, ...]:
         """Returns pictures as the model takes them; those seen lately are not processed again."""
-        return tuple(self._process(image) for image in images)
+        return tuple(self._read(image)[0] for image in images)
 
     def encode_response(self, text: str) -> IntArray:
         """Returns the tokens of a response written by an expert, end of turn included."""
-        return np.asarray([*self._text_ids(text), self.end_of_turn_id], np.int64)
+        return np.append(self.encode_text(text, is_start=True), self.end_of_turn_id)
 
-    def encode_text(self, text: str) -> IntArray:
-        """Returns the tokens of a part of a response; look-alikes of special tokens stay text."""
-        return np.asarray(self._text_ids(text), np.int64)
+    def encode_text(self, text: str, *, is_start: bool = False) -> IntArray:
+        """Returns the tokens of a part of a response, its start or not; look-alikes of special tokens stay text."""
+        before = self._dialect.before_answer if is_start else ""
+        return np.asarray(self._ids([before, encodable(text)]), np.int64)
 
     def decode(self, response_ids: Sequence[int] | IntArray) -> str:
-        """Returns a response as text, without special tokens."""
-        return str(self.tokenizer.decode(np.asarray(response_ids), skip_special_tokens=True))
+        """Returns a response as text, without special tokens and without what the template has before every answer."""
+        text = str(self.tokenizer.decode(np.asarray(response_ids), skip_special_tokens=True))
+        return text.removeprefix(self._dialect.before_answer)
 
     def suppressed_ids(self) -> list[int]:
         """Returns the ids a policy must never sample: every special token but the end of turn.
 
         Added tokens that are not special, such as the `<think>` of some releases, are ordinary text and stay.
         """
-        added = {token_id for token_id, token in self.tokenizer.added_tokens_decoder.items() if token.special}
-        special = added | set(self.tokenizer.all_special_ids) | set(self._ids.values())
-        return sorted(special - {self.end_of_turn_id})
+        return sorted(set(self._special_ids.values()) - {self.end_of_turn_id})
 
-    def _opening_ids(self, system: str) -> list[int]:
-        """Returns what stands before the first turn: a system message, or what the template has without one."""
+    def save_processor(self, directory: Path) -> None:
+        """Writes tokenizer, chat template and image processor into a checkpoint's directory."""
+        self.tokenizer.save_pretrained(directory)
+        self.image_reader.image_processor.save_pretrained(directory)
+
+    def _ending(self, dialect: Dialect) -> tuple[int, Heads]:
+        """Returns the token that ends answers, and what stands behind it before the content of a next turn."""
+        found = self._special_pattern.match(dialect.later.text)
+        if found is None or not dialect.later.images.startswith(found[0]):
+            raise ValueError(
+                "The checkpoint's chat template ends answers with no special token of its tokenizer, so nobody could "
+                f"tell where an answer ends; got {dialect.later.text!r} behind one."
+            )
+        token = found[0]
+        heads = Heads(text=dialect.later.text.removeprefix(token), images=dialect.later.images.removeprefix(token))
+        return self._special_ids[token], heads
+
+    def _opening(self, system: str, *, with_images: bool) -> list[Piece]:
+        """Returns what stands before the first turn's content: a system message, or what there is without one."""
         if not system:
-            return list(self._prefix_ids)
+            return self._pieces(_head(self._dialect.first, with_images=with_images))
         if not self._has_tried_system:
+            self._system = read_system(self.tokenizer, self._dialect)
             self._require_rendered_alike(SYSTEM_PROBE)
             self._has_tried_system = True
-        return self._system_ids(system)
+        before, heads = self._system
+        return [*self._pieces(before), encodable(system), *self._pieces(_head(heads, with_images=with_images))]
 
-    def _system_ids(self, system: str) -> list[int]:
-        """Returns a system message."""
-        return [self._ids[IM_START], *self._text_ids(f"system\n{system}"), self.end_of_turn_id, *self._text_ids("\n")]
+    def _turn(self, text: str, images: Sequence[list[Piece]]) -> list[Piece]:
+        """Returns a turn's content and the opening of its answer."""
+        before, _, after = self._dialect.image.partition(self.image_reader.marker)
+        pictures = [piece for image in images for piece in (*self._pieces(before), *image, *self._pieces(after))]
+        return [*pictures, encodable(text), *self._pieces(self._dialect.opening)]
 
-    def _turn_ids(self, text: str, num_image_tokens: Sequence[int]) -> list[int]:
-        """Returns one user turn and the opening of the assistant's."""
-        ids = [self._ids[IM_START]]
-        if num_image_tokens:
-            ids += self._text_ids("user\n")
-            for num_tokens in num_image_tokens:
-                ids += [self._ids[VISION_START], *[self.image_token_id] * num_tokens, self._ids[VISION_END]]
+    def _pieces(self, literal: str) -> list[Piece]:
+        """Returns what a template wrote, its special tokens by id."""
+        return [self._special_ids.get(each, each) for each in self._special_pattern.split(literal)]
+
+    def _ids(self, pieces: Iterable[Piece]) -> list[int]:
+        """Returns the tokens of pieces as they stand together: text that touches is tokenized as one."""
+        ids: list[int] = []
+        text = ""
+        for piece in pieces:
+            if isinstance(piece, str):
+                text += piece
+                continue
             ids += self._text_ids(text)
-        else:
-            ids += self._text_ids("user\n" + text)
-        ids += [self.end_of_turn_id, *self._text_ids("\n"), self._ids[IM_START], *self._text_ids("assistant\n")]
-        return ids
+            ids.append(piece)
+            text = ""
+        return ids + self._text_ids(text)
 
     def _text_ids(self, text: str) -> list[int]:
         """Returns the tokens of plain text; look-alikes of special tokens stay text."""
-        return list(self.tokenizer.encode(encodable(text), add_special_tokens=False, split_special_tokens=True))
+        return list(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)) if text else []
 
-    def _process(self, image: npt.NDArray[np.uint8]) -> ProcessedImage:
-        """Returns the picture as the model takes it, from the cache when it was seen lately."""
+    def _read(self, image: npt.NDArray[np.uint8]) -> tuple[ProcessedImage, list[Piece]]:
+        """Returns the picture as the model takes it and what stands for it, from the cache when it was seen lately."""
         key = hashlib.blake2b(image.tobytes(), digest_size=16).digest() + bytes(str(image.shape), "ascii")
         cached = self._cache.get(key)
-        if cached is None:
-            # Where channels are has to be said: a picture of one or three rows could be read either way.
-            processed = self.image_processor(
-                images=[showable(image)], return_tensors="np", input_data_format="channels_last"
-            )
-            grid = np.asarray(processed["image_grid_thw"], np.int64)
-            cached = ProcessedImage(
-                inputs={"pixel_values": np.asarray(processed["pixel_values"], np.float32), "image_grid_thw": grid},
-                num_tokens=int(grid.prod()) // self.image_processor.merge_size**2,
-                key=key,
-            )
-            self._cache[key] = cached
-            self._free_bytes -= cached.nbytes
-            while self._free_bytes < 0:
-                _, oldest = self._cache.popitem(last=False)
-                self._free_bytes += oldest.nbytes
-        else:
+        if cached is not None:
             self._cache.move_to_end(key)
-        return cached
-
-    def _special_id(self, token: str) -> int:
-        token_id = self.tokenizer.convert_tokens_to_ids(token)
-        if not isinstance(token_id, int) or token_id == self.tokenizer.unk_token_id:
-            raise ValueError(
-                f"The tokenizer has no token {token}; expected a Qwen2.5-VL or Qwen3-VL checkpoint, or one made by "
-                "`agents.hf.tiny.save_tiny`."
-            )
-        return token_id
+            return cached
+        processed, written = self.image_reader.read(showable(image, self.image_reader.max_aspect_ratio), key)
+        self._cache[key] = processed, self._pieces(written)
+        self._free_bytes -= processed.nbytes
+        read = self._cache[key]
+        while self._free_bytes < 0:
+            _, (oldest, _) = self._cache.popitem(last=False)
+            self._free_bytes += oldest.nbytes
+        return read
 
     def _check_tags(self) -> None:
         """Refuses a tokenizer that would swallow a format's tags."""
-        swallowed = [tag for tag in sorted(KNOWN_TAGS) if self.decode(self.tokenizer.encode(tag)) != tag]
+        tokenizer = self.tokenizer
+        swallowed = [
+            tag
+            for tag in sorted(KNOWN_TAGS)
+            if tokenizer.decode(tokenizer.encode(tag, add_special_tokens=False), skip_special_tokens=True) != tag
+        ]
         if swallowed:
             raise ValueError(
                 f"The tokenizer treats {', '.join(swallowed)} as special tokens, so format rewards could never be "
                 "paid. Use another checkpoint, or make these ordinary tokens of its tokenizer."
             )
 
-    def _adopt_template(self) -> None:
-        """Takes the template's system prefix and checks that our segments are what the template renders."""
-        prefix = rendered_probe(self.tokenizer).partition(f"{IM_START}user")[0]
-        self._prefix_ids = list(self.tokenizer.encode(prefix, add_special_tokens=False)) if prefix else []
-        self._require_rendered_alike("")
-
     def _require_rendered_alike(self, system: str) -> None:
         """Refuses a template that renders the conversation of `PROBE` otherwise, with a system message or without."""
         rendered = rendered_probe(self.tokenizer, system)
-        ours = self._system_ids(system) if system else list(self._prefix_ids)
+        ours: list[int] = []
         for number, exchange in enumerate(PROBE):
-            ours += [] if number == 0 else self._text_ids("\n")
-            ours += self._turn_ids(exchange.text, [1] * exchange.num_images)
+            pictures: list[list[Piece]] = [self._pieces(self.image_reader.marker)] * exchange.num_images
+            turn = self._turn(exchange.text, pictures)
+            if number == 0:
+                before, heads = self._system if system else ("", self._dialect.first)
+                head = _head(heads, with_images=bool(pictures))
+                turn = [*self._pieces(before), system, *self._pieces(head), *turn]
+            else:
+                turn = [*self._pieces(_head(self._later, with_images=bool(pictures))), *turn]
+            ours += self._ids(turn)
             if exchange.answer is not None:
-                ours += [*self._text_ids(exchange.answer), self.end_of_turn_id]
+                ours += self.encode_response(exchange.answer).tolist()
         if ours != list(self.tokenizer.encode(rendered, add_special_tokens=False)):
-            raise ValueError(mismatch(rendered, str(self.tokenizer.decode(ours)), system))
+            raise ValueError(mismatch(rendered, str(self.tokenizer.decode(ours)), system=system))
+
+
+def _head(heads: Heads, *, with_images: bool) -> str:
+    return heads.images if with_images else heads.text
+
+
+def _token_id(tokenizer: PreTrainedTokenizerBase, token: str) -> int:
+    token_id = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(token_id, int), f"{token} is one token"
+    return token_id
+
+
+def _special_ids(tokenizer: PreTrainedTokenizerBase) -> dict[str, int]:
+    """Returns the ids of a tokenizer's special tokens, the longest first, as they are looked for."""
+    added = {str(token): id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
+    named = dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
+    return dict(sorted((added | named).items(), key=lambda item: -len(item[0])))

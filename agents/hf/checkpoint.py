@@ -6,8 +6,8 @@ import hashlib
 import json
 from pathlib import Path
 
-FAMILIES = ("qwen2_5_vl", "qwen3_vl")
-"""Model types whose chat format, image processor and positions we speak."""
+MODEL_TYPES = ("qwen2_5_vl", "qwen3_vl")
+"""Types of models that can be spoken to: those of `agents.hf.families.registry`, here without torch."""
 
 _DECIDING = (".safetensors", ".bin", ".json", ".jinja", ".txt", ".model")
 """Files of a checkpoint that decide what it says."""
@@ -21,7 +21,7 @@ def require_checkpoint(directory: str | Path) -> Path:
 
     Raises:
         FileNotFoundError: If there is no checkpoint there.
-        ValueError: If it is not of the Qwen-VL family.
+        ValueError: If it is of no family that is known.
     """
     path = Path(directory)
     if not (path / "config.json").is_file():
@@ -33,10 +33,10 @@ def require_checkpoint(directory: str | Path) -> Path:
         model_type = json.loads((path / "config.json").read_text(encoding="utf-8")).get("model_type")
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{path / 'config.json'} is not a model configuration: {error}") from error
-    if model_type not in FAMILIES:
+    if model_type not in MODEL_TYPES:
         raise ValueError(
-            f"Expected a checkpoint of model_type {' or '.join(FAMILIES)} at {path}; got {model_type!r}. The model "
-            "of a run is in its directory latest/model."
+            f"Expected a checkpoint of model_type {', '.join(MODEL_TYPES[:-1])} or {MODEL_TYPES[-1]} at {path}; got "
+            f"{model_type!r}. The model of a run is in its directory latest/model."
         )
     return path
 

@@ -1,4 +1,4 @@
-"""What a checkpoint's chat template makes of a conversation, and why one cannot be spoken.
+"""How a checkpoint writes conversations, read off its chat template, and why some templates cannot be spoken.
 
 A conversation grows token by token here and is never rendered anew, so a template has to keep everything that was said
 as it was said. Some do not: Qwen3-VL-Thinking drops the thoughts of earlier answers and opens new ones with `<think>`.
@@ -6,7 +6,9 @@ as it was said. Some do not: Qwen3-VL-Thinking drops the thoughts of earlier ans
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,7 @@ from typing import Any
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD
-
-OPENING = f"{IM_START}assistant\n"
-"""How a template has to open an answer."""
+from vlm_envs.responses.formats import KNOWN_TAGS
 
 _REMEDY = (
     "Answers stay in the conversation as they were sampled, token by token, so that what is trained on is what was "
@@ -26,14 +25,14 @@ _REMEDY = (
 )
 
 _NO_SYSTEM = (
-    "The checkpoint's chat template takes no system message as ChatML has it. Leave out the world's "
+    "The checkpoint's chat template takes no system message as it was written. Leave out the world's "
     "system_prompt=True, so that the instructions stand in the first turn."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """One turn of the conversation that templates are tried with.
+    """One turn of a conversation that templates are tried with.
 
     Attributes:
         num_images: Pictures before the text.
@@ -57,6 +56,96 @@ PROBE = (
 SYSTEM_PROBE = " the rules\nof a game\n"
 """A system message with white space at its edges, too."""
 
+_SYSTEM, _FIRST, _ANSWER, _LATER = "qzsystemqz", "qzfirstqz", "qzanswerqz", "qzlaterqz"
+"""Texts that no template has in it, to find what it writes around them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """What a template writes before the content of a turn.
+
+    Attributes:
+        text: Where the content is text only.
+        images: Where pictures come first.
+    """
+
+    text: str
+    images: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """What a template writes around pictures, texts and answers.
+
+    Attributes:
+        first: Before the content of the first turn, without a system message.
+        later: Before that of a later turn, from the end of the answer before it on.
+        image: For one picture, the marker within.
+        opening: Between the text of a turn and where the answer begins.
+        before_answer: At the beginning of every earlier answer, where it was not part of the opening; often empty. The
+            policy says it itself, as SmolVLM its space.
+    """
+
+    first: Heads
+    later: Heads
+    image: str
+    opening: str
+    before_answer: str
+
+
+def read_dialect(tokenizer: PreTrainedTokenizerBase, marker: str) -> Dialect:
+    """Returns how a checkpoint writes conversations.
+
+    Args:
+        tokenizer: The checkpoint's tokenizer, with its template.
+        marker: What the template writes where a picture goes.
+
+    Raises:
+        ValueError: If there is no template, it is no template, it takes text only or it changes what was said.
+    """
+    rendered = rendered_probe(tokenizer)
+    if marker not in rendered:
+        raise ValueError(_text_only(f"pictures leave no {marker}"))
+    turns = [Exchange(num_images=0, text=_FIRST, answer=_ANSWER), Exchange(num_images=0, text=_LATER, answer=None)]
+    shown = [Exchange(num_images=1, text=turn.text, answer=turn.answer) for turn in turns]
+    two = [Exchange(num_images=2, text=_FIRST, answer=None)]
+    said = [_FIRST, _ANSWER, _LATER]
+    plain, pictured = _around(tokenizer, turns, said), _around(tokenizer, shown, said)
+    two_pictures = _around(tokenizer, two, [_FIRST])
+    if plain is None or pictured is None or two_pictures is None:
+        raise ValueError(mismatch(rendered))
+    before_answer, opening = plain[1], plain[3]
+    image = two_pictures[0][len(pictured[0]) :]
+    alike_chars = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before_answer, opening, strict=False))
+    num_common = sum(1 for _ in alike_chars)
+    added = opening[num_common:] or next((tag for tag in sorted(KNOWN_TAGS) if tag in opening), "")
+    alike = all(each.endswith(image) for each in (pictured[0], pictured[2], two_pictures[0]))
+    if added or image.count(marker) != 1 or not alike:
+        raise ValueError(mismatch(rendered, added=added))
+    return Dialect(
+        first=Heads(text=plain[0], images=pictured[0].removesuffix(image)),
+        later=Heads(text=plain[2], images=pictured[2].removesuffix(image)),
+        image=image,
+        opening=opening,
+        before_answer=before_answer[num_common:],
+    )
+
+
+def read_system(tokenizer: PreTrainedTokenizerBase, dialect: Dialect) -> tuple[str, Heads]:
+    """Returns what a template writes before a system message, and what between it and the first turn's content.
+
+    Raises:
+        ValueError: If it takes none.
+    """
+    rendered = rendered_probe(tokenizer, SYSTEM_PROBE)
+    plain, pictured = (
+        _around(tokenizer, [Exchange(num_images=number, text=_FIRST, answer=None)], [_SYSTEM, _FIRST], _SYSTEM)
+        for number in (0, 1)
+    )
+    if plain is None or pictured is None or plain[0] != pictured[0]:
+        raise ValueError(mismatch(rendered, system=SYSTEM_PROBE))
+    return plain[0], Heads(text=plain[1], images=pictured[1].removesuffix(dialect.image))
+
 
 def rendered_probe(tokenizer: PreTrainedTokenizerBase, system: str = "") -> str:
     """Returns the template's rendering of `PROBE`, ready for the next answer.
@@ -66,30 +155,33 @@ def rendered_probe(tokenizer: PreTrainedTokenizerBase, system: str = "") -> str:
         system: A system message to begin with; empty for none.
 
     Raises:
-        ValueError: If there is no template, it is no template, it takes text only or is not ChatML.
+        ValueError: If there is no template, it is no template or it takes text only.
     """
     if not tokenizer.chat_template:
         raise ValueError(
             "The checkpoint has no chat template; expected chat_template.jinja or chat_template.json beside the "
-            "tokenizer, as Qwen2.5-VL and Qwen3-VL checkpoints have it."
+            "tokenizer, as `save_pretrained` of its processor writes it."
         )
     try:
-        rendered = _render(tokenizer, system, with_pictures=True)
+        return _render(tokenizer, PROBE, system)
     except Exception as error:  # a template is a program: whatever it raises, it cannot be spoken
         if system:  # without one it was rendered
             raise ValueError(f"{_NO_SYSTEM} ({type(error).__name__}: {error})") from error
         raise ValueError(_why_not_rendered(tokenizer, error)) from error
-    if IMAGE_PAD not in rendered and f"{IM_START}user" in rendered:
-        raise ValueError(_text_only(f"pictures leave no {IMAGE_PAD}"))
-    if f"{IM_START}user" not in rendered:
-        raise ValueError("The checkpoint's chat template is not ChatML; expected a Qwen-VL checkpoint.")
-    return rendered
 
 
-def mismatch(rendered: str, ours: str, system: str = "") -> str:
-    """Returns why a template cannot be spoken whose rendering of `PROBE` is not ours, for an error."""
-    if system:  # without one the template was found to agree
-        return f"{_NO_SYSTEM}\nexpected: {ours!r}\ntemplate: {rendered!r}"
+def mismatch(rendered: str, ours: str | None = None, *, system: str = "", added: str = "") -> str:
+    """Returns why a template cannot be spoken, for an error.
+
+    Args:
+        rendered: What it makes of `PROBE`.
+        ours: What we make of it, if the template could be read at all.
+        system: The system message it was tried with, if any; without one it was found to agree.
+        added: What the template puts into the model's mouth at the beginning of a new answer.
+    """
+    came = f"\ntemplate: {rendered!r}" if ours is None else f"\nexpected: {ours!r}\ntemplate: {rendered!r}"
+    if system:
+        return f"{_NO_SYSTEM}{came}"
     faults = []
     answers = [exchange.answer for exchange in PROBE if exchange.answer is not None]
     if any(answer not in rendered for answer in answers):
@@ -98,16 +190,12 @@ def mismatch(rendered: str, ours: str, system: str = "") -> str:
         faults.append(
             "removes the thoughts, all before </think>, from earlier answers" if is_strip else "changes what was said"
         )
-    elif any(f"{exchange.text}{IM_END}" not in rendered for exchange in PROBE):
+    elif any(exchange.text not in rendered for exchange in PROBE):
         faults.append("changes what was said")
-    opening = rendered.rpartition(OPENING)[2]
-    if opening and IM_END not in opening:  # else the template opens answers in another way altogether
-        faults.append(f"opens every answer with {opening!r}, which our formats have the model write")
+    if added:
+        faults.append(f"opens every answer with {added!r}, which is the model's to write")
     reasons = f" It {', and it '.join(faults)}. {_REMEDY}" if faults else ""
-    return (
-        f"The checkpoint's chat template differs from ChatML with Qwen-VL image markers.{reasons}\n"
-        f"expected: {ours!r}\ntemplate: {rendered!r}"
-    )
+    return f"The checkpoint's chat template cannot be spoken turn by turn.{reasons}{came}"
 
 
 def processor_template(directory: Path) -> str | None:
@@ -128,9 +216,26 @@ def processor_template(directory: Path) -> str | None:
     return template
 
 
-def _render(tokenizer: PreTrainedTokenizerBase, system: str = "", *, with_pictures: bool) -> str:
-    messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    for exchange in PROBE:
+def _around(
+    tokenizer: PreTrainedTokenizerBase, exchanges: Sequence[Exchange], said: Sequence[str], system: str = ""
+) -> list[str] | None:
+    """Returns what a template writes before, between and after what is said; None if it does not keep that."""
+    rest, pieces = _render(tokenizer, exchanges, system), []
+    for text in said:
+        before, found, rest = rest.partition(text)
+        if not found or text in rest:
+            return None
+        pieces.append(before)
+    return [*pieces, rest]
+
+
+def _render(
+    tokenizer: PreTrainedTokenizerBase, exchanges: Sequence[Exchange], system: str = "", *, with_pictures: bool = True
+) -> str:
+    messages: list[dict[str, Any]] = []
+    if system:
+        messages.append({"role": "system", "content": _content(system, [], with_pictures)})
+    for exchange in exchanges:
         pictures = [{"type": "image"}] * exchange.num_images
         messages.append({"role": "user", "content": _content(exchange.text, pictures, with_pictures)})
         if exchange.answer is not None:
@@ -145,14 +250,14 @@ def _content(text: str, pictures: list[dict[str, str]], with_pictures: bool) -> 
 def _why_not_rendered(tokenizer: PreTrainedTokenizerBase, error: Exception) -> str:
     came = f"{type(error).__name__}: {error}"
     try:
-        _render(tokenizer, with_pictures=False)
+        _render(tokenizer, PROBE, with_pictures=False)
     except (TemplateError, TypeError, ValueError, LookupError, AttributeError):
-        return f"The checkpoint's chat template cannot be rendered ({came}); expected that of a Qwen-VL checkpoint."
+        return f"The checkpoint's chat template cannot be rendered ({came}); expected that of a model that sees."
     return _text_only(came)
 
 
 def _text_only(came: str) -> str:
     return (
-        f"The checkpoint's chat template differs from ChatML with Qwen-VL image markers: it takes text only ({came}). "
-        "Put the template of the Qwen-VL checkpoint it was made from into its directory as chat_template.jinja."
+        f"The checkpoint's chat template cannot be spoken: it takes text only ({came}). Put the template of the "
+        "vision-language checkpoint it was made from into its directory as chat_template.jinja."
     )

@@ -133,7 +133,7 @@ class HFLikelihood:
             if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
                 raise ConfigError(f"Pictures must be uint8[height, width, 3]; got {image.dtype}{list(image.shape)}.")
         segment = self.encoder.encode({"text": query.question, "images": query.images}, is_first=True)
-        thought = self.encoder.encode_text(f"<think>{query.reasoning}</think><answer>")
+        thought = self.encoder.encode_text(f"<think>{query.reasoning}</think><answer>", is_start=True)
         answer = self.encoder.encode_text(query.answer)
         return _Row(
             ids=[*segment.ids.tolist(), *thought, *answer],

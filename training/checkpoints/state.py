@@ -78,5 +78,4 @@ def load_checkpoint_state(directory: Path) -> dict[str, Any]:
 def _write_model(directory: Path, model: Any, encoder: ChatEncoder) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(directory)
-    encoder.tokenizer.save_pretrained(directory)
-    encoder.image_processor.save_pretrained(directory)
+    encoder.save_processor(directory)

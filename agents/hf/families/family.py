@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,14 +80,67 @@ def vision_inputs(images: Sequence[ProcessedImage], device: torch.device, dtype:
     return inputs
 
 
+def image_token(tokenizer: PreTrainedTokenizerBase, token_id: int) -> str:
+    """Returns the token that a model's configuration names by its id.
+
+    Raises:
+        ValueError: If the tokenizer has none.
+    """
+    token: Any = tokenizer.convert_ids_to_tokens(token_id)
+    if token is None:
+        raise ValueError(
+            f"The tokenizer has no token {token_id}, which config.json names for pictures. Tokenizer and model have to "
+            "come from one checkpoint."
+        )
+    return str(token)
+
+
+class ImageReader(Protocol):
+    """How a checkpoint takes pictures: what its vision tower is given, and what stands for one in the prompt.
+
+    Attributes:
+        image_processor: The checkpoint's own, of those that need no torchvision.
+        marker: What the chat template writes where a picture goes.
+        placeholder: The token that feature vectors take the place of.
+        max_aspect_ratio: Longer side by shorter side of the most elongated picture that it takes.
+    """
+
+    image_processor: Any
+    marker: str
+    placeholder: str
+    max_aspect_ratio: int
+
+    def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
+        """Returns a picture as the model takes it, and what stands in the prompt in the marker's place.
+
+        Args:
+            image: uint8[height, width, 3].
+            key: What tells its content from others'.
+        """
+
+
 class Family(Protocol):
     """What is asked of a model; `model` has the backbone as `.model`, be it a policy or a critic.
 
     Attributes:
         model_types: The `model_type`s of `config.json` that are of this family.
+        image_processor_class: Reads a checkpoint's image processor, and needs no torchvision.
     """
 
     model_types: tuple[str, ...]
+    image_processor_class: Any
+
+    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
+        """Returns how a checkpoint takes pictures.
+
+        Args:
+            tokenizer: The checkpoint's tokenizer.
+            image_processor: Of `image_processor_class`.
+            config: The model's.
+
+        Raises:
+            ValueError: If the tokenizer lacks a token that the family writes pictures with.
+        """
 
     def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
         """Returns the features of pictures, with gradients where the tower has any. There must be one at least."""

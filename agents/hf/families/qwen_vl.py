@@ -5,17 +5,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 
-from agents.hf.families.family import ImageFeatures, ProcessedImage, vision_inputs
+from agents.hf.families.family import ImageFeatures, ImageReader, ProcessedImage, image_token, vision_inputs
+
+
+class QwenVLImages:
+    """One placeholder for each square of merged patches; see `agents.hf.families.family.ImageReader`."""
+
+    max_aspect_ratio = 200
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
+        self.image_processor = image_processor
+        self.marker = self.placeholder = image_token(tokenizer, config.image_token_id)
+
+    def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
+        """Returns a picture's patches, and its placeholders."""
+        # Where channels are has to be said: a picture of one or three rows could be read either way.
+        processed = self.image_processor(images=[image], return_tensors="np", input_data_format="channels_last")
+        grid = np.asarray(processed["image_grid_thw"], np.int64)
+        read = ProcessedImage(
+            inputs={"pixel_values": np.asarray(processed["pixel_values"], np.float32), "image_grid_thw": grid},
+            num_tokens=int(grid.prod()) // self.image_processor.merge_size**2,
+            key=key,
+        )
+        return read, self.placeholder * read.num_tokens
 
 
 class QwenVL:
     """The family; see `agents.hf.families.family.Family`."""
 
     model_types: tuple[str, ...] = ("qwen2_5_vl", "qwen3_vl")
+    image_processor_class = Qwen2VLImageProcessorPil
+
+    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
+        """Returns how a checkpoint takes pictures."""
+        return QwenVLImages(tokenizer, image_processor, config)
 
     def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
         """Returns the features of pictures."""

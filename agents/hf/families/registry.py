@@ -1,4 +1,4 @@
-"""Which family a model is of."""
+"""Which family a model is of; `agents.hf.checkpoint` has the names of their types, without torch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from agents.hf.families.family import Family
 from agents.hf.families.qwen_vl import QwenVL
 
 _FAMILIES: tuple[Family, ...] = (QwenVL(),)
+MODEL_TYPES = tuple(model_type for family in _FAMILIES for model_type in family.model_types)
+"""Types of all models that can be spoken to."""
 
 
 def family_of(model: Any) -> Family:
@@ -16,9 +18,16 @@ def family_of(model: Any) -> Family:
     Raises:
         ValueError: If it is of none that is known.
     """
-    model_type = model.model.config.model_type
+    return family_of_type(model.model.config.model_type)
+
+
+def family_of_type(model_type: str) -> Family:
+    """Returns the family of a `model_type` of `config.json`.
+
+    Raises:
+        ValueError: If it is of none that is known.
+    """
     for family in _FAMILIES:
         if model_type in family.model_types:
             return family
-    known = ", ".join(each for family in _FAMILIES for each in family.model_types)
-    raise ValueError(f"Expected a model of {known}; got {model_type!r}.")
+    raise ValueError(f"Expected a model of {', '.join(MODEL_TYPES)}; got {model_type!r}.")

@@ -10,6 +10,7 @@ from tokenizers import AddedToken
 
 from agents.hf.agent import HFAgent
 from agents.hf.chat import ChatEncoder, showable
+from agents.hf.families.family import image_token
 from agents.hf.sampling import SamplingConfig
 from agents.hf.tokenizer import IM_END, IMAGE_PAD, VISION_END, VISION_START
 from tests.unit.episodes import play
@@ -51,7 +52,7 @@ def test_a_system_prompt_of_the_template_comes_first_and_once(tiny):
     _, encoder = tiny
     system = "<|im_start|>system\nYou are brief.<|im_end|>\n"
     encoder.tokenizer.chat_template = system + encoder.tokenizer.chat_template
-    with_system = ChatEncoder(encoder.tokenizer, encoder.image_processor)
+    with_system = ChatEncoder(encoder.tokenizer, encoder.image_reader)
     first = with_system.encode({"text": "look"}, is_first=True).ids
     later = with_system.encode({"text": "look"}, is_first=False).ids
     assert encoder.tokenizer.decode(first).startswith(system + "<|im_start|>user\nlook")
@@ -81,17 +82,17 @@ def test_a_tokenizer_that_swallows_a_tag_is_refused(tiny):
     _, encoder = tiny
     encoder.tokenizer.add_special_tokens({"additional_special_tokens": ["<think>"]})
     with pytest.raises(ValueError, match="treats <think> as special tokens"):
-        ChatEncoder(encoder.tokenizer, encoder.image_processor)
+        ChatEncoder(encoder.tokenizer, encoder.image_reader)
 
 
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{% for m in messages %}[INST]{{ m['role'] }}[/INST]{% endfor %}", "not ChatML"),
+        ("{% for m in messages %}[INST]{{ m['role'] }}[/INST]{% endfor %}", "leave no <"),
         (
             "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'][-1]['text'] }}<|im_end|>\n"
             "{% endfor %}",
-            "differs from ChatML",
+            "takes text only",
         ),
     ],
     ids=["another dialect", "no image markers"],
@@ -100,20 +101,20 @@ def test_another_chat_template_is_refused(tiny, template, said):
     _, encoder = tiny
     encoder.tokenizer.chat_template = template
     with pytest.raises(ValueError, match=said):
-        ChatEncoder(encoder.tokenizer, encoder.image_processor)
+        ChatEncoder(encoder.tokenizer, encoder.image_reader)
 
 
-def test_a_tokenizer_without_the_familys_tokens_is_refused(tiny):
+def test_a_template_whose_answers_end_with_ordinary_text_is_refused(tiny):
     _, encoder = tiny
+    encoder.tokenizer.chat_template = encoder.tokenizer.chat_template.replace("<|im_end|>", "[END]")
+    with pytest.raises(ValueError, match=r"ends answers with no special token.*\[END\]"):
+        ChatEncoder(encoder.tokenizer, encoder.image_reader)
 
-    class Other:
-        pad_token_id, unk_token_id = 0, 0
 
-        def convert_tokens_to_ids(self, token):
-            return self.unk_token_id
-
-    with pytest.raises(ValueError, match="The tokenizer has no token"):
-        ChatEncoder(Other(), encoder.image_processor)
+def test_a_tokenizer_of_another_checkpoint_is_refused(tiny):
+    _, encoder = tiny
+    with pytest.raises(ValueError, match="The tokenizer has no token 99999"):
+        image_token(encoder.tokenizer, 99_999)
 
 
 def test_placeholders_are_as_many_as_visual_tokens_for_every_picture(tiny):
@@ -129,7 +130,7 @@ def test_placeholders_are_as_many_as_visual_tokens_for_every_picture(tiny):
 
 def test_a_picture_is_patched_once_while_it_is_remembered(tiny):
     _, encoder = tiny
-    small = ChatEncoder(encoder.tokenizer, encoder.image_processor, cache_bytes=2 * (4 * 588 * 4 + 3 * 8))
+    small = ChatEncoder(encoder.tokenizer, encoder.image_reader, cache_bytes=2 * (4 * 588 * 4 + 3 * 8))
     red, green, blue = (np.full((28, 28, 3), color, np.uint8) for color in ((9, 0, 0), (0, 9, 0), (0, 0, 9)))
     (first,) = small.process_images((red,))
     assert small.process_images((red.copy(),))[0] is first, "known by content"
@@ -161,7 +162,7 @@ def test_added_tokens_that_are_not_special_may_be_sampled(tiny):
     _, encoder = tiny
     tokenizer = copy.deepcopy(encoder.tokenizer)
     tokenizer.add_tokens([AddedToken("<think>", special=False), AddedToken("</think>", special=False)])
-    other = ChatEncoder(tokenizer, encoder.image_processor)
+    other = ChatEncoder(tokenizer, encoder.image_reader)
     written = other.encode_response("<think>a</think><answer>Up</answer>").tolist()
     assert tokenizer.convert_tokens_to_ids("<think>") in written
     assert not set(written) & set(other.suppressed_ids())
@@ -182,11 +183,11 @@ def test_any_picture_a_user_has_can_be_shown(tiny, shape):
 
 def test_a_line_of_pixels_gets_black_where_it_moves_nothing():
     line = np.full((2, 1000, 3), 7, np.uint8)
-    seen = showable(line)
+    seen = showable(line, 200)
     assert seen.shape == (5, 1000, 3)
     assert np.array_equal(seen[:2], line)
     assert not seen[2:].any()
-    assert showable(line[:, :400]).shape == (2, 400, 3)
+    assert showable(line[:, :400], 200).shape == (2, 400, 3)
 
 
 def test_half_a_surrogate_pair_in_a_question_is_a_question_mark(tiny):

@@ -26,7 +26,7 @@ def template(name):
 
 def encoder_with(encoder, chat_template):
     encoder.tokenizer.chat_template = chat_template
-    return ChatEncoder(encoder.tokenizer, encoder.image_processor)
+    return ChatEncoder(encoder.tokenizer, encoder.image_reader)
 
 
 def said(*pieces):
@@ -130,7 +130,9 @@ def test_a_system_message_is_what_the_template_renders_and_replaces_its_own(tiny
     "chat_template",
     [
         "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHATML_TEMPLATE,
-        CHATML_TEMPLATE.replace("{{ message['content'] }}", "{{ message['content'] | trim }}"),
+        CHATML_TEMPLATE.replace(
+            "{{ part['text'] }}", "{{ part['text'] | trim if message['role'] == 'system' else part['text'] }}"
+        ),
     ],
     ids=["refuses", "trims"],
 )
@@ -166,7 +168,10 @@ STRIPPING = CHATML_TEMPLATE.replace("{{ part['text'] }}", "{{ part['text'].split
     [
         (STRIPPING, "removes the thoughts"),
         (CHATML_TEMPLATE.replace("{{ part['text'] }}", "{{ part['text'] | trim }}"), "changes what was said"),
-        (CHATML_TEMPLATE.replace("<|im_start|>assistant", "<|im_start|>assistant says"), "expected"),
+        (
+            CHATML_TEMPLATE.replace("<|im_start|>assistant", "<|im_start|>assistant says"),
+            "opens every answer with ' says",
+        ),
         (CHATML_TEMPLATE.replace("{% if part['type'] == 'image' %}", "{% if false %}"), "takes text only"),
         ("{{ messages[0].content.startswith('x') }}", "takes text only"),
         ("{% for m in messages %}", "cannot be rendered"),

@@ -46,7 +46,7 @@ def of(scorer, images):
 def by_hand(scorer, images, question, reasoning, answer):
     """The log-probabilities from the model's own forward, which finds its positions itself."""
     model, tokenizer = scorer.model, scorer.encoder.tokenizer
-    processor = scorer.encoder.image_processor
+    processor = scorer.encoder.image_reader.image_processor
     shown = processor(images=list(images), return_tensors="pt") if images else {}
     pads = [int(grid.prod()) // processor.merge_size**2 for grid in shown.get("image_grid_thw", ())]
     pictures = "".join(f"{VISION_START}{IMAGE_PAD * pad}{VISION_END}" for pad in pads)
