@@ -26,7 +26,7 @@ class VerifierConfig:
     """Models that Argos verifies with: directories of the user's. What is None is exact, or left out.
 
     Attributes:
-        likelihood: A Qwen2.5-VL or Qwen3-VL checkpoint that says how likely an answer is after its reasoning.
+        likelihood: A checkpoint of a supported family that says how likely an answer is after its reasoning.
         detector: A Grounding DINO that finds what points name in pictures that are no generated scenes.
         segmenter: The SAM that goes with it.
     """

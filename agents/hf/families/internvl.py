@@ -1,0 +1,57 @@
+"""InternVL 3 in transformers' own format (the checkpoints named `-hf`): square tiles and a thumbnail of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from transformers import PreTrainedTokenizerBase
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
+
+from agents.hf.families.causal import CausalFamily
+from agents.hf.families.family import ImageFeatures, ImageReader, ProcessedImage, image_token, vision_inputs
+
+
+class InternVLImages:
+    """Cuts a picture into tiles, as the family's processor does; see `agents.hf.families.family.ImageReader`.
+
+    With `"max_patches": 1` in the checkpoint's preprocessor_config.json a picture is one tile.
+    """
+
+    max_aspect_ratio = 200
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
+        self.image_processor = image_processor
+        self.marker = self.placeholder = image_token(tokenizer, config.image_token_id)
+        self._tokens_per_tile = config.image_seq_length
+        self._start = getattr(tokenizer, "start_image_token", "<img>")
+        self._end = getattr(tokenizer, "end_image_token", "</img>")
+
+    def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
+        """Returns a picture's tiles, the thumbnail last, and its placeholders between start and end."""
+        # The family's processor always asks for tiles, whatever the image processor's own setting is
+        processed = self.image_processor(
+            images=[image], return_tensors="np", input_data_format="channels_last", crop_to_patches=True
+        )
+        tiles = np.asarray(processed["pixel_values"], np.float32)
+        read = ProcessedImage(inputs={"pixel_values": tiles}, num_tokens=len(tiles) * self._tokens_per_tile, key=key)
+        return read, f"{self._start}{self.placeholder * read.num_tokens}{self._end}"
+
+
+class InternVL(CausalFamily):
+    """The family; see `agents.hf.families.family.Family`."""
+
+    model_types: tuple[str, ...] = ("internvl",)
+    image_processor_class = GotOcr2ImageProcessorPil
+
+    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
+        """Returns how a checkpoint takes pictures."""
+        return InternVLImages(tokenizer, image_processor, config)
+
+    def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
+        """Returns the features of pictures."""
+        tower = model.model.vision_tower
+        shown = model.model.get_image_features(**vision_inputs(images, tower.device, tower.dtype), return_dict=True)
+        return ImageFeatures(tokens_ND=shown.pooler_output.flatten(0, 1))

@@ -1,0 +1,73 @@
+"""SmolVLM2: a picture is cut into rows and columns, each named in the prompt, and seen once as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import PreTrainedTokenizerBase
+from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
+from transformers.models.smolvlm.processing_smolvlm import get_image_prompt_string
+
+from agents.hf.families.causal import CausalFamily
+from agents.hf.families.family import ImageFeatures, ImageReader, ProcessedImage, image_token, vision_inputs
+
+
+class SmolVLMImages:
+    """Cuts a picture up as the family's processor does; see `agents.hf.families.family.ImageReader`.
+
+    With `"do_image_splitting": false` in the checkpoint's preprocessor_config.json a picture is one tile.
+    """
+
+    max_aspect_ratio = 200
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
+        self.image_processor = image_processor
+        self.marker = self.placeholder = image_token(tokenizer, config.image_token_id)
+        patches_per_side = config.vision_config.image_size // config.vision_config.patch_size
+        self._tokens_per_tile = patches_per_side**2 // config.scale_factor**2
+        self._around = getattr(tokenizer, "fake_image_token", "<fake_token_around_image>")
+        self._whole = getattr(tokenizer, "global_image_token", "<global-img>")
+
+    def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
+        """Returns a picture's tiles, the whole last, and their placeholders behind the names of their places."""
+        processed = self.image_processor(
+            images=[image], return_tensors="np", input_data_format="channels_last", return_row_col_info=True
+        )
+        inputs = {
+            "pixel_values": np.asarray(processed["pixel_values"], np.float32)[0],
+            "pixel_attention_mask": np.asarray(processed["pixel_attention_mask"], np.int64)[0],
+        }
+        num_tokens = len(inputs["pixel_values"]) * self._tokens_per_tile
+        written = get_image_prompt_string(
+            processed["rows"][0][0],
+            processed["cols"][0][0],
+            self._tokens_per_tile,
+            fake_token_around_image=self._around,
+            image_token=self.placeholder,
+            global_image_token=self._whole,
+        )
+        return ProcessedImage(inputs=inputs, num_tokens=num_tokens, key=key), written
+
+
+class SmolVLM(CausalFamily):
+    """The family; see `agents.hf.families.family.Family`."""
+
+    model_types: tuple[str, ...] = ("smolvlm",)
+    image_processor_class = SmolVLMImageProcessorPil
+
+    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
+        """Returns how a checkpoint takes pictures."""
+        return SmolVLMImages(tokenizer, image_processor, config)
+
+    def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
+        """Returns the features of pictures."""
+        tower = model.model.vision_model
+        tiles = vision_inputs(images, tower.device, tower.dtype)
+        shown = model.model.get_image_features(
+            tiles["pixel_values"][None], tiles["pixel_attention_mask"][None], return_dict=True
+        )
+        return ImageFeatures(tokens_ND=torch.cat(shown.pooler_output))
