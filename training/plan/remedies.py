@@ -82,7 +82,7 @@ def _with_shards(config: RunConfig, plan: PlanConfig) -> Change | None:
 
 
 def _without_reference(config: RunConfig, plan: PlanConfig) -> Change | None:
-    if config.ppo.kl_coef == 0:
+    if config.decided().ppo.kl_coef == 0:
         return None
     ppo = replace(config.ppo, kl_coef=0.0, kl_placement="reward", kl_estimator=None)
     return Change(options="--ppo.kl-coef 0", config=replace(config, ppo=ppo), plan=plan)

@@ -63,6 +63,12 @@ def test_the_tiny_run_fits_and_is_counted_by_its_own_tokenizer(planned):
     assert "70 iterations in 1 h leave 51 s each" in out
 
 
+def test_an_algorithm_without_kl_has_no_reference_to_hold(planned):
+    words = ("--context-tokens", 500, "--image-tokens", 100, "--json", "--algorithm")
+    updates = [json.loads(planned(*words, name)[1])["phases"]["policy update"] for name in ("grpo", "dapo")]
+    assert updates[0]["reference"] > 0 and updates[1]["reference"] == 0
+
+
 def test_the_length_of_rows_can_be_said(planned):
     code, out, _ = planned("--context-tokens", 2000, "--image-tokens", 100, "--json")
     row = json.loads(out)["row"]
