@@ -62,7 +62,7 @@ def work_of(config: RunConfig, plan: PlanConfig, row: RowShape, policy: ModelSha
 def _update_flops(config: RunConfig, row: RowShape, policy: ModelShape, *, has_critic: bool) -> float:
     """Returns the operations of one row in the passes before the update and in the update."""
     one_pass = _forward_flops(row, policy)
-    ppo, critic = config.decided().ppo, config.algorithm.critic_config
+    ppo, critic = config.ppo, config.algorithm.critic_config
     num_before = (ppo.old_logprobs == "trainer") + (ppo.kl_coef > 0) + has_critic
     num_trained = ppo.num_epochs + (critic.num_epochs if critic is not None else 0)
     return one_pass * (num_before + num_trained * (FORWARD + BACKWARD) / FORWARD)
