@@ -6,7 +6,6 @@ Nothing here knows how large the model is.
 
 from __future__ import annotations
 
-import copy
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from agents.hf.families.family import joined
 from agents.hf.families.registry import family_of
 from agents.hf.families.rows import row_hidden_states
 from training.batch import Batch, turns_ahead
+from training.engines.frozen import copied_but_frozen
 from training.engines.logprobs import EntropyMode, chosen_logprobs, tokens_per_chunk
 from training.engines.row_pass import RowPass, recomputed_layers
 
@@ -138,7 +138,7 @@ class ValueModel(nn.Module):
     (`calibrate`), so that one learning rate suits rewards of any size.
 
     Args:
-        policy: The model to start from; its weights are copied.
+        policy: The model to start from; its weights are copied, but for frozen ones, which are shared.
         row_pass: How rows go through it.
     """
 
@@ -149,7 +149,7 @@ class ValueModel(nn.Module):
     def __init__(self, policy: Any, row_pass: RowPass | None = None) -> None:
         super().__init__()
         self.row_pass = row_pass
-        self.model = copy.deepcopy(policy.model)
+        self.model = copied_but_frozen(policy.model)
         self.head = nn.Linear(policy.config.text_config.hidden_size, 1)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)

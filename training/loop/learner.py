@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from training.algorithms.functional.losses import (
 from training.batch import Batch
 from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
+from training.engines.frozen import SeenPictures, copied_but_frozen, freeze_vision_tower, has_frozen_vision_tower
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
 from training.engines.row_pass import RowPass
@@ -45,7 +46,10 @@ class Learner:
         self.engine: Engine = engine or LocalEngine()
         self.policy = policy
         self._row_pass = RowPass(recomputes_layers=config.memory.gradient_checkpointing)
-        self.reference = copy.deepcopy(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
+        if config.memory.freeze_vision_tower:
+            freeze_vision_tower(policy)
+        self._pictures = SeenPictures(policy) if has_frozen_vision_tower(policy) else None
+        self.reference = copied_but_frozen(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
         self.critic_config = config.algorithm.critic_config
         self.critic = ValueModel(policy, self._row_pass) if self.critic_config is not None else None
         self._policy = self.engine.prepare(self._policy_model(self.policy))
@@ -91,7 +95,7 @@ class Learner:
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
         for rows, is_filler in row_groups(batch, range(batch.num_rows), self.config.ppo, self.engine):
-            part = batch.select(rows)
+            part = self._shown(batch.select(rows))
             old = self._policy(part, "none")[0] if recompute else None
             ref = self._reference(part, "none")[0] if self._reference is not None else None
             values: Values | None = self._critic(part) if self._critic is not None else None
@@ -145,6 +149,8 @@ class Learner:
             for rows in self._minibatches(batch, critic.num_epochs, critic.num_minibatches, iteration):
                 steps.append(self._critic_step(batch, outputs, credit, rows))
             self.critic_optimizer.zero_grad()
+        if self._pictures is not None:
+            self._pictures.forget()
         totals: defaultdict[str, list[float]] = defaultdict(list)
         for name, value in (item for step in steps for item in step.items()):
             totals[name].append(value)
@@ -284,7 +290,12 @@ class Learner:
         """Yields this process's micro-batches of an optimiser step over some rows."""
         ppo = self.config.ppo
         constant = float(len(rows) * self.config.sampling.max_new_tokens) if ppo.aggregation == "constant" else None
-        return micro_batches(batch, rows, ppo, self.engine, with_turn_ends=with_turn_ends, normalizer=constant)
+        for micro in micro_batches(batch, rows, ppo, self.engine, with_turn_ends=with_turn_ends, normalizer=constant):
+            yield replace(micro, part=self._shown(micro.part))
+
+    def _shown(self, part: Batch) -> Batch:
+        """Returns rows with what a frozen tower makes of their pictures, which it is shown once per batch."""
+        return part if self._pictures is None else replace(part, features=self._pictures.features(part.images))
 
     def _summed(self, sums: defaultdict[str, float]) -> defaultdict[str, float]:
         """Returns metrics of an optimiser step added up over processes."""

@@ -55,3 +55,66 @@ def test_gradient_checkpointing_is_of_policy_and_critic_in_the_update_alone(play
     assert metrics == pytest.approx(expected, rel=1e-4)
     for name, weight in plain.policy.state_dict().items():
         assert torch.allclose(learner.policy.state_dict()[name], weight, atol=1e-5), name
+
+
+FROZEN = MemoryConfig(freeze_vision_tower=True)
+
+
+def test_a_frozen_tower_is_shown_each_picture_of_a_batch_once(played):
+    model, encoder, batch = played
+    learner = learner_of(model, encoder, FROZEN, micro_batch_size=1)
+    towers = [each.model.visual for each in (learner.policy, learner.critic, learner.reference)]
+    shown = []
+    for tower in towers:
+        tower.register_forward_pre_hook(lambda _, args, kwargs: shown.append(len(kwargs["grid_thw"])), with_kwargs=True)
+    num_unique = len({image.key for image in batch.images})
+    assert num_unique < len(batch.images), "pictures are shown again"
+    for iteration in (1, 2):
+        updated(learner, batch)
+        assert sum(shown) == iteration * num_unique
+
+
+def test_a_frozen_tower_stays_as_it_was_and_is_in_no_optimiser(played):
+    model, encoder, batch = played
+    learner = learner_of(model, encoder, FROZEN)
+    before = {name: weight.clone() for name, weight in learner.policy.named_parameters()}
+    updated(learner, batch)
+    stepped = {id(weight) for each in (learner.policy_optimizer, learner.critic_optimizer) for weight in each._stepped}
+    for name, weight in learner.policy.named_parameters():
+        is_tower = ".visual." in name
+        assert torch.equal(weight, before[name]) == is_tower, name
+        assert (id(weight) in stepped) != is_tower
+        if is_tower:
+            assert weight.grad is None
+
+
+def test_the_weights_of_a_frozen_tower_are_held_once(played):
+    model, encoder, _ = played
+    learner = learner_of(model, encoder, FROZEN)
+    own = dict(learner.policy.model.named_parameters())
+    for other in (learner.critic.model, learner.reference.model):
+        for name, weight in other.named_parameters():
+            assert (weight is own[name]) == name.startswith("visual."), name
+
+
+@pytest.mark.parametrize("kl_placement", ["reward", "loss"])
+def test_shared_pictures_give_what_unshared_ones_do(played, kl_placement):
+    model, encoder, batch = played
+    settings = {"kl_placement": kl_placement, "micro_batch_size": 3, "entropy_coef": 0.01}
+    shared, unshared = (learner_of(model, encoder, FROZEN, **settings) for _ in range(2))
+    unshared._pictures = None
+    metrics = [updated(each, batch) for each in (shared, unshared)]
+    assert metrics[0] == pytest.approx(metrics[1], rel=1e-3, abs=1e-6)
+    for part in ("policy", "critic"):
+        weights = getattr(unshared, part).state_dict()
+        for name, weight in getattr(shared, part).state_dict().items():
+            assert torch.allclose(weight, weights[name], atol=1e-4), name
+
+
+def test_a_tower_that_learns_sees_every_picture_anew(played):
+    model, encoder, batch = played
+    learner = learner_of(model, encoder)
+    passes = forward_passes(learner.policy.model.visual)
+    updated(learner, batch)
+    assert len(passes) == 1 + 2
+    assert learner.policy.model.visual.patch_embed.proj.weight.grad is not None

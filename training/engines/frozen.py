@@ -1,0 +1,66 @@
+"""What is frozen is held once: its weights by all models that have them, and what it makes of a picture."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from agents.hf.families.family import ImageFeatures, ProcessedImage
+from agents.hf.families.registry import family_of
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def freeze_vision_tower(model: Any) -> None:
+    """Leaves out of training what pictures go through before the language model: tower and projector alike."""
+    for part in _vision_parts(model):
+        part.requires_grad_(False)
+
+
+def has_frozen_vision_tower(model: Any) -> bool:
+    """Returns whether what a model makes of a picture stays the same in training."""
+    return not any(weight.requires_grad for part in _vision_parts(model) for weight in part.parameters())
+
+
+def _vision_parts(model: Any) -> list[nn.Module]:
+    backbone = model.model
+    decoder = backbone.get_decoder()
+    return [part for part in backbone.children() if part is not decoder]
+
+
+def copied_but_frozen(module: Module) -> Module:
+    """Returns a copy of a module with weights of its own, but for frozen ones, which are shared."""
+    return copy.deepcopy(module, {id(weight): weight for weight in module.parameters() if not weight.requires_grad})
+
+
+class SeenPictures:
+    """What a frozen vision tower makes of pictures, each shown to it once, whoever asks for it and how often.
+
+    They wait in the host's memory, in the tower's type.
+
+    Args:
+        model: A model of a known family.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model, self._family = model, family_of(model)
+        self._features: dict[bytes, ImageFeatures] = {}
+
+    @torch.no_grad()
+    def features(self, images: Sequence[ProcessedImage]) -> tuple[ImageFeatures, ...]:
+        """Returns the features of each picture."""
+        unseen = list({image.key: image for image in images if image.key not in self._features}.values())
+        if unseen:
+            seen, start = self._family.image_features(self._model, unseen).to("cpu"), 0
+            for image in unseen:
+                self._features[image.key] = seen.select(slice(start, start + image.num_tokens))
+                start += image.num_tokens
+        return tuple(self._features[image.key] for image in images)
+
+    def forget(self) -> None:
+        """Lets go of all pictures."""
+        self._features.clear()
