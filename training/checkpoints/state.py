@@ -15,6 +15,7 @@ import torch
 
 from agents.hf.chat import ChatEncoder
 from training.checkpoints.files import PROGRESS, PROVENANCE, STATE, replacing, require_run_state
+from training.engines.lora import has_adapters, merged_state
 from vlm_envs.records.json_lines import replace_file
 
 
@@ -77,5 +78,5 @@ def load_checkpoint_state(directory: Path) -> dict[str, Any]:
 
 def _write_model(directory: Path, model: Any, encoder: ChatEncoder) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(directory)
+    model.save_pretrained(directory, state_dict=merged_state(model) if has_adapters(model) else None)
     encoder.save_processor(directory)

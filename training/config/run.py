@@ -17,6 +17,7 @@ from training.algorithms.shipped import ShippedAlgorithm, name_of
 from training.config.cold_start import ColdStartConfig
 from training.config.judged_worlds import judge_contradictions
 from training.config.judges import JudgeConfig
+from training.config.lora import LoRAConfig
 from training.config.memory import MemoryConfig
 from training.config.places import require_name
 from training.config.ppo import PPOConfig
@@ -49,6 +50,7 @@ class RunConfig:
             `--algorithm NAME` takes another one; what both have stays.
         ppo: The update.
         memory: What the update does to fit its devices; a cold start is made without.
+        lora: Adapters in place of the weights; a cold start trains the weights.
         cold_start: The supervised phase, used when `model` is None or by `python -m training cold_start`.
         num_eval_episodes: Held-out test episodes before and after; of a benchmark each item once at most. After is the
             last policy, or, with `eval_every`, the one that solved most validation levels.
@@ -82,6 +84,7 @@ class RunConfig:
     algorithm: tyro.conf.AvoidSubcommands[ShippedAlgorithm | Algorithm] = field(default_factory=BilevelGAE)
     ppo: PPOConfig = field(default_factory=PPOConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
+    lora: LoRAConfig = field(default_factory=LoRAConfig)
     cold_start: ColdStartConfig = field(default_factory=ColdStartConfig)
     num_eval_episodes: int = 256
     eval_every: int = 0

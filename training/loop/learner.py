@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.functional.losses import (
@@ -23,6 +23,7 @@ from training.batch import Batch
 from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
 from training.engines.frozen import SeenPictures, copied_but_frozen, freeze_vision_tower, has_frozen_vision_tower
+from training.engines.lora import adapter_state, adapters_off, add_adapters, base_state, load_adapted
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
 from training.engines.row_pass import RowPass
@@ -46,10 +47,15 @@ class Learner:
         self.engine: Engine = engine or LocalEngine()
         self.policy = policy
         self._row_pass = RowPass(recomputes_layers=config.memory.gradient_checkpointing)
+        if config.lora.rank is not None:
+            add_adapters(policy, config.lora)
         if config.memory.freeze_vision_tower:
             freeze_vision_tower(policy)
         self._pictures = SeenPictures(policy) if has_frozen_vision_tower(policy) else None
-        self.reference = copied_but_frozen(policy).requires_grad_(False) if ppo.kl_coef > 0 else None
+        self.has_adapters = config.lora.rank is not None
+        self.has_reference = ppo.kl_coef > 0
+        needs_copy = self.has_reference and not self.has_adapters  # with adapters it is the policy without them
+        self.reference = copied_but_frozen(policy).requires_grad_(False) if needs_copy else None
         self.critic_config = config.algorithm.critic_config
         self.critic = ValueModel(policy, self._row_pass) if self.critic_config is not None else None
         self._policy = self.engine.prepare(self._policy_model(self.policy))
@@ -97,7 +103,7 @@ class Learner:
         for rows, is_filler in row_groups(batch, range(batch.num_rows), self.config.ppo, self.engine):
             part = self._shown(batch.select(rows))
             old = self._policy(part, "none")[0] if recompute else None
-            ref = self._reference(part, "none")[0] if self._reference is not None else None
+            ref = self._reference_logprobs(part) if self.has_reference else None
             values: Values | None = self._critic(part) if self._critic is not None else None
             if is_filler:
                 continue
@@ -113,7 +119,7 @@ class Learner:
         old_BT = self.engine.sum(old_BT) if recompute else old_BT
         ref_BT, values_BT, ends_BK, final_B = map(self.engine.sum, (ref_BT, values_BT, ends_BK, final_B))
         ppo, ref_kl, penalty_BT = self.config.ppo, None, torch.zeros_like(old_BT)
-        if self.reference is not None:
+        if self.has_reference:
             ref_kl = _masked_mean(kl_penalty(old_BT, ref_BT, kl_estimator="k1"), batch.response_mask_BT)
             if ppo.kl_placement == "reward":
                 penalty_BT = kl_penalty(old_BT, ref_BT, kl_estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
@@ -124,8 +130,17 @@ class Learner:
             final_values_B=final_B if self.critic is not None else None,
             token_rewards_BT=-ppo.kl_coef * penalty_BT,
             ref_kl=ref_kl,
-            ref_logprobs_BT=ref_BT if self.reference is not None else None,
+            ref_logprobs_BT=ref_BT if self.has_reference else None,
         )
+
+    def _reference_logprobs(self, part: Batch) -> Tensor:
+        """Returns what the start policy says of rows: a frozen copy, or the policy with its adapters off."""
+        if self._reference is not None:
+            logprobs_BT: Tensor = self._reference(part, "none")[0]
+            return logprobs_BT
+        with adapters_off(self.policy):
+            logprobs_BT = self._policy(part, "none")[0]
+        return logprobs_BT
 
     def update(self, batch: Batch, outputs: ModelOutputs, credit: Credit, *, iteration: int) -> dict[str, float]:
         """Takes the iteration's optimiser steps. Its number sets warm-up and the order of rows.
@@ -314,26 +329,37 @@ class Learner:
             self.critic_optimizer.set_learning_rate(self.critic_config.learning_rate * decay)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that training changed."""
+        """Returns everything that training changed, and under `"reference"` what it started from."""
+        reference = base_state(self.policy) if self.has_adapters else None
         return {
-            "policy": self.policy.state_dict(),
+            "policy": self._state_of(self.policy),
             "policy_optimizer": self.policy_optimizer.state_dict(),
-            "reference": self.reference.state_dict() if self.reference is not None else None,
-            "critic": self.critic.state_dict() if self.critic is not None else None,
+            "reference": self.reference.state_dict() if self.reference is not None else reference,
+            "critic": self._state_of(self.critic) if self.critic is not None else None,
             "critic_optimizer": self.critic_optimizer.state_dict() if self.critic_optimizer is not None else None,
             "num_updates": self.num_updates,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from what `state_dict` returned."""
-        self.policy.load_state_dict(state["policy"])
+        self._load(self.policy, state, "policy")
         self.policy_optimizer.load_state_dict(state["policy_optimizer"])
         if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
         if self.critic is not None and self.critic_optimizer is not None:
-            self.critic.load_state_dict(state["critic"])
+            self._load(self.critic, state, "critic")
             self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.num_updates = state["num_updates"]
+
+    def _state_of(self, module: nn.Module) -> dict[str, Tensor]:
+        return adapter_state(module) if self.has_adapters else module.state_dict()
+
+    def _load(self, module: nn.Module, state: dict[str, Any], name: str) -> None:
+        """Loads a module's own state; what is frozen beside adapters is what the run started from."""
+        if self.has_adapters:
+            load_adapted(module, state["reference"], state[name])
+        else:
+            module.load_state_dict(state[name])
 
 
 def turn_returns(batch: Batch) -> Tensor:

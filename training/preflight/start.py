@@ -25,6 +25,7 @@ from training.config.places import require_writable
 from training.config.resume import check_same_run
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec, world_names
+from training.preflight.lora_package import require_peft
 from training.preflight.wandb_login import require_wandb
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
@@ -81,6 +82,7 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     require_answer_judge(config.judge, config.worlds)
     require_levels(config)
     require_wandb(config.wandb_project)
+    require_peft(config.lora)
     config, told = ready(config, imitates=config.model is None and not resume)
     if config.model is not None and not resume:
         _require_start(config.model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -200,3 +201,13 @@ def test_a_cold_start_from_data_that_is_not_there_is_refused_first(tmp_path, cap
     assert main(command) == 2
     assert "--cold-start.data" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_adapters_without_their_package_are_refused_in_one_line(tmp_path, monkeypatch, capsys):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *args: None if name == "peft" else find(name, *args))
+    words = ["frozenlake_tiny", "--output", str(tmp_path), "--lora.rank", "8"]
+    assert main(words) == 1
+    shown = capsys.readouterr().err
+    assert "pip install 'vlm-envs[scale]'" in shown and "Traceback" not in shown
+    assert not list(tmp_path.iterdir())

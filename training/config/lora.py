@@ -1,0 +1,39 @@
+"""LoRA: small trained matrices beside frozen weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vlm_envs.arguments.ranges import require_above, require_at_least
+from vlm_envs.errors import require
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoRAConfig:
+    """LoRA adapters (peft) in the language model of policy and critic; all other weights are frozen, and held once.
+
+    The reference is the policy with its adapters off. `latest/model` has them merged into its weights.
+
+    Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models" (2021), section 4.1.
+
+    Attributes:
+        rank: Of each weight's change; None trains the weights themselves. A learning rate about ten times as high as
+            without is usual.
+        alpha: The change is scaled by `alpha / rank`.
+        target_modules: Linear layers that get adapters, by the last part of their names (`q_proj v_proj`); empty for
+            all of the language model.
+    """
+
+    rank: int | None = None
+    alpha: float = 32.0
+    target_modules: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "rank")
+        require_above(self, 0, "alpha")
+        require(
+            self.rank is not None or (self.alpha == LoRAConfig.alpha and not self.target_modules),
+            f"--lora.alpha {self.alpha:g} and --lora.target-modules {' '.join(self.target_modules) or '()'} say how "
+            "adapters are made, and without --lora.rank there are none. Give a rank, such as --lora.rank 32, or leave "
+            "the two alone.",
+        )
