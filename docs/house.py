@@ -34,7 +34,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
     ),
     "training": (
-        *("algorithms", "checkpoints", "config", "engines", "recipes", "preflight", "rewards", "cli", "plan", "data"),
+        *("algorithms", "config", "engines", "checkpoints", "recipes", "preflight", "rewards", "cli", "plan", "data"),
         "loop",
     ),
 }

@@ -28,7 +28,7 @@ def taught(model):
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, weight in model.named_parameters():
-            if "lora_B" in name:
+            if ".lora_" in name:
                 weight.normal_(std=0.2, generator=generator)
     return model
 
