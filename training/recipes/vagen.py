@@ -19,6 +19,7 @@ iteration of each with the tiny one.
 | tokens a response | 200; Navigation 256; SVG 750 | pins |
 | iterations | 300, validated every 20 | pins |
 | clip, gradient norm, AdamW's decay | 0.2, 1.0, 0.01 | pins |
+| memory | bfloat16 with float32 masters, layers recomputed, micro-batches of 8192 tokens | none of it changes the method |
 
 | | VAGEN-Base | VAGEN-Full | source |
 |---|---|---|---|
@@ -50,6 +51,7 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.token_gae import TokenGAE
 from training.config.judges import JudgeConfig
+from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec
@@ -235,7 +237,7 @@ def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConf
             learning_rate=1e-6,
             warmup_iterations=0,
             num_minibatches=4,
-            micro_batch_size=1,
+            micro_batch_tokens=8192,
             kl_coef=0.001,
             kl_placement="reward",
             kl_estimator="k1",
@@ -243,6 +245,8 @@ def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConf
             importance_cap=2.0,
             weight_decay=0.01,
         ),
+        memory=MemoryConfig(gradient_checkpointing=True),
+        dtype="bfloat16",
         num_eval_episodes=setting.num_test_episodes,
         eval_every=20,
         num_val_episodes=setting.num_test_episodes,

@@ -180,6 +180,7 @@ def test_it_runs(preset, world, tiny_directory, tmp_path):
         "--eval-every": 0,
         "--num-val-episodes": 0,
         "--num-threads": 1,
+        "--dtype": "float32",  # a CPU computes with bfloat16 slowly
         "--sampling.max-new-tokens": 8,
     }
     workers = [word for number in range(4) for word in (f"--worlds.{number}.workers", "serial")]
