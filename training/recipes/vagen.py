@@ -19,7 +19,7 @@ iteration of each with the tiny one.
 | tokens a response | 200; Navigation 256; SVG 750 | pins |
 | iterations | 300, validated every 20 | pins |
 | clip, gradient norm, AdamW's decay | 0.2, 1.0, 0.01 | pins |
-| memory | bfloat16 with float32 masters, layers recomputed, micro-batches of 8192 tokens | none of it changes the method |
+| memory | bfloat16 with float32 masters, layers recomputed, micro-batches of 8192 tokens | pins |
 
 | | VAGEN-Base | VAGEN-Full | source |
 |---|---|---|---|
