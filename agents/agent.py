@@ -78,6 +78,14 @@ class AsyncAgent(Agent, Protocol):
 
 
 @runtime_checkable
+class BoundedAgent(Agent, Protocol):
+    """An agent whose conversations may outgrow what it can read; their episodes are then truncated."""
+
+    def fits(self, row: int, observation: Observation) -> bool:
+        """Returns whether there is room for what a row, answered before, shows now, and for an answer to it."""
+
+
+@runtime_checkable
 class LearningAgent(Agent, Protocol):
     """An agent whose weights come from a trainer, which also saves where its sampling stands."""
 
@@ -88,6 +96,9 @@ class LearningAgent(Agent, Protocol):
             policy: The model that is trained.
             version: Optimiser steps it has seen; the new `policy_version`.
         """
+
+    def release(self) -> None:
+        """Lets go of the memory that playing takes, before the update needs it; `start` comes next."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what the next responses depend on besides weights and observations."""

@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agents.agent import Agent, Response
+from agents.agent import Agent, BoundedAgent, Response
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
@@ -30,7 +30,8 @@ def rollout(
         on_turn: Called after each turn with the number of its world; for those who watch.
 
     Returns:
-        N trajectories, in the order of the worlds. A world that crashed ends its episode as truncated.
+        N trajectories, in the order of the worlds. A world that crashed ends its episode as truncated, and so does an
+        observation that an agent has no room for: the `info` before it then has `context_full`.
 
     Raises:
         ConfigError: If the agent gives anything but one `Response` for each row.
@@ -103,11 +104,13 @@ def _play(
                 continue
             ends = {"terminated": bool(terminated[row]), "truncated": bool(truncated[row])}
             outcome = next_infos["env"][row]
+            if not any(ends.values()) and not _fits(agent, row, next_observations[row]):
+                ends, outcome = {**ends, "truncated": True}, {**outcome, "context_full": True}
             turns[row].append(make_turn(current[row], info[row], response, outcome, float(rewards[row]), **ends))
             current[row], info[row] = next_observations[row], outcome
             if on_turn is not None:
                 on_turn(row, turns[row][-1])
-        live = [row for row in live if actions[row] is not None and not (terminated[row] or truncated[row])]
+        live = [row for row in live if not (turns[row][-1].terminated or turns[row][-1].truncated)]
     return {
         row: Trajectory(
             env_id=env_ids[row],
@@ -119,6 +122,10 @@ def _play(
         )
         for row in started
     }
+
+
+def _fits(agent: Agent, row: int, observation: Observation) -> bool:
+    return not isinstance(agent, BoundedAgent) or agent.fits(row, observation)
 
 
 def _responses(agent: Agent, rows: list[int], observations: list[Observation]) -> list[Response]:

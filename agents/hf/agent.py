@@ -12,10 +12,12 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoTokenizer
 
 from agents.agent import Response
-from agents.hf.chat import ChatEncoder
+from agents.hf.chat import ChatEncoder, PromptSegment
 from agents.hf.checkpoint import require_checkpoint, weights_digest
+from agents.hf.context import context_limit, require_room
 from agents.hf.device import torch_device
 from agents.hf.families.registry import family_of_type
+from agents.hf.families.seen import vision_parts
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from agents.hf.template import processor_template
@@ -109,8 +111,12 @@ class HFAgent:
         self.model, self.encoder, self.seed = model, encoder, seed
         self.policy_version = 0
         self._generator = torch.Generator(device=model.device).manual_seed(seed)
-        self._sampler = CachedSampler(model, encoder, sampling or SamplingConfig(), self._generator)
+        self.sampling = sampling or SamplingConfig()
+        self.max_context_tokens = context_limit(model.config, self.sampling)
+        self._sampler = CachedSampler(model, encoder, self.sampling, self._generator)
         self._was_cut: dict[int, bool] = {}
+        self._num_tokens: dict[int, int] = {}
+        self._next: dict[int, tuple[Observation, PromptSegment]] = {}
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -119,8 +125,17 @@ class HFAgent:
 
     def sync(self, policy: Any, version: int) -> None:
         """Acts with these weights from the next episode on; they are shared, not copied."""
+        if policy is not self.model or (version != self.policy_version and _sees_anew(policy)):
+            self._sampler.seen.forget()
         self.model = self._sampler.model = policy
         self.policy_version = version
+
+    def release(self) -> None:
+        """Lets go of the conversations, and of pictures unless the tower is frozen: nobody asks for them again."""
+        self._sampler.start([])
+        self._next = {}
+        if _sees_anew(self.model):
+            self._sampler.seen.forget()
 
     def state_dict(self) -> dict[str, Any]:
         """Returns where the sampling stands, with the kind of device that its generator is of."""
@@ -143,18 +158,35 @@ class HFAgent:
     def start(self, worlds: VectorWorld) -> None:
         """Opens one conversation per world."""
         self._sampler.start(range(worlds.num_envs))
-        self._was_cut = {}
+        self._was_cut, self._num_tokens, self._next = {}, {}, {}
+
+    def fits(self, row: int, observation: Observation) -> bool:
+        """Returns whether there is room for an observation and the longest response to it."""
+        num_tokens = self._num_tokens.get(row, 0) + len(self._segment(row, observation).ids)
+        return num_tokens + self.sampling.max_new_tokens <= self.max_context_tokens
+
+    def _segment(self, row: int, observation: Observation) -> PromptSegment:
+        """Returns what a row is shown next, in tokens."""
+        known = self._next.get(row)
+        if known is None or known[0] is not observation:
+            segment = self.encoder.encode(
+                observation, is_first=row not in self._was_cut, needs_end_of_turn=self._was_cut.get(row, False)
+            )
+            self._next[row] = known = observation, segment
+        return known[1]
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
-        """Returns a sampled response per row."""
-        segments = [
-            self.encoder.encode(
-                observation,
-                is_first=row not in self._was_cut,
-                needs_end_of_turn=self._was_cut.get(row, False),
-            )
-            for row, observation in zip(rows, observations, strict=True)
-        ]
+        """Returns a sampled response per row.
+
+        Raises:
+            ConfigError: If a first observation leaves no room for a response.
+        """
+        segments = []
+        for row, observation in zip(rows, observations, strict=True):
+            segment = self._segment(row, observation)
+            if row not in self._was_cut:
+                require_room(len(segment.ids), self.max_context_tokens, self.sampling)
+            segments.append(segment)
         was_training = self.model.training
         self.model.eval()
         samples = self._sampler.continue_rows(rows, segments)
@@ -163,6 +195,7 @@ class HFAgent:
         for row, segment, sample in zip(rows, segments, samples, strict=True):
             stopped = sample.ids[-1] == self.encoder.end_of_turn_id
             self._was_cut[row] = not stopped
+            self._num_tokens[row] = self._num_tokens.get(row, 0) + len(segment.ids) + len(sample.ids)
             responses.append(
                 Response(
                     text=self.encoder.decode(sample.ids),
@@ -173,3 +206,8 @@ class HFAgent:
                 )
             )
         return responses
+
+
+def _sees_anew(policy: Any) -> bool:
+    """Returns whether training changes what a model makes of pictures."""
+    return any(weight.requires_grad for part in vision_parts(policy) for weight in part.parameters())

@@ -6,7 +6,7 @@ the right. Padding columns are masked and take no position, so a row's result do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from agents.hf.cache import GrowingCache
 from agents.hf.chat import ChatEncoder, PromptSegment
 from agents.hf.families.family import ImageFeatures
 from agents.hf.families.registry import family_of
+from agents.hf.families.seen import SeenImages
 from agents.hf.sampling import SamplingConfig
 
 _NO_IDS = torch.LongTensor()
@@ -46,6 +47,7 @@ class CachedSampler:
     def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, generator: torch.Generator) -> None:
         self.model, self.encoder, self.sampling, self.generator = model, encoder, sampling, generator
         self.family = family_of(model)
+        self.seen = SeenImages()
         self._warp = LogitsProcessorList(
             [SuppressTokensLogitsProcessor(encoder.suppressed_ids(), device=str(model.device))]
         )
@@ -119,26 +121,56 @@ class CachedSampler:
         relative = self.family.positions(self.model, ids, mask, images)
         positions = relative + self._next_position[:, None]
         self._next_position = (positions * mask).reshape(-1, *mask.shape).amax(dim=(0, 2)) + 1
-        self._mask = torch.cat([self._mask, mask], dim=1)
-        features = self.family.image_features(self.model, images) if images else None
-        return self._forward(ids, positions, features)
+        features = self.seen.features(self.model, images) if images else None
+        is_image = ids == self.encoder.image_token_id
+        order = (is_image.flatten().cumsum(0) - 1).view_as(ids)  # Of each placeholder, row by row, its feature
+        for start, end in self._chunks(is_image):
+            self._mask = torch.cat([self._mask, mask[:, start:end]], dim=1)
+            shown = order[:, start:end][is_image[:, start:end]]
+            part = features.select(shown) if features is not None and len(shown) else None
+            hidden = self._forward(ids[:, start:end], positions[..., start:end], part)
+        return self._logits(hidden)
+
+    def _chunks(self, is_image: torch.Tensor) -> Iterator[tuple[int, int]]:
+        """Yields where the chunks of a prompt begin and end, from whether a column is a placeholder, row by row.
+
+        Where a family has to see pictures whole, a chunk ends before a picture that does not fit, or behind one that
+        is longer than a chunk.
+        """
+        width = is_image.shape[1]
+        step = self.sampling.prefill_chunk_tokens or width
+        cuts = set(range(1, width))
+        if self.family.keeps_images_whole:
+            within = (is_image[:, :-1] & is_image[:, 1:]).any(0)
+            cuts -= set((within.nonzero()[:, 0] + 1).tolist())
+        start = 0
+        while start < width:
+            end = min(start + step, width)
+            earlier = range(end, start, -1)
+            end = next((each for each in earlier if each in cuts or each == width), 0)
+            end = end or next((each for each in range(start + step, width) if each in cuts), width)
+            yield start, end
+            start = end
 
     def _decode(self, ids: torch.Tensor, fed_rows: np.ndarray[Any, Any]) -> torch.Tensor:
         """Feeds one token to each open row and returns the next logits."""
         fed = torch.from_numpy(fed_rows).to(self._mask)[:, None]
         self._mask = torch.cat([self._mask, fed], dim=1)
         positions = self.family.positions(self.model, ids[:, None], torch.ones_like(ids[:, None]), [])
-        logits = self._forward(ids[:, None], positions + self._next_position[:, None])
+        hidden = self._forward(ids[:, None], positions + self._next_position[:, None])
         self._next_position = self._next_position + fed[:, 0]
-        return logits
+        return self._logits(hidden)
 
     def _forward(
         self, ids: torch.Tensor, positions: torch.Tensor, features: ImageFeatures | None = None
     ) -> torch.Tensor:
-        """Feeds a block of columns and returns the logits after them."""
-        hidden = self.family.hidden_states(
+        """Feeds a block of columns and returns their hidden states."""
+        return self.family.hidden_states(
             self.model, ids, features=features, positions=positions, mask=self._mask, cache=self._cache
         )
+
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Returns the logits after the last column."""
         return self.family.logits(self.model, hidden[:, -1]).float()
 
     def _draw(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -19,6 +19,10 @@ class SamplingConfig:
         temperature: Divides the logits, at least 0.01; or 0, which takes the most likely token.
         top_p: Smallest probability mass kept, in [0.05, 1]; 1 keeps all.
         max_new_tokens: Tokens a response may have.
+        prefill_chunk_tokens: Most columns of a prompt that are fed at once, which bounds the memory of long ones; all
+            by default. What is sampled is the same.
+        max_context_tokens: Most tokens of a conversation, prompts and responses; as many as the model has positions by
+            default. An observation that leaves no room for a response ends its episode as truncated.
 
     Raises:
         ConfigError: If a value is out of range.
@@ -27,6 +31,8 @@ class SamplingConfig:
     temperature: float = 1.0
     top_p: float = 1.0
     max_new_tokens: int = 128
+    prefill_chunk_tokens: int | None = None
+    max_context_tokens: int | None = None
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "temperature")
@@ -36,4 +42,4 @@ class SamplingConfig:
             f"{self.temperature}.",
         )
         require_between(self, _MIN_TOP_P, 1, "top_p")
-        require_at_least(self, 1, "max_new_tokens")
+        require_at_least(self, 1, "max_new_tokens", "prefill_chunk_tokens", "max_context_tokens")

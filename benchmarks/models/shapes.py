@@ -30,6 +30,7 @@ _TURN = {
     **dict.fromkeys(("state_text?", "state_text_after?", "worker_error?", "agent_error?", "state_hash?"), _TEXT),
     **dict.fromkeys(("reward_terms?", "shaping?", "credit?"), _NUMBERS),
     "reward?": _NUMBER,
+    "context_full?": bool,
 }
 _NAMED = {
     **dict.fromkeys(("world", "agent", "world_digest", "agent_digest", "error"), str),

@@ -11,25 +11,20 @@ from torch import nn
 
 from agents.hf.families.family import ImageFeatures, ProcessedImage
 from agents.hf.families.registry import family_of
+from agents.hf.families.seen import vision_parts
 
 Module = TypeVar("Module", bound=nn.Module)
 
 
 def freeze_vision_tower(model: Any) -> None:
     """Leaves out of training what pictures go through before the language model: tower and projector alike."""
-    for part in _vision_parts(model):
+    for part in vision_parts(model):
         part.requires_grad_(False)
 
 
 def has_frozen_vision_tower(model: Any) -> bool:
     """Returns whether what a model makes of a picture stays the same in training."""
-    return not any(weight.requires_grad for part in _vision_parts(model) for weight in part.parameters())
-
-
-def _vision_parts(model: Any) -> list[nn.Module]:
-    backbone = model.model
-    decoder = backbone.get_decoder()
-    return [part for part in backbone.children() if part is not decoder]
+    return not any(weight.requires_grad for part in vision_parts(model) for weight in part.parameters())
 
 
 def copied_but_frozen(module: Module) -> Module:

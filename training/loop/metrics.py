@@ -27,9 +27,10 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
 
     Returns:
         Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), format rate, lengths,
-        speeds, fraction of groups without variance, fractions of what no judge could score and of rows that cannot be
-        trained on, number of episodes with an infinite or NaN reward, which are in no mean of rewards. What judges add
-        is averaged over the episodes that were wholly judged; a mean over nothing is NaN.
+        number of episodes that the context ended, speeds, fraction of groups without variance, fractions of what no
+        judge could score and of rows that cannot be trained on, number of episodes with an infinite or NaN reward,
+        which are in no mean of rewards. What judges add is averaged over the episodes that were wholly judged; a mean
+        over nothing is NaN.
     """
     num_tokens = sum(len(turn.response_ids) for each in scored for turn in each.trajectory.turns)
     num_turns = sum(len(each.trajectory.turns) for each in scored)
@@ -47,6 +48,7 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         "format_rate": _mean([bool(turn.info.get("format_correct")) for turn in turns]),
         "response_tokens": _mean([len(turn.response_ids) for turn in turns]),
         "cut_rate": _mean([turn.stop_reason == "length" for turn in turns]),
+        "context_full": float(sum(bool(each.trajectory.turns[-1].info.get("context_full")) for each in scored)),
         "num_turns": _mean([len(each.trajectory.turns) for each in scored]),
         "zero_variance_groups": float(flat.float().mean()) if len(flat) else 1.0,
         "unavailable_turns": _mean([not is_judged for each in scored for is_judged in each.trainable_turns]),

@@ -152,6 +152,7 @@ class Trainer:
             num_groups=self.config.num_groups,
             group_size=self.config.group_size,
         )
+        self.agent.release()
         first, learnt = sample.first, sample.learnt
         metrics = rollout_metrics(first.scored, first.batch, rollout_s=self._rollout_s[0])
         metrics |= self.collector.metrics() | sample.metrics

@@ -25,6 +25,7 @@ from training.config.places import require_writable
 from training.config.resume import check_same_run
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec, world_names
+from training.preflight.context import require_context
 from training.preflight.lora_package import require_peft
 from training.preflight.wandb_login import require_wandb
 from vlm_envs.arguments.ranges import fields_named
@@ -33,18 +34,26 @@ from vlm_envs.qa.datasets.splitting import remedy_of
 from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
 from vlm_envs.records.run_data import RunReader, holds_run
 from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Observation
 from vlm_envs.world import World
 
 
 class WorldFacts(NamedTuple):
-    """Whether a world that has started has a plan to imitate, and one that overlooks what makes it hard."""
+    """What is known of a world that has started.
+
+    Attributes:
+        has_planner: Whether it has a plan to imitate.
+        has_suboptimal_planner: Whether it has one that overlooks what makes it hard.
+        observation: What the first training level shows first.
+    """
 
     has_planner: bool
     has_suboptimal_planner: bool
+    observation: Observation
 
 
-def _facts(world: World[Any, Any]) -> WorldFacts:
-    return WorldFacts(has_planner(world), has_suboptimal_planner(world))
+def _plans(world: World[Any, Any]) -> tuple[bool, bool]:
+    return has_planner(world), has_suboptimal_planner(world)
 
 
 def facts_of(spec: WorldSpec) -> WorldFacts:
@@ -55,9 +64,9 @@ def facts_of(spec: WorldSpec) -> WorldFacts:
         EngineUnavailableError: If its engine is not there.
     """
     with spec.make_vector(1, split="train") as worlds:
-        worlds.reset(seed=list(split_seeds("train", 1)))
-        facts: WorldFacts = worlds.apply({0: _facts})[0]
-        return facts
+        observations, _ = worlds.reset(seed=list(split_seeds("train", 1)))
+        with_plan, with_suboptimal = worlds.apply({0: _plans})[0]
+        return WorldFacts(has_planner=with_plan, has_suboptimal_planner=with_suboptimal, observation=observations[0])
 
 
 def checked(config: RunConfig, *, resume: bool) -> RunConfig:
@@ -128,6 +137,8 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     require_device(config.device)
     _check_judges(config.judge)
     facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
+    if config.model is not None and not imitates:
+        require_context(config.model, [each.observation for each in facts], config.sampling)
     config, told = without_judges(config)
     if imitates:
         _require_expert(config, facts)

@@ -84,6 +84,7 @@ def episode_record(
                 "optimal_actions_left": info.get("optimal_actions_left"),
                 "state_hash": info.get("state_hash"),
             }
+            | ({"context_full": True} if info.get("context_full") else {})
         )
     return {
         "env_id": trajectory.env_id,

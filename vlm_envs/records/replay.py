@@ -100,6 +100,7 @@ def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> T
     for said in record["turns"]:
         shown = observation
         observation, reward, terminated, truncated, info = world.step(said["response"])
+        truncated = truncated or bool(said.get("context_full"))  # by the agent, which the world knows nothing of
         turns.append(
             Turn(
                 observation=shown,

@@ -14,6 +14,8 @@ from agents.hf.families.family import ImageFeatures, ProcessedImage
 class CausalFamily:
     """Positions, hidden states and logits of such a family; see `agents.hf.families.family.Family`."""
 
+    keeps_images_whole = False
+
     def positions(self, model: Any, ids_BT: Tensor, mask_BT: Tensor, images: Sequence[ProcessedImage]) -> Tensor:
         """Returns the number of tokens before each, int64[B, T]; padding behind a row goes on counting."""
         # Where positions fall back, transformers sees the start of another sequence packed into the row

@@ -49,6 +49,15 @@ class ImageFeatures:
     tokens_ND: Tensor
     layers: tuple[Tensor, ...] = ()
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes they take in memory."""
+        return sum(each.nbytes for each in (self.tokens_ND, *self.layers))
+
+    def copied(self) -> ImageFeatures:
+        """Returns features that hold no more memory than they show."""
+        return ImageFeatures(tokens_ND=self.tokens_ND.clone(), layers=tuple(each.clone() for each in self.layers))
+
     def select(self, index: Tensor | slice) -> ImageFeatures:
         """Returns some of the vectors, in the order of the index."""
         return ImageFeatures(tokens_ND=self.tokens_ND[index], layers=tuple(each[index] for each in self.layers))
@@ -124,10 +133,13 @@ class Family(Protocol):
 
     Attributes:
         model_types: The `model_type`s of `config.json` that are of this family.
+        keeps_images_whole: Whether the tokens of a picture attend to each other in both directions, so that they have
+            to be fed at once.
         image_processor_class: Reads a checkpoint's image processor, and needs no torchvision.
     """
 
     model_types: tuple[str, ...]
+    keeps_images_whole: bool
     image_processor_class: Any
 
     def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:

@@ -42,6 +42,7 @@ class QwenVL:
     """The family; see `agents.hf.families.family.Family`."""
 
     model_types: tuple[str, ...] = ("qwen2_5_vl", "qwen3_vl")
+    keeps_images_whole = False
     image_processor_class = Qwen2VLImageProcessorPil
 
     def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:

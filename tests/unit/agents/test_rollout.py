@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agents.agent import Response
-from agents.rollout import rollout
+from agents.rollout import failure_of, rollout
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld
 from vlm_envs.errors import ConfigError
 from vlm_envs.vector.env import VectorWorld
@@ -111,3 +111,37 @@ def test_what_is_no_response_for_each_row_is_told_in_one_line(said, came):
     (line,) = str(told.value).splitlines()
     expected = "must return a list of 2 agents.agent.Response, one for each row, each with its text; got "
     assert line.startswith(f"The agent {__name__}:Says: respond(rows, observations) {expected}{came}")
+
+
+class Bounded(Script):
+    """A script with room for so many turns of each world."""
+
+    num_turns = (3, 1, 2)
+
+    def start(self, worlds: VectorWorld) -> None:
+        super().start(worlds)
+        self.left = list(self.num_turns)
+
+    def fits(self, row, observation):
+        assert observation["text"]
+        self.left[row] -= 1
+        return self.left[row] > 0
+
+
+def test_an_observation_without_room_truncates_the_episode_and_keeps_its_rewards(tmp_path):
+    agent = Bounded(RIGHT, "idle", RIGHT)
+    played = rollout(agent, corridors(2, 4, 4), [3, 4, 5], env_ids=["a", "b", "c"])
+    free = rollout(Script(RIGHT, "idle", RIGHT), corridors(2, 4, 4), [3, 4, 5], env_ids=["a", "b", "c"])
+    assert agent.asked == [[0, 1, 2], [0, 2]]
+    assert [len(each.turns) for each in played] == [2, 1, 2]
+    assert [each.turns[-1].info.get("context_full", False) for each in played] == [
+        False,
+        True,
+        not free[2].turns[1].terminated,
+    ]
+    for ours, theirs in zip(played[1:], free[1:], strict=True):
+        last, same = ours.turns[-1], theirs.turns[len(ours.turns) - 1]
+        assert [turn.reward for turn in ours.turns] == [turn.reward for turn in theirs.turns[: len(ours.turns)]]
+        assert (last.truncated, last.terminated) == (not same.terminated, same.terminated)
+        assert not failure_of(ours), "it is an episode like others"
+    assert played[1].final_observation["text"] == free[1].turns[1].observation["text"]

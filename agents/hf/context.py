@@ -1,0 +1,46 @@
+"""How long conversations may get, and what is said where one has no room from the start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.hf.sampling import SamplingConfig
+from vlm_envs.arguments.ranges import field_name
+from vlm_envs.errors import ConfigError
+
+
+def context_limit(model_config: Any, sampling: SamplingConfig) -> int:
+    """Returns the most tokens that a conversation may have.
+
+    Raises:
+        ConfigError: If it is set to more than the model has positions.
+    """
+    num_positions = int(model_config.get_text_config().max_position_embeddings)
+    limit = sampling.max_context_tokens
+    if limit is not None and limit > num_positions:
+        raise ConfigError(
+            f"{field_name(sampling, 'max_context_tokens')} must be at most {num_positions}, the positions that the "
+            f"model was made for; got {limit}."
+        )
+    return num_positions if limit is None else limit
+
+
+def require_room(num_tokens: int, limit: int, sampling: SamplingConfig) -> None:
+    """Refuses a first prompt that leaves no room for a response.
+
+    Args:
+        num_tokens: Of the prompt.
+        limit: Most tokens of a conversation, as `context_limit` returns it.
+        sampling: How responses are drawn.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    if num_tokens + sampling.max_new_tokens <= limit:
+        return
+    raise ConfigError(
+        f"The first prompt has {num_tokens} tokens, and with a response of up to {sampling.max_new_tokens} that is "
+        f"more than the context of {limit}. Show less (a smaller picture, a shorter prompt), lower "
+        f"{field_name(sampling, 'max_new_tokens')}, raise {field_name(sampling, 'max_context_tokens')}, or take a "
+        "model with more positions."
+    )
