@@ -13,7 +13,7 @@ from training.config.curation import CurateConfig
 from training.config.places import require_writable
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.config.run import RunConfig
-from training.errors import NonFiniteGradientError
+from training.errors import TrainingStoppedError
 from training.plan.command import run_plan
 from training.preflight.start import checked, ready, require_teachable
 from training.recipes.shipped import RECIPES
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)}\n{_usage()}")
                 return 2
             _run_recipe(recipe, options)
-    except NonFiniteGradientError as error:
+    except TrainingStoppedError as error:
         print(f"stopped: {error}", file=sys.stderr)
         return 1
     except (VLMEnvsError, ValueError, FileNotFoundError, FileExistsError) as error:

@@ -5,5 +5,21 @@ from __future__ import annotations
 from vlm_envs.errors import VLMEnvsError
 
 
-class NonFiniteGradientError(VLMEnvsError, ArithmeticError):
+class TrainingStoppedError(VLMEnvsError):
+    """A run cannot go on as it is; its message says why and what to do, and what was learnt is saved."""
+
+
+class NonFiniteGradientError(TrainingStoppedError, ArithmeticError):
     """Gradients were not finite several times in a row; the weights are those of the last good step."""
+
+
+class ExplodingGradientError(TrainingStoppedError, ArithmeticError):
+    """Gradients were far larger than before, several times in a row."""
+
+
+class MemoryExhaustedError(TrainingStoppedError, MemoryError):
+    """The memory of a device or of the host ran out, and smaller micro-batches did not help."""
+
+
+class DiskFullError(TrainingStoppedError, OSError):
+    """What a run writes could not be written for lack of space."""

@@ -47,6 +47,8 @@ class PPOConfig:
         max_grad_norm: Gradient norm that is clipped to.
         max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN, each model's counted apart. None
             of them is taken; the last one ends the run.
+        max_exploding_steps: Steps in a row whose gradients may be more than 100 times as large as their median before,
+            each model's counted apart; the last one ends the run. None only tells of them, for they are clipped.
         weight_decay: AdamW's weight decay.
     """
 
@@ -68,6 +70,7 @@ class PPOConfig:
     importance_cap: float | None = None
     max_grad_norm: float = 1.0
     max_nonfinite_steps: int = 5
+    max_exploding_steps: int | None = None
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
@@ -75,7 +78,7 @@ class PPOConfig:
         require_between(self, 0, 1, "final_learning_rate_ratio", includes=(False, True))
         require_between(self, 0, 1, "clip_low", includes=(False, False))
         require_at_least(self, 1, "num_epochs", "num_minibatches", "micro_batch_size", "max_nonfinite_steps")
-        require_at_least(self, 1, "micro_batch_tokens")
+        require_at_least(self, 1, "micro_batch_tokens", "max_exploding_steps")
         require_at_least(self, 0, "warmup_iterations", "kl_coef", "entropy_coef", "weight_decay")
         require(
             self.importance_cap is None or self.old_logprobs == "trainer",

@@ -25,12 +25,15 @@ MAY_DIFFER = {
     "num_threads",
     "num_val_episodes",
     "output",
+    "ppo.max_exploding_steps",
+    "ppo.micro_batch_size",
+    "ppo.micro_batch_tokens",
     "record_every",
     "wandb_project",
 }
 """Settings a resumed run may change: where it runs, what is measured and how long it lasts, not how it learns. Another
-number of threads rounds sums differently, so it gives up bit-exactness; so does another number of iterations where
-learning rates fall, for they follow the new line from then on."""
+number of threads or other micro-batches round sums differently, so they give up bit-exactness; so does another number
+of iterations where learning rates fall, for they follow the new line from then on."""
 
 
 def saved_config(directory: Path) -> RunConfig:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from training.engines.norm_watch import NormWatch
 from training.errors import NonFiniteGradientError
 
 FUSED_ON = ("cuda",)
@@ -28,7 +29,7 @@ class Optimizer:
     AdamW changes in one operation after another, are copied for as long as a step takes.
 
     A gradient that is infinite or NaN is left out; the last of `max_nonfinite_steps` in a row ends the run, with a
-    message that says whose they are (`what`).
+    message that says whose they are (`what`); so may ones that explode, see `training.engines.norm_watch`.
 
     Source: Micikevicius et al., "Mixed Precision Training" (2018), section 3.1, for the masters.
     """
@@ -42,6 +43,7 @@ class Optimizer:
         max_grad_norm: float,
         max_nonfinite_steps: int,
         what: str,
+        max_exploding_steps: int | None = None,
     ) -> None:
         self._weights: list[Tensor] = [weight for weight in model.parameters() if weight.requires_grad]
         self._masters: list[Tensor | None] = [_master(weight) for weight in self._weights]
@@ -54,6 +56,7 @@ class Optimizer:
         )
         self._max_grad_norm, self._max_nonfinite_steps, self._what = max_grad_norm, max_nonfinite_steps, what
         self.num_nonfinite_in_a_row = 0
+        self._watch = NormWatch(what, max_exploding_steps)
 
     def zero_grad(self) -> None:
         """Forgets all gradients."""
@@ -78,12 +81,14 @@ class Optimizer:
 
         Raises:
             NonFiniteGradientError: At the last of `max_nonfinite_steps` such gradients in a row.
+            ExplodingGradientError: At the last of `max_exploding_steps` that are far larger than before.
         """
         norm = float(torch.nn.utils.clip_grad_norm_(self._stepped, self._max_grad_norm))
         if not math.isfinite(norm):
             self._leave_out(norm)
             return norm, False
         self.num_nonfinite_in_a_row = 0
+        self._watch.see(norm)
         before = [(weight, weight.detach().clone()) for weight in self._stepped_in_parts()]
         try:
             self._adamw.step()
@@ -105,6 +110,7 @@ class Optimizer:
             "adamw": self._adamw.state_dict(),
             "masters": [None if master is None else master.detach() for master in self._masters],
             "num_nonfinite_in_a_row": self.num_nonfinite_in_a_row,
+            "norms": self._watch.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -125,6 +131,7 @@ class Optimizer:
         groups = [{**group, "fused": self._is_fused} for group in state["adamw"]["param_groups"]]
         self._adamw.load_state_dict({**state["adamw"], "param_groups": groups})
         self.num_nonfinite_in_a_row = state["num_nonfinite_in_a_row"]
+        self._watch.load_state_dict(state["norms"])
         self._round()
 
     def _with_masters(self) -> Iterable[tuple[Tensor, Tensor]]:

@@ -12,13 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from training.algorithms.algorithm import Credit, ModelOutputs
-from training.algorithms.functional.losses import (
-    aggregate,
-    explained_variance,
-    kl_penalty,
-    truncated_importance_weights,
-    value_loss,
-)
+from training.algorithms.functional.losses import explained_variance, kl_penalty
 from training.batch import Batch
 from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
@@ -27,7 +21,9 @@ from training.engines.lora import adapter_state, adapters_off, add_adapters, bas
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
 from training.engines.row_pass import RowPass
-from training.loop.micro_batches import MicroBatch, drawn_mask, learnt_mask, micro_batches, row_groups
+from training.loop.losses import critic_loss, masked_mean, policy_loss
+from training.loop.micro_batches import MicroBatch, RowLimits, micro_batches, row_groups
+from training.loop.out_of_memory import FittedPasses
 
 
 class Learner:
@@ -47,6 +43,8 @@ class Learner:
         self.engine: Engine = engine or LocalEngine()
         self.policy = policy
         self._row_pass = RowPass(recomputes_layers=config.memory.gradient_checkpointing)
+        limits = RowLimits(max_rows=ppo.micro_batch_size, max_tokens=ppo.micro_batch_tokens)
+        self._fitted = FittedPasses(limits, self.engine)
         if config.lora.rank is not None:
             add_adapters(policy, config.lora)
         if config.memory.freeze_vision_tower:
@@ -87,20 +85,45 @@ class Learner:
             weight_decay=ppo.weight_decay,
             max_grad_norm=ppo.max_grad_norm,
             max_nonfinite_steps=ppo.max_nonfinite_steps,
+            max_exploding_steps=ppo.max_exploding_steps,
             what=what,
         )
 
     @torch.no_grad()
     def model_outputs(self, batch: Batch) -> ModelOutputs:
-        """Returns what the models say of a batch as it was collected."""
+        """Returns what the models say of a batch as it was collected.
+
+        Raises:
+            MemoryExhaustedError: If memory runs out, and does so again in smaller micro-batches.
+        """
+        if self.critic is not None:
+            self.critic.calibrate(turn_returns(batch))
+        old_BT, ref_BT, values_BT, ends_BK, final_B = self._fitted(
+            lambda: self._passed(batch), batch, range(batch.num_rows)
+        )
+        ppo, ref_kl, penalty_BT = self.config.ppo, None, torch.zeros_like(old_BT)
+        if self.has_reference:
+            ref_kl = masked_mean(kl_penalty(old_BT, ref_BT, kl_estimator="k1"), batch.response_mask_BT)
+            if ppo.kl_placement == "reward":
+                penalty_BT = kl_penalty(old_BT, ref_BT, kl_estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
+        return ModelOutputs(
+            old_logprobs_BT=old_BT,
+            values_BT=values_BT if self.critic is not None else None,
+            turn_end_values_BK=ends_BK if self.critic is not None else None,
+            final_values_B=final_B if self.critic is not None else None,
+            token_rewards_BT=-ppo.kl_coef * penalty_BT,
+            ref_kl=ref_kl,
+            ref_logprobs_BT=ref_BT if self.has_reference else None,
+        )
+
+    def _passed(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Returns log-probabilities of policy and reference, and the critic's values; 0 of models that are not."""
         recompute = self.config.ppo.old_logprobs == "trainer"
         sampler_BT = batch.sampler_logprobs_BT
         old_BT, ref_BT = torch.zeros_like(sampler_BT) if recompute else sampler_BT.clone(), torch.zeros_like(sampler_BT)
         values_BT, ends_BK = torch.zeros_like(old_BT), torch.zeros_like(batch.turn_rewards_BK)
         final_B = torch.zeros(batch.num_rows)
-        if self.critic is not None:
-            self.critic.calibrate(turn_returns(batch))
-        for rows, is_filler in row_groups(batch, range(batch.num_rows), self.config.ppo, self.engine):
+        for rows, is_filler in row_groups(batch, range(batch.num_rows), self._fitted.limits, self.engine):
             part = self._shown(batch.select(rows))
             old = self._policy(part, "none")[0] if recompute else None
             ref = self._reference_logprobs(part) if self.has_reference else None
@@ -118,20 +141,7 @@ class Learner:
         # Each process has filled in its own rows; the others' are 0
         old_BT = self.engine.sum(old_BT) if recompute else old_BT
         ref_BT, values_BT, ends_BK, final_B = map(self.engine.sum, (ref_BT, values_BT, ends_BK, final_B))
-        ppo, ref_kl, penalty_BT = self.config.ppo, None, torch.zeros_like(old_BT)
-        if self.has_reference:
-            ref_kl = _masked_mean(kl_penalty(old_BT, ref_BT, kl_estimator="k1"), batch.response_mask_BT)
-            if ppo.kl_placement == "reward":
-                penalty_BT = kl_penalty(old_BT, ref_BT, kl_estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
-        return ModelOutputs(
-            old_logprobs_BT=old_BT,
-            values_BT=values_BT if self.critic is not None else None,
-            turn_end_values_BK=ends_BK if self.critic is not None else None,
-            final_values_B=final_B if self.critic is not None else None,
-            token_rewards_BT=-ppo.kl_coef * penalty_BT,
-            ref_kl=ref_kl,
-            ref_logprobs_BT=ref_BT if self.has_reference else None,
-        )
+        return old_BT, ref_BT, values_BT, ends_BK, final_B
 
     def _reference_logprobs(self, part: Batch) -> Tensor:
         """Returns what the start policy says of rows: a frozen copy, or the policy with its adapters off."""
@@ -150,6 +160,8 @@ class Learner:
 
         Raises:
             NonFiniteGradientError: If gradients of the policy or the critic were not finite too many times in a row.
+            ExplodingGradientError: If they were far larger than before too many times in a row.
+            MemoryExhaustedError: If memory runs out, and does so again in smaller micro-batches.
         """
         ppo = self.config.ppo
         self._set_learning_rates(iteration)
@@ -188,11 +200,16 @@ class Learner:
         self, batch: Batch, outputs: ModelOutputs, advantages_BT: Tensor, rows: list[int]
     ) -> dict[str, float]:
         """Takes one optimiser step of the policy over some rows."""
-        sums: defaultdict[str, float] = defaultdict(float)
-        self.policy_optimizer.zero_grad()
-        for micro in self._micro_batches(batch, rows):
-            with self.engine.accumulating(self._policy, is_last=micro.is_last):
-                self._policy_backward(micro, outputs, advantages_BT, sums)
+
+        def gradient() -> defaultdict[str, float]:
+            sums: defaultdict[str, float] = defaultdict(float)
+            self.policy_optimizer.zero_grad()
+            for micro in self._micro_batches(batch, rows):
+                with self.engine.accumulating(self._policy, is_last=micro.is_last):
+                    self._policy_backward(micro, outputs, advantages_BT, sums)
+            return sums
+
+        sums = self._fitted(gradient, batch, rows)
         if sums:
             sums = self._summed(sums)
             sums["grad_norm"], is_taken = self.policy_optimizer.step()
@@ -205,94 +222,40 @@ class Learner:
 
         Where V is learnt at the ends of turns too, each weighs as much as the prefix before one token.
         """
-        assert self._critic is not None and self.critic_optimizer is not None
-        sums: defaultdict[str, float] = defaultdict(float)
-        self.critic_optimizer.zero_grad()
-        for micro in self._micro_batches(batch, rows, with_turn_ends=credit.turn_end_returns_BK is not None):
-            with self.engine.accumulating(self._critic, is_last=micro.is_last):
-                self._critic_backward(micro, outputs, credit, sums)
+        critic, optimizer = self._critic, self.critic_optimizer
+        assert critic is not None and optimizer is not None
+
+        def gradient() -> defaultdict[str, float]:
+            sums: defaultdict[str, float] = defaultdict(float)
+            optimizer.zero_grad()
+            for micro in self._micro_batches(batch, rows, with_turn_ends=credit.turn_end_returns_BK is not None):
+                with self.engine.accumulating(critic, is_last=micro.is_last):
+                    self._critic_backward(micro, outputs, credit, sums)
+            return sums
+
+        sums = self._fitted(gradient, batch, rows)
         if sums:
             sums = self._summed(sums)
-            sums["critic_grad_norm"], is_taken = self.critic_optimizer.step()
+            sums["critic_grad_norm"], is_taken = optimizer.step()
             sums["skipped_steps"] = float(not is_taken)
         return dict(sums)
 
     def _critic_backward(
         self, micro: MicroBatch, outputs: ModelOutputs, credit: Credit, sums: defaultdict[str, float]
     ) -> None:
-        """Adds one micro-batch's critic gradient and metrics, in standard deviations of the first returns."""
-        assert self.critic is not None and self._critic is not None
-        assert self.critic_optimizer is not None and self.critic_config is not None
-        assert outputs.values_BT is not None and outputs.turn_end_values_BK is not None
-        assert credit.returns_BT is not None
-        std, device = self.critic.std, self.critic.device
-        new: Values = self._critic(micro.part)
-        values_BX, old_BX, returns_BX = new.before_BT, micro.of(outputs.values_BT), micro.of(credit.returns_BT)
-        with_turn_ends = credit.turn_end_returns_BK is not None
-        if credit.turn_end_returns_BK is not None:
-            values_BX = torch.cat([values_BX, new.turn_ends_BK], dim=1)
-            old_BX = torch.cat([old_BX, outputs.turn_end_values_BK[micro.rows]], dim=1)
-            returns_BX = torch.cat([returns_BX, credit.turn_end_returns_BK[micro.rows]], dim=1)
-        loss, metrics = value_loss(
-            values_BX / std,
-            old_BX.to(device) / std,
-            returns_BX.to(device) / std,
-            learnt_mask(micro.part, with_turn_ends=with_turn_ends).to(device),
-            clip_range=self.critic_config.value_clip,
-            aggregation=self.config.ppo.aggregation,
-            normalizer=micro.normalizer,
-        )
-        self.critic_optimizer.backward(loss)
-        sums["value_loss"] += float(loss.detach())
-        sums["value_clip_fraction"] += micro.share * float(metrics["value_clip_fraction"])
+        """Adds one micro-batch's critic gradient and metrics."""
+        assert self.critic is not None and self._critic is not None and self.critic_optimizer is not None
+        values: Values = self._critic(micro.part)
+        self.critic_optimizer.backward(critic_loss(self.config, micro, outputs, credit, values, self.critic.std, sums))
 
     def _policy_backward(
         self, micro: MicroBatch, outputs: ModelOutputs, advantages_BT: Tensor, sums: defaultdict[str, float]
     ) -> None:
         """Adds one micro-batch's policy gradient and metrics."""
-        ppo = self.config.ppo
-        part, normalizer, share = micro.part, micro.normalizer, micro.share
-
-        def of(grid_BT: Tensor) -> Tensor:
-            return micro.of(grid_BT).to(self.policy.device)
-
-        logprobs_BT, entropy_BT = self._policy(part, "graph" if ppo.entropy_coef > 0 else "value")
-        mask_BT = part.response_mask_BT.to(logprobs_BT.device)
-        old_BT = of(outputs.old_logprobs_BT)
-        weights_BT = None
-        if ppo.importance_cap is not None:
-            weights_BT = truncated_importance_weights(
-                old_BT, part.sampler_logprobs_BT.to(old_BT.device), cap=ppo.importance_cap
-            )
-        loss, metrics = self.config.algorithm.policy_loss(
-            logprobs_BT,
-            old_BT,
-            of(advantages_BT),
-            mask_BT,
-            clip_low=ppo.clip_low,
-            clip_high=ppo.clip_high,
-            aggregation=ppo.aggregation,
-            normalizer=normalizer,
-            importance_weights_BT=weights_BT,
-        )
-        sums["policy_loss"] += float(loss.detach())
-        if ppo.entropy_coef > 0:
-            loss = loss - ppo.entropy_coef * aggregate(
-                entropy_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
-            )
-        if ppo.kl_placement == "loss" and outputs.ref_logprobs_BT is not None:
-            penalty_BT = kl_penalty(logprobs_BT, of(outputs.ref_logprobs_BT), kl_estimator=ppo.kl_formula)
-            loss = loss + ppo.kl_coef * aggregate(
-                penalty_BT, mask_BT, aggregation=ppo.aggregation, normalizer=normalizer
-            )
-            sums["kl_loss"] += share * _masked_mean(penalty_BT.detach(), mask_BT)
+        entropy_mode = "graph" if self.config.ppo.entropy_coef > 0 else "value"
+        logprobs_BT, entropy_BT = self._policy(micro.part, entropy_mode)
+        loss = policy_loss(self.config, micro, outputs, advantages_BT, logprobs_BT, entropy_BT, sums)
         self.policy_optimizer.backward(loss)
-        gap_BT = (logprobs_BT.detach() - part.sampler_logprobs_BT.to(logprobs_BT.device)).abs()
-        is_drawn_BT = drawn_mask(part).to(gap_BT.device)
-        sums["sampler_gap"] += micro.drawn_share * _masked_mean(torch.where(is_drawn_BT, gap_BT, 0.0), is_drawn_BT)
-        sums["entropy"] += share * _masked_mean(entropy_BT.detach(), mask_BT)
-        for name, value in metrics.items():
-            sums[name] += share * float(value)
 
     def _minibatches(self, batch: Batch, num_epochs: int, num_minibatches: int, iteration: int) -> Iterator[list[int]]:
         """Yields the rows of each optimiser step, in an order that depends on seed, iteration and epoch only."""
@@ -305,7 +268,15 @@ class Learner:
         """Yields this process's micro-batches of an optimiser step over some rows."""
         ppo = self.config.ppo
         constant = float(len(rows) * self.config.sampling.max_new_tokens) if ppo.aggregation == "constant" else None
-        for micro in micro_batches(batch, rows, ppo, self.engine, with_turn_ends=with_turn_ends, normalizer=constant):
+        for micro in micro_batches(
+            batch,
+            rows,
+            self._fitted.limits,
+            self.engine,
+            aggregation=ppo.aggregation,
+            with_turn_ends=with_turn_ends,
+            normalizer=constant,
+        ):
             yield replace(micro, part=self._shown(micro.part))
 
     def _shown(self, part: Batch) -> Batch:
@@ -368,8 +339,3 @@ def turn_returns(batch: Batch) -> Tensor:
     num_turns_B = batch.turn_index_BT.amax(-1) + 1
     has_turn_BK = torch.arange(to_go_BK.shape[1])[None] < num_turns_B[:, None]
     return to_go_BK[has_turn_BK & batch.comparable_B[:, None]]
-
-
-def _masked_mean(x_BT: Tensor, mask_BT: Tensor) -> float:
-    """Returns the mean over a mask; 0 for an empty one."""
-    return float((x_BT * mask_BT).sum() / mask_BT.sum().clamp(min=1))

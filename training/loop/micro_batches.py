@@ -8,13 +8,45 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from training.algorithms.functional.losses import loss_normalizer
+from training.algorithms.functional.losses import Aggregation, loss_normalizer
 from training.batch import Batch
-from training.config.ppo import PPOConfig
 from training.engines.engine import Engine
 
 MAX_PADDING = 0.1
 """Most of a micro-batch that is padding, where it is cut by tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowLimits:
+    """How much goes through a model at a time.
+
+    Attributes:
+        max_rows: Most rows, where tokens do not count.
+        max_tokens: Most tokens, padding included, of which no more than `MAX_PADDING` is that; a longer row goes alone.
+            None counts rows.
+    """
+
+    max_rows: int
+    max_tokens: int | None = None
+
+    def __str__(self) -> str:
+        if self.max_tokens is None:
+            return f"--ppo.micro-batch-size {self.max_rows}"
+        return f"--ppo.micro-batch-tokens {self.max_tokens}"
+
+    def below(self, parts: Sequence[Sequence[int]], lengths: Sequence[int]) -> RowLimits | None:
+        """Returns limits of half of what the largest of several rows among these had; None if each was a single row.
+
+        Args:
+            parts: Rows of each.
+            lengths: Tokens of each row of the batch.
+        """
+        divisible = [part for part in parts if len(part) > 1]
+        if not divisible:
+            return None
+        if self.max_tokens is None:
+            return replace(self, max_rows=max(map(len, divisible)) // 2)
+        return replace(self, max_tokens=max(len(part) * max(lengths[row] for row in part) for part in divisible) // 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,9 +79,10 @@ class MicroBatch:
 def micro_batches(
     batch: Batch,
     rows: Sequence[int],
-    ppo: PPOConfig,
+    limits: RowLimits,
     engine: Engine,
     *,
+    aggregation: Aggregation,
     with_turn_ends: bool = False,
     normalizer: float | None = None,
 ) -> Iterator[MicroBatch]:
@@ -58,8 +91,9 @@ def micro_batches(
     Args:
         batch: The whole batch.
         rows: The step's rows, of all processes.
-        ppo: How rows are put together and losses averaged.
+        limits: How much goes through a model at a time.
         engine: Who shares the work.
+        aggregation: How losses are averaged.
         with_turn_ends: Whether V is learnt at the ends of turns, too.
         normalizer: What losses are divided by; counted from the rows if it is None.
 
@@ -70,8 +104,8 @@ def micro_batches(
     if not mask_BX.any():
         return
     num_drawn = drawn_mask(batch)[list(rows)].sum().clamp(min=1)
-    normalizer = normalizer if normalizer is not None else loss_normalizer(mask_BX, aggregation=ppo.aggregation)
-    own = row_groups(batch, rows, ppo, engine)
+    normalizer = normalizer if normalizer is not None else loss_normalizer(mask_BX, aggregation=aggregation)
+    own = row_groups(batch, rows, limits, engine)
     for number, (chosen, is_filler) in enumerate(own):
         part = batch.select(chosen)
         if is_filler:
@@ -87,16 +121,14 @@ def micro_batches(
         )
 
 
-def row_groups(batch: Batch, rows: Sequence[int], ppo: PPOConfig, engine: Engine) -> list[tuple[list[int], bool]]:
+def row_groups(batch: Batch, rows: Sequence[int], limits: RowLimits, engine: Engine) -> list[tuple[list[int], bool]]:
     """Returns the rows of each micro-batch of this process, and whether they are filler.
 
     Every process has as many, for layers that are spread over processes are put together by all of them at a time.
     """
     lengths = batch.attention_mask_BT.sum(-1).tolist()
     shares = shared_rows(rows, lengths, engine.num_processes)
-    parts = [
-        split_rows(each, lengths, max_rows=ppo.micro_batch_size, max_tokens=ppo.micro_batch_tokens) for each in shares
-    ]
+    parts = [split_rows(each, lengths, limits) for each in shares]
     own, num_parts = parts[engine.rank], max(map(len, parts))
     shortest = min(rows, key=lambda row: (lengths[row], row))
     return [(each, False) for each in own] + [([shortest], True)] * (num_parts - len(own))
@@ -113,27 +145,23 @@ def shared_rows(rows: Sequence[int], lengths: Sequence[int], num_processes: int)
     return shares
 
 
-def split_rows(
-    rows: Sequence[int], lengths: Sequence[int], *, max_rows: int, max_tokens: int | None
-) -> list[list[int]]:
+def split_rows(rows: Sequence[int], lengths: Sequence[int], limits: RowLimits) -> list[list[int]]:
     """Returns rows by length, in parts that go through a model together.
 
     Args:
         rows: Rows of a batch.
         lengths: Tokens of each row of the batch.
-        max_rows: Most rows of a part, where tokens do not count.
-        max_tokens: Most tokens of a part, padding included, of which no more than `MAX_PADDING` is that; a longer row
-            is a part of its own. None counts rows.
+        limits: How large a part may be.
     """
     parts: list[list[int]] = []
     num_tokens = 0  # of the last part, without padding
     for row in sorted(rows, key=lambda row: (lengths[row], row)):
         num_rows, num_tokens = (len(parts[-1]) + 1, num_tokens + lengths[row]) if parts else (1, lengths[row])
         padded = num_rows * lengths[row]
-        if max_tokens is None:
-            fits = num_rows <= max_rows
+        if limits.max_tokens is None:
+            fits = num_rows <= limits.max_rows
         else:
-            fits = padded <= max_tokens and padded - num_tokens <= MAX_PADDING * padded
+            fits = padded <= limits.max_tokens and padded - num_tokens <= MAX_PADDING * padded
         if parts and fits:
             parts[-1].append(row)
         else:

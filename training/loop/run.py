@@ -28,6 +28,7 @@ from training.config.resume import check_length, continued
 from training.config.run import RunConfig
 from training.errors import NonFiniteGradientError
 from training.loop.console import RunConsole
+from training.loop.disk import full_disk_told
 from training.loop.evaluation import evaluate, mean_success
 from training.loop.supervised import cold_start, stop_on_interrupt
 from training.loop.trainer import Trainer
@@ -62,9 +63,10 @@ def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
     """Does what `train` does with a configuration that `training.preflight.start.checked` returned."""
     prepare(config)
     directory = Path(config.output) / config.name
-    trainer = _resumed(config, directory) if resume else _started(config, directory)
-    trainer.run()
-    report = build_report(directory)
+    with full_disk_told(directory):
+        trainer = _resumed(config, directory) if resume else _started(config, directory)
+        trainer.run()
+        report = build_report(directory)
     print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
     if trainer.best is not None:
         print(f"Best:   {directory / BEST}, {trainer.best.title}")

@@ -22,7 +22,7 @@ from training.checkpoints.files import LATEST
 from training.checkpoints.state import copied, load_checkpoint_state, save_checkpoint
 from training.config.run import RunConfig
 from training.config.worlds import world_names
-from training.errors import NonFiniteGradientError
+from training.errors import TrainingStoppedError
 from training.loop.collect import Collector
 from training.loop.console import RunConsole
 from training.loop.credit import assigned_credit
@@ -30,6 +30,7 @@ from training.loop.evaluation import EvaluationResult, evaluate, mean_success
 from training.loop.learner import Learner
 from training.loop.loggers import RunLoggers
 from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
+from training.loop.out_of_memory import OF_EVALUATION, OF_SAMPLING, OF_UPDATE, memory_told
 from training.loop.rounds import sample_groups
 from training.loop.supervised import stop_on_interrupt
 from training.rewards.score import ScoredTrajectory, TurnScorer
@@ -82,7 +83,8 @@ class Trainer:
                 is_resumed = self._saved_iteration >= 0
                 loggers = RunLoggers(self.config, self.directory, iteration=self.iteration, is_resumed=is_resumed)
                 self.loggers = opened.enter_context(loggers)
-                self._run(should_stop)
+                with memory_told("in an evaluation or a save", OF_EVALUATION):
+                    self._run(should_stop)
             except BaseException as error:
                 self._rescue(error)
                 raise
@@ -111,8 +113,8 @@ class Trainer:
         self._running, self._is_best = self.iteration, False
         try:
             metrics = self.train_iteration()
-        except NonFiniteGradientError as error:
-            raise NonFiniteGradientError(
+        except TrainingStoppedError as error:
+            raise type(error)(
                 f"{error} This was iteration {self.iteration}; to train on with other settings, start a new run with "
                 f"--model {self.directory / LATEST / 'model'}."
             ) from error
@@ -161,7 +163,8 @@ class Trainer:
         credit = assigned_credit(self.config.algorithm, batch, outputs)
         if self.config.record_every and self.iteration % self.config.record_every == 0:
             self._record_training(learnt.scored, turn_credit(learnt.batch, outputs, credit, NUM_RECORDED_TRAINING))
-        update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
+        with memory_told("in the update", OF_UPDATE):
+            update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
 
         metrics |= update | self.scorer.metrics()
         metrics["iteration_s"] = time.monotonic() - started
@@ -174,7 +177,8 @@ class Trainer:
     def _play(self, sampling_round: int) -> list[ScoredTrajectory]:
         """Plays and scores a round of groups."""
         started = time.monotonic()
-        groups = self.collector.collect(self.agent, self.iteration, sampling_round)
+        with memory_told("while sampling", OF_SAMPLING):
+            groups = self.collector.collect(self.agent, self.iteration, sampling_round)
         self._rollout_s.append(time.monotonic() - started)
         return self.scorer.score([trajectory for group in groups for trajectory in group.trajectories])
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.training.batches import text_batch
-from training.config.ppo import PPOConfig
 from training.engines.engine import LocalEngine
-from training.loop.micro_batches import MAX_PADDING, micro_batches, row_groups, shared_rows, split_rows
+from training.loop.micro_batches import MAX_PADDING, RowLimits, micro_batches, row_groups, shared_rows, split_rows
 
+ONE_ROW = RowLimits(max_rows=1)
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=40)
 
 
@@ -24,7 +24,7 @@ class OneOfSeveral(LocalEngine):
 
 @given(LENGTHS, st.integers(1, 700))
 def test_a_token_budget_holds_padding_included(lengths, max_tokens):
-    parts = split_rows(range(len(lengths)), lengths, max_rows=1, max_tokens=max_tokens)
+    parts = split_rows(range(len(lengths)), lengths, RowLimits(max_rows=1, max_tokens=max_tokens))
     assert sorted(row for part in parts for row in part) == list(range(len(lengths)))
     for part in parts:
         padded, filled = len(part) * max(lengths[row] for row in part), sum(lengths[row] for row in part)
@@ -34,7 +34,7 @@ def test_a_token_budget_holds_padding_included(lengths, max_tokens):
 
 @given(LENGTHS, st.integers(1, 9))
 def test_rows_are_counted_where_tokens_are_not(lengths, max_rows):
-    parts = split_rows(range(len(lengths)), lengths, max_rows=max_rows, max_tokens=None)
+    parts = split_rows(range(len(lengths)), lengths, RowLimits(max_rows=max_rows))
     assert [len(part) for part in parts[:-1]] == [max_rows] * (len(parts) - 1)
     flat = [row for part in parts for row in part]
     assert sorted(flat) == list(range(len(lengths)))
@@ -58,9 +58,8 @@ def uneven():
 
 @pytest.mark.parametrize("num_processes", [1, 2, 3, 7])
 def test_every_process_has_as_many_and_their_shares_make_one(uneven, num_processes):
-    ppo = PPOConfig(micro_batch_size=1)
     engines = [OneOfSeveral(rank, num_processes) for rank in range(num_processes)]
-    parts = [list(micro_batches(uneven, range(5), ppo, engine)) for engine in engines]
+    parts = [list(micro_batches(uneven, range(5), ONE_ROW, engine, aggregation="token_mean")) for engine in engines]
     assert len({len(part) for part in parts}) == 1
     real = [micro for part in parts for micro in part if not micro.is_filler]
     assert sorted(row for micro in real for row in micro.rows) == list(range(5))
@@ -73,10 +72,22 @@ def test_every_process_has_as_many_and_their_shares_make_one(uneven, num_process
 
 
 def test_filler_is_the_shortest_row(uneven):
-    groups = [row_groups(uneven, [0, 1, 4], PPOConfig(micro_batch_size=1), OneOfSeveral(rank, 2)) for rank in (0, 1)]
+    groups = [row_groups(uneven, [0, 1, 4], ONE_ROW, OneOfSeveral(rank, 2)) for rank in (0, 1)]
     assert groups == [[([0], False), ([1], False)][::-1], [([4], False), ([1], True)]]
 
 
 def test_nothing_to_learn_is_no_micro_batch(uneven):
     nothing = replace(uneven, trainable_B=torch.zeros(5, dtype=torch.bool))
-    assert list(micro_batches(nothing, range(5), PPOConfig(), LocalEngine())) == []
+    assert list(micro_batches(nothing, range(5), ONE_ROW, LocalEngine(), aggregation="token_mean")) == []
+
+
+@given(LENGTHS, st.integers(1, 9), st.none() | st.integers(1, 700))
+def test_limits_below_halve_the_largest_micro_batch_until_each_is_a_single_row(lengths, max_rows, max_tokens):
+    limits, rows = RowLimits(max_rows=max_rows, max_tokens=max_tokens), range(len(lengths))
+    parts = split_rows(rows, lengths, limits)
+    while (smaller := limits.below(parts, lengths)) is not None:
+        before = parts
+        limits, parts = smaller, split_rows(rows, lengths, smaller)
+        assert len(parts) > len(before)
+        assert max(map(len, parts)) <= max(map(len, before))
+    assert all(len(part) == 1 for part in parts)

@@ -1,0 +1,51 @@
+"""A full disk: told apart from other failures, and told of in one line that says what is saved and what to do."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from training.checkpoints.files import LATEST, has_checkpoint, num_iterations_done
+from training.errors import DiskFullError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SAID_BY = ("No space left on device", "os error 28", "PytorchStreamWriter failed", "unexpected pos")
+"""What safetensors and torch say of it, whose errors have no number."""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Returns whether something could not be written for lack of space."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return True
+    return any(each in str(error) for each in _SAID_BY)
+
+
+@contextmanager
+def full_disk_told(directory: Path) -> Iterator[None]:
+    """Raises what says that a run's disk is full, if it is within the block, what is saved, and what to do.
+
+    Args:
+        directory: The run's.
+
+    Raises:
+        DiskFullError: In place of whatever could not be written.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not is_disk_full(error):
+            raise
+        raise DiskFullError(f"No space left to write to {directory.resolve()}. {_saved_in(directory)}") from error
+
+
+def _saved_in(directory: Path) -> str:
+    latest = directory / LATEST
+    if has_checkpoint(latest):
+        done = num_iterations_done(latest)
+        as_of = "" if done is None else f", as of {done} iterations"
+        return f"Its last checkpoint is whole{as_of}: free some space, or move the folder, and go on with --resume."
+    if (directory / "cold_start" / "config.json").is_file():
+        return f"Free some space and start again from what the cold start learnt: --model {directory / 'cold_start'}."
+    return "It has no checkpoint yet: free some space, or name another folder with --output, and start again."
