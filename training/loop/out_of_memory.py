@@ -27,14 +27,15 @@ OF_SAMPLING = (
 )
 
 OF_EVALUATION = "Have shorter episodes: --sampling.max-new-tokens, fewer turns or smaller pictures of the worlds."
+_SAID_BY = ("DefaultCPUAllocator: can't allocate memory", "CUDA error: out of memory", "CUDA out of memory")
+"""What torch says where its error is of no kind of its own."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Returns whether memory ran out, of a device or of the host."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    told = str(error)
-    return isinstance(error, RuntimeError) and ("can't allocate memory" in told or "out of memory" in told.lower())
+    return isinstance(error, RuntimeError) and any(each in str(error) for each in _SAID_BY)
 
 
 @contextmanager

@@ -86,9 +86,10 @@ def test_a_step_that_does_not_fit_is_taken_once_more_in_halves_and_nothing_of_it
 def test_a_budget_of_tokens_is_halved_too(played, monkeypatch, capsys):
     model, encoder, batch = played
     with_room_for(monkeypatch, "_policy_backward", 4)
-    lengths = sorted(batch.attention_mask_BT.sum(-1).tolist())
-    updated(learner_of(model, encoder, micro_batch_tokens=10 * lengths[-1]), batch)
-    assert "It goes on with --ppo.micro-batch-tokens " in capsys.readouterr().err
+    alike = replace(batch.select([0] * 8), group_index_B=batch.group_index_B)
+    length = alike.input_ids_BT.shape[1]
+    updated(learner_of(model, encoder, micro_batch_tokens=9 * length), alike)
+    assert f"It goes on with --ppo.micro-batch-tokens {4 * length}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("size", [6, 1])
