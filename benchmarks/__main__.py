@@ -71,6 +71,20 @@ class BilevelVariants:
     json: Path | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Compare what `python -m training plan` says of memory with what updates take on this machine.
+
+    Models from scratch are updated on the CPU, each in a process of its own whose resident memory is measured. Linux
+    only; the largest take minutes.
+
+    Attributes:
+        only: These cases and no others; a wrong name lists all.
+    """
+
+    only: tuple[str, ...] = ()
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command.
 
@@ -91,6 +105,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "suites": (SuitesOptions, run_suites),
         "sb3": (Sb3Options, run_sb3),
         "speed": (Speed, _speed),
+        "memory": (Memory, _memory),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }
     words = list(sys.argv[1:] if words is None else words)
@@ -110,6 +125,15 @@ def _bilevel_variants(options: BilevelVariants) -> None:
     settings = vars(options) | {}
     json_path = settings.pop("json")
     report(Comparison(**settings), json_path)
+
+
+def _memory(options: Memory) -> int:
+    # Imported here, because other benchmarks must not need torch
+    from benchmarks.memory import MAX_ERROR, checked_cases, compared, table
+
+    results = [compared(name) for name in checked_cases(options.only)]
+    print(*table(results), sep="\n")
+    return 0 if all(abs(each.error) <= MAX_ERROR for each in results) else EXIT_MISSED
 
 
 def _speed(options: Speed) -> int:

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
@@ -74,7 +73,7 @@ def training_pass(module: nn.Module, run: Callable[[], Tensor]) -> PassBytes:
 
     hooks = [each.register_post_accumulate_grad_hook(note) for each in module.parameters() if each.requires_grad]
     try:
-        with _FusedAttention(), counter:
+        with _fused_attention(), counter:
             result = run()
             kept = counter.live
             result.sum().backward()
@@ -88,7 +87,7 @@ def training_pass(module: nn.Module, run: Callable[[], Tensor]) -> PassBytes:
 def evaluation_pass(module: nn.Module, run: Callable[[], Any]) -> PassBytes:
     """Returns what a forward pass alone holds; for the arguments see `training_pass`."""
     counter = _Counter(module)
-    with torch.no_grad(), _FusedAttention(), counter:
+    with torch.no_grad(), _fused_attention(), counter:
         result = run()
         kept = counter.live
     del result
@@ -155,13 +154,25 @@ class _Counter(TorchDispatchMode):
         self._most = max(self._most, self.live)
 
 
-class _FusedAttention(TorchFunctionMode):
-    """Attention as fused kernels have it, on the CPU as on GPUs: it keeps no weights between tokens."""
+@contextmanager
+def _fused_attention() -> Iterator[None]:
+    """Within the block attention is as fused kernels have it, on the CPU as on GPUs: it keeps no pairs of tokens.
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is not nn.functional.scaled_dot_product_attention or not args[0].is_meta:
-            return func(*args, **(kwargs or {}))
-        return _AttentionShapes.apply(*args[:3])  # type: ignore[no-untyped-call]
+    It is put in place of torch's own, for a mode of torch's does not reach what a backward pass computes anew.
+    """
+    own = nn.functional.scaled_dot_product_attention
+
+    def attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if not query.is_meta:
+            return own(query, key, value, *args, **kwargs)
+        result: Tensor = _AttentionShapes.apply(query, key, value)  # type: ignore[no-untyped-call]
+        return result
+
+    nn.functional.scaled_dot_product_attention = attention
+    try:
+        yield
+    finally:
+        nn.functional.scaled_dot_product_attention = own
 
 
 class _AttentionShapes(torch.autograd.Function):

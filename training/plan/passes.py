@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -12,9 +12,13 @@ from training.batch import OBSERVED, Batch
 from training.config.run import RunConfig
 from training.engines.logprobs import tokens_per_chunk
 from training.engines.policy import PolicyModel, ValueModel, hidden_states
+from training.engines.row_pass import RowPass
 from training.plan.meta_run import PassBytes, evaluation_pass, training_pass
 from training.plan.rows import RowShape
 from training.plan.shapes import ModelShape, shape_of
+
+MAX_TURNS = 64
+"""Most turns that are counted: with small vocabularies a chunk of logits is longer than any micro-batch."""
 
 
 class ModelPasses:
@@ -31,59 +35,62 @@ class ModelPasses:
 
     def __init__(self, model: Any, config: RunConfig, row: RowShape) -> None:
         self.model, self.config, self.row = model, config, row
-        self.policy = PolicyModel(model, temperature=config.sampling.temperature, suppressed_ids=[])
-        self.critic = ValueModel(model) if config.algorithm.critic_config is not None else None
+        self._counted: dict[tuple[str, int], PassBytes] = {}
+        row_pass = RowPass(recomputes_layers=config.memory.gradient_checkpointing)
+        self.policy = PolicyModel(model, temperature=config.sampling.temperature, suppressed_ids=[], row_pass=row_pass)
+        self.critic = ValueModel(model, row_pass) if config.algorithm.critic_config is not None else None
         self.policy_shape = shape_of(model, model)
         self.critic_shape: ModelShape | None = None if self.critic is None else shape_of(self.critic, model)
 
     def policy_training(self, num_turns: float) -> PassBytes:
         """Returns what the policy's forward and backward pass over so many turns holds."""
-        return self._extended(self._policy_training, num_turns)
+        mode = "graph" if self.config.ppo.entropy_coef > 0 else "value"
+
+        def counted(batch: Batch) -> PassBytes:
+            return training_pass(self.policy, lambda: self.policy(batch, mode)[0])
+
+        return self._extended("policy training", counted, num_turns)
 
     def policy_evaluation(self, num_turns: float) -> PassBytes:
         """Returns what its forward pass alone holds."""
-        return self._extended(self._policy_evaluation, num_turns)
+
+        def counted(batch: Batch) -> PassBytes:
+            return evaluation_pass(self.policy, lambda: self.policy(batch, "none"))
+
+        return self._extended("policy evaluation", counted, num_turns)
 
     def critic_training(self, num_turns: float) -> PassBytes:
         """Returns what the critic's forward and backward pass holds."""
-        return self._extended(self._critic_training, num_turns)
+        critic = self.critic
+        assert critic is not None
+
+        def counted(batch: Batch) -> PassBytes:
+            return training_pass(critic, lambda: critic(batch).before_BT)
+
+        return self._extended("critic training", counted, num_turns)
 
     def prefill(self, num_turns: float) -> PassBytes:
         """Returns what a pass over what so many episodes are shown at a time holds, without a head."""
-        return self._extended(self._prefill, num_turns)
 
-    @cached_property
-    def _few(self) -> int:
-        """Turns whose responses fill a chunk of logits: beyond it what a pass holds grows evenly."""
-        chunk = tokens_per_chunk(self.policy_shape.vocab_size)
-        num_turns = -(-chunk // self.row.num_response_tokens)
-        return num_turns if num_turns <= 64 else 1
+        def counted(batch: Batch) -> PassBytes:
+            return evaluation_pass(self.policy, lambda: hidden_states(self.model, batch))
 
-    @cached_property
-    def _policy_training(self) -> tuple[PassBytes, PassBytes]:
-        mode = "graph" if self.config.ppo.entropy_coef > 0 else "value"
-        return self._both(lambda batch: training_pass(self.policy, lambda: self.policy(batch, mode)[0]))
+        return self._extended("prefill", counted, num_turns)
 
-    @cached_property
-    def _policy_evaluation(self) -> tuple[PassBytes, PassBytes]:
-        return self._both(lambda batch: evaluation_pass(self.policy, lambda: self.policy(batch, "none")))
+    def _extended(self, what: str, counted: Callable[[Batch], PassBytes], num_turns: float) -> PassBytes:
+        """Returns what a pass holds over so many turns, from a few and twice as many.
 
-    @cached_property
-    def _critic_training(self) -> tuple[PassBytes, PassBytes]:
-        critic = self.critic
-        assert critic is not None
-        return self._both(lambda batch: training_pass(critic, lambda: critic(batch).before_BT))
-
-    @cached_property
-    def _prefill(self) -> tuple[PassBytes, PassBytes]:
-        return self._both(lambda batch: evaluation_pass(self.policy, lambda: hidden_states(self.model, batch)))
-
-    def _both(self, of_batch: Callable[[Batch], PassBytes]) -> tuple[PassBytes, PassBytes]:
-        return of_batch(self._batch(self._few)), of_batch(self._batch(2 * self._few))
-
-    def _extended(self, both: tuple[PassBytes, PassBytes], num_turns: float) -> PassBytes:
-        few, twice = both
-        return few.towards(twice, (num_turns - self._few) / self._few)
+        Bytes grow evenly with turns, but for logits: until the turns' responses fill a chunk of them. Turns are counted
+        on the same side of it.
+        """
+        chunk_turns = tokens_per_chunk(self.policy_shape.vocab_size) / self.row.num_response_tokens
+        few = math.ceil(chunk_turns) if chunk_turns <= min(num_turns, MAX_TURNS) else 1
+        pair = []
+        for number in (few, 2 * few):
+            if (what, number) not in self._counted:
+                self._counted[what, number] = counted(self._batch(number))
+            pair.append(self._counted[what, number])
+        return pair[0].towards(pair[1], (num_turns - few) / few)
 
     def _batch(self, num_rows: int) -> Batch:
         """Returns rows of one average turn each."""

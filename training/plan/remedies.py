@@ -75,6 +75,13 @@ def _with_half_the_bits(config: RunConfig, plan: PlanConfig) -> Change | None:
     return Change(options="--dtype bfloat16", config=replace(config, dtype="bfloat16"), plan=plan)
 
 
+def _with_checkpoints(config: RunConfig, plan: PlanConfig) -> Change | None:
+    if config.memory.gradient_checkpointing:
+        return None
+    memory = replace(config.memory, gradient_checkpointing=True)
+    return Change(options="--memory.gradient-checkpointing", config=replace(config, memory=memory), plan=plan)
+
+
 def _with_shards(config: RunConfig, plan: PlanConfig) -> Change | None:
     if plan.num_gpus == 1 or plan.sharding == "fsdp2":
         return None
@@ -107,6 +114,7 @@ def _with_more_gpus(config: RunConfig, plan: PlanConfig) -> Change | None:
 
 CHANGES = (
     _with_one_row,
+    _with_checkpoints,
     _with_half_the_bits,
     _with_shards,
     _without_reference,

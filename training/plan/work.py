@@ -65,7 +65,8 @@ def _update_flops(config: RunConfig, row: RowShape, policy: ModelShape, *, has_c
     ppo, critic = config.ppo, config.algorithm.critic_config
     num_before = (ppo.old_logprobs == "trainer") + (ppo.kl_coef > 0) + has_critic
     num_trained = ppo.num_epochs + (critic.num_epochs if critic is not None else 0)
-    return one_pass * (num_before + num_trained * (FORWARD + BACKWARD) / FORWARD)
+    trained = FORWARD + BACKWARD + FORWARD * config.memory.gradient_checkpointing
+    return one_pass * (num_before + num_trained * trained / FORWARD)
 
 
 def _forward_flops(row: RowShape, model: ModelShape) -> float:

@@ -53,7 +53,8 @@ def test_one_small_gpu_is_refused_with_what_would_do(model_3b, planned):
     assert code == 2
     assert "GiB per GPU" in out and all(part in out for part in PARTS)
     assert "Does not fit: needs" in err and "of 24 GiB" in err
-    assert "--ppo.micro-batch-size 1 --ppo.kl-coef 0 --num-gpus" in err and "--sharding fsdp2" in err
+    together = "--ppo.micro-batch-size 1 --memory.gradient-checkpointing --ppo.kl-coef 0 --num-gpus 4 --sharding fsdp2"
+    assert f"It fits with:\n  {together}  (" in err
 
 
 def test_the_tiny_run_fits_and_is_counted_by_its_own_tokenizer(planned):

@@ -1,0 +1,33 @@
+"""What a plan says of memory is what updates of models from scratch take; larger models are in `make soak`."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
+
+from benchmarks.__main__ import main
+from benchmarks.memory import MAX_ERROR, compared, planned_bytes, table
+from benchmarks.memory_cases import CASES
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from Linux's /proc")
+
+
+@pytest.mark.parametrize(("name", "num_parameters"), [("1M", 1_237_952), ("20M-bfloat16", 20_948_544)])
+def test_a_plan_is_near_what_is_measured(name, num_parameters):
+    result = compared(name)
+    print(*table([result]), sep="\n")
+    assert result.num_parameters == num_parameters
+    assert abs(result.error) < MAX_ERROR
+
+
+def test_checkpoints_of_gradients_are_planned():
+    plain, checkpointed = (planned_bytes(CASES[name])[1] for name in ("150M", "150M-checkpointed"))
+    assert checkpointed < 0.9 * plain
+
+
+def test_an_unknown_case_is_told(capsys):
+    assert main(["memory", "--only", "2M"]) == 2
+    assert "'1M'" in capsys.readouterr().err
