@@ -112,6 +112,7 @@ class HFAgent:
         self.policy_version = 0
         self._generator = torch.Generator(device=model.device).manual_seed(seed)
         self.sampling = sampling or SamplingConfig()
+        encoder.limit_pixels(self.sampling.max_image_pixels)
         self.max_context_tokens = context_limit(model.config, self.sampling)
         self._sampler = CachedSampler(model, encoder, self.sampling, self._generator)
         self._was_cut: dict[int, bool] = {}

@@ -132,6 +132,17 @@ class ChatEncoder:
         """Returns pictures as the model takes them; those seen lately are not processed again."""
         return tuple(self._read(image)[0] for image in images)
 
+    def limit_pixels(self, max_pixels: int | None) -> None:
+        """Has pictures of more pixels scaled down from here on, see `agents.hf.families.family`; None changes nothing.
+
+        Raises:
+            ConfigError: If that is less than the smallest picture has.
+        """
+        if max_pixels is not None:
+            self.image_reader.limit_pixels(max_pixels)
+            self._free_bytes += sum(image.nbytes for image, _ in self._cache.values())
+            self._cache.clear()
+
     def encode_response(self, text: str) -> IntArray:
         """Returns the tokens of a response written by an expert, end of turn included."""
         return np.append(self.encode_text(text, is_start=True), self.end_of_turn_id)

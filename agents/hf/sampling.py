@@ -23,6 +23,8 @@ class SamplingConfig:
             by default. What is sampled is the same.
         max_context_tokens: Most tokens of a conversation, prompts and responses; as many as the model has positions by
             default. An observation that leaves no room for a response ends its episode as truncated.
+        max_image_pixels: Most pixels of a picture, in all of its tiles; larger ones are scaled down by the setting that
+            the checkpoint's image processor has for it, which is saved with the model. Its own limit by default.
 
     Raises:
         ConfigError: If a value is out of range.
@@ -33,6 +35,7 @@ class SamplingConfig:
     max_new_tokens: int = 128
     prefill_chunk_tokens: int | None = None
     max_context_tokens: int | None = None
+    max_image_pixels: int | None = None
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "temperature")
@@ -42,4 +45,4 @@ class SamplingConfig:
             f"{self.temperature}.",
         )
         require_between(self, _MIN_TOP_P, 1, "top_p")
-        require_at_least(self, 1, "max_new_tokens", "prefill_chunk_tokens", "max_context_tokens")
+        require_at_least(self, 1, "max_new_tokens", "prefill_chunk_tokens", "max_context_tokens", "max_image_pixels")

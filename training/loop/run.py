@@ -110,6 +110,7 @@ def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, Ch
         FileNotFoundError: If there is no checkpoint.
     """
     model, encoder = load_checkpoint(model_directory(directory), dtype=getattr(torch, config.dtype))
+    encoder.limit_pixels(config.sampling.max_image_pixels)
     return model.to(torch_device(config.device)), encoder
 
 

@@ -30,6 +30,7 @@ def require_context(model: str, observations: Sequence[Observation], sampling: S
     from agents.hf.context import context_limit, require_room
 
     encoder = load_encoder(directory)
+    encoder.limit_pixels(sampling.max_image_pixels)
     limit = context_limit(AutoConfig.from_pretrained(directory, local_files_only=True), sampling)
     for observation in observations:
         require_room(len(encoder.encode(observation, is_first=True).ids), limit, sampling)

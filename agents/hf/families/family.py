@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from vlm_envs.errors import ConfigError
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessedImage:
@@ -104,6 +106,15 @@ def image_token(tokenizer: PreTrainedTokenizerBase, token_id: int) -> str:
     return str(token)
 
 
+def require_pixels(max_pixels: int, smallest: int) -> None:
+    """Raises `ConfigError` if the limit of a picture is below what the smallest one has."""
+    if max_pixels < smallest:
+        raise ConfigError(
+            f"max_image_pixels must be at least {smallest}, which this checkpoint makes of the smallest picture; got "
+            f"{max_pixels}."
+        )
+
+
 class ImageReader(Protocol):
     """How a checkpoint takes pictures: what its vision tower is given, and what stands for one in the prompt.
 
@@ -125,6 +136,16 @@ class ImageReader(Protocol):
         Args:
             image: uint8[height, width, 3].
             key: What tells its content from others'.
+        """
+
+    def limit_pixels(self, max_pixels: int) -> None:
+        """Has larger pictures scaled down, by the image processor's own setting, which a checkpoint then keeps.
+
+        Args:
+            max_pixels: Most pixels that the tower is shown of one picture, in all of its tiles.
+
+        Raises:
+            ConfigError: If that is less than the smallest picture has.
         """
 
 

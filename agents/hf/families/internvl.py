@@ -11,7 +11,14 @@ from transformers import PreTrainedTokenizerBase
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 
 from agents.hf.families.causal import CausalFamily
-from agents.hf.families.family import ImageFeatures, ImageReader, ProcessedImage, image_token, vision_inputs
+from agents.hf.families.family import (
+    ImageFeatures,
+    ImageReader,
+    ProcessedImage,
+    image_token,
+    require_pixels,
+    vision_inputs,
+)
 
 
 class InternVLImages:
@@ -38,6 +45,14 @@ class InternVLImages:
         tiles = np.asarray(processed["pixel_values"], np.float32)
         read = ProcessedImage(inputs={"pixel_values": tiles}, num_tokens=len(tiles) * self._tokens_per_tile, key=key)
         return read, f"{self._start}{self.placeholder * read.num_tokens}{self._end}"
+
+    def limit_pixels(self, max_pixels: int) -> None:
+        """Has larger pictures cut into fewer tiles; beside several there is the thumbnail."""
+        processor = self.image_processor
+        num_tiles = max_pixels // (processor.size["height"] * processor.size["width"])
+        require_pixels(max_pixels, processor.size["height"] * processor.size["width"])
+        processor.max_patches = min(processor.max_patches, max(1, num_tiles - 1))
+        processor.min_patches = min(processor.min_patches, processor.max_patches)
 
 
 class InternVL(CausalFamily):

@@ -13,7 +13,14 @@ from transformers import PreTrainedTokenizerBase
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 
-from agents.hf.families.family import ImageFeatures, ImageReader, ProcessedImage, image_token, vision_inputs
+from agents.hf.families.family import (
+    ImageFeatures,
+    ImageReader,
+    ProcessedImage,
+    image_token,
+    require_pixels,
+    vision_inputs,
+)
 
 
 class QwenVLImages:
@@ -36,6 +43,13 @@ class QwenVLImages:
             key=key,
         )
         return read, self.placeholder * read.num_tokens
+
+    def limit_pixels(self, max_pixels: int) -> None:
+        """Has larger pictures scaled down."""
+        processor = self.image_processor
+        require_pixels(max_pixels, (processor.patch_size * processor.merge_size) ** 2)
+        low, high = processor.size["shortest_edge"], processor.size["longest_edge"]  # in pixels, for all their names
+        processor.size = {"shortest_edge": min(low, max_pixels), "longest_edge": min(high, max_pixels)}
 
 
 class QwenVL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +14,14 @@ from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImag
 from transformers.models.smolvlm.processing_smolvlm import get_image_prompt_string
 
 from agents.hf.families.causal import CausalFamily
-from agents.hf.families.family import ImageFeatures, ImageReader, ProcessedImage, image_token, vision_inputs
+from agents.hf.families.family import (
+    ImageFeatures,
+    ImageReader,
+    ProcessedImage,
+    image_token,
+    require_pixels,
+    vision_inputs,
+)
 
 
 class SmolVLMImages:
@@ -51,6 +59,14 @@ class SmolVLMImages:
             global_image_token=self._whole,
         )
         return ProcessedImage(inputs=inputs, num_tokens=num_tokens, key=key), written
+
+    def limit_pixels(self, max_pixels: int) -> None:
+        """Has larger pictures cut into fewer rows and columns; beside several tiles there is the whole."""
+        processor = self.image_processor
+        side = processor.max_image_size["longest_edge"]
+        require_pixels(max_pixels, side**2)
+        num_per_side = max(1, math.isqrt(max(1, max_pixels // side**2 - 1)))
+        processor.size = {"longest_edge": min(processor.size["longest_edge"], num_per_side * side)}
 
 
 class SmolVLM(CausalFamily):

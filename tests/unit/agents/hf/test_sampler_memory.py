@@ -14,7 +14,7 @@ from agents.hf.families.seen import SeenImages, vision_parts
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
-from tests.unit.families import SAVERS
+from tests.unit.families import SAVERS, TOKENS_PER_TILE
 from tests.unit.models import load, with_ending
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import observation_images
@@ -168,3 +168,27 @@ def test_prompts_in_chunks_sample_the_same(family, chunk):
 def test_a_chunk_of_no_columns_is_refused():
     with pytest.raises(ConfigError, match="prefill_chunk_tokens must be"):
         SamplingConfig(prefill_chunk_tokens=0)
+
+
+LARGE = np.random.default_rng(2).integers(0, 256, (224, 336, 3), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("max_pixels", [784, 1600, 4000, 30_000])
+def test_larger_pictures_are_scaled_down_and_the_checkpoint_keeps_it(family, max_pixels, tmp_path):
+    model, encoder = family
+    own = encoder.process_images((LARGE,))[0]
+    agent = agent_of(model, encoder, max_image_pixels=max_pixels)
+    (limited,) = agent.encoder.process_images((LARGE,))
+    assert 0 < limited.inputs["pixel_values"].nbytes <= own.inputs["pixel_values"].nbytes
+    assert limited.num_tokens <= max(1, max_pixels // (28 * 28)) * TOKENS_PER_TILE
+    if max_pixels == 784:
+        assert limited.num_tokens < own.num_tokens
+    model.save_pretrained(tmp_path)
+    encoder.save_processor(tmp_path)
+    (kept,) = load(tmp_path)[1].process_images((LARGE,))
+    assert kept.num_tokens == limited.num_tokens
+
+
+def test_fewer_pixels_than_any_picture_has_are_refused(family):
+    with pytest.raises(ConfigError, match="max_image_pixels must be at least 784"):
+        agent_of(*family, max_image_pixels=700)
