@@ -196,7 +196,11 @@ class ChatEncoder:
         """Returns a turn's content and the opening of its answer."""
         before, _, after = self._dialect.image.partition(self.image_reader.marker)
         pictures = [piece for image in images for piece in (*self._pieces(before), *image, *self._pieces(after))]
-        return [*pictures, encodable(text), *self._pieces(self._dialect.opening)]
+        return [*pictures, self._trimmed(encodable(text)), *self._pieces(self._dialect.opening)]
+
+    def _trimmed(self, text: str) -> str:
+        """Returns a text as the template writes it."""
+        return text.strip() if self.image_reader.trims_text else text
 
     def _pieces(self, literal: str) -> list[Piece]:
         """Returns what a template wrote, its special tokens by id."""
@@ -264,7 +268,7 @@ class ChatEncoder:
                 turn = [*self._pieces(_head(self._later, with_images=bool(pictures))), *turn]
             ours += self._ids(turn)
             if exchange.answer is not None:
-                ours += self.encode_response(exchange.answer).tolist()
+                ours += self.encode_response(self._trimmed(exchange.answer)).tolist()
         if ours != list(self.tokenizer.encode(rendered, add_special_tokens=False)):
             raise ValueError(mismatch(rendered, str(self.tokenizer.decode(ours)), system=system))
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from pathlib import Path
 
-MODEL_TYPES = ("qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm")
+MODEL_TYPES = ("qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "gemma3")
 """Types of models that can be spoken to: those of `agents.hf.families.registry`, here without torch."""
 
 _DECIDING = (".safetensors", ".bin", ".json", ".jinja", ".txt", ".model")

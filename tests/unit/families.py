@@ -12,12 +12,15 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
+    Gemma3Config,
+    Gemma3ForConditionalGeneration,
     InternVLConfig,
     InternVLForConditionalGeneration,
     PreTrainedTokenizerFast,
     SmolVLMConfig,
     SmolVLMForConditionalGeneration,
 )
+from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
 
@@ -25,6 +28,7 @@ from vlm_envs.responses.formats import KNOWN_TAGS
 
 TILE_PX, PATCH_PX = 28, 7
 TOKENS_PER_TILE = 4
+GEMMA3_IMAGE_TOKENS = ("<start_of_image>", "<end_of_image>", "<image_soft_token>")
 WIDTH = 64
 
 INTERNVL_TEMPLATE = (
@@ -41,6 +45,18 @@ SMOLVLM_TEMPLATE = (
     "{% endif %}{% endfor %}<end_of_utterance>\n{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"
 )
 """One start for all turns; roles by name, followed by a space unless a picture comes first."""
+
+GEMMA3_TEMPLATE = (
+    "{{ bos_token }}{% set rules = '' %}{% if messages[0].role == 'system' %}{% set rules = "
+    "(messages[0].content if messages[0].content is string else messages[0].content[0].text) + '\n\n' %}"
+    "{% set messages = messages[1:] %}{% endif %}{% for m in messages %}"
+    "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    "<start_of_turn>{{ 'model' if m.role == 'assistant' else m.role }}\n{{ rules if loop.first else '' }}"
+    "{% if m.content is string %}{{ m.content | trim }}{% else %}{% for part in m.content %}"
+    "{% if part.type == 'image' %}<start_of_image>{% elif part.type == 'text' %}{{ part.text | trim }}{% endif %}"
+    "{% endfor %}{% endif %}<end_of_turn>\n{% endfor %}{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
+)
+"""Rules in front of the first text, white space trimmed, roles strictly in turn."""
 
 _TEXT_CONFIG = {
     "hidden_size": WIDTH,
@@ -129,7 +145,43 @@ def save_tiny_smolvlm(directory: Path) -> None:
     ).save_pretrained(directory)
 
 
-SAVERS: dict[str, Callable[[Path], None]] = {"internvl": save_tiny_internvl, "smolvlm": save_tiny_smolvlm}
+def save_tiny_gemma3(directory: Path) -> None:
+    """Writes a random Gemma 3: pictures of 28 pixels, four tokens each; three of four layers see 16 tokens."""
+    tokenizer = build_tokenizer(
+        ("<pad>", "<bos>", "<start_of_turn>", "<end_of_turn>", *GEMMA3_IMAGE_TOKENS),
+        template=GEMMA3_TEMPLATE,
+        bos_token="<bos>",
+        eos_token="<end_of_turn>",
+        pad_token="<pad>",
+    )
+    start, end, image = tokenizer.convert_tokens_to_ids(list(GEMMA3_IMAGE_TOKENS))
+    config = Gemma3Config(
+        text_config={
+            **_TEXT_CONFIG,
+            "vocab_size": len(tokenizer),
+            "num_hidden_layers": 4,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
+            "sliding_window": 16,
+            "head_dim": 32,
+            "query_pre_attn_scalar": 32,
+            "pad_token_id": tokenizer.pad_token_id,
+        },
+        vision_config={**_VISION_CONFIG, "image_size": TILE_PX, "model_type": "siglip_vision_model"},
+        mm_tokens_per_image=TOKENS_PER_TILE,
+        boi_token_index=start,
+        eoi_token_index=end,
+        image_token_index=image,
+        tie_word_embeddings=False,
+    )
+    _save(directory, Gemma3ForConditionalGeneration, config, tokenizer)
+    Gemma3ImageProcessorPil(size={"height": TILE_PX, "width": TILE_PX}).save_pretrained(directory)
+
+
+SAVERS: dict[str, Callable[[Path], None]] = {
+    "internvl": save_tiny_internvl,
+    "smolvlm": save_tiny_smolvlm,
+    "gemma3": save_tiny_gemma3,
+}
 
 
 def _save(directory: Path, model_class: Any, config: Any, tokenizer: PreTrainedTokenizerFast) -> None:

@@ -123,12 +123,15 @@ class ImageReader(Protocol):
         marker: What the chat template writes where a picture goes.
         placeholder: The token that feature vectors take the place of.
         max_aspect_ratio: Longer side by shorter side of the most elongated picture that it takes.
+        trims_text: Whether the family's chat templates take white space from the edges of texts and answers. Texts are
+            then trimmed here, too; answers stay as they were sampled.
     """
 
     image_processor: Any
     marker: str
     placeholder: str
     max_aspect_ratio: int
+    trims_text: bool
 
     def read(self, image: npt.NDArray[np.uint8], key: bytes) -> tuple[ProcessedImage, str]:
         """Returns a picture as the model takes it, and what stands in the prompt in the marker's place.

@@ -27,6 +27,7 @@ class QwenVLImages:
     """One placeholder for each square of merged patches; see `agents.hf.families.family.ImageReader`."""
 
     max_aspect_ratio = 200
+    trims_text = False
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
         self.image_processor = image_processor

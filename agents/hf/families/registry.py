@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from agents.hf.families.family import Family
+from agents.hf.families.gemma3 import Gemma3
 from agents.hf.families.internvl import InternVL
 from agents.hf.families.qwen_vl import QwenVL
 from agents.hf.families.smolvlm import SmolVLM
 
-_FAMILIES: tuple[Family, ...] = (QwenVL(), InternVL(), SmolVLM())
+_FAMILIES: tuple[Family, ...] = (QwenVL(), InternVL(), SmolVLM(), Gemma3())
 MODEL_TYPES = tuple(model_type for family in _FAMILIES for model_type in family.model_types)
 """Types of all models that can be spoken to."""
 

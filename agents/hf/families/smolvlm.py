@@ -31,6 +31,7 @@ class SmolVLMImages:
     """
 
     max_aspect_ratio = 200
+    trims_text = False
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
         self.image_processor = image_processor

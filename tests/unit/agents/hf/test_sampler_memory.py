@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from agents.hf.agent import HFAgent
+from agents.hf.families.registry import family_of
 from agents.hf.families.seen import SeenImages, vision_parts
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
@@ -127,13 +128,13 @@ def family(request):
 
 
 def sampled(model, encoder, chunk):
-    """Returns two turns of rows of many lengths, greedily, and the widths that were fed."""
+    """Returns two turns of rows of many lengths, greedily, and the columns that were fed, block by block."""
     rng = np.random.default_rng(1)
     square, wide = (rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((56, 56, 3), (56, 112, 3)))
     config = SamplingConfig(temperature=0.0, max_new_tokens=4, prefill_chunk_tokens=chunk)
     sampler = CachedSampler(model, encoder, config, torch.Generator())
-    widths, forward = [], sampler._forward
-    sampler._forward = lambda ids, *args: (widths.append(ids.shape[1]), forward(ids, *args))[1]
+    fed, forward = [], sampler._forward
+    sampler._forward = lambda ids, *args: (fed.append(ids), forward(ids, *args))[1]
     rows = [0, 1, 2]
     sampler.start(rows)
     turns = [
@@ -151,18 +152,27 @@ def sampled(model, encoder, chunk):
             for row, observation in enumerate(observations)
         ]
         samples += sampler.continue_rows(rows, segments)
-    return samples, widths
+    return samples, fed
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 50])
 def test_prompts_in_chunks_sample_the_same(family, chunk):
     model, encoder = with_ending(*family, bias=2.0), family[1]
-    whole, widths = sampled(model, encoder, None)
-    parts, chunked = sampled(model, encoder, chunk)
-    assert max(chunked) <= chunk < max(widths)
+    whole, blocks = sampled(model, encoder, None)
+    parts, chunks = sampled(model, encoder, chunk)
     for one, other in zip(whole, parts, strict=True):
         assert one.ids == other.ids
         assert np.allclose(one.logprobs, other.logprobs, atol=1e-4)
+    assert max(ids.shape[1] for ids in blocks) > chunk
+    if not family_of(model).keeps_images_whole:
+        assert max(ids.shape[1] for ids in chunks) <= chunk
+        return
+    assert len(chunks) > len(blocks)
+    is_image = torch.cat(
+        [torch.nn.functional.pad(ids == encoder.image_token_id, (1, 1)) for ids in chunks], dim=1
+    ).int()
+    lengths = [len(run) for row in is_image.tolist() for run in "".join(map(str, row)).split("0") if run]
+    assert set(lengths) == {TOKENS_PER_TILE}, "no picture is cut"
 
 
 def test_a_chunk_of_no_columns_is_refused():
@@ -181,7 +191,7 @@ def test_larger_pictures_are_scaled_down_and_the_checkpoint_keeps_it(family, max
     (limited,) = agent.encoder.process_images((LARGE,))
     assert 0 < limited.inputs["pixel_values"].nbytes <= own.inputs["pixel_values"].nbytes
     assert limited.num_tokens <= max(1, max_pixels // (28 * 28)) * TOKENS_PER_TILE
-    if max_pixels == 784:
+    if max_pixels == 784 and not family_of(model).keeps_images_whole:
         assert limited.num_tokens < own.num_tokens
     model.save_pretrained(tmp_path)
     encoder.save_processor(tmp_path)

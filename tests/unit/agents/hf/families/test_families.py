@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from transformers import InternVLProcessor, SmolVLMProcessor
+from transformers import Gemma3Processor, InternVLProcessor, SmolVLMProcessor
 
 from agents.__main__ import main as agents_main
 from agents.hf.agent import HFAgent
@@ -50,14 +50,20 @@ def said(num_images, text):
 
 def processed(encoder, image):
     """Returns what the image processor gives with the settings that the family's processor asks it for."""
-    asked = {"internvl": {"crop_to_patches": True}, "smolvlm": {"return_row_col_info": True}}
+    asked = {
+        "internvl": {"crop_to_patches": True},
+        "smolvlm": {"return_row_col_info": True},
+        "gemma3": {"do_pan_and_scan": False},
+    }
     return encoder.image_reader.image_processor(
         images=[image], return_tensors="np", input_data_format="channels_last", **asked[family_name(encoder)]
     )
 
 
 def family_name(encoder):
-    return {"<IMG_CONTEXT>": "internvl", "<image>": "smolvlm"}[encoder.image_reader.placeholder]
+    return {"<IMG_CONTEXT>": "internvl", "<image>": "smolvlm", "<image_soft_token>": "gemma3"}[
+        encoder.image_reader.placeholder
+    ]
 
 
 def expansion(encoder, image):
@@ -70,8 +76,9 @@ def expansion(encoder, image):
         image_seq_len=TOKENS_PER_TILE,
         fake_image_token="<fake_token_around_image>",
         global_image_token="<global-img>",
+        full_image_sequence=f"\n\n<start_of_image>{'<image_soft_token>' * TOKENS_PER_TILE}<end_of_image>\n\n",
     )
-    own = {"internvl": InternVLProcessor, "smolvlm": SmolVLMProcessor}[family_name(encoder)]
+    own = {"internvl": InternVLProcessor, "smolvlm": SmolVLMProcessor, "gemma3": Gemma3Processor}[family_name(encoder)]
     return own.replace_image_token(names, processed(encoder, image), 0)
 
 
@@ -111,7 +118,8 @@ def test_a_conversation_is_what_template_and_processor_make_of_it(family, system
 
 def test_pictures_are_cut_into_tiles_and_one_tile_is_a_setting(directory, tmp_path):
     _, encoder = load(directory)
-    assert encoder.process_images((WIDE,))[0].num_tokens > TOKENS_PER_TILE
+    is_cut = family_name(encoder) != "gemma3"
+    assert (encoder.process_images((WIDE,))[0].num_tokens > TOKENS_PER_TILE) == is_cut
     one = shutil.copytree(directory, tmp_path / "one")
     path = one / "preprocessor_config.json"
     settings = json.loads(path.read_text(encoding="utf-8"))
@@ -136,6 +144,8 @@ def test_answers_are_read_without_what_the_template_puts_before_them(family):
 def plain_logits(model, encoder, ids, images):
     """Returns the logits of one row by the model's own forward pass from pixels."""
     inputs = {}
+    if family_name(encoder) == "gemma3":
+        inputs["token_type_ids"] = (torch.tensor([ids]) == encoder.image_token_id).int()
     if images:
         pixels = [processed(encoder, image) for image in images]
         axis = 1 if family_name(encoder) == "smolvlm" else 0
@@ -220,5 +230,5 @@ def test_a_checkpoint_plays_by_its_name(directory, capsys):
 
 def test_a_checkpoint_of_an_unknown_family_is_refused_with_those_that_are_known(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "llava"}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"qwen2_5_vl, qwen3_vl, internvl or smolvlm at .*; got 'llava'"):
+    with pytest.raises(ValueError, match=r"qwen2_5_vl, qwen3_vl, internvl, smolvlm or gemma3 at .*; got 'llava'"):
         require_checkpoint(tmp_path)
