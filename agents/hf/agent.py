@@ -26,12 +26,15 @@ from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
 
 
-def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto") -> tuple[Any, ChatEncoder]:
+def load_checkpoint(
+    directory: str | Path, *, dtype: str | torch.dtype = "auto", attention: str | None = None
+) -> tuple[Any, ChatEncoder]:
     """Returns what a checkpoint directory holds, as `save_pretrained` writes it.
 
     Args:
         directory: Local directory with model, tokenizer and image processor.
         dtype: Weights' type; `"auto"` keeps the checkpoint's.
+        attention: How transformers computes attention, as it calls it; None leaves the choice to it.
 
     Returns:
         The model in evaluation mode, and the encoder that speaks its chat format.
@@ -43,7 +46,9 @@ def load_checkpoint(directory: str | Path, *, dtype: str | torch.dtype = "auto")
     path = require_checkpoint(directory)
     encoder = load_encoder(path)
     try:
-        model = AutoModelForImageTextToText.from_pretrained(path, local_files_only=True, dtype=dtype)
+        model = AutoModelForImageTextToText.from_pretrained(
+            path, local_files_only=True, dtype=dtype, attn_implementation=attention
+        )
     except (OSError, SafetensorError) as error:
         raise ValueError(f"The checkpoint at {path} is incomplete or damaged: {error}") from error
     return model.eval(), encoder

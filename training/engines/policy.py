@@ -25,9 +25,9 @@ def hidden_states(model: Any, batch: Batch, row_pass: RowPass | None = None) -> 
     """Returns the last hidden states of a batch, float[B, T, D], from a policy or a critic."""
     features = joined(batch.features).to(model.device) if batch.features else None
     ids_BT, mask_BT = batch.input_ids_BT.to(model.device), batch.attention_mask_BT.to(model.device)
-    recomputes = row_pass is not None and row_pass.recomputes_layers and torch.is_grad_enabled()
-    with recomputed_layers(model) if recomputes else nullcontext():
-        return row_hidden_states(model, ids_BT, mask_BT, batch.images, features)
+    row_pass = row_pass or RowPass()
+    with recomputed_layers(model) if row_pass.recomputes_layers and torch.is_grad_enabled() else nullcontext():
+        return row_hidden_states(model, ids_BT, mask_BT, batch.images, features, packs_rows=row_pass.packs_rows)
 
 
 def token_logprobs(

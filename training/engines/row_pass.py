@@ -19,9 +19,11 @@ class RowPass:
 
     Attributes:
         recomputes_layers: Whether layers keep only what goes into them, where there is a backward pass.
+        packs_rows: Whether rows go one behind the other, as a single one without padding.
     """
 
     recomputes_layers: bool = False
+    packs_rows: bool = False
 
 
 @contextmanager

@@ -42,8 +42,15 @@ class Learner:
         self.config, self.suppressed_ids = config, suppressed_ids
         self.engine: Engine = engine or LocalEngine()
         self.policy = policy
-        self._row_pass = RowPass(recomputes_layers=config.memory.gradient_checkpointing)
-        limits = RowLimits(max_rows=ppo.micro_batch_size, max_tokens=ppo.micro_batch_tokens)
+        self._row_pass = RowPass(
+            recomputes_layers=config.memory.gradient_checkpointing,
+            packs_rows=config.memory.packs_rows(policy.config._attn_implementation),
+        )
+        limits = RowLimits(
+            max_rows=ppo.micro_batch_size,
+            max_tokens=ppo.micro_batch_tokens,
+            packs_rows=self._row_pass.packs_rows,
+        )
         self._fitted = FittedPasses(limits, self.engine)
         if config.lora.rank is not None:
             add_adapters(policy, config.lora)

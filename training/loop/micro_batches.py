@@ -24,10 +24,12 @@ class RowLimits:
         max_rows: Most rows, where tokens do not count.
         max_tokens: Most tokens, padding included, of which no more than `MAX_PADDING` is that; a longer row goes alone.
             None counts rows.
+        packs_rows: Whether rows go one behind the other, so that there is no padding.
     """
 
     max_rows: int
     max_tokens: int | None = None
+    packs_rows: bool = False
 
     def __str__(self) -> str:
         if self.max_tokens is None:
@@ -46,7 +48,11 @@ class RowLimits:
             return None
         if self.max_tokens is None:
             return replace(self, max_rows=max(map(len, divisible)) // 2)
-        return replace(self, max_tokens=max(len(part) * max(lengths[row] for row in part) for part in divisible) // 2)
+        return replace(self, max_tokens=max(self.num_tokens([lengths[row] for row in part]) for part in divisible) // 2)
+
+    def num_tokens(self, lengths: Sequence[int]) -> int:
+        """Returns the tokens that rows of these lengths have together, padding included."""
+        return sum(lengths) if self.packs_rows else len(lengths) * max(lengths)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +163,7 @@ def split_rows(rows: Sequence[int], lengths: Sequence[int], limits: RowLimits) -
     num_tokens = 0  # of the last part, without padding
     for row in sorted(rows, key=lambda row: (lengths[row], row)):
         num_rows, num_tokens = (len(parts[-1]) + 1, num_tokens + lengths[row]) if parts else (1, lengths[row])
-        padded = num_rows * lengths[row]
+        padded = num_tokens if limits.packs_rows else num_rows * lengths[row]
         if limits.max_tokens is None:
             fits = num_rows <= limits.max_rows
         else:

@@ -109,7 +109,9 @@ def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, Ch
     Raises:
         FileNotFoundError: If there is no checkpoint.
     """
-    model, encoder = load_checkpoint(model_directory(directory), dtype=getattr(torch, config.dtype))
+    model, encoder = load_checkpoint(
+        model_directory(directory), dtype=getattr(torch, config.dtype), attention=config.memory.attention
+    )
     encoder.limit_pixels(config.sampling.max_image_pixels)
     return model.to(torch_device(config.device)), encoder
 

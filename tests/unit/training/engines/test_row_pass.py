@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from tests.unit.models import load
 from tests.unit.training.batches import played_batch
-from training.engines.policy import PolicyModel, ValueModel
+from training.config.memory import MemoryConfig
+from training.engines.policy import PolicyModel, ValueModel, hidden_states
 from training.engines.row_pass import RowPass
 
 RECOMPUTED = RowPass(recomputes_layers=True)
@@ -102,3 +106,73 @@ def test_dropout_is_as_off_as_without(tiny, batch):
         layer.self_attn.attention_dropout = 0.5
     expected = policy_loss(model, encoder, batch, None)
     assert torch.equal(policy_loss(model, encoder, batch, RECOMPUTED), expected)
+
+
+PACKED = RowPass(packs_rows=True)
+
+
+@pytest.mark.parametrize("loss_of", [policy_loss, value_loss])
+@pytest.mark.parametrize("row_pass", [PACKED, RowPass(packs_rows=True, recomputes_layers=True)])
+def test_packed_rows_have_the_same_losses_and_gradients(family_directory, loss_of, row_pass):
+    model, encoder = load(family_directory)
+    batch = played_batch(model, encoder, num_rows=3)
+    assert len(set(batch.attention_mask_BT.sum(-1).tolist())) > 1, "or there is no padding to leave out"
+    losses = [loss_of(model, encoder, batch, each) for each in (None, row_pass)]
+    assert losses[1].item() == pytest.approx(losses[0].item(), rel=1e-5)
+    expected = gradients(model, loss_of(model, encoder, batch, None))
+    found = gradients(model, loss_of(model, encoder, batch, row_pass))
+    assert found.keys() == expected.keys()
+    for name, gradient in expected.items():
+        assert torch.allclose(found[name], gradient, rtol=1e-4, atol=1e-5 * float(gradient.abs().max())), name
+
+
+def test_values_and_log_probabilities_of_packed_rows_are_those_of_rows_alone(family_directory):
+    model, encoder = load(family_directory)
+    batch = played_batch(model, encoder, num_rows=3)
+    critic = ValueModel(model, PACKED)
+    torch.nn.init.normal_(critic.head.weight)
+    policy = PolicyModel(model, temperature=1.0, suppressed_ids=encoder.suppressed_ids(), row_pass=PACKED)
+    with torch.no_grad():
+        packed = [policy(batch, "value")[0], *critic(batch)]
+        for row in range(batch.num_rows):
+            part = batch.select([row])
+            alone = [policy(part, "value")[0], *critic(part)]
+            for together, one in zip(packed, alone, strict=True):
+                found = together[row : row + 1]
+                assert torch.allclose(found[:, : one.shape[1]] if one.dim() > 1 else found, one, atol=2e-5)
+
+
+def test_a_packed_row_never_sees_another(family_directory):
+    model, encoder = load(family_directory)
+    batch = played_batch(model, encoder, num_rows=3)
+    changed = batch.input_ids_BT.clone()
+    is_text_T = (batch.turn_index_BT[1] >= 0) & (changed[1] != batch.image_token_id)
+    changed[1, is_text_T] = (changed[1, is_text_T] + 1) % 50 + 400
+    other = replace(batch, input_ids_BT=changed)
+    with torch.no_grad():
+        before, after = (hidden_states(model, each, PACKED) for each in (batch, other))
+    assert torch.equal(before[[0, 2]], after[[0, 2]])
+    assert not torch.equal(before[1], after[1])
+
+
+def test_packed_rows_are_a_single_one_without_padding(tiny, batch):
+    model, _ = tiny
+    shapes = []
+    model.model.language_model.layers[0].register_forward_pre_hook(lambda _, args: shapes.append(args[0].shape[:2]))
+    with torch.no_grad():
+        hidden_states(model, batch, PACKED)
+    assert shapes == [(1, int(batch.attention_mask_BT.sum()))]
+    assert batch.attention_mask_BT.numel() > batch.attention_mask_BT.sum()
+
+
+@pytest.mark.parametrize(
+    ("packing", "attention", "packs"),
+    [
+        ("auto", "sdpa", False),
+        ("auto", "flash_attention_2", True),
+        ("on", "sdpa", True),
+        ("off", "flash_attention_2", False),
+    ],
+)
+def test_rows_are_packed_where_attention_is_of_what_they_see_alone(packing, attention, packs):
+    assert MemoryConfig(packing=packing).packs_rows(attention) == packs

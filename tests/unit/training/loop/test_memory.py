@@ -120,3 +120,19 @@ def test_a_tower_that_learns_sees_every_picture_anew(played):
     updated(learner, batch)
     assert len(passes) == 1 + 2
     assert not torch.equal(weight, before)
+
+
+def test_an_update_of_packed_rows_is_that_of_padded_ones(played):
+    model, encoder, batch = played
+    settings = {"micro_batch_tokens": int(batch.attention_mask_BT.sum()), "entropy_coef": 0.01}
+    padded, packed = (
+        learner_of(model, encoder, replace(FROZEN, packing=packing), **settings) for packing in ("off", "on")
+    )
+    passes = forward_passes(packed.policy.model.language_model)
+    metrics = [updated(each, batch) for each in (padded, packed)]
+    assert len(passes) == 1 + 2, "the budget holds all rows, for there is no padding"
+    assert metrics[1] == pytest.approx(metrics[0], rel=1e-3, abs=1e-6)
+    for part in ("policy", "critic"):
+        weights = getattr(padded, part).state_dict()
+        for name, weight in getattr(packed, part).state_dict().items():
+            assert torch.allclose(weight, weights[name], atol=1e-4), name

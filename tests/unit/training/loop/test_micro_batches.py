@@ -32,6 +32,17 @@ def test_a_token_budget_holds_padding_included(lengths, max_tokens):
         assert padded - filled <= MAX_PADDING * padded
 
 
+@given(LENGTHS, st.integers(1, 700))
+def test_packed_rows_fill_a_token_budget(lengths, max_tokens):
+    limits = RowLimits(max_rows=1, max_tokens=max_tokens, packs_rows=True)
+    parts = split_rows(range(len(lengths)), lengths, limits)
+    assert sorted(row for part in parts for row in part) == list(range(len(lengths)))
+    totals = [sum(lengths[row] for row in part) for part in parts]
+    assert all(total <= max_tokens or len(part) == 1 for total, part in zip(totals, parts, strict=True))
+    for total, behind in zip(totals, parts[1:], strict=False):
+        assert total + lengths[behind[0]] > max_tokens, "there was room for the next one"
+
+
 @given(LENGTHS, st.integers(1, 9))
 def test_rows_are_counted_where_tokens_are_not(lengths, max_rows):
     parts = split_rows(range(len(lengths)), lengths, RowLimits(max_rows=max_rows))
@@ -81,9 +92,9 @@ def test_nothing_to_learn_is_no_micro_batch(uneven):
     assert list(micro_batches(nothing, range(5), ONE_ROW, LocalEngine(), aggregation="token_mean")) == []
 
 
-@given(LENGTHS, st.integers(1, 9), st.none() | st.integers(1, 700))
-def test_limits_below_halve_the_largest_micro_batch_until_each_is_a_single_row(lengths, max_rows, max_tokens):
-    limits, rows = RowLimits(max_rows=max_rows, max_tokens=max_tokens), range(len(lengths))
+@given(LENGTHS, st.integers(1, 9), st.none() | st.integers(1, 700), st.booleans())
+def test_limits_below_halve_the_largest_micro_batch_until_each_is_a_single_row(lengths, max_rows, max_tokens, packs):
+    limits, rows = RowLimits(max_rows=max_rows, max_tokens=max_tokens, packs_rows=packs), range(len(lengths))
     parts = split_rows(rows, lengths, limits)
     while (smaller := limits.below(parts, lengths)) is not None:
         before = parts

@@ -203,11 +203,17 @@ def test_a_cold_start_from_data_that_is_not_there_is_refused_first(tmp_path, cap
     assert not (tmp_path / "runs").exists()
 
 
-def test_adapters_without_their_package_are_refused_in_one_line(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("package", "words", "remedy"),
+    [
+        ("peft", ["--lora.rank", "8"], "pip install 'vlm-envs[scale]'"),
+        ("flash_attn", ["--memory.attention", "flash_attention_2"], "pip install flash-attn"),
+    ],
+)
+def test_what_a_missing_package_makes_is_refused_in_one_line(tmp_path, monkeypatch, capsys, package, words, remedy):
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *args: None if name == "peft" else find(name, *args))
-    words = ["frozenlake_tiny", "--output", str(tmp_path / "runs"), "--lora.rank", "8"]
-    assert main(words) == 2
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *args: None if name == package else find(name, *args))
+    assert main(["frozenlake_tiny", "--output", str(tmp_path / "runs"), *words]) == 2
     shown = capsys.readouterr().err
-    assert "pip install 'vlm-envs[scale]'" in shown and "Traceback" not in shown
+    assert remedy in shown and "Traceback" not in shown
     assert not (tmp_path / "runs").exists()
