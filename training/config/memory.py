@@ -19,16 +19,12 @@ class MemoryConfig:
         attention: How transformers computes attention; None leaves the choice to it. `"flash_attention_2"` needs the
             package flash-attn, a GPU and `--dtype bfloat16`.
         packing: Whether the rows of a micro-batch go through a model as a single one without padding, none of which
-            sees another. `"auto"` does where flash attention computes only what each row sees; other kinds compute
-            what no row may see, too, and are slower so. Where rows are not packed, no more than a tenth of a
-            micro-batch that is cut by tokens is padding.
+            sees another; not of families whose pictures are seen in both directions (Gemma 3). `"auto"` does where
+            flash attention computes only what each row sees; other kinds compute what no row may see, too, and are
+            slower so. Unpacked, no more than a tenth of a micro-batch that is cut by tokens is padding.
     """
 
     gradient_checkpointing: bool = False
     freeze_vision_tower: bool = False
     attention: Literal["eager", "sdpa", "flash_attention_2"] | None = None
     packing: Literal["auto", "on", "off"] = "auto"
-
-    def packs_rows(self, attention: str) -> bool:
-        """Returns whether rows are packed where attention is computed in this way."""
-        return self.packing == "on" or (self.packing == "auto" and attention.startswith("flash_attention"))

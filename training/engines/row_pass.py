@@ -12,6 +12,10 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from agents.hf.families.registry import family_of
+from training.config.memory import MemoryConfig
+from vlm_envs.errors import ConfigError
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowPass:
@@ -24,6 +28,22 @@ class RowPass:
 
     recomputes_layers: bool = False
     packs_rows: bool = False
+
+
+def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
+    """Returns how rows go through a model.
+
+    Raises:
+        ConfigError: If rows are to be packed that would see each other, for the family makes its own masks.
+    """
+    can_pack, is_flash = not family_of(model).keeps_images_whole, "flash" in str(model.config._attn_implementation)
+    if memory.packing == "on" and not can_pack:
+        raise ConfigError(
+            f"--memory.packing on: rows of {model.config.model_type} cannot be told apart within one, for the tokens "
+            "of its pictures see each other in both directions. Use --memory.packing off."
+        )
+    packs = memory.packing == "on" or (memory.packing == "auto" and is_flash and can_pack)
+    return RowPass(recomputes_layers=memory.gradient_checkpointing, packs_rows=packs)
 
 
 @contextmanager

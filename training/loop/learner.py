@@ -20,7 +20,7 @@ from training.engines.frozen import SeenPictures, copied_but_frozen, freeze_visi
 from training.engines.lora import adapter_state, adapters_off, add_adapters, base_state, load_adapted
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
-from training.engines.row_pass import RowPass
+from training.engines.row_pass import row_pass_of
 from training.loop.losses import critic_loss, masked_mean, policy_loss
 from training.loop.micro_batches import MicroBatch, RowLimits, micro_batches, row_groups
 from training.loop.out_of_memory import FittedPasses
@@ -42,10 +42,7 @@ class Learner:
         self.config, self.suppressed_ids = config, suppressed_ids
         self.engine: Engine = engine or LocalEngine()
         self.policy = policy
-        self._row_pass = RowPass(
-            recomputes_layers=config.memory.gradient_checkpointing,
-            packs_rows=config.memory.packs_rows(policy.config._attn_implementation),
-        )
+        self._row_pass = row_pass_of(policy, config.memory)
         limits = RowLimits(
             max_rows=ppo.micro_batch_size,
             max_tokens=ppo.micro_batch_tokens,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from tests.unit.models import load
 from tests.unit.training.batches import played_batch
 from training.config.memory import MemoryConfig
 from training.engines.policy import PolicyModel, ValueModel, hidden_states
-from training.engines.row_pass import RowPass
+from training.engines.row_pass import RowPass, row_pass_of
+from vlm_envs.errors import ConfigError
 
 RECOMPUTED = RowPass(recomputes_layers=True)
 
@@ -175,4 +177,18 @@ def test_packed_rows_are_a_single_one_without_padding(tiny, batch):
     ],
 )
 def test_rows_are_packed_where_attention_is_of_what_they_see_alone(packing, attention, packs):
-    assert MemoryConfig(packing=packing).packs_rows(attention) == packs
+    model = kind_of("qwen3_vl", attention)
+    assert row_pass_of(model, MemoryConfig(packing=packing)) == RowPass(packs_rows=packs)
+
+
+def test_rows_whose_pictures_are_seen_in_both_directions_are_not_packed():
+    model = kind_of("gemma3", "flash_attention_2")
+    assert not row_pass_of(model, MemoryConfig()).packs_rows
+    with pytest.raises(ConfigError, match=r"--memory\.packing off"):
+        row_pass_of(model, MemoryConfig(packing="on"))
+
+
+def kind_of(model_type, attention):
+    """Returns a stand-in for a model, of which only its kind is asked."""
+    config = SimpleNamespace(model_type=model_type, _attn_implementation=attention)
+    return SimpleNamespace(config=config, model=SimpleNamespace(config=config))
