@@ -101,14 +101,14 @@ def held(
         policy: Its size.
         critic: The critic's; None without one.
         spread: How models lie on GPUs.
-        has_reference: Whether there is a copy of the first policy.
+        has_reference: Whether there is a copy of the first policy; what is frozen is not copied.
         fixed: Bytes of parts that are no models.
     """
     states = optimizer_states(policy, spread)
     return {
         "weights": policy.num_parameters * spread.weight_bytes / spread.num_shards,
         **states,
-        "reference": has_reference * policy.num_parameters * spread.weight_bytes / spread.num_shards,
+        "reference": has_reference * policy.num_trained * spread.weight_bytes / spread.num_shards,
         "critic": 0.0 if critic is None else model_and_states(critic, spread),
         **fixed,
     }
@@ -121,8 +121,8 @@ def optimizer_states(model: ModelShape, spread: Spread) -> dict[str, float]:
 
 
 def model_and_states(model: ModelShape, spread: Spread) -> float:
-    """Returns the bytes of a model with what its optimiser keeps."""
-    weights = model.num_parameters * spread.weight_bytes / spread.num_shards
+    """Returns the bytes of a second model with what its optimiser keeps; what is frozen it shares with the first."""
+    weights = model.num_trained * spread.weight_bytes / spread.num_shards
     return weights + sum(optimizer_states(model, spread).values())
 
 

@@ -10,7 +10,9 @@ import torch
 
 from training.batch import OBSERVED, Batch
 from training.config.run import RunConfig
+from training.engines.frozen import freeze_vision_tower
 from training.engines.logprobs import tokens_per_chunk
+from training.engines.lora import add_adapters
 from training.engines.policy import PolicyModel, ValueModel, hidden_states
 from training.engines.row_pass import RowPass
 from training.plan.meta_run import PassBytes, evaluation_pass, training_pass
@@ -28,7 +30,7 @@ class ModelPasses:
     So a row here is one turn, and what a pass over some rows and over twice as many hold tells it of all others.
 
     Args:
-        model: The checkpoint's model, without memory.
+        model: The checkpoint's model, without memory; what the run freezes of it is frozen here.
         config: The run.
         row: Its longest row.
     """
@@ -36,6 +38,10 @@ class ModelPasses:
     def __init__(self, model: Any, config: RunConfig, row: RowShape) -> None:
         self.model, self.config, self.row = model, config, row
         self._counted: dict[tuple[str, int], PassBytes] = {}
+        if config.lora.rank is not None:
+            add_adapters(model, config.lora)
+        if config.memory.freeze_vision_tower:
+            freeze_vision_tower(model)
         row_pass = RowPass(recomputes_layers=config.memory.gradient_checkpointing)
         self.policy = PolicyModel(model, temperature=config.sampling.temperature, suppressed_ids=[], row_pass=row_pass)
         self.critic = ValueModel(model, row_pass) if config.algorithm.critic_config is not None else None

@@ -146,6 +146,6 @@ def _held(config: RunConfig, plan: PlanConfig, passes: ModelPasses, spread: Spre
         passes.policy_shape,
         passes.critic_shape,
         spread,
-        has_reference=config.ppo.kl_coef > 0,
+        has_reference=config.ppo.kl_coef > 0 and config.lora.rank is None,  # with adapters it is the policy without
         fixed=fixed,
     )

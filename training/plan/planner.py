@@ -36,7 +36,13 @@ class Planner:
 
     def passes(self, config: RunConfig) -> ModelPasses:
         """Returns the passes of a run's models; of one with other rows or GPUs they are the same."""
-        key = (config.dtype, config.memory, config.algorithm.critic_config is not None, config.ppo.entropy_coef > 0)
+        key = (
+            config.dtype,
+            config.memory,
+            config.lora,
+            config.algorithm.critic_config is not None,
+            config.ppo.entropy_coef > 0,
+        )
         if key not in self._passes:
             model = model_without_memory(self._directory, getattr(torch, config.dtype))
             self._passes[key] = ModelPasses(model, config, self.row)

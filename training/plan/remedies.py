@@ -12,6 +12,7 @@ from training.plan.plan import Plan
 from vlm_envs.errors import VLMEnvsError
 
 MAX_GPUS = 64
+LORA_RANK = 32
 
 Planner = Callable[[RunConfig, PlanConfig], Plan]
 """From a run and its GPUs to its plan."""
@@ -82,6 +83,23 @@ def _with_checkpoints(config: RunConfig, plan: PlanConfig) -> Change | None:
     return Change(options="--memory.gradient-checkpointing", config=replace(config, memory=memory), plan=plan)
 
 
+def _with_frozen_tower(config: RunConfig, plan: PlanConfig) -> Change | None:
+    if config.memory.freeze_vision_tower or config.lora.rank is not None:
+        return None
+    memory = replace(config.memory, freeze_vision_tower=True)
+    return Change(options="--memory.freeze-vision-tower", config=replace(config, memory=memory), plan=plan)
+
+
+def _with_adapters(config: RunConfig, plan: PlanConfig) -> Change | None:
+    if config.lora.rank is not None:
+        return None
+    try:
+        adapted = replace(config, lora=replace(config.lora, rank=LORA_RANK))
+    except VLMEnvsError:  # some algorithms or places do not go with adapters
+        return None
+    return Change(options=f"--lora.rank {LORA_RANK}", config=adapted, plan=plan)
+
+
 def _with_shards(config: RunConfig, plan: PlanConfig) -> Change | None:
     if plan.num_gpus == 1 or plan.sharding == "fsdp2":
         return None
@@ -119,6 +137,8 @@ CHANGES = (
     _with_shards,
     _without_reference,
     _without_critic,
+    _with_frozen_tower,
+    _with_adapters,
     _with_more_gpus,
 )
 """What can be changed, that first which costs least."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from transformers import Qwen2_5_VLConfig
 
-QWEN2_5_VL_3B = {
+QWEN2_5_VL_3B: dict[str, Any] = {
     "text_config": {
         "vocab_size": 151_936,
         "hidden_size": 2048,
@@ -36,4 +37,15 @@ QWEN2_5_VL_3B = {
 def save_3b(directory: Path) -> Path:
     """Writes its config.json and nothing else."""
     Qwen2_5_VLConfig(**QWEN2_5_VL_3B).save_pretrained(directory)
+    return directory
+
+
+def save_shallow(directory: Path) -> Path:
+    """Writes the config.json of a model as wide and with as many tokens, of few layers."""
+    text, vision = QWEN2_5_VL_3B["text_config"], QWEN2_5_VL_3B["vision_config"]
+    Qwen2_5_VLConfig(
+        text_config={**text, "num_hidden_layers": 2},
+        vision_config={**vision, "depth": 1, "fullatt_block_indexes": [0]},
+        tie_word_embeddings=True,
+    ).save_pretrained(directory)
     return directory

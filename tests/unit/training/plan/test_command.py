@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
-from tests.unit.training.plan.configs import save_3b
+from tests.unit.training.plan.configs import save_3b, save_shallow
 from training.__main__ import main
 from training.plan.memory import PARTS
 
@@ -48,13 +48,15 @@ def test_eight_gpus_hold_the_papers_run(model_3b, planned):
     assert data["largest_micro_batch_rows"] == 4  # 128 rows in 4 steps on 8 GPUs
 
 
-def test_one_small_gpu_is_refused_with_what_would_do(model_3b, planned):
-    code, out, err = planned("--model", model_3b, "--dtype", "bfloat16", "--gpu-memory", 24, "--algorithm", "grpo")
+def test_one_small_gpu_is_refused_with_what_would_do(tmp_path, planned):
+    words = ("--model", save_shallow(tmp_path), "--dtype", "bfloat16", "--reserved", 1, "--algorithm", "grpo")
+    code, out, err = planned(*words, "--gpu-memory", 6)
     assert code == 2
     assert "GiB per GPU" in out and all(part in out for part in PARTS)
-    assert "Does not fit: needs" in err and "of 24 GiB" in err
-    together = "--ppo.micro-batch-size 1 --memory.gradient-checkpointing --ppo.kl-coef 0 --num-gpus 4 --sharding fsdp2"
-    assert f"It fits with:\n  {together}  (" in err
+    assert "Does not fit: needs" in err and "of 6 GiB" in err and "It fits with" in err
+    remedy = err.splitlines()[2].strip().split("  (")[0]
+    assert remedy == "--lora.rank 32"
+    assert planned(*words, "--gpu-memory", 6, *remedy.split())[0] == 0
 
 
 def test_the_tiny_run_fits_and_is_counted_by_its_own_tokenizer(planned):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
@@ -53,6 +55,14 @@ def test_neither_reference_nor_critic(shapes):
     parts = held(shapes[0], None, spread(), has_reference=False, fixed={})
     assert parts["reference"] == parts["critic"] == 0
     assert sum(parts.values()) == 14 * NUM == model_and_states(shapes[0], spread())
+
+
+def test_what_is_frozen_is_held_once(shapes):
+    policy, critic = (replace(shape, num_trained=shape.num_trained - shape.num_vision) for shape in shapes)
+    parts = held(policy, critic, spread(), has_reference=True, fixed={})
+    assert parts["weights"] == 2 * NUM
+    assert parts["reference"] == 2 * (NUM - 668_684_288)
+    assert parts["critic"] == 14 * (NUM_CRITIC - 668_684_288)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,13 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 import torch
 from torch import nn
+from transformers import Qwen3VLForConditionalGeneration
 
 from agents.hf.cache import GrowingCache
 from benchmarks.memory_cases import MemoryCase
+from training.config.lora import LoRAConfig
+from training.config.memory import MemoryConfig
+from training.loop.learner import Learner
 from training.plan.memory import Spread, kv_cache
 from training.plan.meta_run import PassBytes, evaluation_pass, on_meta_device, training_pass
 from training.plan.passes import ModelPasses
@@ -86,3 +90,17 @@ def test_keys_and_values_are_those_of_the_cache(tmp_path):
     spread = Spread(num_processes=1, num_shards=1, weight_bytes=4)
     planned = kv_cache(shape_of(model, model), spread, num_rows=3, num_tokens=150, num_layers=2)
     assert planned == real * (1 + 1 / 2)  # of one layer there are two while it grows
+
+
+@pytest.mark.parametrize("changes", [{"lora": LoRAConfig(rank=4)}, {"memory": MemoryConfig(freeze_vision_tower=True)}])
+def test_what_is_trained_is_what_the_learner_steps(tmp_path, changes):
+    config = replace(CASE.run_config(), **changes)
+    CASE.model_config().save_pretrained(tmp_path)
+    passes = ModelPasses(model_without_memory(tmp_path, torch.float32), config, CASE.row())
+    model = Qwen3VLForConditionalGeneration(CASE.model_config())
+    learner = Learner(model, [], config)
+    for shape, real in ((passes.policy_shape, learner.policy), (passes.critic_shape, learner.critic)):
+        assert shape.num_parameters == sum(weight.numel() for weight in real.parameters())
+        assert shape.num_trained == sum(weight.numel() for weight in real.parameters() if weight.requires_grad)
+    assert passes.policy_shape.num_trained < passes.policy_shape.num_parameters
+    assert passes.policy_training(2).kept > 0
