@@ -40,7 +40,8 @@ def require_room(num_tokens: int, limit: int, sampling: SamplingConfig) -> None:
         return
     raise ConfigError(
         f"The first prompt has {num_tokens} tokens, and with a response of up to {sampling.max_new_tokens} that is "
-        f"more than the context of {limit}. Show less (a smaller picture, a shorter prompt), lower "
+        f"more than the context of {limit}. Show less (a shorter prompt, smaller pictures: "
+        f"{field_name(sampling, 'max_image_pixels')}), lower "
         f"{field_name(sampling, 'max_new_tokens')}, raise {field_name(sampling, 'max_context_tokens')}, or take a "
         "model with more positions."
     )

@@ -138,8 +138,9 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     require_device(config.device)
     _check_judges(config.judge)
     facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
-    if config.model is not None and not imitates:
-        require_context(config.model, [each.observation for each in facts], config.sampling)
+    start = config.cold_start.start_from if imitates else config.model
+    if start is not None:
+        require_context(start, [each.observation for each in facts], config.sampling)
     config, told = without_judges(config)
     if imitates:
         _require_expert(config, facts)
