@@ -125,9 +125,10 @@ class _Counter(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         given = [*_tensors(args), *_tensors(kwargs.values())]
-        if not any(each.is_meta for each in given):
-            if kwargs.get("device") is not None:
-                kwargs = kwargs | {"device": CPU}
+        is_shape = any(each.is_meta for each in given)
+        if kwargs.get("device") is not None:
+            kwargs = kwargs | {"device": META if is_shape else CPU}
+        if not is_shape:
             return func(*args, **kwargs)
         if func is torch.ops.aten.index.Tensor:
             args = (args[0], _as_numbers(args[1]))
