@@ -11,15 +11,16 @@ from training.checkpoints.files import LATEST, has_checkpoint, num_iterations_do
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.config.curation import CurateConfig
 from training.config.places import require_writable
+from training.config.processes import process_rank
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.config.run import RunConfig
-from training.errors import TrainingStoppedError
+from training.errors import PeerError, TrainingStoppedError
 from training.plan.command import run_plan
 from training.preflight.start import checked, ready, require_teachable
 from training.recipes.shipped import RECIPES
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.errors import VLMEnvsError, did_you_mean
+from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 
 COMMANDS = {
     "cold_start": "rebuild a recipe's cold start",
@@ -56,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"stopped: {error}", file=sys.stderr)
         return 1
     except (VLMEnvsError, ValueError, FileNotFoundError, FileExistsError) as error:
-        tell(error)
+        if process_rank() == 0 or not isinstance(error, ConfigError | PeerError):
+            tell(error)  # what is wrong with the options is so in all processes, and told once
         return 2
     except KeyboardInterrupt as interrupt:
         print(str(interrupt) or "Stopped at once.", file=sys.stderr)

@@ -23,3 +23,7 @@ class MemoryExhaustedError(TrainingStoppedError, MemoryError):
 
 class DiskFullError(TrainingStoppedError, OSError):
     """What a run writes could not be written for lack of space."""
+
+
+class PeerError(VLMEnvsError, RuntimeError):
+    """Another process of the run stopped, and this one cannot go on without it."""

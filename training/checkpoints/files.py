@@ -72,19 +72,48 @@ def model_directory(directory: str | Path) -> Path:
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """Gives a temporary directory and puts it in place of the target when the block succeeds."""
-    _finish(target)
-    temporary = target.with_name(f".{target.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
+    temporary = opened_aside(target)
     try:
         yield temporary
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+    put_in_place(target)
+
+
+def aside(target: Path) -> Path:
+    """Returns where a directory is written before it takes the target's place."""
+    return target.with_name(f".{target.name}.tmp")
+
+
+def opened_aside(target: Path) -> Path:
+    """Returns an empty directory to be written, after what an earlier crash left is put right."""
+    _finish(target)
+    temporary = aside(target)
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    return temporary
+
+
+def put_in_place(target: Path) -> None:
+    """Puts what was written aside in place of the target, once all of it would survive the loss of power."""
+    temporary = aside(target)
+    for folder, _, names in os.walk(temporary):
+        for path in (*(Path(folder) / name for name in names), Path(folder)):
+            _sync(path)
     if target.exists():
         os.replace(target, _moved_aside(target))
     os.replace(temporary, target)
+    _sync(target.parent)
     shutil.rmtree(_moved_aside(target), ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _moved_aside(target: Path) -> Path:

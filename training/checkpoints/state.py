@@ -1,7 +1,15 @@
 """Checkpoints: everything a run needs to go on as if it had never stopped.
 
-A checkpoint is one directory, there as a whole or not at all (see `training.checkpoints.files`). `model/` inside it is
-an ordinary transformers checkpoint.
+A checkpoint is one directory, there as a whole or not at all (see `training.checkpoints.files`):
+
+    model/            an ordinary transformers checkpoint
+    state.pt          everything else, but for what follows where several processes wrote it
+    shards/           tensors of models and optimisers, each written by who has it
+    processes/<n>.pt  what is each process's own: where its sampling stands
+    progress.json     how many iterations were done
+    reference.json    where the reference policy is, see `training.checkpoints.reference`
+
+One that several processes wrote can be gone on from by any other number, one alone included, and the other way round.
 """
 
 from __future__ import annotations
@@ -14,9 +22,23 @@ from typing import Any
 import torch
 
 from agents.hf.chat import ChatEncoder
-from training.checkpoints.files import PROGRESS, PROVENANCE, STATE, replacing, require_run_state
+from training.checkpoints.files import (
+    PROGRESS,
+    PROVENANCE,
+    STATE,
+    aside,
+    opened_aside,
+    put_in_place,
+    replacing,
+    require_run_state,
+)
+from training.checkpoints.reference import REFERENCE
+from training.checkpoints.shards import LikeOf, joined, placed, read_tensors, split, write_tensors
+from training.engines.engine import Engine
 from training.engines.lora import has_adapters, merged_state
 from vlm_envs.records.json_lines import replace_file
+
+SHARDS, PROCESSES = "shards", "processes"
 
 
 def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance: dict[str, Any] | None = None) -> None:
@@ -38,39 +60,111 @@ def save_provenance(directory: Path, provenance: dict[str, Any]) -> None:
 def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:
     """Writes a checkpoint in place of an earlier one, all or nothing; others can load the model in it."""
     with replacing(directory) as temporary:
-        _write_model(temporary / "model", model, encoder)
-        torch.save(state, temporary / STATE)
-        if "iteration" in state:
-            replace_file(temporary / PROGRESS, (json.dumps({"iteration": state["iteration"]}) + "\n").encode())
+        _write_state(temporary, state, model, encoder)
+
+
+def save_together(
+    directory: Path, engine: Engine, state: dict[str, Any], own: dict[str, Any], model: Any, encoder: ChatEncoder
+) -> None:
+    """Writes a checkpoint by all processes, in place of an earlier one, all or nothing.
+
+    Args:
+        directory: Where all of them find it.
+        engine: The processes.
+        state: What they share; under `"learner"` each has its part of every tensor.
+        own: What this process alone has.
+        model: Whole, as others can load it.
+        encoder: Its chat format.
+    """
+    engine.on_main(lambda: opened_aside(directory) and None)
+    temporary = aside(directory)
+    skeleton, tensors = split(state["learner"])
+    write_tensors(temporary / SHARDS, tensors, engine)
+    path = temporary / PROCESSES / f"{engine.rank}.pt"
+    path.parent.mkdir(exist_ok=True)
+    torch.save(own, path)
+    engine.gather([None])  # all have written
+
+    def finish() -> None:
+        _write_state(temporary, {**state, "learner": skeleton, "num_processes": engine.num_processes}, model, encoder)
+        put_in_place(directory)
+
+    engine.on_main(finish)
+
+
+def _write_state(temporary: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:
+    _write_model(temporary / "model", model, encoder)
+    torch.save(state, temporary / STATE)
+    if state.get("reference") is not None:
+        replace_file(temporary / REFERENCE, (json.dumps(state["reference"]) + "\n").encode())
+    if "iteration" in state:
+        replace_file(temporary / PROGRESS, (json.dumps({"iteration": state["iteration"]}) + "\n").encode())
 
 
 def copied(state: Any) -> Any:
     """Returns a state whose tensors are copies in the host's memory, safe from what happens to the models.
 
     Args:
-        state: Nested dictionaries, lists and tuples, as `state_dict` gives them. What stands under `"reference"` never
-            changes and is not copied.
+        state: Nested dictionaries, lists and tuples, as `state_dict` gives them.
     """
     if isinstance(state, torch.Tensor):
         return state.detach().to("cpu", copy=True)
     if isinstance(state, dict):
-        return {key: value if key == "reference" else copied(value) for key, value in state.items()}
+        return {key: copied(value) for key, value in state.items()}
     if isinstance(state, list | tuple):
         return type(state)(map(copied, state))
     return state
 
 
-def load_checkpoint_state(directory: Path) -> dict[str, Any]:
-    """Returns the state of a checkpoint.
+def load_checkpoint_state(
+    directory: Path, *, engine: Engine | None = None, like: LikeOf | None = None
+) -> dict[str, Any]:
+    """Returns the state of a checkpoint, whoever wrote it, as this process needs it.
+
+    Args:
+        directory: The checkpoint.
+        engine: The processes that read it together, where there are several.
+        like: For the name of one of the learner's tensors, which one here it has the shape and placement of; None
+            reads whole tensors.
+
+    Returns:
+        The state. Of several processes each has what was its own; a process that was not there has None.
 
     Raises:
         FileNotFoundError: If there is none.
         ValueError: If it is damaged.
     """
-    path = directory / STATE
     require_run_state(directory)
+    state = _read(directory / STATE)
+    if "num_processes" in state:
+        learner = read_tensors(directory / SHARDS, state["learner"], engine, like)
+        rank = engine.rank if engine is not None else 0
+        path = directory / PROCESSES / f"{rank}.pt"
+        state |= {"learner": learner, **(_read(path) if path.is_file() else {"agent": None, "torch_rng": None})}
+        del state["num_processes"]
+    elif engine is not None and engine.num_processes > 1:
+        skeleton, tensors = split(state["learner"])
+        shared = {name: placed(tensor, like(name) if like else None) for name, tensor in tensors.items()}
+        state["learner"] = joined(skeleton, shared)
+        if engine.rank > 0:
+            state |= {"agent": None, "torch_rng": None}
+    return state
+
+
+def iterations_done(directory: Path) -> int:
+    """Returns how many iterations a checkpoint is of.
+
+    Raises:
+        FileNotFoundError: If there is none.
+        ValueError: If it is damaged.
+    """
+    require_run_state(directory)
+    return int(_read(directory / STATE, mmap=True)["iteration"])
+
+
+def _read(path: Path, *, mmap: bool = False) -> dict[str, Any]:
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise ValueError(f"The checkpoint {path} is damaged: {error}") from error
     return state

@@ -17,6 +17,7 @@ from vlm_envs.errors import ConfigError
 MAY_DIFFER = {
     "checkpoint_every",
     "device",
+    "engine",
     "eval_every",
     "memory.attention",
     "memory.gradient_checkpointing",
@@ -30,12 +31,13 @@ MAY_DIFFER = {
     "ppo.max_exploding_steps",
     "ppo.micro_batch_size",
     "ppo.micro_batch_tokens",
+    "process_timeout_min",
     "record_every",
     "wandb_project",
 }
 """Settings a resumed run may change: where it runs, what is measured and how long it lasts, not how it learns. Another
-number of threads or other micro-batches round sums differently, so they give up bit-exactness; so does another number
-of iterations where learning rates fall, for they follow the new line from then on."""
+number of threads or processes or other micro-batches round sums differently, so they give up bit-exactness; so does
+another number of iterations where learning rates fall, for they follow the new line from then on."""
 
 
 def saved_config(directory: Path) -> RunConfig:

@@ -21,6 +21,7 @@ from training.config.lora import LoRAConfig
 from training.config.memory import MemoryConfig
 from training.config.places import require_name
 from training.config.ppo import PPOConfig
+from training.config.processes import EngineName
 from training.config.rows import require_rows_that_fit
 from training.config.saved import plain, require_resumable, saved_algorithm
 from training.config.shares import require_room_for_partners
@@ -66,6 +67,9 @@ class RunConfig:
         dtype: Type of the weights that models compute with, and that `latest/model` has. What the optimisers step is
             float32 either way, and so is what a run goes on from.
         num_threads: CPU threads of torch; 0 leaves torch's own choice.
+        engine: What several processes that `accelerate launch` starts train on: `ddp` keeps a whole model in each,
+            `fsdp2` spreads it over them. `auto` takes what accelerate is configured for; `local`, one process alone.
+        process_timeout_min: Minutes after which a process that waits for another gives it up, and the run ends.
         wandb_project: Weights & Biases project that metrics and evaluations are logged to beside TensorBoard, under
             one run id also when the run is resumed; None for none. W&B's environment variables hold
             (`WANDB_MODE=offline`, `WANDB_ENTITY`, `WANDB_BASE_URL`).
@@ -95,6 +99,8 @@ class RunConfig:
     device: str = "auto"
     dtype: Literal["float32", "bfloat16"] = "float32"
     num_threads: int = 0
+    engine: EngineName = "auto"
+    process_timeout_min: int = 60
     wandb_project: str | None = None
 
     def __post_init__(self) -> None:
@@ -106,7 +112,7 @@ class RunConfig:
             f"Worlds of a mix need distinct names, by which results are told apart; got {', '.join(names)}. Give one "
             "another: --worlds.1.name NAME.",
         )
-        require_at_least(self, 1, "num_groups", "group_size")
+        require_at_least(self, 1, "num_groups", "group_size", "process_timeout_min")
         require_at_least(self, 0, "num_iterations", "num_eval_episodes", "num_val_episodes", "num_threads", "seed")
         require_at_least(self, 0, "eval_every", "checkpoint_every", "record_every")
         require_resumable(self.algorithm)

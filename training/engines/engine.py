@@ -6,9 +6,9 @@ through the models here, and that gradients, and what models said of rows, are p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from torch import Tensor, nn
 
@@ -18,16 +18,29 @@ T = TypeVar("T")
 class Engine(Protocol):
     """What the trainer asks of the processes it runs in.
 
+    All of them call the same methods in the same order.
+
     Attributes:
         num_processes: How many there are, one per device.
-        rank: Number of this one, from 0.
+        rank: Number of this one, from 0, which is the main process.
+        group: torch's group of them for what is on CPUs; None for one alone.
     """
 
     num_processes: int
     rank: int
+    group: Any
 
     def prepare(self, module: nn.Module) -> nn.Module:
         """Returns a module that is trained by all processes; its `forward` is what may be called."""
+
+    def acting(self, model: Any) -> Any:
+        """Returns a whole model to sample from, made before `prepare`: the model itself where that stays whole.
+
+        Processes sample different numbers of tokens, so none can wait for the others in every layer.
+        """
+
+    def refresh(self, acting: Any, model: Any) -> None:
+        """Gives a model that `acting` returned the weights of the one it was made from."""
 
     def accumulating(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
         """Gives a block for forward and backward passes of one micro-batch.
@@ -40,8 +53,16 @@ class Engine(Protocol):
     def gather(self, items: Sequence[T]) -> list[T]:
         """Returns every process's items, those of rank 0 first; all processes get the same."""
 
-    def broadcast(self, item: T) -> T:
-        """Returns what the main process, rank 0, has; the others' argument is left aside."""
+    def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
+        """Returns what the main process makes, which alone runs `make`.
+
+        Args:
+            make: Makes it.
+            is_long: Whether that may take hours, as a cold start does; the others wait as long as it lives.
+
+        Raises:
+            Exception: What it raises, in the main process; elsewhere `PeerError` in its place.
+        """
 
     def sum(self, x: Tensor) -> Tensor:
         """Returns the sum over processes of a tensor of one shape, on the CPU."""
@@ -52,10 +73,18 @@ class LocalEngine:
 
     num_processes = 1
     rank = 0
+    group: Any = None
 
     def prepare(self, module: nn.Module) -> nn.Module:
         """Returns the module as it is."""
         return module
+
+    def acting(self, model: Any) -> Any:
+        """Returns the model."""
+        return model
+
+    def refresh(self, acting: Any, model: Any) -> None:
+        """Does nothing: they are one."""
 
     def accumulating(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
         """Gives a block that does nothing of its own."""
@@ -65,9 +94,9 @@ class LocalEngine:
         """Returns the items."""
         return list(items)
 
-    def broadcast(self, item: T) -> T:
-        """Returns the item."""
-        return item
+    def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
+        """Returns what is made here."""
+        return make()
 
     def sum(self, x: Tensor) -> Tensor:
         """Returns the tensor."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from training.engines.norm_watch import NormWatch
 from training.errors import NonFiniteGradientError
@@ -83,7 +84,7 @@ class Optimizer:
             NonFiniteGradientError: At the last of `max_nonfinite_steps` such gradients in a row.
             ExplodingGradientError: At the last of `max_exploding_steps` that are far larger than before.
         """
-        norm = float(torch.nn.utils.clip_grad_norm_(self._stepped, self._max_grad_norm))
+        norm = self._clipped_norm()
         if not math.isfinite(norm):
             self._leave_out(norm)
             return norm, False
@@ -98,6 +99,14 @@ class Optimizer:
                 weight.data.copy_(value)
             raise
         return norm, True
+
+    def _clipped_norm(self) -> float:
+        """Returns the norm of the whole gradient, and clips it; where weights are sharded, all processes take part."""
+        gradients = [weight.grad for weight in self._stepped if weight.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        norm = norm.full_tensor() if isinstance(norm, DTensor) else norm
+        torch.nn.utils.clip_grads_with_norm_(self._stepped, self._max_grad_norm, norm)
+        return float(norm)
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Sets the rate of the steps to come."""
@@ -133,6 +142,17 @@ class Optimizer:
         self.num_nonfinite_in_a_row = state["num_nonfinite_in_a_row"]
         self._watch.load_state_dict(state["norms"])
         self._round()
+
+    def like(self, name: str) -> Tensor | None:
+        """Returns the weight that a tensor of `state_dict` is of, by its place there; None for those of no shape.
+
+        Args:
+            name: `masters/INDEX` or `adamw/state/INDEX/MOMENT`.
+        """
+        *_, index, what = ("", *name.split("/"))
+        if index == "masters":
+            return self._stepped[int(what)]
+        return None if what == "step" else self._stepped[int(index)]
 
     def _with_masters(self) -> Iterable[tuple[Tensor, Tensor]]:
         for weight, master in zip(self._weights, self._masters, strict=True):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from agents.agent import Agent
 from agents.rollout import is_lost, try_rollout
 from training.config.run import RunConfig
-from training.data.mix import MixedWorlds
+from training.data.mix import MixedWorlds, MixEntry
+from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, TrajectoryGroup
@@ -20,12 +22,27 @@ _FIRST_SEED = 100_000_000
 """Training seeds below belong to the cold start, so that no level is shown to both."""
 
 
-class Collector:
-    """Holds the training worlds and plays groups of siblings in them."""
+class _Played(NamedTuple):
+    """A group as it was played: the number of its world in the mix, its own number there, its siblings."""
 
-    def __init__(self, config: RunConfig) -> None:
+    place: int
+    number: int
+    siblings: Sequence[Trajectory | None]
+
+
+class Collector:
+    """Holds the training worlds and plays groups of siblings in them; processes share them out, group by group."""
+
+    def __init__(self, config: RunConfig, engine: Engine | None = None) -> None:
         self._config = config
-        self._worlds = MixedWorlds(config.worlds, config.num_groups, copies=config.group_size)
+        self._engine: Engine = engine or LocalEngine()
+        self._worlds = MixedWorlds(
+            config.worlds,
+            config.num_groups,
+            copies=config.group_size,
+            rank=self._engine.rank,
+            num_processes=self._engine.num_processes,
+        )
         self._num_lost_episodes = self._num_dropped_groups = 0
 
     def collect(self, agent: Agent, iteration: int, sampling_round: int = 0) -> list[TrajectoryGroup]:
@@ -44,32 +61,25 @@ class Collector:
         Raises:
             WorkerError: If every episode was lost.
         """
-        size = self._config.group_size
         rounds_before = iteration * self._config.algorithm.max_sampling_rounds + sampling_round
         offset = self._config.seed * 1_000_003 + rounds_before * self._config.num_groups
         first = _FIRST_SEED + offset % 800_000_000
-        groups: list[TrajectoryGroup] = []
-        num_episodes = num_lost = 0
         if sampling_round == 0:
             self._num_lost_episodes = self._num_dropped_groups = 0
-        for place in self._worlds.played(iteration):
-            seeds = [seed for seed in split_seeds("train", place.num_groups, start=first) for _ in range(size)]
-            played: Sequence[Trajectory | None] = [None] * len(seeds)
-            try:
-                worlds = self._worlds.vector(place)
-            except WorkerError as error:
-                _logger.warning("%s %d groups of %s are left out.", error, place.num_groups, place.name)
+        places = self._worlds.played(iteration)
+        own = [each for place in places for each in self._played(agent, place, first)]
+        played = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
+        names = {place.number: place.name for place in places}
+        groups: list[TrajectoryGroup] = []
+        for each in played:
+            kept = [episode for episode in each.siblings if episode is not None]
+            if len(kept) < len(each.siblings):
+                self._num_dropped_groups += 1
             else:
-                played = try_rollout(agent, worlds, seeds, env_ids=[place.spec.env_id] * len(seeds))
-            num_episodes += len(played)
-            num_lost += sum(map(is_lost, played))
-            for start in range(0, len(played), size):
-                siblings = [each for each in played[start : start + size] if each is not None]
-                if len(siblings) < size:
-                    self._num_dropped_groups += 1
-                else:
-                    named = tuple(replace(each, world=place.name) for each in siblings)
-                    groups.append(TrajectoryGroup(trajectories=named))
+                named = tuple(replace(episode, world=names[each.place]) for episode in kept)
+                groups.append(TrajectoryGroup(trajectories=named))
+        num_episodes = sum(len(each.siblings) for each in played)
+        num_lost = sum(is_lost(episode) for each in played for episode in each.siblings)
         self._num_lost_episodes += num_lost
         if num_lost == num_episodes or not groups:
             raise WorkerError(
@@ -78,6 +88,24 @@ class Collector:
                 "worlds' engines and the machine's memory, then go on with --resume."
             )
         return groups
+
+    def _played(self, agent: Agent, place: MixEntry, first: int) -> list[_Played]:
+        """Plays this process's groups of a world, on levels counted from the first seed of the round."""
+        if not place.own:
+            return []
+        size, levels = self._config.group_size, list(split_seeds("train", place.num_groups, start=first))
+        seeds = [levels[group] for group in place.own for _ in range(size)]
+        played: Sequence[Trajectory | None] = [None] * len(seeds)
+        try:
+            worlds = self._worlds.vector(place)
+        except WorkerError as error:
+            _logger.warning("%s %d groups of %s are left out.", error, len(place.own), place.name)
+        else:
+            played = try_rollout(agent, worlds, seeds, env_ids=[place.spec.env_id] * len(seeds))
+        return [
+            _Played(place.number, group, played[index * size : (index + 1) * size])
+            for index, group in enumerate(place.own)
+        ]
 
     def metrics(self) -> dict[str, float]:
         """Returns how many episodes of the last iteration were lost with their workers, and groups dropped for it."""

@@ -13,6 +13,7 @@ import numpy as np
 from agents.agent import Agent
 from training.config.worlds import WorldSpec
 from training.data.episodes import play_each
+from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.records.statistics import wilson_interval
 from vlm_envs.splits import split_seeds
@@ -96,11 +97,13 @@ def _has_finite_rewards(trajectory: Trajectory) -> bool:
         return bool(np.isfinite(np.abs(rewards).sum()))
 
 
-def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, name: str = "") -> EvaluationResult:
+def evaluate(
+    agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, name: str = "", engine: Engine | None = None
+) -> EvaluationResult:
     """Plays the first `num_episodes` seeds of a split, the same ones at every call.
 
     A split that lists fewer levels (a benchmark) is played whole, each level once, and a line says so. `name` is what
-    the world's mix calls it; its env id by default.
+    the world's mix calls it; its env id by default. The processes of an engine share the seeds.
 
     Returns:
         The episodes. One that is lost with its worker, or whose worker does not come up, is played once more, and left
@@ -112,7 +115,10 @@ def evaluate(agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, na
     """
     num_episodes = _within(num_episodes, spec.num_levels(split), f"{name or spec.env_id} {split}")
     seeds, name = list(split_seeds(split, num_episodes)), name or spec.env_id
-    played = play_each(agent, spec, seeds, split=split, max_parallel=MAX_PARALLEL)
+    engine = engine or LocalEngine()
+    own = range(engine.rank, len(seeds), engine.num_processes)
+    mine = play_each(agent, spec, [seeds[each] for each in own], split=split, max_parallel=MAX_PARALLEL)
+    played = [each for _, each in sorted(engine.gather(list(zip(own, mine, strict=True))), key=lambda pair: pair[0])]
     trajectories = tuple(replace(each, world=name) for each in played if each is not None)
     if not trajectories:
         raise WorkerError(

@@ -17,7 +17,7 @@ from training.batch import Batch
 from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
 from training.engines.frozen import SeenPictures, copied_but_frozen, freeze_vision_tower, has_frozen_vision_tower
-from training.engines.lora import adapter_state, adapters_off, add_adapters, base_state, load_adapted
+from training.engines.lora import adapter_state, adapters_off, add_adapters, load_adapted
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
 from training.engines.row_pass import row_pass_of
@@ -34,9 +34,18 @@ class Learner:
         suppressed_ids: Tokens that the sampler never draws.
         config: The run.
         engine: Which processes train it; this one alone by default.
+        reference: What a KL penalty holds it to; the policy as it is by default.
     """
 
-    def __init__(self, policy: Any, suppressed_ids: list[int], config: RunConfig, engine: Engine | None = None) -> None:
+    def __init__(
+        self,
+        policy: Any,
+        suppressed_ids: list[int],
+        config: RunConfig,
+        engine: Engine | None = None,
+        *,
+        reference: Any = None,
+    ) -> None:
         config = config.decided()
         ppo = config.ppo
         self.config, self.suppressed_ids = config, suppressed_ids
@@ -57,9 +66,12 @@ class Learner:
         self.has_adapters = config.lora.rank is not None
         self.has_reference = ppo.kl_coef > 0
         needs_copy = self.has_reference and not self.has_adapters  # with adapters it is the policy without them
-        self.reference = copied_but_frozen(policy).requires_grad_(False) if needs_copy else None
+        self.reference = None
+        if needs_copy:
+            self.reference = (copied_but_frozen(policy) if reference is None else reference).requires_grad_(False)
         self.critic_config = config.algorithm.critic_config
         self.critic = ValueModel(policy, self._row_pass) if self.critic_config is not None else None
+        self._acting = self.engine.acting(policy)
         self._policy = self.engine.prepare(self._policy_model(self.policy))
         self._reference = (
             self.engine.prepare(self._policy_model(self.reference)) if self.reference is not None else None
@@ -92,6 +104,11 @@ class Learner:
             max_exploding_steps=ppo.max_exploding_steps,
             what=what,
         )
+
+    def acting_policy(self) -> Any:
+        """Returns a whole model with the policy's weights as they are now; all processes ask at the same time."""
+        self.engine.refresh(self._acting, self.policy)
+        return self._acting
 
     @torch.no_grad()
     def model_outputs(self, batch: Batch) -> ModelOutputs:
@@ -304,22 +321,23 @@ class Learner:
             self.critic_optimizer.set_learning_rate(self.critic_config.learning_rate * decay)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that training changed, and under `"reference"` what it started from."""
-        reference = base_state(self.policy) if self.has_adapters else None
+        """Returns everything that training changed; what it started from, the reference, is none of it."""
         return {
             "policy": self._state_of(self.policy),
             "policy_optimizer": self.policy_optimizer.state_dict(),
-            "reference": self.reference.state_dict() if self.reference is not None else reference,
             "critic": self._state_of(self.critic) if self.critic is not None else None,
             "critic_optimizer": self.critic_optimizer.state_dict() if self.critic_optimizer is not None else None,
             "num_updates": self.num_updates,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from what `state_dict` returned."""
+        """Continues from what `state_dict` returned, shared out over processes as `training.loop.placement` says.
+
+        States of a time when they held a copy of what the run started from are read, too.
+        """
         self._load(self.policy, state, "policy")
         self.policy_optimizer.load_state_dict(state["policy_optimizer"])
-        if self.reference is not None:
+        if self.reference is not None and state.get("reference") is not None:
             self.reference.load_state_dict(state["reference"])
         if self.critic is not None and self.critic_optimizer is not None:
             self._load(self.critic, state, "critic")
@@ -331,10 +349,12 @@ class Learner:
 
     def _load(self, module: nn.Module, state: dict[str, Any], name: str) -> None:
         """Loads a module's own state; what is frozen beside adapters is what the run started from."""
-        if self.has_adapters:
+        if not self.has_adapters:
+            module.load_state_dict(state[name])
+        elif state.get("reference") is not None:
             load_adapted(module, state["reference"], state[name])
         else:
-            module.load_state_dict(state[name])
+            module.load_state_dict({**module.state_dict(), **state[name]})
 
 
 def turn_returns(batch: Batch) -> Tensor:

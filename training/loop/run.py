@@ -23,9 +23,13 @@ from agents.hf.tiny import TinyConfig, save_tiny
 from agents.registry import make_agent
 from training.checkpoints.best import BEST
 from training.checkpoints.files import LATEST, PROVENANCE, model_directory
-from training.checkpoints.state import load_checkpoint_state, save_model, save_provenance
+from training.checkpoints.reference import kept_reference, reference_of, require_reference
+from training.checkpoints.state import iterations_done, save_model, save_provenance
+from training.config.processes import num_processes
 from training.config.resume import check_length, continued
 from training.config.run import RunConfig
+from training.engines.choice import engine_of
+from training.engines.engine import Engine
 from training.errors import NonFiniteGradientError
 from training.loop.console import RunConsole
 from training.loop.disk import full_disk_told
@@ -63,55 +67,95 @@ def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
     """Does what `train` does with a configuration that `training.preflight.start.checked` returned."""
     prepare(config)
     directory = Path(config.output) / config.name
-    with full_disk_told(directory):
-        trainer = _resumed(config, directory) if resume else _started(config, directory)
+    with engine_of(config) as engine, full_disk_told(directory):
+        trainer = _resumed(config, directory, engine) if resume else _started(config, directory, engine)
         trainer.run()
-        report = build_report(directory)
-    print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
-    if trainer.best is not None:
-        print(f"Best:   {directory / BEST}, {trainer.best.title}")
+        report = engine.on_main(lambda: build_report(directory))
+        print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
+        if trainer.best is not None:
+            print(f"Best:   {directory / BEST}, {trainer.best.title}")
     return directory
 
 
-def _started(config: RunConfig, directory: Path) -> Trainer:
+def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
     """Returns the trainer of a new run; nothing is written before everything is there."""
     loaded = load_for_training(config.model, config) if config.model else None
     # A run that never reached a checkpoint has nothing to lose and starts over
     starts_over = {"resume_from_iteration": 0, "resume_phase": "cold_start"} if holds_run(directory) else {}
-    writer = RunWriter(directory, **starts_over)  # type: ignore[arg-type]
-    if loaded is not None:
-        trainer = Trainer(config, *loaded, directory, writer)
+    writer = RunWriter(directory, **starts_over) if engine.rank == 0 else None  # type: ignore[arg-type]
+    if loaded is None:
+        _describe(writer, config)
+        loaded = _cold_started(config, directory / "cold_start", writer, engine)
+    model = directory / "cold_start" if config.model is None else model_directory(config.model)
+    reference = engine.on_main(lambda: reference_of(model, directory)) if _keeps_its_start(config) else None
+    trainer = Trainer(config, *loaded, directory, writer, engine, reference=reference)
+    if config.model is not None:
+        _describe(writer, config)
+    return trainer
+
+
+def _keeps_its_start(config: RunConfig) -> bool:
+    """Returns whether a run goes on needing the model that it started from: as reference, or as adapters' base."""
+    return config.ppo.kl_coef > 0 or config.lora.rank is not None
+
+
+def _describe(writer: RunWriter | None, config: RunConfig) -> None:
+    """Writes a new run's configuration down, in the main process."""
+    if writer is not None:
         writer.config(describe(config))
-        return trainer
-    writer.config(describe(config))
-    return Trainer(config, *make_cold_start(config, directory / "cold_start", writer), directory, writer)
 
 
-def _resumed(config: RunConfig, directory: Path) -> Trainer:
+def _cold_started(
+    config: RunConfig, directory: Path, writer: RunWriter | None, engine: Engine
+) -> tuple[Any, ChatEncoder]:
+    """Returns a model that was taught; by the main process, and the others read what it saved."""
+    if engine.num_processes == 1:
+        return make_cold_start(config, directory, writer)
+
+    def make() -> None:
+        make_cold_start(config, directory, writer)
+
+    engine.on_main(make, is_long=True)
+    return load_for_training(directory, config)
+
+
+def _resumed(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
     """Returns the trainer of a run that goes on where its latest checkpoint is."""
-    num_done = load_checkpoint_state(directory / LATEST)["iteration"]
+    num_done = iterations_done(directory / LATEST)
     check_length(config.num_iterations, num_done)
     if num_done == config.num_iterations:
         print(f"All {num_done} iterations are done; it is only evaluated again. To extend it: --num-iterations N")
-    model, encoder = load_for_training(directory / LATEST / "model", config)
-    writer = RunWriter(directory, resume_from_iteration=num_done)
-    trainer = Trainer(config, model, encoder, directory, writer)
+    start = engine.on_main(lambda: require_reference(directory)) if _keeps_its_start(config) else None
+    has_base = config.lora.rank is not None and start is not None  # what is in `latest` is merged
+    model, encoder = load_for_training(start if has_base and start else directory / LATEST / "model", config)
+    writer = RunWriter(directory, resume_from_iteration=num_done) if engine.rank == 0 else None
+    trainer = Trainer(
+        config,
+        model,
+        encoder,
+        directory,
+        writer,
+        engine,
+        reference=kept_reference(directory),
+        reference_model=load_for_training(start, config)[0] if start is not None and not has_base else None,
+    )
     trainer.resume()
-    writer.config(continued(config, directory, num_done=num_done, described=describe(config)))
+    if writer is not None:
+        writer.config(continued(config, directory, num_done=num_done, described=describe(config)))
     return trainer
 
 
 def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, ChatEncoder]:
     """Returns a checkpoint's model, on the run's device and in its type, and its chat format.
 
+    Several processes keep float32 weights, whatever type they compute with: parts of them stand for masters.
     A relative path that does not exist here is looked for beside this package, where the recipes' own checkpoints are.
 
     Raises:
         FileNotFoundError: If there is no checkpoint.
     """
-    model, encoder = load_checkpoint(
-        model_directory(directory), dtype=getattr(torch, config.dtype), attention=config.memory.attention
-    )
+    dtype = getattr(torch, "float32" if num_processes() > 1 else config.dtype)
+    model, encoder = load_checkpoint(model_directory(directory), dtype=dtype, attention=config.memory.attention)
     encoder.limit_pixels(config.sampling.max_image_pixels)
     return model.to(torch_device(config.device)), encoder
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ from agents.agent import LearningAgent
 from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_learning_agent
-from training.batch import Batch, make_batch
 from training.checkpoints.best import BEST, BestPolicy, best_policy, save_best
 from training.checkpoints.files import LATEST
-from training.checkpoints.state import copied, load_checkpoint_state, save_checkpoint
+from training.checkpoints.state import copied, load_checkpoint_state, save_checkpoint, save_together
 from training.config.run import RunConfig
 from training.config.worlds import world_names
-from training.errors import TrainingStoppedError
+from training.engines.engine import Engine
+from training.errors import PeerError, TrainingStoppedError
 from training.loop.collect import Collector
 from training.loop.console import RunConsole
 from training.loop.credit import assigned_credit
@@ -31,7 +32,9 @@ from training.loop.learner import Learner
 from training.loop.loggers import RunLoggers
 from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
 from training.loop.out_of_memory import OF_EVALUATION, OF_SAMPLING, OF_UPDATE, memory_told
+from training.loop.placement import weights_like
 from training.loop.rounds import sample_groups
+from training.loop.scored_batch import scored_batch
 from training.loop.supervised import stop_on_interrupt
 from training.rewards.score import ScoredTrajectory, TurnScorer
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
@@ -46,12 +49,26 @@ NUM_RECORDED_TRAINING = 32
 class Trainer:
     """One reinforcement-learning run, which trains a model in place."""
 
-    def __init__(self, config: RunConfig, model: Any, encoder: ChatEncoder, directory: Path, writer: RunWriter) -> None:
-        self.config, self.encoder, self.directory, self.writer = config, encoder, directory, writer
-        self.learner = Learner(model, encoder.suppressed_ids(), config)
-        self.agent = self._agent(seed=config.seed)
-        self.collector = Collector(config)
-        self.scorer = TurnScorer(config.judge, device=str(model.device))
+    def __init__(
+        self,
+        config: RunConfig,
+        model: Any,
+        encoder: ChatEncoder,
+        directory: Path,
+        writer: RunWriter | None,
+        engine: Engine | None = None,
+        *,
+        reference: Mapping[str, str] | None = None,
+        reference_model: Any = None,
+    ) -> None:
+        self.config, self.encoder, self.directory, self._writer = config, encoder, directory, writer
+        self.learner = Learner(model, encoder.suppressed_ids(), config, engine, reference=reference_model)
+        self._reference = reference
+        self.engine = self.learner.engine
+        self.agent = self._agent(self.learner.acting_policy(), seed=config.seed)
+        self.collector = Collector(config, self.engine)
+        # What judges remember is in one place, and so is what they ask of models
+        self._scorer = TurnScorer(config.judge, device=str(model.device)) if self.engine.rank == 0 else None
         self.loggers: RunLoggers | None = None
         self.iteration = 0
         self._started = time.monotonic()
@@ -62,14 +79,30 @@ class Trainer:
         self._running: int | None = None
         self._rollout_s: list[float] = []
 
-    def _agent(self, *, seed: int, best: BestPolicy | None = None) -> LearningAgent:
-        """Returns an agent that acts with the policy's weights, or with those that are kept as the best."""
-        model = self.learner.policy
-        if best is not None and not self._is_best:
-            with torch.random.fork_rng(devices=[]):  # what goes on from here draws as if nothing had been loaded
-                model, _ = load_checkpoint(self.directory / BEST, dtype=getattr(torch, self.config.dtype))
-            model = model.to(self.learner.policy.device)
+    @property
+    def writer(self) -> RunWriter:
+        """What writes the run's data down, in the main process."""
+        assert self._writer is not None, "only the main process writes"
+        return self._writer
+
+    @property
+    def scorer(self) -> TurnScorer:
+        """What judges turns, in the main process."""
+        assert self._scorer is not None, "only the main process scores"
+        return self._scorer
+
+    def _agent(self, model: Any, *, seed: int) -> LearningAgent:
+        """Returns an agent that acts with a model, and in no process as in another."""
+        seed = seed if self.engine.rank == 0 else int(np.random.default_rng([seed, self.engine.rank]).integers(2**62))
         return make_learning_agent("hf", model=model, encoder=self.encoder, sampling=self.config.sampling, seed=seed)
+
+    def _acting(self, best: BestPolicy | None) -> Any:
+        """Returns a model that acts with the policy's weights, or with those that are kept as the best."""
+        if best is None or self._is_best:
+            return self.learner.acting_policy()
+        with torch.random.fork_rng(devices=[]):  # what goes on from here draws as if nothing had been loaded
+            model, _ = load_checkpoint(self.directory / BEST, dtype=getattr(torch, self.config.dtype))
+        return model.to(self.learner.policy.device)
 
     def run(self) -> None:
         """Trains until the configured iteration, until interrupted, or until something fails.
@@ -77,14 +110,16 @@ class Trainer:
         Whichever it is, the last whole iteration is saved.
         """
         with stop_on_interrupt("iteration", "the iteration is lost") as should_stop, ExitStack() as opened:
-            opened.callback(self.scorer.close)
+            if self._scorer is not None:
+                opened.callback(self._scorer.close)
             opened.callback(self.collector.close)
             try:
                 is_resumed = self._saved_iteration >= 0
-                loggers = RunLoggers(self.config, self.directory, iteration=self.iteration, is_resumed=is_resumed)
-                self.loggers = opened.enter_context(loggers)
+                if self.engine.rank == 0:
+                    loggers = RunLoggers(self.config, self.directory, iteration=self.iteration, is_resumed=is_resumed)
+                    self.loggers = opened.enter_context(loggers)
                 with memory_told("in an evaluation or a save", OF_EVALUATION):
-                    self._run(should_stop)
+                    self._run(lambda: any(self.engine.gather([should_stop()])))
             except BaseException as error:
                 self._rescue(error)
                 raise
@@ -95,12 +130,14 @@ class Trainer:
             self._evaluate("before", "test", self.config.num_eval_episodes)
         with RunConsole("rl", self.config.num_iterations) as console:
             self._make_up_validation(console)
-            while self.iteration < self.config.num_iterations and not should_stop():
+            is_stopped = should_stop()
+            while self.iteration < self.config.num_iterations and not is_stopped:
                 metrics = self._iterate()
                 console.advance(self.iteration - 1, metrics, SHOWN)
                 self._after_iteration(console)
+                is_stopped = should_stop()
         self.save()
-        if should_stop():
+        if is_stopped:
             print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
         else:
             best = self.best if self._validates else None
@@ -108,7 +145,7 @@ class Trainer:
 
     def _iterate(self) -> dict[str, float]:
         """Runs one iteration and logs it, and until that is done keeps what the run was before it."""
-        if self._saved_iteration != self.iteration:
+        if self._saved_iteration != self.iteration and self.engine.num_processes == 1:
             self._before = copied(self.state_dict())
         self._running, self._is_best = self.iteration, False
         try:
@@ -118,25 +155,32 @@ class Trainer:
                 f"{error} This was iteration {self.iteration}; to train on with other settings, start a new run with "
                 f"--model {self.directory / LATEST / 'model'}."
             ) from error
-        self._log(metrics)
+        self.engine.on_main(lambda: self._log(metrics))
         self._running, self._before = None, None
         return metrics
 
     def _rescue(self, error: BaseException) -> None:
-        """Saves the run as it was before what failed; if that fails too, the last checkpoint stays as it is."""
+        """Saves the run as it was before what failed; if that fails too, the last checkpoint stays as it is.
+
+        So it does where there are several processes, of which others may have gone.
+        """
         if self._saved_iteration < 0:
             return  # the first checkpoint of all is what failed
         where = f"in iteration {self._running}" if self._running is not None else f"after {self.iteration} iterations"
         what = f"{type(error).__name__} {where}"
-        try:
-            if self._before is not None:
-                self.load_state_dict(self._before)
-            if self._before is not None or self._running is None:
-                self.save()
-        except Exception as second:
-            kept = f"this run could not be saved ({type(second).__name__}: {second}); the last checkpoint is"
-        else:
-            kept = "saved"
+        kept = "the last checkpoint is"
+        if self.engine.num_processes == 1:
+            try:
+                if self._before is not None:
+                    self.load_state_dict(self._before)
+                if self._before is not None or self._running is None:
+                    self.save()
+            except Exception as second:
+                kept = f"this run could not be saved ({type(second).__name__}: {second}); the last checkpoint is"
+            else:
+                kept = "saved"
+        elif self.engine.rank > 0 and isinstance(error, PeerError):
+            return  # which the main process tells
         after = f"as of {self._saved_iteration} iterations. Go on with --resume."
         print(
             f"{what}: {kept} {after}" if self._saved_iteration >= 0 else f"{what}: nothing is saved.", file=sys.stderr
@@ -145,11 +189,11 @@ class Trainer:
     def train_iteration(self) -> dict[str, float]:
         """Runs one iteration and returns its metrics."""
         started = time.monotonic()
-        self.agent.sync(self.learner.policy, self.learner.num_updates)
+        self.agent.sync(self.learner.acting_policy(), self.learner.num_updates)
         self._rollout_s = []
         sample = sample_groups(
             self._play,
-            self._batch,
+            partial(scored_batch, encoder=self.encoder, config=self.config),
             self.config.algorithm,
             num_groups=self.config.num_groups,
             group_size=self.config.group_size,
@@ -162,11 +206,12 @@ class Trainer:
         outputs = self.learner.model_outputs(batch)
         credit = assigned_credit(self.config.algorithm, batch, outputs)
         if self.config.record_every and self.iteration % self.config.record_every == 0:
-            self._record_training(learnt.scored, turn_credit(learnt.batch, outputs, credit, NUM_RECORDED_TRAINING))
+            shown = turn_credit(learnt.batch, outputs, credit, NUM_RECORDED_TRAINING)
+            self.engine.on_main(lambda: self._record_training(learnt.scored, shown))
         with memory_told("in the update", OF_UPDATE):
             update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
 
-        metrics |= update | self.scorer.metrics()
+        metrics |= update | self.engine.on_main(lambda: self.scorer.metrics())
         metrics["iteration_s"] = time.monotonic() - started
         metrics["rollout_s"] = sum(self._rollout_s)
         if outputs.ref_kl is not None:
@@ -180,7 +225,8 @@ class Trainer:
         with memory_told("while sampling", OF_SAMPLING):
             groups = self.collector.collect(self.agent, self.iteration, sampling_round)
         self._rollout_s.append(time.monotonic() - started)
-        return self.scorer.score([trajectory for group in groups for trajectory in group.trajectories])
+        played = [trajectory for group in groups for trajectory in group.trajectories]
+        return self.engine.on_main(lambda: self.scorer.score(played))
 
     def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
         """Keeps some of this iteration's episodes, with what the algorithm made of their turns."""
@@ -188,17 +234,6 @@ class Trainer:
             training_label(self.iteration),
             [each.trajectory for each in scored[: len(credit)]],
             [turn_notes(each, turns) for each, turns in zip(scored, credit, strict=False)],
-        )
-
-    def _batch(self, scored: Sequence[ScoredTrajectory]) -> Batch:
-        return make_batch(
-            [each.trajectory for each in scored],
-            [each.turn_rewards for each in scored],
-            self.encoder,
-            group_index=[index // self.config.group_size for index in range(len(scored))],
-            trainable=[each.trainable_turns for each in scored],
-            final_observations=self.config.algorithm.needs_final_observations,
-            max_response_tokens=self.config.sampling.max_new_tokens,
         )
 
     def _log(self, metrics: dict[str, float]) -> None:
@@ -237,7 +272,8 @@ class Trainer:
             return
         num_episodes = self.config.num_val_episodes
         best = BestPolicy(iteration=self.iteration, validation_success=success, num_val_episodes=num_episodes)
-        save_best(self.directory, best, self.learner.policy, self.encoder)
+        model = self.learner.acting_policy()
+        self.engine.on_main(lambda: save_best(self.directory, best, model, self.encoder))
         self.best, self._is_best = best, True
 
     def _make_up_validation(self, console: RunConsole) -> None:
@@ -249,12 +285,18 @@ class Trainer:
         """
         if not self._is_validation_due():
             return
-        label, names = validation_label(self.iteration), world_names(self.config.worlds)
-        evaluated = self.writer.evaluated(label)
-        if evaluated.keys() >= set(names):
-            return self._keep_if_best(float(np.mean([evaluated[name] for name in names])))
-        self.writer.drop_evaluation(label)
+        success = self.engine.on_main(lambda: self._validated(validation_label(self.iteration)))
+        if success is not None:
+            return self._keep_if_best(success)
         self._validate(console)
+
+    def _validated(self, label: str) -> float | None:
+        """Returns the success of a validation that stands whole; what there is of one that does not is dropped."""
+        names, evaluated = world_names(self.config.worlds), self.writer.evaluated(label)
+        if evaluated.keys() >= set(names):
+            return float(np.mean([evaluated[name] for name in names]))
+        self.writer.drop_evaluation(label)
+        return None
 
     def _evaluate(
         self, label: str, split: str, num_episodes: int, *, best: BestPolicy | None = None
@@ -265,21 +307,28 @@ class Trainer:
         """
         if num_episodes == 0:
             return []
-        agent = self._agent(seed=self.config.seed + 1, best=best)
-        with closing(self.scorer.for_evaluation()) as scorer:
+        agent = self._agent(self._acting(best), seed=self.config.seed + 1)
+        with ExitStack() as opened:
+            scorer = None
+            if self._scorer is not None:
+                scorer = opened.enter_context(closing(self._scorer.for_evaluation()))
             evaluations, records = [], []
             for spec, name in zip(self.config.worlds, world_names(self.config.worlds), strict=True):
-                evaluation = evaluate(agent, spec, split=split, num_episodes=num_episodes, name=name)
-                records.append(self._record(evaluation, scorer, label, best))
+                evaluation = evaluate(
+                    agent, spec, split=split, num_episodes=num_episodes, name=name, engine=self.engine
+                )
+                record = partial(self._record, evaluation, scorer, label, best)
+                records.append(self.engine.on_main(record))
                 evaluations.append(evaluation)
         if self.loggers is not None:
             self.loggers.evaluations(records, self.iteration)
         return evaluations
 
     def _record(
-        self, evaluation: EvaluationResult, scorer: TurnScorer, label: str, best: BestPolicy | None
+        self, evaluation: EvaluationResult, scorer: TurnScorer | None, label: str, best: BestPolicy | None
     ) -> dict[str, Any]:
         """Writes an evaluation down, with what its judges say and have used up so far: the numbers, returned, last."""
+        assert scorer is not None, "only the main process scores"
         scored = scorer.score(evaluation.trajectories)
         temperature = self.config.sampling.temperature
         record = evaluation.record(label=label, iteration=self.iteration, temperature=temperature, **scorer.metrics())
@@ -302,33 +351,47 @@ class Trainer:
         return record
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything that the next iteration depends on."""
+        """Returns everything that the next iteration depends on; of several processes, what this one has of it."""
         return {
             "iteration": self.iteration,
             "elapsed_s": time.monotonic() - self._started,
             "learner": self.learner.state_dict(),
-            "agent": self.agent.state_dict(),
-            "torch_rng": torch.get_rng_state(),
-            "terms": self.scorer.state_dict(),
+            **self._own_state(),
+            "terms": self._scorer.state_dict() if self._scorer is not None else None,
+            "reference": self._reference,
         }
+
+    def _own_state(self) -> dict[str, Any]:
+        """Returns where this process's sampling stands."""
+        return {"agent": self.agent.state_dict(), "torch_rng": torch.get_rng_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from what `state_dict` returned."""
         self.iteration = state["iteration"]
         self._started = time.monotonic() - state["elapsed_s"]
         self.learner.load_state_dict(state["learner"])
-        self.agent.sync(self.learner.policy, self.learner.num_updates)
-        self.agent.load_state_dict(state["agent"])
-        torch.set_rng_state(state["torch_rng"])
-        self.scorer.load_state_dict(state["terms"])
+        acting = self.learner.acting_policy()
+        if state["agent"] is None:  # of a process that was not there
+            self.agent = self._agent(acting, seed=self.config.seed + self.learner.num_updates)
+        self.agent.sync(acting, self.learner.num_updates)
+        if state["agent"] is not None:
+            self.agent.load_state_dict(state["agent"])
+            torch.set_rng_state(state["torch_rng"])
+        if self._scorer is not None:
+            self._scorer.load_state_dict(state["terms"])
 
     def save(self) -> None:
-        """Writes the latest checkpoint."""
-        save_checkpoint(self.directory / LATEST, self.state_dict(), self.learner.policy, self.encoder)
+        """Writes the latest checkpoint; all processes do together."""
+        directory, state, model = self.directory / LATEST, self.state_dict(), self.learner.acting_policy()
+        if self.engine.num_processes == 1:
+            save_checkpoint(directory, state, model, self.encoder)
+        else:
+            save_together(directory, self.engine, state, self._own_state(), model, self.encoder)
         self._saved_iteration = self.iteration
 
     def resume(self) -> None:
         """Continues from the latest checkpoint of the run's directory; raises if there is none."""
-        self.load_state_dict(load_checkpoint_state(self.directory / LATEST))
+        state = load_checkpoint_state(self.directory / LATEST, engine=self.engine, like=weights_like(self.learner))
+        self.load_state_dict(state)
         self.best = best_policy(self.directory)
         self._saved_iteration = self.iteration

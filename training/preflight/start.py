@@ -22,6 +22,7 @@ from training.checkpoints.files import LATEST, has_checkpoint, model_directory, 
 from training.config.curation import CURATED, CurateConfig
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.places import require_writable
+from training.config.processes import require_engine
 from training.config.resume import check_same_run
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec, world_names
@@ -83,6 +84,7 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     """
     directory = Path(config.output) / config.name
     require_writable(directory, config.output)
+    require_engine(config.engine, num_groups=config.num_groups, has_adapters=config.lora.rank is not None)
     if resume:
         check_same_run(config, directory)
         require_run_state(directory / LATEST)

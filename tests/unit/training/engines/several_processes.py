@@ -1,0 +1,131 @@
+"""Learners in one process and in several, over the same batch.
+
+Tests start it as a program in each process. DIRECTORY holds the model and `case.pt`; the main process leaves what it
+came to in `<name>.pt`.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tests.unit.models import load
+from tests.unit.training.batches import run_config
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
+from training.algorithms.grpo import GRPO
+from training.batch import Batch
+from training.config.ppo import PPOConfig
+from training.config.run import RunConfig
+from training.engines.engine import Engine
+from training.loop.credit import assigned_credit
+from training.loop.learner import Learner
+
+CHECKOUT = Path(__file__).parents[4]
+NUM_UPDATES = 3
+_PPO = PPOConfig(
+    num_minibatches=4,
+    micro_batch_size=1,
+    warmup_iterations=0,
+    learning_rate=1e-4,
+    entropy_coef=0.01,
+    kl_coef=0.1,
+    max_grad_norm=0.5,
+)
+CONFIGS: Mapping[str, RunConfig] = {
+    "bilevel_gae": run_config(
+        ppo=_PPO,
+        num_groups=4,
+        algorithm=BilevelGAE(critic=CriticConfig(learning_rate=1e-4, num_minibatches=2)),
+    ),
+    "grpo": run_config(ppo=replace(_PPO, num_epochs=2, kl_placement="loss"), num_groups=4, algorithm=GRPO()),
+}
+
+
+def with_text_rows(batch: Batch, rows: set[int]) -> Batch:
+    """Returns a batch of which some rows show no picture: their placeholders are some other token."""
+    ids_BT, counts, images = batch.input_ids_BT.clone(), [], []
+    for row in range(batch.num_rows):
+        start, end = batch.row_image_offsets[row : row + 2]
+        if row in rows:
+            ids_BT[row][ids_BT[row] == batch.image_token_id] = batch.image_token_id - 1
+            start = end
+        counts.append(end - start)
+        images += batch.images[start:end]
+    offsets = tuple(sum(counts[:row]) for row in range(batch.num_rows + 1))
+    return replace(batch, input_ids_BT=ids_BT, images=tuple(images), row_image_offsets=offsets)
+
+
+def trained(model: Any, suppressed_ids: list[int], config: RunConfig, batch: Batch, engine: Engine) -> dict[str, Any]:
+    """Returns the whole weights, outputs and metrics of a learner after some updates over one batch."""
+    learner = Learner(copy.deepcopy(model), suppressed_ids, config, engine)
+    metrics, kept = [], {}
+    for iteration in range(NUM_UPDATES):
+        outputs = learner.model_outputs(batch)
+        credit = assigned_credit(config.algorithm, batch, outputs)
+        metrics.append(learner.update(batch, outputs, credit, iteration=iteration))
+        kept = {name: value for name, value in vars(outputs).items() if isinstance(value, torch.Tensor)}
+    return {
+        "policy": whole(learner.policy),
+        "acting": whole(learner.acting_policy()),
+        "critic": whole(learner.critic) if learner.critic is not None else {},
+        "reference": whole(learner.reference),
+        "outputs": kept,
+        "metrics": metrics,
+    }
+
+
+def whole(module: Any) -> dict[str, torch.Tensor]:
+    """Returns a module's state, sharded or not."""
+    state = module.state_dict()
+    return {
+        name: (value.full_tensor() if hasattr(value, "full_tensor") else value).clone() for name, value in state.items()
+    }
+
+
+def launched(num_processes: int, *arguments: str, module: str = __name__) -> list[subprocess.Popen[str]]:
+    """Starts a program as several processes that find each other, as `accelerate launch` does."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(num_processes)}
+    shared |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "LOCAL_WORLD_SIZE": str(num_processes)}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=CHECKOUT,
+            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(num_processes)
+    ]
+
+
+def main(directory: Path, *names: str) -> None:
+    """Runs learners by name, `ddp-grpo`."""
+    from training.engines.accelerated import AcceleratedEngine
+
+    torch.set_num_threads(1)
+    model, encoder = load(directory / "model")
+    batch = torch.load(directory / "case.pt", weights_only=False)
+    for name in names:
+        kind, _, algorithm = name.partition("-")
+        engine = AcceleratedEngine(kind, on_cpu=True, timeout_min=1.0)  # type: ignore[arg-type]
+        result = trained(model, encoder.suppressed_ids(), CONFIGS[algorithm], batch, engine)
+        if engine.rank == 0:
+            torch.save(result, directory / f"{name}.pt")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -1,0 +1,146 @@
+"""Several processes by `accelerate launch`, one per device: DDP, or FSDP2 where a model has to be spread over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from typing import Any, Literal, TypeVar, cast
+
+import torch
+import torch.distributed as dist
+from accelerate import Accelerator
+from accelerate.utils import InitProcessGroupKwargs
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.nn.parallel import DistributedDataParallel
+
+from training.engines.sharding import ShardedModule, refresh_copy, whole_copy
+from training.errors import PeerError
+
+T = TypeVar("T")
+
+
+class AcceleratedEngine:
+    """Processes that train together; an `Engine`.
+
+    Weights are kept, and stepped on, in float32; with `compute_dtype` bfloat16 passes run in that, and sampling too.
+    Objects go from process to process by gloo, whatever gradients go by.
+
+    Args:
+        kind: `"ddp"` keeps a whole model in each process, `"fsdp2"` a part of it.
+        compute_dtype: Type that passes run in.
+        on_cpu: Whether devices are left alone.
+        timeout_min: Minutes after which a process that waits for another gives it up.
+    """
+
+    def __init__(
+        self,
+        kind: Literal["ddp", "fsdp2"],
+        *,
+        compute_dtype: torch.dtype = torch.float32,
+        on_cpu: bool = False,
+        timeout_min: float = 60.0,
+    ) -> None:
+        timeout = timedelta(minutes=timeout_min)
+        self._accelerator = Accelerator(
+            cpu=on_cpu,
+            mixed_precision="bf16" if compute_dtype == torch.bfloat16 else "no",
+            kwargs_handlers=[InitProcessGroupKwargs(timeout=timeout)],
+        )
+        self.kind, self.compute_dtype = kind, compute_dtype
+        self.num_processes, self.rank = self._accelerator.num_processes, self._accelerator.process_index
+        self.device = self._accelerator.device
+        self.group = dist.new_group(backend="gloo", timeout=timeout)
+        self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=30))
+        self._mesh = init_device_mesh(self.device.type, (self.num_processes,)) if kind == "fsdp2" else None
+
+    def prepare(self, module: nn.Module) -> nn.Module:
+        """Returns the module sharded in place, or wrapped for gradients to be summed over processes."""
+        if self._mesh is not None:
+            return ShardedModule(module, self._mesh, self.compute_dtype, self._any_has)
+        if not any(weight.requires_grad for weight in module.parameters()):
+            return module
+        # A process may show no picture where another does, or nobody does: those weights have no gradient then
+        wrapped = DistributedDataParallel(
+            module,
+            device_ids=[self.device] if self.device.type != "cpu" else None,
+            find_unused_parameters=True,
+        )
+        wrapped.register_comm_hook(None, lambda _, bucket: _summed(bucket))
+        return _Autocast(wrapped, self.device, self.compute_dtype)
+
+    def acting(self, model: Any) -> Any:
+        """Returns the model itself, or a whole copy where it is to be sharded or computed with in another type."""
+        is_shared = self.kind == "ddp" and model.dtype == self.compute_dtype
+        return model if is_shared else whole_copy(model, self.compute_dtype)
+
+    def refresh(self, acting: Any, model: Any) -> None:
+        """Gives the copy the model's weights."""
+        if acting is not model:
+            refresh_copy(acting, model)
+
+    def accumulating(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
+        """Gives a block behind which DDP sums gradients if it is the last; FSDP2 does behind each, see there."""
+        if isinstance(module, _Autocast) and not is_last:
+            return cast("AbstractContextManager[None]", module.module.no_sync())
+        return nullcontext()
+
+    def gather(self, items: Sequence[T]) -> list[T]:
+        """Returns every process's items."""
+        parts: list[Any] = [None] * self.num_processes
+        dist.all_gather_object(parts, list(items), group=self.group)
+        return [item for part in parts for item in part]
+
+    def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
+        """Returns what the main process makes."""
+        outcome: list[Any] = [None, None]
+        error: BaseException | None = None
+        if self.rank == 0:
+            try:
+                outcome[0] = make()
+            except Exception as raised:
+                error, outcome[1] = raised, f"{type(raised).__name__}: {raised}"
+        dist.broadcast_object_list(outcome, src=0, group=self._patient if is_long else self.group)
+        if error is not None:
+            raise error
+        if outcome[1] is not None:
+            raise PeerError(f"The main process stopped: {outcome[1]}")
+        return cast("T", outcome[0])
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Returns the sum over processes."""
+        total = x.detach().cpu().clone()
+        dist.all_reduce(total, group=self.group)
+        return total
+
+    def close(self) -> None:
+        """Waits for the others and leaves them."""
+        dist.barrier(group=self.group)
+        dist.destroy_process_group()
+
+    def _any_has(self, here: bool) -> bool:
+        """Returns whether something is so in any process."""
+        return bool(self.sum(torch.tensor(float(here))) > 0)
+
+
+class _Autocast(nn.Module):
+    """A DDP module whose passes run in another type than its weights are kept in."""
+
+    def __init__(self, module: DistributedDataParallel, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.module, self._device_type, self._dtype = module, device.type, dtype
+
+    def forward(self, *args: Any) -> Any:
+        """Returns what the module does."""
+        with torch.autocast(self._device_type, self._dtype, enabled=self._dtype != torch.float32):
+            return self.module(*args)
+
+
+def _summed(bucket: Any) -> torch.futures.Future[Tensor]:
+    """Sums a bucket of gradients over processes, where DDP would average: the loss is divided by what all rows count.
+
+    A hook of `DistributedDataParallel.register_comm_hook`.
+    """
+    work = dist.all_reduce(bucket.buffer(), async_op=True)
+    return cast("torch.futures.Future[Tensor]", work.get_future().then(lambda future: future.value()[0]))
