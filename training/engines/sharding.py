@@ -16,8 +16,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
+from agents.hf.families.seen import vision_parts
 from training.batch import Batch
-from training.engines.frozen import vision_parts
 from training.engines.policy import PolicyModel
 
 
