@@ -34,13 +34,20 @@ def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
     """Returns how rows go through a model.
 
     Raises:
-        ConfigError: If rows are to be packed that would see each other, for the family makes its own masks.
+        ConfigError: If rows are to be packed that would see each other, for the family makes its own masks; or if its
+            attention is to be one that takes none.
     """
     can_pack, is_flash = not family_of(model).keeps_images_whole, "flash" in str(model.config._attn_implementation)
     if memory.packing == "on" and not can_pack:
         raise ConfigError(
             f"--memory.packing on: rows of {model.config.model_type} cannot be told apart within one, for the tokens "
             "of its pictures see each other in both directions. Use --memory.packing off."
+        )
+    if is_flash and not can_pack:
+        raise ConfigError(
+            f"--memory.attention {model.config._attn_implementation}: flash attention takes no masks, which "
+            f"{model.config.model_type} needs, for the tokens of its pictures see each other in both directions. Use "
+            "--memory.attention sdpa."
         )
     packs = memory.packing == "on" or (memory.packing == "auto" and is_flash and can_pack)
     return RowPass(recomputes_layers=memory.gradient_checkpointing, packs_rows=packs)

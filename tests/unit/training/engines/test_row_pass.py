@@ -182,10 +182,12 @@ def test_rows_are_packed_where_attention_is_of_what_they_see_alone(packing, atte
 
 
 def test_rows_whose_pictures_are_seen_in_both_directions_are_not_packed():
-    model = kind_of("gemma3", "flash_attention_2")
+    model = kind_of("gemma3", "sdpa")
     assert not row_pass_of(model, MemoryConfig()).packs_rows
     with pytest.raises(ConfigError, match=r"--memory\.packing off"):
         row_pass_of(model, MemoryConfig(packing="on"))
+    with pytest.raises(ConfigError, match=r"flash attention takes no masks.*--memory\.attention sdpa"):
+        row_pass_of(kind_of("gemma3", "flash_attention_2"), MemoryConfig())
 
 
 def kind_of(model_type, attention):

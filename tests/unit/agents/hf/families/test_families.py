@@ -156,9 +156,12 @@ def plain_logits(model, encoder, ids, images):
         return model(input_ids=torch.tensor([ids]), **inputs).logits[0].float()
 
 
-def test_cached_greedy_sampling_is_the_plain_forward_pass(family):
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_cached_greedy_sampling_is_the_plain_forward_pass(family, attention):
     """Three turns of rows of many lengths together, one of which leaves; tokens and log-probabilities."""
+    family[0].set_attn_implementation(attention)
     model, encoder = with_ending(*family, bias=2.0), family[1]
+    assert model.model.get_decoder().config._attn_implementation == attention
     suppressed = encoder.suppressed_ids()
     sampler = CachedSampler(model, encoder, SamplingConfig(temperature=0.0, max_new_tokens=5), torch.Generator())
     shown = {
