@@ -18,6 +18,7 @@ Kind = Literal[
     "became unsolvable",
     "no effect",
     "detour",
+    "ran out of context",
     "ran out of turns",
     "not solved",
 ]
@@ -60,6 +61,8 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     fatal = [mistake for mistake in mistakes if mistake.kind != "detour"]
     if fatal or mistakes:
         return (fatal or mistakes)[0]
+    if turns and turns[-1].get("context_full"):
+        return Mistake(kind="ran out of context", turn=len(turns) - 1, detail="There was no room for another turn.")
     if turns and turns[-1].get("truncated"):
         return Mistake(kind="ran out of turns", turn=len(turns) - 1)
     return Mistake(kind="not solved", turn=None)

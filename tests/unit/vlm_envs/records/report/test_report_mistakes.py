@@ -43,6 +43,7 @@ def episode_of(*turns, success=False):
         ({"action_effective": False, "optimal_actions_left": 4}, "no effect"),
         ({"optimal_actions_left": 4}, "detour"),
         ({"truncated": True}, "ran out of turns"),
+        ({"truncated": True, "context_full": True}, "ran out of context"),
         ({"optimal_actions_before": None, "optimal_actions_left": None}, "not solved"),
     ],
 )
