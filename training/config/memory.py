@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,9 +23,25 @@ class MemoryConfig:
             sees another; not of families whose pictures are seen in both directions (Gemma 3). `"auto"` does where
             flash attention computes only what each row sees; other kinds compute what no row may see, too, and are
             slower so. Unpacked, no more than a tenth of a micro-batch that is cut by tokens is padding.
+        offload_reference: Keep the reference in the host's memory, but while it says what it would have said.
+        offload_optimizer: Keep the optimisers' moments and float32 masters there, but while their model is updated.
     """
 
     gradient_checkpointing: bool = False
     freeze_vision_tower: bool = False
     attention: Literal["eager", "sdpa", "flash_attention_2"] | None = None
     packing: Literal["auto", "on", "off"] = "auto"
+    offload_reference: bool = False
+    offload_optimizer: bool = False
+
+
+def memory_contradictions(memory: MemoryConfig, *, has_adapters: bool, has_reference: bool) -> Iterator[str]:
+    """Yields what is asked for and would do nothing."""
+    if memory.offload_reference and (has_adapters or not has_reference):
+        why = "is the policy without its adapters (--lora.rank)" if has_reference else "is left out (--ppo.kl-coef 0)"
+        yield f"--memory.offload-reference would do nothing: the reference {why}. Use --memory.no-offload-reference."
+    if memory.freeze_vision_tower and has_adapters:
+        yield (
+            "--memory.freeze-vision-tower would do nothing: --lora.rank freezes everything but its adapters. Use "
+            "--memory.no-freeze-vision-tower."
+        )

@@ -21,6 +21,8 @@ MAY_DIFFER = {
     "eval_every",
     "memory.attention",
     "memory.gradient_checkpointing",
+    "memory.offload_optimizer",
+    "memory.offload_reference",
     "memory.packing",
     "model",
     "num_eval_episodes",

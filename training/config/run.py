@@ -18,7 +18,7 @@ from training.config.cold_start import ColdStartConfig
 from training.config.judged_worlds import judge_contradictions
 from training.config.judges import JudgeConfig
 from training.config.lora import LoRAConfig
-from training.config.memory import MemoryConfig
+from training.config.memory import MemoryConfig, memory_contradictions
 from training.config.places import require_name
 from training.config.ppo import PPOConfig
 from training.config.processes import EngineName
@@ -125,6 +125,11 @@ class RunConfig:
             *self._algorithm_contradictions(),
             *update_contradictions(self.algorithm, self.ppo),
             *self._length_contradictions(),
+            *memory_contradictions(
+                self.memory,
+                has_adapters=self.lora.rank is not None,
+                has_reference=decided_update(self.algorithm, self.ppo).kl_coef > 0,
+            ),
             *self._evaluation_contradictions(),
             *judge_contradictions(self.judge, self.worlds),
         ]

@@ -108,6 +108,12 @@ class Optimizer:
         torch.nn.utils.clip_grads_with_norm_(self._stepped, self._max_grad_norm, norm)
         return float(norm)
 
+    def idle_tensors(self) -> list[Tensor]:
+        """Returns what only a step needs: masters, and AdamW's moments once there are any."""
+        states = [value for state in self._adamw.state.values() for value in state.values()]
+        moments = [value for value in states if isinstance(value, Tensor) and value.dim() > 0]
+        return [*(master for _, master in self._with_masters()), *moments]
+
     def set_learning_rate(self, learning_rate: float) -> None:
         """Sets the rate of the steps to come."""
         for group in self._adamw.param_groups:

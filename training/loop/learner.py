@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
 from training.engines.frozen import SeenPictures, copied_but_frozen, freeze_vision_tower, has_frozen_vision_tower
 from training.engines.lora import adapter_state, adapters_off, add_adapters, load_adapted
+from training.engines.offload import HOST, at_hand, move, own_weights
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
 from training.engines.row_pass import row_pass_of
@@ -84,6 +86,25 @@ class Learner:
             else None
         )
         self.num_updates = 0
+        self._put_away()
+
+    def _at_hand(self, optimizer: Optimizer | None) -> AbstractContextManager[None]:
+        """Has on the device what an optimiser steps by, and puts it away behind the block where that is asked for."""
+        offloads = self.config.memory.offload_optimizer and optimizer is not None
+        return at_hand(optimizer.idle_tensors, self.policy.device) if offloads and optimizer else nullcontext()
+
+    def _idle_reference(self) -> list[Tensor]:
+        """Returns the reference's own weights if they are to wait in the host's memory."""
+        if self.reference is None or not self.config.memory.offload_reference:
+            return []
+        return own_weights(self.reference, [self.policy])
+
+    def _put_away(self) -> None:
+        """Moves to the host's memory what is to wait there."""
+        move(self._idle_reference(), HOST)
+        if self.config.memory.offload_optimizer:
+            for optimizer in (self.policy_optimizer, self.critic_optimizer):
+                move(optimizer.idle_tensors() if optimizer is not None else [], HOST)
 
     def _policy_model(self, model: Any) -> PolicyModel:
         return PolicyModel(
@@ -119,9 +140,10 @@ class Learner:
         """
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
-        old_BT, ref_BT, values_BT, ends_BK, final_B = self._fitted(
-            lambda: self._passed(batch), batch, range(batch.num_rows)
-        )
+        with at_hand(self._idle_reference, self.policy.device):
+            old_BT, ref_BT, values_BT, ends_BK, final_B = self._fitted(
+                lambda: self._passed(batch), batch, range(batch.num_rows)
+            )
         ppo, ref_kl, penalty_BT = self.config.ppo, None, torch.zeros_like(old_BT)
         if self.has_reference:
             ref_kl = masked_mean(kl_penalty(old_BT, ref_BT, kl_estimator="k1"), batch.response_mask_BT)
@@ -188,14 +210,16 @@ class Learner:
         self._set_learning_rates(iteration)
         steps: list[dict[str, float]] = []
         if iteration >= self.config.algorithm.critic_warmup_iterations:
-            for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
-                steps.append(self._policy_step(batch, outputs, credit.advantages_BT, rows))
+            with self._at_hand(self.policy_optimizer):
+                for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
+                    steps.append(self._policy_step(batch, outputs, credit.advantages_BT, rows))
             self.policy_optimizer.zero_grad()  # they would lie beside all that comes before the next step
         if credit.returns_BT is not None and self.critic_config is not None:
             assert self.critic_optimizer is not None
             critic = self.critic_config
-            for rows in self._minibatches(batch, critic.num_epochs, critic.num_minibatches, iteration):
-                steps.append(self._critic_step(batch, outputs, credit, rows))
+            with self._at_hand(self.critic_optimizer):
+                for rows in self._minibatches(batch, critic.num_epochs, critic.num_minibatches, iteration):
+                    steps.append(self._critic_step(batch, outputs, credit, rows))
             self.critic_optimizer.zero_grad()
         if self._pictures is not None:
             self._pictures.forget()
@@ -343,6 +367,7 @@ class Learner:
             self._load(self.critic, state, "critic")
             self.critic_optimizer.load_state_dict(state["critic_optimizer"])
         self.num_updates = state["num_updates"]
+        self._put_away()
 
     def _state_of(self, module: nn.Module) -> dict[str, Tensor]:
         return adapter_state(module) if self.has_adapters else module.state_dict()

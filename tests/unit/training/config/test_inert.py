@@ -15,6 +15,8 @@ from training.algorithms.grpo import GRPO
 from training.algorithms.rloo import RLOO
 from training.algorithms.token_gae import TokenGAE
 from training.config.judges import JudgeConfig
+from training.config.lora import LoRAConfig
+from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
@@ -87,6 +89,14 @@ REFUSED = [
         for no in [{"num_eval_episodes": 0}, {"num_eval_episodes": 0, "eval_every": 5, "num_val_episodes": 0}]
     ),
     ({"eval_every": 5, "num_val_episodes": 0}, "use --eval-every 0"),
+    *(
+        ({"memory": MemoryConfig(offload_reference=True), **none}, "--memory.no-offload-reference")
+        for none in ({"lora": LoRAConfig(rank=4)}, {"ppo": PPOConfig(kl_coef=0.0)})
+    ),
+    (
+        {"memory": MemoryConfig(freeze_vision_tower=True), "lora": LoRAConfig(rank=4)},
+        "--memory.no-freeze-vision-tower",
+    ),
     *(
         (
             {"judge": replace(NO_JUDGE, repetition_penalty=0.1, **judge), "worlds": worlds},

@@ -136,3 +136,18 @@ def test_an_update_of_packed_rows_is_that_of_padded_ones(played):
         weights = getattr(padded, part).state_dict()
         for name, weight in getattr(packed, part).state_dict().items():
             assert torch.allclose(weight, weights[name], atol=1e-4), name
+
+
+def test_models_compute_in_few_bits_and_what_is_made_of_it_is_in_float32(played):
+    model, encoder, batch = played
+    learner = learner_of(model.bfloat16(), encoder)
+    for each in (learner.policy, learner.reference, learner.critic):
+        assert {weight.dtype for weight in each.parameters()} == {torch.bfloat16}
+    assert {master.dtype for master in learner.policy_optimizer.idle_tensors()} == {torch.float32}
+    outputs = learner.model_outputs(batch)
+    logprobs_BT, entropy_BT = learner._policy(batch, "graph")
+    values = learner._critic(batch)
+    for grid in (logprobs_BT, entropy_BT, *values, outputs.old_logprobs_BT, outputs.ref_logprobs_BT):
+        assert grid.dtype == torch.float32
+    said = logprobs_BT[batch.response_mask_BT]
+    assert not torch.equal(said, said.bfloat16().float()), "not rounded on the way"
