@@ -32,6 +32,15 @@ def copied_but_frozen(module: Module) -> Module:
     return copy.deepcopy(module, {id(weight): weight for weight in module.parameters() if not weight.requires_grad})
 
 
+def share_frozen(module: Module, owner: nn.Module) -> Module:
+    """Returns a module after giving it another one's frozen weights in place of its own, which have the same values."""
+    for name, weight in owner.named_parameters(remove_duplicate=False):
+        if not weight.requires_grad:
+            parent, _, leaf = name.rpartition(".")
+            setattr(module.get_submodule(parent), leaf, weight)
+    return module
+
+
 class SeenPictures:
     """What a frozen vision tower makes of pictures, each shown to it once, whoever asks for it and how often.
 

@@ -17,7 +17,13 @@ from training.algorithms.functional.losses import explained_variance, kl_penalty
 from training.batch import Batch
 from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
-from training.engines.frozen import SeenPictures, copied_but_frozen, freeze_vision_tower, has_frozen_vision_tower
+from training.engines.frozen import (
+    SeenPictures,
+    copied_but_frozen,
+    freeze_vision_tower,
+    has_frozen_vision_tower,
+    share_frozen,
+)
 from training.engines.lora import adapter_state, adapters_off, add_adapters, load_adapted
 from training.engines.offload import HOST, at_hand, move, own_weights
 from training.engines.optimizer import Optimizer
@@ -64,16 +70,18 @@ class Learner:
             add_adapters(policy, config.lora)
         if config.memory.freeze_vision_tower:
             freeze_vision_tower(policy)
-        self._pictures = SeenPictures(policy) if has_frozen_vision_tower(policy) else None
         self.has_adapters = config.lora.rank is not None
         self.has_reference = ppo.kl_coef > 0
         needs_copy = self.has_reference and not self.has_adapters  # with adapters it is the policy without them
         self.reference = None
         if needs_copy:
-            self.reference = (copied_but_frozen(policy) if reference is None else reference).requires_grad_(False)
+            self.reference = copied_but_frozen(policy) if reference is None else share_frozen(reference, policy)
+            self.reference.requires_grad_(False)
         self.critic_config = config.algorithm.critic_config
         self.critic = ValueModel(policy, self._row_pass) if self.critic_config is not None else None
         self._acting = self.engine.acting(policy)
+        # The whole model's tower: one process may have pictures to show it and another none
+        self._pictures = SeenPictures(self._acting) if has_frozen_vision_tower(policy) else None
         self._policy = self.engine.prepare(self._policy_model(self.policy))
         self._reference = (
             self.engine.prepare(self._policy_model(self.reference)) if self.reference is not None else None
@@ -90,8 +98,9 @@ class Learner:
 
     def _at_hand(self, optimizer: Optimizer | None) -> AbstractContextManager[None]:
         """Has on the device what an optimiser steps by, and puts it away behind the block where that is asked for."""
-        offloads = self.config.memory.offload_optimizer and optimizer is not None
-        return at_hand(optimizer.idle_tensors, self.policy.device) if offloads and optimizer else nullcontext()
+        if optimizer is None or not self.config.memory.offload_optimizer:
+            return nullcontext()
+        return at_hand(optimizer.idle_tensors, self.policy.device)
 
     def _idle_reference(self) -> list[Tensor]:
         """Returns the reference's own weights if they are to wait in the host's memory."""

@@ -97,6 +97,18 @@ def test_the_weights_of_a_frozen_tower_are_held_once(played):
             assert (weight is own[name]) == name.startswith("visual."), name
 
 
+def test_a_reference_that_was_loaded_shares_them_too(played):
+    model, encoder, batch = played
+    config = run_config(memory=FROZEN, num_groups=2)
+    loaded = copy.deepcopy(model)
+    learner = Learner(model, encoder.suppressed_ids(), config, reference=loaded)
+    assert learner.reference is loaded
+    own = dict(model.named_parameters())
+    for name, weight in loaded.named_parameters():
+        assert (weight is own[name]) == (".visual." in name), name
+    assert learner.model_outputs(batch).ref_kl == 0.0
+
+
 @pytest.mark.parametrize("kl_placement", ["reward", "loss"])
 def test_shared_pictures_give_what_unshared_ones_do(played, kl_placement):
     model, encoder, batch = played
