@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from transformers import Gemma3Processor, InternVLProcessor, SmolVLMProcessor
+from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE
 
 from agents.__main__ import main as agents_main
 from agents.hf.agent import HFAgent
@@ -87,6 +88,25 @@ def rendered(encoder, messages, images):
     text = encoder.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     first, *rest = text.split(encoder.image_reader.marker)
     return first + "".join(expansion(encoder, image) + part for image, part in zip(images, rest, strict=True))
+
+
+def test_our_template_of_smolvlm_writes_what_transformers_own_does(tmp_path):
+    """The one it falls back on for videos, with which the published ones agree."""
+    SAVERS["smolvlm"](tmp_path)
+    _, encoder = load(tmp_path)
+    messages = [
+        {"role": "system", "content": said(0, " Walk. ")},
+        {"role": "user", "content": said(2, "look\n")},
+        {"role": "assistant", "content": said(0, "Up")},
+        {"role": "user", "content": said(0, " go on")},
+    ]
+    ours, theirs = (
+        encoder.tokenizer.apply_chat_template(
+            messages, chat_template=template, tokenize=False, add_generation_prompt=True
+        )
+        for template in (None, DEFAULT_CHAT_TEMPLATE)
+    )
+    assert ours == theirs
 
 
 @pytest.mark.parametrize("system", ["", " Walk.\nDo not fall. "])
