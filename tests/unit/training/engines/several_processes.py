@@ -24,6 +24,8 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.batch import Batch
+from training.config.lora import LoRAConfig
+from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
 from training.engines.engine import Engine
@@ -41,6 +43,7 @@ _PPO = PPOConfig(
     kl_coef=0.1,
     max_grad_norm=0.5,
 )
+_MEMORY = MemoryConfig(gradient_checkpointing=True, packing="on")
 CONFIGS: Mapping[str, RunConfig] = {
     "bilevel_gae": run_config(
         ppo=_PPO,
@@ -48,6 +51,8 @@ CONFIGS: Mapping[str, RunConfig] = {
         algorithm=BilevelGAE(critic=CriticConfig(learning_rate=1e-4, num_minibatches=2)),
     ),
     "grpo": run_config(ppo=replace(_PPO, num_epochs=2, kl_placement="loss"), num_groups=4, algorithm=GRPO()),
+    "frozen": run_config(ppo=_PPO, num_groups=4, memory=replace(_MEMORY, freeze_vision_tower=True)),
+    "lora": run_config(ppo=_PPO, num_groups=4, memory=_MEMORY, lora=LoRAConfig(rank=4)),
 }
 
 
@@ -67,6 +72,7 @@ def with_text_rows(batch: Batch, rows: set[int]) -> Batch:
 
 def trained(model: Any, suppressed_ids: list[int], config: RunConfig, batch: Batch, engine: Engine) -> dict[str, Any]:
     """Returns the whole weights, outputs and metrics of a learner after some updates over one batch."""
+    torch.manual_seed(0)  # adapters begin with random numbers, in each process the same
     learner = Learner(copy.deepcopy(model), suppressed_ids, config, engine)
     metrics, kept = [], {}
     for iteration in range(NUM_UPDATES):
@@ -78,7 +84,7 @@ def trained(model: Any, suppressed_ids: list[int], config: RunConfig, batch: Bat
         "policy": whole(learner.policy),
         "acting": whole(learner.acting_policy()),
         "critic": whole(learner.critic) if learner.critic is not None else {},
-        "reference": whole(learner.reference),
+        "reference": whole(learner.reference) if learner.reference is not None else {},
         "outputs": kept,
         "metrics": metrics,
     }
