@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from training.checkpoints.files import LATEST, has_checkpoint, num_iterations_done
+from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.config.curation import CurateConfig
 from training.config.places import require_writable
@@ -103,7 +103,8 @@ def _free_name(config: RunConfig) -> str:
     """Returns the recipe's name, or with the first number that no finished or resumable run has."""
     require_writable(Path(config.output) / config.name, config.output)
     names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
-    return next(name for name in names if not has_checkpoint(Path(config.output) / name / LATEST))
+    runs = ((name, Path(config.output) / name) for name in names)
+    return next(name for name, run in runs if not has_checkpoint(run / LATEST) and not is_in_cold_start(run))
 
 
 def _cold_start(words: list[str]) -> None:

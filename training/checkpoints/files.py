@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+COLD_START_STATE = "cold_start_state"
 LATEST = "latest"
 PROGRESS = "progress.json"
 PROVENANCE = "provenance.json"
@@ -32,6 +33,11 @@ def has_model(directory: Path) -> bool:
     """Returns whether there is a model that says what it is, after bringing back one that a crash left moved aside."""
     _finish(directory)
     return (directory / PROVENANCE).is_file()
+
+
+def is_in_cold_start(run: Path) -> bool:
+    """Returns whether a run was ended in its cold start, with a checkpoint of that to go on from."""
+    return not has_checkpoint(run / LATEST) and has_checkpoint(run / COLD_START_STATE)
 
 
 def require_run_state(directory: Path) -> None:

@@ -23,10 +23,12 @@ import torch
 
 from agents.hf.chat import ChatEncoder
 from training.checkpoints.files import (
+    COLD_START_STATE,
     PROGRESS,
     PROVENANCE,
     STATE,
     aside,
+    has_checkpoint,
     opened_aside,
     put_in_place,
     replacing,
@@ -149,6 +151,22 @@ def load_checkpoint_state(
         if engine.rank > 0:
             state |= {"agent": None, "torch_rng": None}
     return state
+
+
+def save_cold_start_state(run: Path, state: dict[str, Any]) -> None:
+    """Writes where a run's cold start stands, in place of an earlier state, all or nothing."""
+    with replacing(run / COLD_START_STATE) as temporary:
+        torch.save(state, temporary / STATE)
+
+
+def load_cold_start_state(run: Path) -> dict[str, Any] | None:
+    """Returns where a run's cold start stands; None if it has not come to a checkpoint.
+
+    Raises:
+        ValueError: If the checkpoint is damaged.
+    """
+    directory = run / COLD_START_STATE
+    return _read(directory / STATE) if has_checkpoint(directory) else None
 
 
 def iterations_done(directory: Path) -> int:

@@ -32,6 +32,8 @@ class ColdStartConfig:
             the oracle.
         start_from: Checkpoint directory that goes on learning, any of a supported family; None for a tiny VLM of
             random weights. It keeps its own tokenizer.
+        checkpoint_every: Steps between checkpoints of a run's cold start, from which `--resume` goes on in it; 0 for
+            none. They are gone once the run has done its iterations.
     """
 
     num_steps: int = 800
@@ -48,11 +50,13 @@ class ColdStartConfig:
     max_nonfinite_steps: int = 5
     data: str | None = None
     start_from: str | None = None
+    checkpoint_every: int = 100
 
     def __post_init__(self) -> None:
         require_at_least(
             self, 0, "num_steps", "num_first_turn_steps", "num_suboptimal_steps", "warmup_steps", "weight_decay"
         )
+        require_at_least(self, 0, "checkpoint_every")
         require_at_least(self, 1, "batch_size", "max_nonfinite_steps")
         require_above(self, 0, "learning_rate", "suboptimal_learning_rate", "max_grad_norm")
         require_between(self, 0, 1, "mistake_rate", "suboptimal_rate")

@@ -16,6 +16,7 @@ from vlm_envs.errors import ConfigError
 
 MAY_DIFFER = {
     "checkpoint_every",
+    "cold_start.checkpoint_every",
     "device",
     "engine",
     "eval_every",

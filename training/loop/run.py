@@ -6,10 +6,12 @@ import importlib.metadata
 import json
 import platform
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,15 @@ from agents.hf.device import torch_device
 from agents.hf.tiny import TinyConfig, save_tiny
 from agents.registry import make_agent
 from training.checkpoints.best import BEST
-from training.checkpoints.files import LATEST, PROVENANCE, model_directory
+from training.checkpoints.files import COLD_START_STATE, LATEST, PROVENANCE, is_in_cold_start, model_directory
 from training.checkpoints.reference import kept_reference, reference_of, require_reference
-from training.checkpoints.state import iterations_done, save_model, save_provenance
+from training.checkpoints.state import (
+    iterations_done,
+    load_cold_start_state,
+    save_cold_start_state,
+    save_model,
+    save_provenance,
+)
 from training.config.processes import num_processes
 from training.config.resume import check_length, continued
 from training.config.run import RunConfig
@@ -35,6 +43,7 @@ from training.loop.console import RunConsole
 from training.loop.disk import full_disk_told
 from training.loop.evaluation import evaluate, mean_success
 from training.loop.supervised import cold_start, stop_on_interrupt
+from training.loop.terminated import termination_told
 from training.loop.trainer import Trainer
 from training.preflight.start import checked
 from vlm_envs.records.report.page import build_report
@@ -67,9 +76,13 @@ def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
     """Does what `train` does with a configuration that `training.preflight.start.checked` returned."""
     prepare(config)
     directory = Path(config.output) / config.name
-    with engine_of(config) as engine, full_disk_told(directory):
-        trainer = _resumed(config, directory, engine) if resume else _started(config, directory, engine)
+    with engine_of(config) as engine, full_disk_told(directory), ExitStack() as opened:
+        if engine.num_processes > 1 and engine.rank == 0:
+            opened.enter_context(termination_told(directory))
+        goes_on = resume and not is_in_cold_start(directory)
+        trainer = _resumed(config, directory, engine) if goes_on else _started(config, directory, engine)
         trainer.run()
+        engine.on_main(lambda: shutil.rmtree(directory / COLD_START_STATE, ignore_errors=True))
         report = engine.on_main(lambda: build_report(directory))
         print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
         if trainer.best is not None:
@@ -80,9 +93,7 @@ def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
 def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
     """Returns the trainer of a new run; nothing is written before everything is there."""
     loaded = load_for_training(config.model, config) if config.model else None
-    # A run that never reached a checkpoint has nothing to lose and starts over
-    starts_over = {"resume_from_iteration": 0, "resume_phase": "cold_start"} if holds_run(directory) else {}
-    writer = RunWriter(directory, **starts_over) if engine.rank == 0 else None  # type: ignore[arg-type]
+    writer = _first_writer(directory) if engine.rank == 0 else None
     if loaded is None:
         _describe(writer, config)
         loaded = _cold_started(config, directory / "cold_start", writer, engine)
@@ -92,6 +103,15 @@ def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
     if config.model is not None:
         _describe(writer, config)
     return trainer
+
+
+def _first_writer(directory: Path) -> RunWriter:
+    """Returns what writes a run without a checkpoint: what it wrote behind one of its cold start is dropped."""
+    if not holds_run(directory):
+        return RunWriter(directory)
+    state = load_cold_start_state(directory)
+    num_done = 0 if state is None else state["num_done"]
+    return RunWriter(directory, resume_from_iteration=num_done, resume_phase="cold_start")
 
 
 def _keeps_its_start(config: RunConfig) -> bool:
@@ -179,8 +199,21 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
 
 def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path, writer: RunWriter | None) -> None:
     """Takes a cold start's steps and saves what was learnt, whatever ends them."""
-    started = time.monotonic()
-    num_done, num_steps = 0, config.cold_start.num_steps + config.cold_start.num_suboptimal_steps
+    # Only a run is gone on with: it has a directory in which its cold start is one thing of several
+    run = directory.parent if writer is not None else None
+    state = load_cold_start_state(run) if run is not None else None
+    if state is not None:
+        model.load_state_dict(state["model"])
+        torch.set_rng_state(state["torch_rng"])
+    started = time.monotonic() - (0.0 if state is None else state["elapsed_s"])
+    num_done = 0 if state is None else state["num_done"]
+    num_steps = config.cold_start.num_steps + config.cold_start.num_suboptimal_steps
+
+    def checkpoint(step: int, optimizer: dict[str, Any]) -> None:
+        if run is not None:
+            kept = {"num_done": step, "model": model.state_dict(), "optimizer": optimizer}
+            kept |= {"torch_rng": torch.get_rng_state(), "elapsed_s": time.monotonic() - started}
+            save_cold_start_state(run, kept)
 
     def save() -> str:
         save_model(directory, model, encoder, provenance=provenance(config, None) | {"num_steps_done": num_done})
@@ -207,6 +240,9 @@ def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path,
                 on_step=on_step,
                 should_stop=should_stop,
                 seed=config.seed,
+                on_checkpoint=checkpoint,
+                num_done=num_done,
+                optimizer_state=None if state is None else state["optimizer"],
             )
             save()  # Before the validation, and while Ctrl-C still only asks: what took hours depends on neither.
         except NonFiniteGradientError as error:

@@ -23,6 +23,8 @@ from training.engines.policy import token_logprobs
 from vlm_envs.trajectory import Trajectory
 
 OnStep = Callable[[int, dict[str, float]], None]
+OnCheckpoint = Callable[[int, dict[str, Any]], None]
+"""Gets the steps done and the optimiser's state, with which the model as it is goes on."""
 
 
 def cold_start(
@@ -34,11 +36,16 @@ def cold_start(
     on_step: OnStep,
     should_stop: Callable[[], bool] = lambda: False,
     seed: int = 0,
+    on_checkpoint: OnCheckpoint | None = None,
+    num_done: int = 0,
+    optimizer_state: dict[str, Any] | None = None,
 ) -> int:
     """Trains a model in place to imitate the oracle, and at the end, if so configured, a suboptimal expert.
 
     After each step `on_step` gets its number and metrics, and `should_stop` says whether to end here. Another seed sees
-    other levels.
+    other levels. After every so many steps, and the last, `on_checkpoint` gets what it can be gone on from: with
+    `num_done` and `optimizer_state` as they were, and the model and torch's generator as they were, it comes to the
+    same. Episodes of steps that were done are played once more then, for the expert draws as it goes.
 
     Returns:
         Steps done, of which those whose gradients were not finite changed nothing.
@@ -53,8 +60,21 @@ def cold_start(
         batches = recorded_demonstrations(config.data, encoder, config, seed=seed)
     else:
         batches = shown(start=start, num_first_turn_batches=config.num_first_turn_steps)
-    num_done = _imitate(model, encoder, batches, config, on_step=on_step, should_stop=should_stop)
-    if config.num_suboptimal_steps and num_done == config.num_steps and not should_stop():
+    num_before = min(num_done, config.num_steps)
+    if num_done < config.num_steps or not config.num_suboptimal_steps:
+        num_done = _imitate(
+            model,
+            encoder,
+            batches,
+            config,
+            on_step=on_step,
+            should_stop=should_stop,
+            on_checkpoint=on_checkpoint,
+            first=num_before,
+            optimizer_state=optimizer_state,
+        )
+        optimizer_state = None
+    if config.num_suboptimal_steps and num_done >= config.num_steps and not should_stop():
         suboptimal = shown(suboptimal_rate=config.suboptimal_rate, start=start + config.num_steps * size)
         last = replace(
             config,
@@ -66,7 +86,21 @@ def cold_start(
         def on_suboptimal_step(step: int, metrics: dict[str, float]) -> None:
             on_step(config.num_steps + step, metrics)
 
-        num_done += _imitate(model, encoder, suboptimal, last, on_step=on_suboptimal_step, should_stop=should_stop)
+        def on_suboptimal_checkpoint(step: int, state: dict[str, Any]) -> None:
+            if on_checkpoint is not None:
+                on_checkpoint(config.num_steps + step, state)
+
+        num_done = config.num_steps + _imitate(
+            model,
+            encoder,
+            suboptimal,
+            last,
+            on_step=on_suboptimal_step,
+            should_stop=should_stop,
+            on_checkpoint=on_suboptimal_checkpoint,
+            first=num_done - config.num_steps,
+            optimizer_state=optimizer_state,
+        )
     return num_done
 
 
@@ -110,8 +144,15 @@ def _imitate(
     *,
     on_step: OnStep,
     should_stop: Callable[[], bool],
+    on_checkpoint: OnCheckpoint | None,
+    first: int,
+    optimizer_state: dict[str, Any] | None,
 ) -> int:
-    """Takes up to `config.num_steps` steps of maximum likelihood with an optimiser of its own; returns how many."""
+    """Takes steps of maximum likelihood with an optimiser of its own, from `first` to `config.num_steps`.
+
+    Returns:
+        How many are done, those before `first` included.
+    """
     optimizer = Optimizer(
         model,
         learning_rate=config.learning_rate,
@@ -120,9 +161,13 @@ def _imitate(
         max_nonfinite_steps=config.max_nonfinite_steps,
         what="cold start",
     )
+    if first and optimizer_state is not None:
+        optimizer.load_state_dict(optimizer_state)
+    for _ in range(first if first < config.num_steps else 0):
+        next(batches)
     model.train()
-    step = -1
-    for step in range(config.num_steps):
+    step = first - 1
+    for step in range(first, config.num_steps):
         trajectories = next(batches)
         batch = make_batch(trajectories, [[0.0] * len(t.turns) for t in trajectories], encoder)
         mask_BT = batch.response_mask_BT
@@ -139,6 +184,9 @@ def _imitate(
         grad_norm, is_taken = optimizer.step()
         shown = {"loss": float(loss.detach()), "grad_norm": grad_norm, "skipped_steps": float(not is_taken)}
         on_step(step, shown)
+        is_due = config.checkpoint_every and ((step + 1) % config.checkpoint_every == 0 or step + 1 == config.num_steps)
+        if is_due and on_checkpoint is not None:
+            on_checkpoint(step + 1, optimizer.state_dict())
         if should_stop():
             break
     model.eval()

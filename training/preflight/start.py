@@ -18,7 +18,7 @@ from agents.registry import entry_of, require_agent
 from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.registry import episode_reward
 from judges.state_text.rules import has_rules
-from training.checkpoints.files import LATEST, has_checkpoint, model_directory, require_run_state
+from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, require_run_state
 from training.config.curation import CURATED, CurateConfig
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.places import require_writable
@@ -87,7 +87,8 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     require_engine(config.engine, num_groups=config.num_groups, has_adapters=config.lora.rank is not None)
     if resume:
         check_same_run(config, directory)
-        require_run_state(directory / LATEST)
+        if not is_in_cold_start(directory):
+            require_run_state(directory / LATEST)
     else:
         require_unused(directory)
     require_answer_judge(config.judge, config.worlds)
@@ -95,7 +96,7 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     require_wandb(config.wandb_project)
     require_peft(config.lora)
     require_attention(config.memory)
-    config, told = ready(config, imitates=config.model is None and not resume)
+    config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
     if config.model is not None and not resume:
         _require_start(config.model)
     print(*told, sep="\n", end="\n" if told else "")
@@ -267,7 +268,8 @@ def require_unused(directory: Path) -> None:
     Raises:
         RunExistsError: If there is a run; one that never reached a checkpoint has nothing to lose and starts over.
     """
-    starts_over = (directory / "config.json").is_file() and not has_checkpoint(directory / LATEST)
+    has_any = has_checkpoint(directory / LATEST) or is_in_cold_start(directory)
+    starts_over = (directory / "config.json").is_file() and not has_any
     if holds_run(directory) and not starts_over:
         raise RunExistsError(
             f"{directory} already holds a run. Go on with it by adding --resume, or choose another --name."

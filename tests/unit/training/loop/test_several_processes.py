@@ -1,0 +1,123 @@
+"""Runs of two processes through the command line: one run's files, any number goes on, and a death is told of."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.training.engines.several_processes import CHECKOUT, launched
+from vlm_envs.records.run_data import RunReader
+
+
+def options(tiny_directory: Path, output: Path, **changes: str) -> list[str]:
+    settings = {
+        "name": "two",
+        "output": str(output),
+        "model": str(tiny_directory),
+        "num-iterations": "2",
+        "num-groups": "3",
+        "group-size": "2",
+        "num-eval-episodes": "5",
+        "num-val-episodes": "0",
+        "checkpoint-every": "1",
+        "record-every": "1",
+        "num-threads": "1",
+        "sampling.max-new-tokens": "6",
+        "ppo.num-minibatches": "2",
+        "algorithm.critic.num-minibatches": "1",
+        "algorithm.critic.warmup-iterations": "0",
+        "worlds.0.workers": "serial",
+    }
+    settings |= {name.replace("_", "-"): value for name, value in changes.items()}
+    return ["frozenlake_tiny", *(word for name, value in settings.items() for word in (f"--{name}", value))]
+
+
+def ended(processes: list[subprocess.Popen[str]]) -> list[str]:
+    told = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * len(processes), told
+    return told
+
+
+def test_two_processes_write_one_run_and_others_go_on_with_it(tiny_directory, tmp_path):
+    told = ended(launched(2, *options(tiny_directory, tmp_path), "--engine", "fsdp2", module="training"))
+    assert "Report: " in told[0]
+    assert "after: VLM/" not in told[1], "the main process alone says how it goes"
+    run = tmp_path / "two"
+    reader = RunReader(run)
+    assert [line["iteration"] for line in reader.metrics()] == [0, 1]
+    assert [line["label"] for line in reader.evaluations()] == ["before", "after"]
+    seeds = [line["seed"] for line in reader.trajectories("before")]
+    assert len(set(seeds)) == 5
+    assert seeds == sorted(seeds), "as one process plays them"
+    trained = reader.trajectories("training 0")
+    assert [line["seed"] for line in trained][::2] == [line["seed"] for line in trained][1::2], "siblings stay together"
+    assert len({line["seed"] for line in trained}) == 3
+    ended(launched(3, "frozenlake_tiny", "--resume", *there(tmp_path, 3), "--engine", "ddp", module="training"))
+    assert {path.name for path in (run / "latest" / "processes").iterdir()} == {"0.pt", "1.pt", "2.pt"}
+    alone = ["frozenlake_tiny", "--resume", *there(tmp_path, 4), "--engine", "auto"]
+    subprocess.run([sys.executable, "-m", "training", *alone], cwd=CHECKOUT, check=True, timeout=120)
+    assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2, 3]
+    assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 4}
+    assert not (run / "latest" / "shards").exists()
+
+
+def there(output: Path, num_iterations: int) -> list[str]:
+    return ["--output", str(output), "--name", "two", "--num-iterations", str(num_iterations)]
+
+
+def test_when_one_dies_the_other_says_how_to_go_on(tiny_directory, tmp_path):
+    processes = launched(2, *options(tiny_directory, tmp_path, num_iterations="500"), module="training")
+    try:
+        progress, until = tmp_path / "two" / "latest" / "progress.json", time.monotonic() + 100
+        while not (progress.is_file() and json.loads(progress.read_text())["iteration"] >= 2):
+            assert time.monotonic() < until
+            assert all(process.poll() is None for process in processes)
+            time.sleep(0.2)
+        os.kill(processes[1].pid, signal.SIGKILL)
+        processes[0].terminate()  # as their launcher does then
+        told = processes[0].communicate(timeout=60)[0]
+        assert processes[0].returncode not in (0, None)
+        (line,) = [line for line in told.splitlines() if "Go on with --resume" in line]
+        done = json.loads(progress.read_text())["iteration"]
+        assert f"as of {done} iterations" in line
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "told"),
+    [
+        (["--engine", "fsdp2"], {}, "and this is one"),
+        (["--engine", "local"], {"WORLD_SIZE": "2"}, "Use --engine auto"),
+        (
+            ["--num-groups", "3", "--ppo.num-minibatches", "1"],
+            {"WORLD_SIZE": "4"},
+            "--num-groups 3 leaves some without",
+        ),
+        ([], {"WORLD_SIZE": "2", "ACCELERATE_USE_FSDP": "true"}, "--fsdp_version 2"),
+        ([], {"WORLD_SIZE": "2", "ACCELERATE_USE_DEEPSPEED": "true"}, "ACCELERATE_USE_DEEPSPEED"),
+        ([], {"MASTER_ADDR": "127.0.0.1", "ACCELERATE_MIXED_PRECISION": "no"}, "Add --multi_gpu"),
+        (["--lora.rank", "4", "--engine", "fsdp2"], {"WORLD_SIZE": "2"}, "Use --engine ddp"),
+    ],
+)
+def test_processes_that_cannot_train_together_are_refused_in_one_line(
+    tiny_directory, tmp_path, monkeypatch, capsys, words, environment, told
+):
+    from training.__main__ import main
+
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main([*options(tiny_directory, tmp_path), *words]) == 2
+    shown = capsys.readouterr().err
+    assert told in shown
+    assert len(shown.strip().splitlines()) == 1
+    assert not (tmp_path / "two").exists()
