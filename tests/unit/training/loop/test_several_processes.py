@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.unit.training.engines.several_processes import CHECKOUT, launched
+from tests.unit.training.engines.several_processes import launched
 from vlm_envs.records.run_data import RunReader
 
 
@@ -61,11 +60,8 @@ def test_two_processes_write_one_run_and_others_go_on_with_it(tiny_directory, tm
     assert len({line["seed"] for line in trained}) == 3
     ended(launched(3, "frozenlake_tiny", "--resume", *there(tmp_path, 3), "--engine", "ddp", module="training"))
     assert {path.name for path in (run / "latest" / "processes").iterdir()} == {"0.pt", "1.pt", "2.pt"}
-    alone = ["frozenlake_tiny", "--resume", *there(tmp_path, 4), "--engine", "auto"]
-    subprocess.run([sys.executable, "-m", "training", *alone], cwd=CHECKOUT, check=True, timeout=120)
-    assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2, 3]
-    assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 4}
-    assert not (run / "latest" / "shards").exists()
+    assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2]
+    assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 3}
 
 
 def there(output: Path, num_iterations: int) -> list[str]:
