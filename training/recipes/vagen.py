@@ -239,8 +239,6 @@ def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConf
             num_minibatches=4,
             micro_batch_tokens=8192,
             kl_coef=0.001,
-            kl_placement="reward",
-            kl_estimator="k1",
             old_logprobs="trainer",
             importance_cap=2.0,
             weight_decay=0.01,

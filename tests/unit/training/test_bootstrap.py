@@ -96,7 +96,7 @@ def test_a_critic_that_is_right_everywhere_has_nothing_to_learn(tiny, monkeypatc
     assert not any(t.turns[-1].terminated for t in episodes)
     batch = make_batch(episodes, [rewards] * len(episodes), encoder, final_observations=True)
     learner = learner_of(model, encoder, algorithm)
-    monkeypatch.setattr(policy, "hidden_states", lambda owner, part: rewards_to_come(part)[..., None])
+    monkeypatch.setattr(policy, "hidden_states", lambda owner, part, _: rewards_to_come(part)[..., None])
     monkeypatch.setattr(learner.critic, "values", lambda hidden_BTD: hidden_BTD[..., 0])
     credit = algorithm.credit(batch, learner.model_outputs(batch))
     advantages_BT, returns_BT = credit.advantages_BT, credit.returns_BT
@@ -129,7 +129,7 @@ def test_without_a_discount_the_targets_do_not_drift(tiny, monkeypatch, algorith
     def num_seen(part: Batch) -> torch.Tensor:  # each observation opens a user's and an answer's turn
         return (part.input_ids_BT == opening).cumsum(-1) // 2
 
-    monkeypatch.setattr(policy, "hidden_states", lambda owner, part: num_seen(part)[..., None])
+    monkeypatch.setattr(policy, "hidden_states", lambda owner, part, _: num_seen(part)[..., None])
     monkeypatch.setattr(learner.critic, "values", lambda hidden_BTD: table[hidden_BTD[..., 0]])
     learner.critic.is_calibrated.fill_(True)
     seen_BT = num_seen(batch)
