@@ -42,7 +42,8 @@ class GRPO(Algorithm):
 
         groups_B = batch.comparable_group_index_B
         is_flat_G = zero_variance_groups(batch.turn_rewards_BK.sum(-1), groups_B)
-        return ~is_flat_G[torch.unique(groups_B, return_inverse=True)[1]]
+        # A row with a NaN reward is a group of its own that is not flat: NaN equals nothing
+        return ~is_flat_G[torch.unique(groups_B, return_inverse=True)[1]] & batch.comparable_B
 
     def keep(self, batch: Batch) -> Batch:
         """Returns the batch without the rows of groups that are not useful, in any loss.

@@ -11,7 +11,9 @@ from tests.unit.training.algorithms.siblings import outputs, rows
 from tests.unit.training.batches import run_config, text_batch
 from training.algorithms.dapo import DAPO
 from training.algorithms.functional.overlong import overlong_penalties
+from training.algorithms.gigpo import GiGPO
 from training.algorithms.grpo import GRPO
+from training.algorithms.gspo import GSPO
 from training.config.ppo import PPOConfig
 from training.loop.learner import Learner
 from vlm_envs.errors import ConfigError
@@ -61,6 +63,13 @@ def test_a_group_is_useful_by_what_it_earned_and_not_by_its_length():
     )
     assert DAPO().useful_rows(batch).tolist() == [False, False, True, True]
     assert DAPO().keep(batch).trainable_B.tolist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("algorithm", [GRPO(), DAPO(), GSPO(), GiGPO()])
+def test_a_row_without_a_finite_reward_does_not_make_a_flat_group_useful(algorithm, value):
+    batch = rows([[1.0, 0.0], [1.0, 0.0], [value, 0.0], [1.0, 0.0], [0.0, 0.0]], [0, 0, 0, 1, 1])
+    assert algorithm.useful_rows(batch).tolist() == [False, False, False, True, True]
 
 
 def test_the_learner_has_no_reference_and_its_clip(tiny):
