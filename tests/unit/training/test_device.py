@@ -1,4 +1,4 @@
-"""The whole update on a device that is not the CPU: every algorithm, with everything that can be switched on."""
+"""The whole update on a device that is not the CPU: every algorithm, with all that it allows switched on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ EVERYTHING: dict[str, Any] = {
 
 def learner_of(model: Any, encoder: Any, name: str, *, value_clip: float | None = 0.5, **ppo: Any) -> Learner:
     own = SHIPPED[name]().with_critic(num_minibatches=2, learning_rate=1e-4, value_clip=value_clip)
-    config = run_config(num_groups=2, algorithm=own, ppo=PPOConfig(**(EVERYTHING | ppo)))
+    allowed = {setting: value for setting, value in EVERYTHING.items() if setting not in own.update_settings}
+    steps = {"num_minibatches": 2} if own.needs_several_steps else {}
+    config = run_config(num_groups=2, algorithm=own, ppo=PPOConfig(**(allowed | steps | ppo)))
     return Learner(model, encoder.suppressed_ids(), config)
 
 
