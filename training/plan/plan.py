@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from training.config.run import RunConfig
+from training.loop.evaluation import MAX_PARALLEL
 from training.plan.config import GIB, PlanConfig
 from training.plan.memory import Passes, Phase, Spread, evaluating, held, kv_cache, sampling, stepping, updating
 from training.plan.passes import ModelPasses
@@ -49,16 +50,17 @@ class Plan:
 def plan_of(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Plan:
     """Returns what a run takes on its GPUs."""
     per_step = rows_per_step(config, plan)
-    rows = micro_batch_rows(config, plan, passes.row.num_tokens)
     capacity = plan.gpu_memory * GIB
 
     def fits(num_rows: int) -> bool:
         return all(phase.total <= capacity for phase in update_phases(config, plan, passes, num_rows))
 
+    most = micro_batch_limit(config, passes.row.num_tokens)
+
     return Plan(
-        phases=(_sampling(config, plan, passes), *update_phases(config, plan, passes, rows)),
+        phases=(_sampling(config, plan, passes), *update_phases(config, plan, passes, most)),
         capacity=capacity,
-        micro_batch_rows=rows,
+        micro_batch_rows=min(most, per_step),
         rows_per_step=per_step,
         largest_micro_batch_rows=max((number for number in range(1, per_step + 1) if fits(number)), default=0),
     )
@@ -70,11 +72,24 @@ def rows_per_step(config: RunConfig, plan: PlanConfig) -> int:
     return -(-of_all // plan.num_gpus)
 
 
-def micro_batch_rows(config: RunConfig, plan: PlanConfig, num_tokens: int) -> int:
-    """Returns how many of the longest rows go through a model together."""
+def micro_batch_limit(config: RunConfig, num_tokens: int) -> int:
+    """Returns how many of the longest rows go through a model together where there are as many."""
     budget = config.ppo.micro_batch_tokens
-    most = config.ppo.micro_batch_size if budget is None else max(1, budget // num_tokens)
-    return min(most, rows_per_step(config, plan))
+    return config.ppo.micro_batch_size if budget is None else max(1, budget // num_tokens)
+
+
+def episodes_side_by_side(config: RunConfig, plan: PlanConfig) -> tuple[int, str]:
+    """Returns the most episodes that one process plays at a time, and what for: training or an evaluation.
+
+    Worlds are evaluated one after another, on levels that processes share out; groups are never torn apart.
+    """
+    validates = config.eval_every > 0
+    evaluated = max(config.num_eval_episodes, config.num_val_episodes if validates else 0)
+    of_evaluation = min(MAX_PARALLEL, -(-evaluated // plan.num_gpus))
+    of_training = -(-config.num_groups // plan.num_gpus) * config.group_size if config.num_iterations else 0
+    if of_evaluation > of_training:
+        return of_evaluation, "an evaluation"
+    return max(1, of_training), "training"
 
 
 def spread_of(config: RunConfig, plan: PlanConfig, *, is_fused: bool = True) -> Spread:
@@ -90,16 +105,18 @@ def spread_of(config: RunConfig, plan: PlanConfig, *, is_fused: bool = True) -> 
 def update_phases(
     config: RunConfig, plan: PlanConfig, passes: ModelPasses, num_rows: int, *, is_fused: bool = True
 ) -> list[Phase]:
-    """Returns the phases of an update with micro-batches of so many of the longest rows."""
+    """Returns the phases of an update with micro-batches of so many of the longest rows, or of all that there are."""
     spread = spread_of(config, plan, is_fused=is_fused)
     always = _held(config, plan, passes, spread)
-    num_turns = num_rows * passes.row.num_turns
-    num_micro_batches = -(-rows_per_step(config, plan) // num_rows)
+    per_step, row = rows_per_step(config, plan), passes.row
+    # The passes before an update are over the whole batch, not over an optimiser step's rows
+    num_before = min(num_rows, -(-config.num_groups * config.group_size // plan.num_gpus)) * row.num_turns
+    of_policy = min(num_rows, per_step)
     policy = Passes(
-        training=passes.policy_training(num_turns),
-        evaluation=passes.policy_evaluation(num_turns),
-        layers=passes.prefill(num_turns),
-        num_micro_batches=num_micro_batches,
+        training=passes.policy_training(of_policy * row.num_turns),
+        evaluation=passes.policy_evaluation(num_before),
+        layers=passes.prefill(num_before),
+        num_micro_batches=-(-per_step // of_policy),
     )
     phases = [
         evaluating(always, passes.policy_shape, spread, policy),
@@ -110,7 +127,7 @@ def update_phases(
     if passes.critic_shape is not None and critic is not None:
         per_step = -(-config.num_groups * config.group_size // (critic.num_minibatches * plan.num_gpus))
         num_rows = min(num_rows, per_step)
-        trained = passes.critic_training(num_rows * passes.row.num_turns)
+        trained = passes.critic_training(num_rows * row.num_turns)
         of_critic = replace(policy, training=trained, num_micro_batches=-(-per_step // num_rows))
         phases += [
             updating(always, passes.critic_shape, spread, of_critic, what="critic"),
@@ -121,7 +138,7 @@ def update_phases(
 
 def _sampling(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Phase:
     spread, row = spread_of(config, plan), passes.row
-    num_rows = -(-config.num_groups // plan.num_gpus) * config.group_size
+    num_rows, _ = episodes_side_by_side(config, plan)
     cache = kv_cache(
         passes.policy_shape,
         spread,

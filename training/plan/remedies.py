@@ -70,6 +70,19 @@ def _with_one_row(config: RunConfig, plan: PlanConfig) -> Change | None:
     return Change(options="--ppo.micro-batch-size 1", config=replace(config, ppo=ppo), plan=plan)
 
 
+def _with_fewer_evaluated(config: RunConfig, plan: PlanConfig) -> Change | None:
+    """As many levels as there are rows of training, which are played side by side in any case."""
+    num_rows = config.num_groups * config.group_size
+    evaluated = {"num_eval_episodes": config.num_eval_episodes}
+    if config.eval_every > 0:
+        evaluated["num_val_episodes"] = config.num_val_episodes
+    fewer = {name: num_rows for name, number in evaluated.items() if number > num_rows}
+    if not fewer:
+        return None
+    options = " ".join(f"--{name.replace('_', '-')} {number}" for name, number in fewer.items())
+    return Change(options=options, config=replace(config, **fewer), plan=plan)
+
+
 def _with_half_the_bits(config: RunConfig, plan: PlanConfig) -> Change | None:
     if config.dtype == "bfloat16":
         return None
@@ -132,13 +145,14 @@ def _with_more_gpus(config: RunConfig, plan: PlanConfig) -> Change | None:
 
 CHANGES = (
     _with_one_row,
+    _with_fewer_evaluated,
     _with_checkpoints,
     _with_half_the_bits,
     _with_shards,
     _without_reference,
     _without_critic,
-    _with_frozen_tower,
     _with_adapters,
+    _with_frozen_tower,
     _with_more_gpus,
 )
 """What can be changed, that first which costs least."""

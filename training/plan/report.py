@@ -8,7 +8,7 @@ from typing import Any
 from training.config.run import RunConfig
 from training.plan.config import GIB, PlanConfig
 from training.plan.memory import PARTS
-from training.plan.plan import Plan
+from training.plan.plan import Plan, episodes_side_by_side
 from training.plan.remedies import MAX_GPUS, Remedy
 from training.plan.rows import RowShape
 from training.plan.shapes import ModelShape
@@ -22,8 +22,8 @@ DECIDED_BY = {
     "reference": "a copy of the weights (--ppo.kl-coef)",
     "critic": "a copy of the weights, masters and Adam (--algorithm)",
     "activations": "tokens of a micro-batch x layers",
-    "logits": "a chunk of tokens x vocabulary; when sampling, rows",
-    "KV cache": "rows x tokens x layers x heads for keys and values",
+    "logits": "a chunk of tokens x vocabulary; when sampling, episodes",
+    "KV cache": "episodes x tokens x layers x heads for keys and values",
     "gathered": "what GPUs put together: layers (fsdp2), gradients",
     "vLLM": "--vllm-memory x --gpu-memory",
     "reserved": "--reserved: CUDA's context, kernels, gaps",
@@ -37,7 +37,8 @@ def text_of(
     return [
         _title(config, plan),
         _model_line(policy),
-        *_row_lines(config, row, work),
+        *_row_lines(row, work),
+        _side_by_side_line(config, plan),
         "",
         *_table(found.phases_by_name),
         "",
@@ -121,7 +122,7 @@ def _model_line(shape: ModelShape) -> str:
     )
 
 
-def _row_lines(config: RunConfig, row: RowShape, work: Work) -> list[str]:
+def _row_lines(row: RowShape, work: Work) -> list[str]:
     pictures = row.first.num_image_tokens + (row.num_turns - 1) * row.later.num_image_tokens
     turns = f"{row.num_turns} turn{'s' * (row.num_turns > 1)}"
     return [
@@ -129,6 +130,11 @@ def _row_lines(config: RunConfig, row: RowShape, work: Work) -> list[str]:
         f"of them of {row.num_images} picture{'s' * (row.num_images != 1)}",
         f"       ({row.told}).",
     ]
+
+
+def _side_by_side_line(config: RunConfig, plan: PlanConfig) -> str:
+    number, what = episodes_side_by_side(config, plan)
+    return f"       Up to {number} episodes side by side in a process, in {what}."
 
 
 def _table(phases: Mapping[str, Mapping[str, float]]) -> list[str]:

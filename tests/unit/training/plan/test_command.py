@@ -50,6 +50,7 @@ def test_eight_gpus_hold_the_papers_run(model_3b, planned):
 
 def test_one_small_gpu_is_refused_with_what_would_do(tmp_path, planned):
     words = ("--model", save_shallow(tmp_path), "--dtype", "bfloat16", "--reserved", 1, "--algorithm", "grpo")
+    words += ("--num-eval-episodes", 128)
     code, out, err = planned(*words, "--gpu-memory", 6)
     assert code == 2
     assert "GiB per GPU" in out and all(part in out for part in PARTS)

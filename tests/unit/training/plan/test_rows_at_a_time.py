@@ -1,0 +1,83 @@
+"""How many rows and episodes a plan counts in each phase: as many as the run itself has there at a time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
+import torch
+
+from benchmarks.memory_cases import MemoryCase
+from tests.unit.training.plan.configs import save_shallow
+from training.__main__ import main
+from training.config.ppo import PPOConfig
+from training.loop.evaluation import MAX_PARALLEL
+from training.plan.config import PlanConfig
+from training.plan.passes import ModelPasses
+from training.plan.plan import episodes_side_by_side, plan_of
+from training.plan.shapes import model_without_memory
+
+CASE = MemoryCase(width=64, num_layers=2, num_heads=2, vocab_size=4096)
+
+
+def run(**changes):
+    return replace(CASE.run_config(), num_eval_episodes=0, **changes).decided()
+
+
+def case_passes(directory):
+    CASE.model_config().save_pretrained(directory)
+    return ModelPasses(model_without_memory(directory, torch.float32), CASE.run_config(), CASE.row())
+
+
+@pytest.mark.parametrize(
+    ("changes", "num_gpus", "expected"),
+    [
+        ({}, 1, (8, "training")),  # 4 groups of 2
+        ({}, 3, (4, "training")),  # of whole groups
+        ({"num_eval_episodes": 100}, 1, (100, "an evaluation")),
+        ({"num_eval_episodes": 100}, 3, (34, "an evaluation")),
+        ({"num_eval_episodes": 10_000}, 1, (MAX_PARALLEL, "an evaluation")),
+        ({"num_eval_episodes": 10_000}, 16, (MAX_PARALLEL, "an evaluation")),
+        ({"num_val_episodes": 100}, 1, (8, "training")),  # which are never played
+        ({"num_val_episodes": 100, "eval_every": 10}, 1, (100, "an evaluation")),
+        ({"num_eval_episodes": 4, "num_iterations": 0}, 1, (4, "an evaluation")),
+    ],
+)
+def test_episodes_side_by_side(changes, num_gpus, expected):
+    assert episodes_side_by_side(replace(run(), **changes), PlanConfig(num_gpus=num_gpus)) == expected
+
+
+def test_evaluations_take_their_keys_and_values(tmp_path):
+    passes = case_passes(tmp_path)
+    few, many = (plan_of(replace(run(), num_eval_episodes=n), PlanConfig(), passes).phases_by_name for n in (0, 80))
+    assert many["sample"]["KV cache"] == 10 * few["sample"]["KV cache"]
+
+
+def test_passes_before_the_update_are_over_the_whole_batch(tmp_path):
+    passes = case_passes(tmp_path)
+
+    def evaluated(num_minibatches, micro_batch_size):
+        ppo = PPOConfig(num_minibatches=num_minibatches, micro_batch_size=micro_batch_size, warmup_iterations=0)
+        found = plan_of(run(ppo=ppo), PlanConfig(), passes).phases_by_name
+        return found["evaluate"]["activations"], found["policy update"]["activations"]
+
+    before, update = evaluated(8, 8)
+    assert before == evaluated(1, 8)[0] == pytest.approx(8 * evaluated(8, 1)[0], rel=0.1)
+    assert update == evaluated(8, 1)[1]
+
+
+def test_an_evaluation_that_cannot_run_does_not_fit(tmp_path, capsys):
+    options = ("--dtype", "bfloat16", "--algorithm", "grpo", "--num-groups", "2", "--group-size", "2", "--json")
+    words = ("--model", str(save_shallow(tmp_path)), "--context-tokens", "1000", "--image-tokens", "100", *options)
+
+    def planned(*more):
+        code = main(["plan", "frozenlake_tiny", *words, "--ppo.num-minibatches", "4", *more])
+        return code, json.loads(capsys.readouterr().out)
+
+    enough = planned("--num-eval-episodes", "4", "--num-val-episodes", "4")[1]["peak"] / 2**30 + 0.1
+    assert planned("--num-eval-episodes", "4", "--num-val-episodes", "4", "--gpu-memory", str(enough))[0] == 0
+    code, data = planned("--num-eval-episodes", "2000", "--gpu-memory", str(enough))
+    assert code == 2 and any("--num-eval-episodes 4" in options for options in data["remedies"])
