@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -35,7 +36,8 @@ class Batch:
             for the turns before it. True for turns a row does not have.
         state_index_BK: int64, which of the batch's distinct states each turn began in, by the world's hash of it; -1
             where the world told none, and for turns a row does not have.
-        terminated_B: bool, whether the world ended (no bootstrap).
+        terminated_B: bool, whether nothing can follow (no bootstrap): the world ended, or the context has no room for
+            another response, which the conversation itself shows.
         has_final_B: bool, whether the row goes on after its last turn with the final observation and the opening of a
             next answer, observed and unlearned: V at its last token is what the state it was truncated in is worth.
         group_index_B: int64, which rows are siblings.
@@ -166,6 +168,7 @@ def make_batch(
     trainable: Sequence[Sequence[bool]] | None = None,
     final_observations: bool = False,
     max_response_tokens: int | None = None,
+    max_context_tokens: int | None = None,
 ) -> Batch:
     """Pads trajectories into one batch.
 
@@ -177,21 +180,29 @@ def make_batch(
         trainable: Per trajectory and turn, whether to learn from it; all by default. A turn that is not has no loss,
             but keeps its reward, which the turns before it led to.
         final_observations: Whether truncated rows that can be learnt from carry their final observation, where a
-            critic is to say what they are worth. It costs as many tokens as one more observation.
+            critic is to say what they are worth. It costs as many tokens as one more observation. One that leaves no
+            room for a response is left out: nothing could have followed it.
         max_response_tokens: How many tokens a response could have at most; by default the longest one's.
+        max_context_tokens: Most tokens of a conversation, as it was played; None for no limit.
 
     Returns:
         The batch.
     """
     trainable = trainable if trainable is not None else [[True] * len(earned) for earned in turn_rewards]
+    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+    max_response_tokens = max_response_tokens or max(len(turn.response_ids) for turn in turns)
     finals = [
         _final_segment(trajectory, encoder) if final_observations and any(may) else None
         for trajectory, may in zip(trajectories, trainable, strict=True)
     ]
+    room = math.inf if max_context_tokens is None else max_context_tokens - max_response_tokens
+    is_full = [
+        final is not None and _num_tokens(t, final) > room for t, final in zip(trajectories, finals, strict=True)
+    ]
+    finals = [None if full else final for full, final in zip(is_full, finals, strict=True)]
     rows = [_row_tokens(t.turns, final) for t, final in zip(trajectories, finals, strict=True)]
     ids, turn_index, logprobs = zip(*rows, strict=True)
     num_tokens_B = torch.tensor([len(each) for each in ids])
-    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
     shown = [
         [image for turn in t.turns for image in encoder.process_images(observation_images(turn.observation))]
         + list(final.images if final is not None else ())
@@ -205,7 +216,9 @@ def make_batch(
         turn_rewards_BK=_padded([np.asarray(earned, np.float32) for earned in turn_rewards], 0.0),
         trainable_BK=_padded([np.asarray(may, bool) for may in trainable], True),
         state_index_BK=_padded(_state_indices(trajectories), -1),
-        terminated_B=torch.tensor([t.turns[-1].terminated for t in trajectories]),
+        terminated_B=torch.tensor(
+            [t.turns[-1].terminated or full for t, full in zip(trajectories, is_full, strict=True)]
+        ),
         has_final_B=torch.tensor([final is not None for final in finals]),
         group_index_B=torch.as_tensor(group_index if group_index is not None else np.arange(len(rows))),
         trainable_B=torch.tensor([any(may) for may in trainable]),
@@ -213,7 +226,7 @@ def make_batch(
         row_image_offsets=tuple(np.cumsum([0, *map(len, shown)]).tolist()),
         image_token_id=encoder.image_token_id,
         suppressed_ids=tuple(encoder.suppressed_ids()),
-        max_response_tokens=max_response_tokens or max(len(turn.response_ids) for turn in turns),
+        max_response_tokens=max_response_tokens,
     )
 
 
@@ -267,6 +280,11 @@ def _final_segment(trajectory: Trajectory, encoder: ChatEncoder) -> PromptSegmen
         return None
     was_cut = last.response_ids[-1:].tolist() != [encoder.end_of_turn_id]
     return encoder.encode(trajectory.final_observation, is_first=False, needs_end_of_turn=was_cut)
+
+
+def _num_tokens(trajectory: Trajectory, final: PromptSegment) -> int:
+    """Returns how many tokens a conversation has with what the policy would have read next."""
+    return sum(len(turn.prompt_ids) + len(turn.response_ids) for turn in trajectory.turns) + len(final.ids)
 
 
 def _row_tokens(turns: Sequence[Turn], final: PromptSegment | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ import torch
 from agents.agent import LearningAgent
 from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
+from agents.hf.context import context_limit
 from agents.registry import make_learning_agent
 from training.checkpoints.best import BEST, BestPolicy, best_policy, save_best
 from training.checkpoints.files import LATEST
@@ -64,6 +65,7 @@ class Trainer:
         self.config, self.encoder, self.directory, self._writer = config, encoder, directory, writer
         self.learner = Learner(model, encoder.suppressed_ids(), config, engine, reference=reference_model)
         self._reference = reference
+        self._max_context_tokens = context_limit(model.config, config.sampling)
         self.engine = self.learner.engine
         self.agent = self._agent(self.learner.acting_policy(), seed=config.seed)
         self.collector = Collector(config, self.engine)
@@ -193,7 +195,9 @@ class Trainer:
         self._rollout_s = []
         sample = sample_groups(
             self._play,
-            partial(scored_batch, encoder=self.encoder, config=self.config),
+            partial(
+                scored_batch, encoder=self.encoder, config=self.config, max_context_tokens=self._max_context_tokens
+            ),
             self.config.algorithm,
             num_groups=self.config.num_groups,
             group_size=self.config.group_size,

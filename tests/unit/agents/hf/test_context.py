@@ -16,6 +16,7 @@ from training.algorithms.token_gae import TokenGAE
 from training.batch import make_batch
 from training.loop.learner import Learner
 from training.loop.metrics import rollout_metrics
+from training.loop.scored_batch import scored_batch
 from training.preflight.start import ready
 from training.rewards.score import TurnScorer
 from vlm_envs import make
@@ -58,6 +59,32 @@ def test_episodes_end_where_the_next_response_would_not_fit(tiny):
     learner = Learner(tiny[0], tiny[1].suppressed_ids(), run_config(algorithm=TokenGAE(), judge=NO_JUDGE))
     credit = TokenGAE().credit(batch, learner.model_outputs(batch))
     assert torch.isfinite(credit.returns_BT).all()
+
+
+@pytest.mark.parametrize("spare", [0, 44])
+def test_no_row_of_the_update_passes_the_limit_and_a_full_one_is_not_bootstrapped(tiny, spare):
+    with_ending(*tiny)
+    free = play(agent_of(tiny), range(6), max_turns=(3,))
+    limit = max(map(num_tokens, free)) + spare  # all turns fit, and what is seen behind them fits in some rows or none
+    config = run_config(
+        algorithm=TokenGAE(whiten=False), judge=NO_JUDGE, sampling=agent_of(tiny, limit).sampling, group_size=2
+    )
+    played = TurnScorer(NO_JUDGE).score(play(agent_of(tiny, limit), range(6), max_turns=(3,)))
+    unlimited, batch = (scored_batch(played, tiny[1], config, max_context_tokens=each) for each in (4096, limit))
+    needed_B = unlimited.attention_mask_BT.sum(-1) + RESPONSE
+    assert unlimited.has_final_B.all()
+    assert (needed_B > limit).any()
+    assert (needed_B <= limit).any() == (spare > 0)
+    assert int(batch.attention_mask_BT.sum(-1).max()) <= limit
+    assert torch.equal(batch.has_final_B, needed_B <= limit)
+    learner = Learner(tiny[0], tiny[1].suppressed_ids(), config)
+    with torch.no_grad():
+        learner.critic.head.bias.fill_(5.0)
+    returns_BT = config.algorithm.credit(batch, learner.model_outputs(batch)).returns_BT
+    for row, trajectory in enumerate(played):
+        last = int((batch.turn_index_BT[row] >= 0).nonzero().max())
+        earned = trajectory.turn_rewards[-1]
+        assert (float(returns_BT[row, last]) == pytest.approx(earned)) == (not batch.has_final_B[row])
 
 
 def test_an_episode_that_the_context_ended_replays(tiny, tmp_path):
