@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -46,7 +46,8 @@ class Optimizer:
         what: str,
         max_exploding_steps: int | None = None,
     ) -> None:
-        self._weights: list[Tensor] = [weight for weight in model.parameters() if weight.requires_grad]
+        trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+        self._names, self._weights = list(trained), list[Tensor](trained.values())
         self._masters: list[Tensor | None] = [_master(weight) for weight in self._weights]
         self._stepped = [
             weight if master is None else master for weight, master in zip(self._weights, self._masters, strict=True)
@@ -128,21 +129,31 @@ class Optimizer:
             "norms": self._watch.state_dict(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from what `state_dict` returned; the weights become the masters, rounded.
+    def load_state_dict(self, state: dict[str, Any], weights: Mapping[str, Tensor]) -> None:
+        """Continues from what `state_dict` returned; the weights become what was stepped on there, rounded.
+
+        That is float32 wherever it is kept, so weights of another type go on from it, too: masters become weights that
+        need none here, and float32 weights become masters.
+
+        Args:
+            state: Of an optimiser of the same weights, of whatever type.
+            weights: The model's state of the same time, by name.
 
         Raises:
-            ValueError: If the state is of weights of another type, with masters where there are none here or without.
+            ValueError: If the state is of other weights.
         """
-        saved = state["masters"]
-        if [master is None for master in saved] != [master is None for master in self._masters]:
+        saved = [
+            weights.get(name) if master is None else master
+            for name, master in zip(self._names, state["masters"], strict=False)
+        ]
+        stepped = [value for value in saved if value is not None]
+        if len(state["masters"]) != len(self._names) or [x.shape for x in stepped] != [x.shape for x in self._stepped]:
             raise ValueError(
-                f"The checkpoint's {self._what} has weights of another type than {self._weights[0].dtype}. Resume with "
-                "the --dtype the run was started with."
+                f"The checkpoint's {self._what} has other weights to train than this one. Resume with the settings the "
+                "run was started with."
             )
-        for master, value in zip(self._masters, saved, strict=True):
-            if master is not None:
-                master.data.copy_(value)
+        for weight, value in zip(self._stepped, stepped, strict=True):
+            weight.data.copy_(value)
         groups = [{**group, "fused": self._is_fused} for group in state["adamw"]["param_groups"]]
         self._adamw.load_state_dict({**state["adamw"], "param_groups": groups})
         self.num_nonfinite_in_a_row = state["num_nonfinite_in_a_row"]

@@ -369,12 +369,12 @@ class Learner:
         States of a time when they held a copy of what the run started from are read, too.
         """
         self._load(self.policy, state, "policy")
-        self.policy_optimizer.load_state_dict(state["policy_optimizer"])
+        self.policy_optimizer.load_state_dict(state["policy_optimizer"], state["policy"])
         if self.reference is not None and state.get("reference") is not None:
             self.reference.load_state_dict(state["reference"])
         if self.critic is not None and self.critic_optimizer is not None:
             self._load(self.critic, state, "critic")
-            self.critic_optimizer.load_state_dict(state["critic_optimizer"])
+            self.critic_optimizer.load_state_dict(state["critic_optimizer"], state["critic"])
         self.num_updates = state["num_updates"]
         self._put_away()
 

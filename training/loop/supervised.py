@@ -162,7 +162,7 @@ def _imitate(
         what="cold start",
     )
     if first and optimizer_state is not None:
-        optimizer.load_state_dict(optimizer_state)
+        optimizer.load_state_dict(optimizer_state, model.state_dict())
     for _ in range(first if first < config.num_steps else 0):
         next(batches)
     model.train()

@@ -76,7 +76,7 @@ def test_a_state_goes_on_bit_by_bit(dtype):
     trained(straight, range(0, 7), first := optimizer_of(straight))
     stopped = copy.deepcopy(straight)
     resumed = optimizer_of(stopped)  # its masters would start from rounded weights
-    resumed.load_state_dict(copy.deepcopy(first.state_dict()))
+    resumed.load_state_dict(copy.deepcopy(first.state_dict()), stopped.state_dict())
     for step in range(7, 60, 10):
         assert torch.equal(
             trained(straight, range(step, step + 10), first), trained(stopped, range(step, step + 10), resumed)
@@ -84,10 +84,41 @@ def test_a_state_goes_on_bit_by_bit(dtype):
     assert (first.state_dict()["masters"] == [None]) == (dtype == torch.float32)
 
 
-def test_a_state_of_another_type_is_refused():
-    state = optimizer_of(layer(torch.bfloat16)).state_dict()
-    with pytest.raises(ValueError, match=r"policy has weights of another type than torch\.float32"):
-        optimizer_of(layer()).load_state_dict(state)
+def stepped(model: nn.Linear, optimizer: Optimizer) -> Tensor:
+    """Returns what steps are taken on: the master, or the weight itself."""
+    (master,) = optimizer.state_dict()["masters"]
+    return model.weight.detach() if master is None else master
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [(torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)], ids=str
+)
+def test_a_state_goes_on_in_weights_of_another_type_without_losing_a_bit(written, read):
+    model, other = layer(written), layer(read)
+    trained(model, range(20), first := optimizer_of(model))
+    weights, state = copy.deepcopy((model.state_dict(), first.state_dict()))
+    other.load_state_dict(weights)
+    resumed = optimizer_of(other)
+    resumed.load_state_dict(state, weights)
+    exact = stepped(model, first)
+    assert not torch.equal(exact, exact.bfloat16().float()), "float32 says more than bfloat16 can"
+    assert torch.equal(stepped(other, resumed), exact)
+    assert torch.equal(other.weight, exact.to(read))
+    for moment in ("step", "exp_avg", "exp_avg_sq"):
+        assert torch.equal(*(each.state_dict()["adamw"]["state"][0][moment] for each in (first, resumed)))
+    trained(other, range(20, 21), resumed)
+    assert not torch.equal(stepped(other, resumed), exact)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_state_of_other_weights_is_refused(dtype):
+    two = nn.Sequential(layer(dtype), layer(dtype))
+    state = optimizer_of(two).state_dict()
+    with pytest.raises(ValueError, match=r"policy has other weights to train than this one\. Resume with"):
+        optimizer_of(layer()).load_state_dict(state, two.state_dict())
+    small = nn.Linear(2, 2, bias=False).to(dtype)
+    with pytest.raises(ValueError, match="other weights"):
+        optimizer_of(layer()).load_state_dict(optimizer_of(small).state_dict(), small.state_dict())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -170,8 +201,8 @@ def test_a_fused_step_is_the_same_step_and_goes_on_from_any_other(monkeypatch):
     trained(stopped, range(0, 5), other := optimizer_of(stopped, 1e-3))
     monkeypatch.setattr("training.engines.optimizer.FUSED_ON", ("cpu",))
     fused = optimizer_of(stopped, 1e-3)
-    fused.load_state_dict(copy.deepcopy(other.state_dict()))
+    fused.load_state_dict(copy.deepcopy(other.state_dict()), stopped.state_dict())
     assert [group["fused"] for group in fused._adamw.param_groups] == [True]
     assert torch.allclose(trained(straight, range(5, 10), first), trained(stopped, range(5, 10), fused), atol=1e-7)
-    other.load_state_dict(copy.deepcopy(fused.state_dict()))
+    other.load_state_dict(copy.deepcopy(fused.state_dict()), stopped.state_dict())
     assert [group["fused"] for group in other._adamw.param_groups] == [False]

@@ -330,3 +330,19 @@ def test_the_policys_rate_rises_over_ten_iterations_by_default(played):
         learner._set_learning_rates(iteration)
         rates.append(learner.policy_optimizer._adamw.param_groups[0]["lr"] / 1e-3)
     assert rates == pytest.approx([0.1, 0.5, 1.0, 1.0])
+
+
+@pytest.mark.parametrize(("written", "read"), [("bfloat16", "float32"), ("float32", "bfloat16")])
+def test_a_state_continues_in_weights_of_another_type_from_what_was_stepped_on(played, written, read):
+    model, encoder, batch = played
+    first, resumed = (learner_of(model.to(getattr(torch, dtype)), encoder) for dtype in (written, read))
+    updated(first, batch)
+    resumed.load_state_dict(copy.deepcopy(first.state_dict()))
+    for part in ("policy", "critic"):
+        wholes = [getattr(learner, f"{part}_optimizer")._stepped for learner in (first, resumed)]
+        assert all(torch.equal(*pair) for pair in zip(*wholes, strict=True))
+        assert any(not torch.equal(weight, weight.bfloat16().float()) for weight in wholes[0])
+        own = dict(getattr(resumed, part).named_parameters()).values()
+        assert {weight.dtype for weight in own} == {getattr(torch, read)}
+    updated(resumed, batch, iteration=1)
+    assert resumed.num_updates == first.num_updates + 1
