@@ -62,6 +62,10 @@ def test_two_processes_write_one_run_and_others_go_on_with_it(tiny_directory, tm
     assert {path.name for path in (run / "latest" / "processes").iterdir()} == {"0.pt", "1.pt", "2.pt"}
     assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2]
     assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 3}
+    ended(launched(1, "frozenlake_tiny", "--resume", *there(tmp_path, 4), "--engine", "local", module="training"))
+    assert not (run / "latest" / "processes").exists(), "one process keeps it all in one file"
+    assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2, 3]
+    assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 4}
 
 
 def there(output: Path, num_iterations: int) -> list[str]:
