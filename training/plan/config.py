@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from vlm_envs.arguments.ranges import require_above, require_at_least, require_between
 
@@ -16,13 +15,12 @@ class PlanConfig:
 
     Prints the bytes that each part of a run takes per GPU in each of its phases, the largest micro-batch that fits, and
     the tokens a second that are needed. It takes the recipe and its options as a run does; nothing is loaded but the
-    configuration, and the tokenizer and the image processor where they are there.
+    configuration, and the tokenizer and the image processor where they are there. How models lie on several GPUs says
+    the run's own `--engine`: `ddp`, as `auto` is taken here, has a whole one on each, `fsdp2` spreads it over them.
 
     Attributes:
         num_gpus: GPUs, one process each.
         gpu_memory: Memory of one GPU, in GiB.
-        sharding: What is spread over the GPUs beside the rows: `"none"`, with a whole model on each (DDP); or
-            `"fsdp2"`, weights, gradients and the optimiser's states.
         context_tokens: Tokens of the longest row, for worlds that cannot be played here; None plays them.
         image_tokens: How many of those are of pictures.
         vllm_memory: Share of each GPU that a vLLM server beside the trainer takes for itself; 0 without one.
@@ -36,7 +34,6 @@ class PlanConfig:
 
     num_gpus: int = 1
     gpu_memory: float = 80.0
-    sharding: Literal["none", "fsdp2"] = "none"
     context_tokens: int | None = None
     image_tokens: int | None = None
     vllm_memory: float = 0.0
@@ -52,8 +49,3 @@ class PlanConfig:
         require_above(self, 0, "gpu_memory", "hours", "gpu_tflops")
         require_between(self, 0, 1, "vllm_memory", includes=(True, False))
         require_between(self, 0, 1, "utilization", includes=(False, True))
-
-    @property
-    def num_shards(self) -> int:
-        """GPUs that share one copy of a model."""
-        return self.num_gpus if self.sharding == "fsdp2" else 1

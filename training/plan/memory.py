@@ -7,6 +7,7 @@ up in float32 as well. What passes hold for their backward pass is counted, see 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from training.plan.meta_run import PassBytes
 from training.plan.shapes import ModelShape
@@ -21,6 +22,7 @@ ADAMW_COPIES = 2
 
 PARTS = (
     "weights",
+    "sampler",
     "masters",
     "Adam",
     "gradients",
@@ -40,21 +42,46 @@ class Spread:
     """How models lie on GPUs.
 
     Attributes:
-        num_processes: GPUs.
-        num_shards: GPUs that share one copy of a model's weights, gradients and optimiser states.
-        weight_bytes: Bytes of a weight as models compute with it.
+        engine: The run's: one process alone; DDP, with a whole model on each; or FSDP2, spread over them.
+        num_processes: GPUs, one process each.
+        compute_bytes: Bytes of a weight as passes take it (`--dtype`).
         is_fused: Whether one kernel takes a whole step of AdamW, as on GPUs.
     """
 
+    engine: Literal["local", "ddp", "fsdp2"]
     num_processes: int
-    num_shards: int
-    weight_bytes: int
+    compute_bytes: int
     is_fused: bool = True
+
+    @property
+    def num_shards(self) -> int:
+        """GPUs that share one copy of weights, gradients and optimiser states."""
+        return self.num_processes if self.engine == "fsdp2" else 1
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of a weight as it is kept: several processes keep float32, which stands for masters, too."""
+        return self.compute_bytes if self.engine == "local" else FLOAT32
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes of most that passes keep: autocast leaves norms and sums between layers in float32; an upper bound."""
+        return FLOAT32 if self.engine == "ddp" else self.compute_bytes
 
     @property
     def has_masters(self) -> bool:
         """Whether weights have float32 copies, by which they are stepped."""
         return self.weight_bytes < FLOAT32
+
+    @property
+    def has_acting_copy(self) -> bool:
+        """Whether a whole model in `--dtype` is sampled from, beside the one that is trained."""
+        return self.engine == "fsdp2" or self.compute_bytes != self.weight_bytes
+
+    def kept(self, model: ModelShape) -> float:
+        """Returns the bytes of a model's weights; a frozen tower is whole in each process."""
+        shared = model.num_parameters - model.num_frozen_vision
+        return self.weight_bytes * (shared / self.num_shards + model.num_frozen_vision)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +133,8 @@ def held(
     """
     states = optimizer_states(policy, spread)
     return {
-        "weights": policy.num_parameters * spread.weight_bytes / spread.num_shards,
+        "weights": spread.kept(policy),
+        "sampler": spread.has_acting_copy * policy.num_parameters * spread.compute_bytes,
         **states,
         "reference": has_reference * policy.num_trained * spread.weight_bytes / spread.num_shards,
         "critic": 0.0 if critic is None else model_and_states(critic, spread),
@@ -155,19 +183,25 @@ def step_extras(model: ModelShape, spread: Spread) -> float:
     return FLOAT32 * (ADAMW_COPIES * model.largest_weight + copies) / spread.num_shards
 
 
-def gathered(model: ModelShape, spread: Spread, *, is_trained: bool) -> float:
+def gathered(model: ModelShape, spread: Spread, *, is_trained: bool, num_models: int = 1) -> float:
     """Returns what several GPUs put together for each other.
 
-    FSDP2 gathers all that is in no layer, and layer by layer the one that computes and the next one; of the former and
-    of one layer it holds whole gradients, too. DDP adds gradients up in buckets as large as they are.
+    FSDP2 gathers all that is in no decoder layer, and layer by layer the one that computes and the next one, in the
+    type of passes; of the former and of one layer it holds whole gradients, too, and the larger of the two in float32
+    while it is summed. What is in no layer stays gathered until a backward pass is over, so that policy, reference and
+    critic have it side by side. DDP adds gradients up in buckets as large as they are, and where passes are in another
+    type than weights, autocast keeps these in it until the pass is over.
     """
-    if spread.num_processes == 1:
+    if spread.engine == "local" or spread.num_processes == 1:
         return 0.0
-    if spread.num_shards == 1:
-        return float(is_trained * model.num_trained * spread.weight_bytes)
-    units = model.num_outside_layers + 2 * model.largest_layer
-    units += is_trained * (model.num_outside_layers + model.largest_layer)
-    return float(units * spread.weight_bytes)
+    if spread.engine == "ddp":
+        cast = spread.compute_bytes if spread.has_acting_copy else 0
+        return float(is_trained * model.num_trained * (FLOAT32 + cast))
+    outside, layer = model.num_outside_layers, model.largest_layer
+    found = spread.compute_bytes * (num_models * outside + 2 * layer)
+    if is_trained:
+        found += spread.compute_bytes * (outside + layer) + FLOAT32 * max(outside, layer)
+    return float(found)
 
 
 def kv_cache(policy: ModelShape, spread: Spread, *, num_rows: int, num_tokens: int, num_layers: int) -> float:
@@ -176,7 +210,20 @@ def kv_cache(policy: ModelShape, spread: Spread, *, num_rows: int, num_tokens: i
     One layer is there twice while it grows.
     """
     room = -(-num_tokens // CACHE_CHUNK) * CACHE_CHUNK
-    return num_rows * room * policy.cached_per_token * spread.weight_bytes * (1 + 1 / num_layers)
+    return num_rows * room * policy.cached_per_token * spread.compute_bytes * (1 + 1 / num_layers)
+
+
+def starting(
+    policy: ModelShape, critic: ModelShape | None, spread: Spread, *, has_reference: bool, fixed: dict[str, float]
+) -> Phase:
+    """Returns the moment before FSDP2 spreads models out: each process has made all of them whole."""
+    parts = {
+        "weights": FLOAT32 * policy.num_parameters,
+        "sampler": policy.num_parameters * spread.compute_bytes,
+        "reference": has_reference * FLOAT32 * policy.num_trained,
+        "critic": 0 if critic is None else FLOAT32 * critic.num_trained,
+    }
+    return Phase(name="start", parts={**parts, **fixed})
 
 
 def sampling(
@@ -192,41 +239,43 @@ def sampling(
         cache: Bytes of their keys and values.
         prefill: What a pass over an observation of each holds.
     """
-    logits = num_rows * policy.vocab_size * (spread.weight_bytes + SAMPLER_COPIES * FLOAT32)
+    logits = num_rows * policy.vocab_size * (spread.compute_bytes + SAMPLER_COPIES * FLOAT32)
     parts = {
         "KV cache": cache,
         "activations": prefill.most(),
         "logits": logits,
-        "gathered": gathered(policy, spread, is_trained=False) if spread.num_shards > 1 else 0.0,
+        "gathered": float(spread.num_shards > 1) * FLOAT32 * policy.largest_weight,  # for the copy that samples
     }
     return Phase(name="sample", parts=always | parts)
 
 
-def evaluating(always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes) -> Phase:
+def evaluating(
+    always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes, *, num_models: int
+) -> Phase:
     """Returns the phase in which models say what they think of the rows before the update."""
-    collected = gathered(model, spread, is_trained=False) if spread.num_shards > 1 else 0.0
     activations = min(passes.layers.most(), passes.evaluation.most())
     logits = passes.evaluation.most() - activations
-    parts = {"activations": activations, "logits": logits, "gathered": collected}
-    return Phase(name="evaluate", parts=always | parts)
+    collected = gathered(model, spread, is_trained=False, num_models=num_models)
+    return Phase(name="evaluate", parts=always | {"activations": activations, "logits": logits, "gathered": collected})
 
 
-def updating(always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes, *, what: str) -> Phase:
+def updating(
+    always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes, *, what: str, num_models: int
+) -> Phase:
     """Returns the phase of forward and backward passes of one model."""
     gradients = gradients_beside(passes.training, model, spread, num_micro_batches=passes.num_micro_batches)
-    parts = {
-        "gradients": gradients,
-        **_split(passes.training),
-        "gathered": gathered(model, spread, is_trained=True),
-    }
-    return Phase(name=f"{what} update", parts=always | parts)
+    collected = gathered(model, spread, is_trained=True, num_models=num_models)
+    return Phase(
+        name=f"{what} update", parts=always | {"gradients": gradients, **_split(passes.training), "gathered": collected}
+    )
 
 
-def stepping(always: dict[str, float], model: ModelShape, spread: Spread, *, what: str) -> Phase:
-    """Returns the phase of an optimiser's step."""
-    buckets = gathered(model, spread, is_trained=True) if spread.num_shards == 1 else 0.0
+def stepping(always: dict[str, float], model: ModelShape, spread: Spread, *, what: str, num_models: int) -> Phase:
+    """Returns the phase of an optimiser's step, where DDP's buckets and what FSDP2 left gathered are still there."""
+    left = spread.num_shards > 1 and spread.compute_bytes * (num_models - 1) * model.num_outside_layers
+    buckets = FLOAT32 * model.num_trained if spread.engine == "ddp" and spread.num_processes > 1 else 0
     gradients = FLOAT32 * model.num_trained / spread.num_shards
-    parts = {"gradients": gradients + step_extras(model, spread), "gathered": buckets}
+    parts = {"gradients": gradients + step_extras(model, spread), "gathered": float(buckets + left)}
     return Phase(name=f"{what} step", parts=always | parts)
 
 

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
+from training.config.processes import engine_name, require_engine
 from training.config.run import RunConfig
 from training.loop.evaluation import MAX_PARALLEL
 from training.plan.config import GIB, PlanConfig
-from training.plan.memory import Passes, Phase, Spread, evaluating, held, kv_cache, sampling, stepping, updating
+from training.plan.memory import (
+    Passes,
+    Phase,
+    Spread,
+    evaluating,
+    held,
+    kv_cache,
+    sampling,
+    starting,
+    stepping,
+    updating,
+)
 from training.plan.passes import ModelPasses
 
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2}
@@ -58,7 +71,11 @@ def plan_of(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Plan:
     most = micro_batch_limit(config, passes.row.num_tokens)
 
     return Plan(
-        phases=(_sampling(config, plan, passes), *update_phases(config, plan, passes, most)),
+        phases=(
+            *_starting(config, plan, passes),
+            _sampling(config, plan, passes),
+            *update_phases(config, plan, passes, most),
+        ),
         capacity=capacity,
         micro_batch_rows=min(most, per_step),
         rows_per_step=per_step,
@@ -95,11 +112,24 @@ def episodes_side_by_side(config: RunConfig, plan: PlanConfig) -> tuple[int, str
 def spread_of(config: RunConfig, plan: PlanConfig, *, is_fused: bool = True) -> Spread:
     """Returns how a run's models lie on its GPUs."""
     return Spread(
+        engine=planned_engine(config, plan),
         num_processes=plan.num_gpus,
-        num_shards=plan.num_shards,
-        weight_bytes=WEIGHT_BYTES[config.dtype],
+        compute_bytes=WEIGHT_BYTES[config.dtype],
         is_fused=is_fused,
     )
+
+
+def planned_engine(config: RunConfig, plan: PlanConfig) -> Literal["local", "ddp", "fsdp2"]:
+    """Returns the engine of a run on so many GPUs.
+
+    Raises:
+        ConfigError: If the run's own does not go with them, or with what it trains.
+    """
+    # As accelerate would start it, whatever this process was started by
+    environment = {"WORLD_SIZE": str(plan.num_gpus)}
+    has_adapters = config.lora.rank is not None
+    require_engine(config.engine, num_groups=config.num_groups, has_adapters=has_adapters, environment=environment)
+    return engine_name(config.engine, environment)
 
 
 def update_phases(
@@ -118,10 +148,11 @@ def update_phases(
         layers=passes.prefill(num_before),
         num_micro_batches=-(-per_step // of_policy),
     )
+    num_models = 1 + _has_reference(config) + (passes.critic_shape is not None)
     phases = [
-        evaluating(always, passes.policy_shape, spread, policy),
-        updating(always, passes.policy_shape, spread, policy, what="policy"),
-        stepping(always, passes.policy_shape, spread, what="policy"),
+        evaluating(always, passes.policy_shape, spread, policy, num_models=num_models),
+        updating(always, passes.policy_shape, spread, policy, what="policy", num_models=num_models),
+        stepping(always, passes.policy_shape, spread, what="policy", num_models=num_models),
     ]
     critic = config.algorithm.critic_config
     if passes.critic_shape is not None and critic is not None:
@@ -130,8 +161,8 @@ def update_phases(
         trained = passes.critic_training(num_rows * row.num_turns)
         of_critic = replace(policy, training=trained, num_micro_batches=-(-per_step // num_rows))
         phases += [
-            updating(always, passes.critic_shape, spread, of_critic, what="critic"),
-            stepping(always, passes.critic_shape, spread, what="critic"),
+            updating(always, passes.critic_shape, spread, of_critic, what="critic", num_models=num_models),
+            stepping(always, passes.critic_shape, spread, what="critic", num_models=num_models),
         ]
     return phases
 
@@ -157,12 +188,26 @@ def _sampling(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Phase
     )
 
 
+def _starting(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> list[Phase]:
+    spread, policy, critic = spread_of(config, plan), passes.policy_shape, passes.critic_shape
+    if spread.engine != "fsdp2":
+        return []
+    return [starting(policy, critic, spread, has_reference=_has_reference(config), fixed=_fixed(plan))]
+
+
+def _fixed(plan: PlanConfig) -> dict[str, float]:
+    return {"vLLM": plan.vllm_memory * plan.gpu_memory * GIB, "reserved": plan.reserved * GIB}
+
+
 def _held(config: RunConfig, plan: PlanConfig, passes: ModelPasses, spread: Spread) -> dict[str, float]:
-    fixed = {"vLLM": plan.vllm_memory * plan.gpu_memory * GIB, "reserved": plan.reserved * GIB}
     return held(
         passes.policy_shape,
         passes.critic_shape,
         spread,
-        has_reference=config.ppo.kl_coef > 0 and config.lora.rank is None,  # with adapters it is the policy without
-        fixed=fixed,
+        has_reference=_has_reference(config),
+        fixed=_fixed(plan),
     )
+
+
+def _has_reference(config: RunConfig) -> bool:
+    return config.ppo.kl_coef > 0 and config.lora.rank is None  # with adapters it is the policy without

@@ -10,8 +10,9 @@ import torch
 
 from training.config.run import RunConfig
 from training.plan.config import PlanConfig
+from training.plan.memory import FLOAT32
 from training.plan.passes import ModelPasses
-from training.plan.plan import Plan, plan_of
+from training.plan.plan import Plan, plan_of, spread_of
 from training.plan.remedies import Remedy, remedies
 from training.plan.report import data_of, remedy_lines, text_of, verdict
 from training.plan.rows import RowShape, longest_row
@@ -31,26 +32,28 @@ class Planner:
     def __init__(self, config: RunConfig, plan: PlanConfig, directory: Path) -> None:
         self._directory = directory
         self._passes: dict[Any, ModelPasses] = {}
+        spread_of(config, plan)  # what cannot be started is refused before anything is counted
         model = model_without_memory(directory, getattr(torch, config.dtype))
         self.row: RowShape = longest_row(config, plan, model.config, directory)
 
-    def passes(self, config: RunConfig) -> ModelPasses:
-        """Returns the passes of a run's models; of one with other rows or GPUs they are the same."""
+    def passes(self, config: RunConfig, plan: PlanConfig) -> ModelPasses:
+        """Returns the passes of a run's models; of one with other rows they are the same."""
+        dtype = torch.float32 if spread_of(config, plan).activation_bytes == FLOAT32 else torch.bfloat16
         key = (
-            config.dtype,
+            dtype,
             config.memory,
             config.lora,
             config.algorithm.critic_config is not None,
             config.ppo.entropy_coef > 0,
         )
         if key not in self._passes:
-            model = model_without_memory(self._directory, getattr(torch, config.dtype))
+            model = model_without_memory(self._directory, dtype)
             self._passes[key] = ModelPasses(model, config, self.row)
         return self._passes[key]
 
     def __call__(self, config: RunConfig, plan: PlanConfig) -> Plan:
         """Returns a run's plan."""
-        return plan_of(config.decided(), plan, self.passes(config.decided()))
+        return plan_of(config.decided(), plan, self.passes(config.decided(), plan))
 
 
 def show_plan(config: RunConfig, plan: PlanConfig, directory: Path) -> str | None:
@@ -60,7 +63,7 @@ def show_plan(config: RunConfig, plan: PlanConfig, directory: Path) -> str | Non
         None where it fits; else why not, and what would make it fit.
     """
     planner = Planner(config, plan, directory)
-    found, passes = planner(config, plan), planner.passes(config.decided())
+    found, passes = planner(config, plan), planner.passes(config.decided(), plan)
     work = work_of(config.decided(), plan, planner.row, passes.policy_shape, passes.critic_shape)
     ways: list[Remedy] = [] if found.fits else remedies(config, plan, planner)
     if plan.json:

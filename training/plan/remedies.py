@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from training.cli.command_line import switched
+from training.config.processes import EngineName
 from training.config.run import RunConfig
 from training.plan.config import PlanConfig
 from training.plan.plan import Plan
@@ -104,7 +105,7 @@ def _with_frozen_tower(config: RunConfig, plan: PlanConfig) -> Change | None:
 
 
 def _with_adapters(config: RunConfig, plan: PlanConfig) -> Change | None:
-    if config.lora.rank is not None:
+    if config.lora.rank is not None or config.engine == "fsdp2":
         return None
     try:
         adapted = replace(config, lora=replace(config.lora, rank=LORA_RANK))
@@ -114,9 +115,9 @@ def _with_adapters(config: RunConfig, plan: PlanConfig) -> Change | None:
 
 
 def _with_shards(config: RunConfig, plan: PlanConfig) -> Change | None:
-    if plan.num_gpus == 1 or plan.sharding == "fsdp2":
+    if plan.num_gpus == 1 or config.engine == "fsdp2" or config.lora.rank is not None:
         return None
-    return Change(options="--sharding fsdp2", config=config, plan=replace(plan, sharding="fsdp2"))
+    return Change(options="--engine fsdp2", config=replace(config, engine="fsdp2"), plan=plan)
 
 
 def _without_reference(config: RunConfig, plan: PlanConfig) -> Change | None:
@@ -137,10 +138,14 @@ def _without_critic(config: RunConfig, plan: PlanConfig) -> Change | None:
 
 
 def _with_more_gpus(config: RunConfig, plan: PlanConfig) -> Change | None:
-    if plan.num_gpus >= MAX_GPUS:
+    """Twice as many, of which FSDP2 makes the most, but that it takes no adapters; each has a group to play."""
+    num_gpus = 2 * plan.num_gpus
+    if num_gpus > min(MAX_GPUS, config.num_groups):
         return None
-    more = replace(plan, num_gpus=2 * plan.num_gpus, sharding="fsdp2")
-    return Change(options=f"--num-gpus {more.num_gpus} --sharding fsdp2", config=config, plan=more)
+    engine: EngineName = "fsdp2" if config.lora.rank is None else "ddp"
+    changed = replace(config, engine=engine)
+    options = f"--num-gpus {num_gpus} --engine {engine}"
+    return Change(options=options, config=changed, plan=replace(plan, num_gpus=num_gpus))
 
 
 CHANGES = (

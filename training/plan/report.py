@@ -8,15 +8,16 @@ from typing import Any
 from training.config.run import RunConfig
 from training.plan.config import GIB, PlanConfig
 from training.plan.memory import PARTS
-from training.plan.plan import Plan, episodes_side_by_side
+from training.plan.plan import Plan, episodes_side_by_side, planned_engine
 from training.plan.remedies import MAX_GPUS, Remedy
 from training.plan.rows import RowShape
 from training.plan.shapes import ModelShape
 from training.plan.work import Work
 
 DECIDED_BY = {
-    "weights": "parameters x bytes of --dtype",
-    "masters": "4 bytes a trained parameter, where --dtype has fewer",
+    "weights": "parameters x bytes of --dtype; x 4 with several GPUs, shared by fsdp2",
+    "sampler": "a whole copy in --dtype to sample with (fsdp2; ddp in bfloat16)",
+    "masters": "4 bytes a trained parameter, for one GPU in bfloat16",
     "Adam": "8 bytes a trained parameter",
     "gradients": "4 bytes a trained parameter, and those of one backward pass",
     "reference": "a copy of the weights (--ppo.kl-coef)",
@@ -24,7 +25,7 @@ DECIDED_BY = {
     "activations": "tokens of a micro-batch x layers",
     "logits": "a chunk of tokens x vocabulary; when sampling, episodes",
     "KV cache": "episodes x tokens x layers x heads for keys and values",
-    "gathered": "what GPUs put together: layers (fsdp2), gradients",
+    "gathered": "fsdp2: layers, and what is in none; ddp: buckets, weights in --dtype",
     "vLLM": "--vllm-memory x --gpu-memory",
     "reserved": "--reserved: CUDA's context, kernels, gaps",
 }
@@ -86,6 +87,7 @@ def data_of(
         "run": config.name,
         "model": config.model,
         "dtype": config.dtype,
+        "engine": planned_engine(config, plan),
         "gpus": vars(plan),
         "parameters": vars(policy),
         "row": {
@@ -109,7 +111,11 @@ def data_of(
 
 def _title(config: RunConfig, plan: PlanConfig) -> str:
     gpus = f"{plan.num_gpus} GPU{'s' * (plan.num_gpus > 1)} of {plan.gpu_memory:g} GiB"
-    how = {"none": "a whole model on each", "fsdp2": "shared by FSDP2"}[plan.sharding] if plan.num_gpus > 1 else "alone"
+    how = {
+        "local": "alone",
+        "ddp": "a whole model on each (--engine ddp)",
+        "fsdp2": "shared by FSDP2 (--engine fsdp2)",
+    }[planned_engine(config, plan)]
     return f"{config.name} with {config.model} in {config.dtype} on {gpus}, {how}. Planned, not measured."
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import nn
 
+from agents.hf.families.seen import vision_parts
+from training.engines.sharding import decoder_layers
 from training.plan.meta_run import on_meta_device
 from vlm_envs.errors import ConfigError
 
@@ -20,11 +22,12 @@ class ModelShape:
         num_parameters: All weights, those that two parts share counted once.
         num_trained: Those that an optimiser steps.
         num_vision: Those of the vision tower, with what leads from it to the language model.
+        num_frozen_vision: Those of it that are not trained.
         num_embeddings: Those of the embeddings of tokens.
         num_head: Those of the head; 0 where it shares the embeddings.
         largest_weight: The largest of its tensors.
-        largest_layer: The largest layer, of which FSDP2 gathers one after the other.
-        num_outside_layers: All that is in no layer, which FSDP2 gathers as a whole.
+        largest_layer: The largest decoder layer, of which FSDP2 gathers one after the other.
+        num_outside_layers: All that is in no decoder layer, a trained vision tower too, which FSDP2 gathers as a whole.
         cached_per_token: Keys and values of a token.
         vocab_size: Tokens there are.
     """
@@ -32,6 +35,7 @@ class ModelShape:
     num_parameters: int
     num_trained: int
     num_vision: int
+    num_frozen_vision: int
     num_embeddings: int
     num_head: int
     largest_weight: int
@@ -82,26 +86,25 @@ def shape_of(model: Any, language: Any) -> ModelShape:
     decoder, embeddings = model.model.get_decoder(), model.model.get_input_embeddings()
     head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
     num_head = 0 if head is None or head.weight is embeddings.weight else head.weight.numel()
-    layers = [_num_elements(each) for each in model.modules() if type(each).__name__ in layer_classes(language)]
+    layers = [_num_elements(each) for each in decoder_layers(model)]
+    tower = {id(weight): weight for part in vision_parts(model) for weight in part.parameters()}.values()
+    is_trained = any(weight.requires_grad for weight in tower)
+    num_frozen_vision = 0 if is_trained else sum(weight.numel() for weight in tower)
     text = language.config.get_text_config()
     head_dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     return ModelShape(
         num_parameters=sum(sizes.values()),
         num_trained=sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
         num_vision=_num_elements(model.model) - _num_elements(decoder),
+        num_frozen_vision=num_frozen_vision,
         num_embeddings=embeddings.weight.numel(),
         num_head=num_head,
         largest_weight=max(sizes.values()),
         largest_layer=max(layers, default=0),
-        num_outside_layers=sum(sizes.values()) - sum(layers),
+        num_outside_layers=sum(sizes.values()) - sum(layers) - num_frozen_vision,
         cached_per_token=2 * text.num_hidden_layers * text.num_key_value_heads * head_dim,
         vocab_size=text.vocab_size,
     )
-
-
-def layer_classes(model: Any) -> tuple[str, ...]:
-    """Returns the names of the classes that FSDP2 gathers one after the other, as transformers knows them."""
-    return tuple(model._no_split_modules or ())
 
 
 def _sizes(module: nn.Module) -> dict[str, int]:

@@ -33,14 +33,15 @@ def planned(capsys):
 
 def test_eight_gpus_hold_the_papers_run(model_3b, planned):
     code, out, err = planned(
-        *("--model", model_3b, "--dtype", "bfloat16", "--num-gpus", 8, "--gpu-memory", 80, "--sharding", "fsdp2"),
+        *("--model", model_3b, "--dtype", "bfloat16", "--num-gpus", 8, "--gpu-memory", 80, "--engine", "fsdp2"),
         *("--json", "--ppo.micro-batch-size", 4),
     )
     data = json.loads(out)
     assert code == 0 and data["fits"] and not err
     assert data["parameters"]["num_parameters"] == NUM
     update = data["phases"]["policy update"]
-    assert update["weights"] == NUM * 2 / 8 and update["masters"] == NUM * 4 / 8 and update["Adam"] == NUM
+    assert update["weights"] == NUM * 4 / 8 and update["masters"] == 0 and update["Adam"] == NUM
+    assert update["sampler"] == NUM * 2
     assert data["phases"]["policy step"]["gradients"] == NUM * 4 / 8
     assert data["peak"] == max(phase["total"] for phase in data["phases"].values())
     # 36 layers keep some 36 vectors of 2048 numbers a token: 5 MB, for 4 rows of some 550 tokens

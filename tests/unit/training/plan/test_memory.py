@@ -18,6 +18,7 @@ from training.plan.memory import (
     held,
     kv_cache,
     model_and_states,
+    starting,
     step_extras,
 )
 from training.plan.meta_run import PassBytes
@@ -34,21 +35,50 @@ def shapes(tmp_path_factory):
     return shape_of(model, model), shape_of(ValueModel(model), model)
 
 
-def spread(num_gpus=1, num_shards=1, weight_bytes=2, is_fused=True):
-    return Spread(num_processes=num_gpus, num_shards=num_shards, weight_bytes=weight_bytes, is_fused=is_fused)
+def spread(engine="local", num_gpus=1, compute_bytes=2, is_fused=True):
+    return Spread(engine=engine, num_processes=num_gpus, compute_bytes=compute_bytes, is_fused=is_fused)
 
 
-@pytest.mark.parametrize(("num_shards", "weight_bytes", "masters"), [(1, 2, 4), (8, 2, 4), (1, 4, 0), (8, 4, 0)])
-def test_what_is_always_there(shapes, num_shards, weight_bytes, masters):
-    parts = held(*shapes, spread(8, num_shards, weight_bytes), has_reference=True, fixed={"vLLM": 5.0})
-    assert parts == {
+@pytest.mark.parametrize(
+    ("engine", "num_gpus", "compute_bytes", "weight_bytes", "masters", "sampler"),
+    [
+        ("local", 1, 2, 2, 4, 0),
+        ("local", 1, 4, 4, 0, 0),
+        ("ddp", 8, 2, 4, 0, 2),
+        ("ddp", 8, 4, 4, 0, 0),
+        ("fsdp2", 8, 2, 4, 0, 2),
+        ("fsdp2", 8, 4, 4, 0, 4),
+    ],
+)
+def test_what_is_always_there(shapes, engine, num_gpus, compute_bytes, weight_bytes, masters, sampler):
+    lies = spread(engine, num_gpus, compute_bytes)
+    num_shards = num_gpus if engine == "fsdp2" else 1
+    assert held(*shapes, lies, has_reference=True, fixed={"vLLM": 5.0}) == {
         "weights": NUM * weight_bytes / num_shards,
+        "sampler": NUM * sampler,
         "masters": NUM * masters / num_shards,
         "Adam": NUM * 8 / num_shards,
         "reference": NUM * weight_bytes / num_shards,
         "critic": NUM_CRITIC * (weight_bytes + masters + 8) / num_shards,
         "vLLM": 5.0,
     }
+
+
+def test_before_models_are_spread_out_each_process_has_them_whole(shapes):
+    parts = starting(*shapes, spread("fsdp2", 8), has_reference=True, fixed={"vLLM": 5.0}).parts
+    assert parts == {
+        "weights": 4 * NUM,
+        "sampler": 2 * NUM,
+        "reference": 4 * NUM,
+        "critic": 4 * NUM_CRITIC,
+        "vLLM": 5.0,
+    }
+
+
+def test_a_frozen_tower_is_whole_in_each_process(shapes):
+    tower = 668_684_288
+    frozen = replace(shapes[0], num_frozen_vision=tower)
+    assert spread("fsdp2", 8).kept(frozen) == 4 * ((NUM - tower) / 8 + tower)
 
 
 def test_neither_reference_nor_critic(shapes):
@@ -75,31 +105,37 @@ def test_what_is_frozen_is_held_once(shapes):
     ],
 )
 def test_gradients(shapes, weight_bytes, num_micro_batches, expected):
-    found = gradients_beside(NO_PASS, shapes[0], spread(weight_bytes=weight_bytes), num_micro_batches=num_micro_batches)
+    found = gradients_beside(
+        NO_PASS, shapes[0], spread(compute_bytes=weight_bytes), num_micro_batches=num_micro_batches
+    )
     assert found == expected
 
 
 def test_gradients_come_as_activations_go(shapes):
     goes = PassBytes(kept=8.0 * NUM, peaks=(8.0 * NUM, 5.0 * NUM, 0.0), num_gradients=(0, NUM // 2, NUM))
-    assert gradients_beside(goes, shapes[0], spread(weight_bytes=4), num_micro_batches=1) == 0  # 5 + 4 / 2 are below 8
-    assert gradients_beside(goes, shapes[0], spread(weight_bytes=4), num_micro_batches=2) == 4 * NUM
+    assert gradients_beside(goes, shapes[0], spread(compute_bytes=4), num_micro_batches=1) == 0  # 5 + 4 / 2 are below 8
+    assert gradients_beside(goes, shapes[0], spread(compute_bytes=4), num_micro_batches=2) == 4 * NUM
 
 
 def test_what_gpus_put_together(shapes):
     layer = 77_076_992  # 36 of them, wider than the vision tower's
     outside = shapes[0].num_outside_layers
     assert shapes[0].largest_layer == layer and outside > 151_936 * 2048
-    assert gathered(shapes[0], spread(), is_trained=True) == 0
-    assert gathered(shapes[0], spread(8, 1), is_trained=True) == 2 * NUM
-    assert gathered(shapes[0], spread(8, 8), is_trained=False) == 2 * (outside + 2 * layer)
-    assert gathered(shapes[0], spread(8, 8), is_trained=True) == 2 * (2 * outside + 3 * layer)
+    trained, not_trained = {"is_trained": True}, {"is_trained": False}
+    assert gathered(shapes[0], spread(), **trained) == 0
+    assert gathered(shapes[0], spread("ddp", 8, 4), **trained) == 4 * NUM  # buckets
+    assert gathered(shapes[0], spread("ddp", 8), **trained) == 6 * NUM  # and weights in bfloat16
+    assert gathered(shapes[0], spread("ddp", 8), **not_trained) == 0
+    assert gathered(shapes[0], spread("fsdp2", 8), **not_trained) == 2 * (outside + 2 * layer)
+    assert gathered(shapes[0], spread("fsdp2", 8), **not_trained, num_models=3) == 2 * (3 * outside + 2 * layer)
+    assert gathered(shapes[0], spread("fsdp2", 8), **trained) == 2 * (2 * outside + 3 * layer) + 4 * outside
 
 
 def test_a_step_on_the_cpu_copies_what_it_changes_in_place(shapes):
     largest = 151_936 * 2048
     assert step_extras(shapes[0], spread()) == 0
     assert step_extras(shapes[0], spread(is_fused=False)) == 4 * 2 * largest
-    assert step_extras(shapes[0], spread(weight_bytes=4, is_fused=False)) == 4 * (2 * largest + NUM)
+    assert step_extras(shapes[0], spread(compute_bytes=4, is_fused=False)) == 4 * (2 * largest + NUM)
 
 
 def test_keys_and_values(shapes):

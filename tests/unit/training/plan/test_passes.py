@@ -87,7 +87,7 @@ def test_keys_and_values_are_those_of_the_cache(tmp_path):
     real = sum(layer._buffers.nbytes for layer in cache.layers)
     CASE.model_config().save_pretrained(tmp_path)
     model = model_without_memory(tmp_path, torch.float32)
-    spread = Spread(num_processes=1, num_shards=1, weight_bytes=4)
+    spread = Spread(engine="local", num_processes=1, compute_bytes=4)
     planned = kv_cache(shape_of(model, model), spread, num_rows=3, num_tokens=150, num_layers=2)
     assert planned == real * (1 + 1 / 2)  # of one layer there are two while it grows
 

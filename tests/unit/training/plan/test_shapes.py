@@ -28,9 +28,7 @@ def test_counts_are_those_of_the_model_itself(family_directory):
     assert shape.num_head == (0 if is_tied else model.lm_head.weight.numel())
     assert shape.num_language == num_elements(model.model.language_model) - shape.num_embeddings
     assert shape.num_outside_layers == num_elements(model) - sum(
-        num_elements(block)
-        for blocks in (model.model.visual.blocks, model.model.language_model.layers)
-        for block in blocks
+        num_elements(block) for block in model.model.language_model.layers
     )
 
 
@@ -54,6 +52,9 @@ def test_frozen_weights_are_not_trained(tiny_directory):
     model.model.visual.requires_grad_(False)
     shape = shape_of(model, model)
     assert shape.num_trained == shape.num_parameters - shape.num_vision
+    assert shape.num_frozen_vision == shape.num_vision > 0  # which FSDP2 leaves whole
+    free = shape_of(whole := model_without_memory(tiny_directory, torch.float32), whole)
+    assert free.num_frozen_vision == 0 and shape.num_outside_layers == free.num_outside_layers - free.num_vision
 
 
 def test_a_damaged_config_is_told(tmp_path):
