@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from training.cli.command_line import switched
 from training.config.processes import EngineName
@@ -77,7 +78,7 @@ def _with_fewer_evaluated(config: RunConfig, plan: PlanConfig) -> Change | None:
     evaluated = {"num_eval_episodes": config.num_eval_episodes}
     if config.eval_every > 0:
         evaluated["num_val_episodes"] = config.num_val_episodes
-    fewer = {name: num_rows for name, number in evaluated.items() if number > num_rows}
+    fewer: dict[str, Any] = {name: num_rows for name, number in evaluated.items() if number > num_rows}
     if not fewer:
         return None
     options = " ".join(f"--{name.replace('_', '-')} {number}" for name, number in fewer.items())

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from agents.hf.agent import load_encoder
+from agents.hf.context import context_limit
 from agents.hf.families.family import ProcessedImage
 from agents.oracle import RandomAgent
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec
 from training.plan.config import PlanConfig
-from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
+from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError, require
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, observation_images
 
@@ -23,6 +24,8 @@ NUM_EPISODES = 4
 """Episodes of each world that are looked at."""
 CHARS_PER_TOKEN = 3
 """Fewer than tokenizers of this size have in plain English, about 4: coordinates and tags are shorter."""
+TILED = {"internvl": 13, "smolvlm": 17, "gemma3": 1}
+"""Tiles of a picture at most, as image processors have them by default: 12 or 4 x 4, and the whole beside them."""
 MARKUP_TOKENS = 16
 """Tokens around what is said in a turn."""
 
@@ -74,6 +77,16 @@ class RowShape:
         """Tokens of an average turn, pictures and response included."""
         return -(-self.num_tokens // self.num_turns)
 
+    def within(self, limit: int, *, ends_seen: bool) -> RowShape:
+        """Returns the row as far as conversations may get, and what the last action led to where that is seen."""
+        most = limit + ends_seen * self.later.num_tokens
+        if self.num_tokens <= most:
+            return self
+        each = self.later.num_tokens + self.num_response_tokens
+        num_turns = 1 + max(0, limit - self.first.num_tokens - self.num_response_tokens) // each
+        told = f"{self.told}; cut at {limit:,}, the most that a conversation may have"
+        return replace(self, num_turns=min(self.num_turns, num_turns), num_tokens=most, told=told)
+
     @property
     def num_images(self) -> int:
         """Pictures of the row."""
@@ -101,11 +114,19 @@ def longest_row(config: RunConfig, plan: PlanConfig, model_config: Any, director
     Raises:
         ConfigError: If it cannot be known: a world cannot be played here, and nothing is said.
     """
+    limit = context_limit(model_config, config.sampling)
     if plan.context_tokens is not None:
-        return _as_said(config, plan, model_config)
+        num_positions = int(model_config.get_text_config().max_position_embeddings)
+        require(
+            plan.context_tokens <= num_positions,
+            f"--context-tokens must be at most {num_positions}, the positions that the model was made for; got "
+            f"{plan.context_tokens}.",
+        )
+        return _as_said(config, plan, model_config).within(limit, ends_seen=False)
     encode, how = _encoder(directory, model_config)
     rows = [_longest_of(spec, config, encode, how) for spec in config.worlds]
-    return max(rows, key=lambda row: row.num_tokens)
+    ends_seen = config.algorithm.needs_final_observations
+    return max((row.within(limit, ends_seen=ends_seen) for row in rows), key=lambda row: row.num_tokens)
 
 
 def _longest_of(spec: WorldSpec, config: RunConfig, encode: Encode, how: str) -> RowShape:
@@ -153,7 +174,8 @@ def _longest(segments: list[Segment]) -> Segment:
 def _encoder(directory: Path, model_config: Any) -> tuple[Encode, str]:
     """Returns how observations become tokens, and how that is known."""
     if not (directory / "tokenizer_config.json").is_file():
-        told = f"pictures counted by the patch, text at {CHARS_PER_TOKEN} characters a token (there is no tokenizer)"
+        how = "with the most tiles, an upper estimate" if model_config.model_type in TILED else "counted by the patch"
+        told = f"pictures {how}, text at {CHARS_PER_TOKEN} characters a token (there is no tokenizer)"
         return _estimated(model_config), told
     encoder = load_encoder(directory)
 
@@ -177,18 +199,19 @@ def _estimated(model_config: Any) -> Encode:
 
 
 def picture(size_px: tuple[int, int], model_config: Any) -> ProcessedImage:
-    """Returns a black picture as a Qwen-VL's vision tower takes it, at its own size.
+    """Returns a black picture as a model's vision tower takes it: a Qwen-VL at its own size, others as most tiles.
 
     Raises:
         ConfigError: If the model is of another family, whose pictures only its image processor knows.
     """
-    vision = getattr(model_config, "vision_config", None)
+    vision, kind = getattr(model_config, "vision_config", None), model_config.model_type
+    if kind in TILED:
+        return _tiled(model_config, TILED[kind])
     merge = getattr(vision, "spatial_merge_size", None)
     if vision is None or merge is None or not hasattr(vision, "temporal_patch_size"):
         raise ConfigError(
-            f"How a {model_config.model_type} takes pictures is not in its config.json. Put its tokenizer and "
-            "preprocessor_config.json beside it, or leave pictures out of the count: --context-tokens N --image-tokens "
-            "0."
+            f"How a {kind} takes pictures is not in its config.json. Put its tokenizer and preprocessor_config.json "
+            "beside it, or leave pictures out of the count: --context-tokens N --image-tokens 0."
         )
     height, width = (max(1, round(side / (vision.patch_size * merge))) * merge for side in size_px)
     per_patch = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
@@ -200,6 +223,31 @@ def picture(size_px: tuple[int, int], model_config: Any) -> ProcessedImage:
         num_tokens=height * width // merge**2,
         key=b"",
     )
+
+
+def _tiled(model_config: Any, num_tiles: int) -> ProcessedImage:
+    """Returns a white picture in so many tiles: SmolVLM2 leaves out tiles of nothing but zeros."""
+    side = _tile_px(model_config)
+    pixels = np.ones((num_tiles, model_config.vision_config.num_channels, side, side), np.float32)
+    is_masked = model_config.model_type == "smolvlm"
+    masks = {"pixel_attention_mask": np.ones((num_tiles, side, side), np.int64)} if is_masked else {}
+    return ProcessedImage(
+        inputs={"pixel_values": pixels, **masks}, num_tokens=num_tiles * _tokens_per_tile(model_config), key=b""
+    )
+
+
+def _tile_px(model_config: Any) -> int:
+    size = model_config.vision_config.image_size
+    return int(size if isinstance(size, int) else size[0])
+
+
+def _tokens_per_tile(model_config: Any) -> int:
+    if model_config.model_type == "gemma3":
+        return int(model_config.mm_tokens_per_image)
+    if model_config.model_type == "internvl":
+        return int(model_config.image_seq_length)
+    per_side = _tile_px(model_config) // model_config.vision_config.patch_size
+    return int(per_side**2 // model_config.scale_factor**2)
 
 
 def _as_said(config: RunConfig, plan: PlanConfig, model_config: Any) -> RowShape:
@@ -222,6 +270,8 @@ def _as_said(config: RunConfig, plan: PlanConfig, model_config: Any) -> RowShape
 
 def _picture_of(num_tokens: int, model_config: Any) -> ProcessedImage:
     """Returns a picture of about so many tokens."""
+    if model_config.model_type in TILED:
+        return _tiled(model_config, max(1, num_tokens // _tokens_per_tile(model_config)))
     vision = getattr(model_config, "vision_config", None)
     side = getattr(vision, "patch_size", 14) * getattr(vision, "spatial_merge_size", 2)
     height = max(1, round(num_tokens**0.5))

@@ -11,7 +11,7 @@ from torch import nn
 from agents.hf.families.seen import vision_parts
 from training.engines.sharding import decoder_layers
 from training.plan.meta_run import on_meta_device
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +71,19 @@ def model_without_memory(directory: Path, dtype: Any) -> Any:
         raise ConfigError(
             f"{directory / 'config.json'} does not describe a model: {' '.join(str(error).split())}"
         ) from error
+    _require_one_width(config, directory)
     model.tie_weights()
     return model.eval()
+
+
+def _require_one_width(config: Any, directory: Path) -> None:
+    """Refuses a vision tower whose vectors are not as wide as those of the text that they go among."""
+    width, shown = config.get_text_config().hidden_size, getattr(config.vision_config, "out_hidden_size", None)
+    require(
+        shown is None or shown == width or config.model_type not in ("qwen2_5_vl", "qwen3_vl"),
+        f"{directory / 'config.json'}: vision_config.out_hidden_size is {shown}, but the text's "
+        f"hidden_size is {width}; they have to be equal.",
+    )
 
 
 def shape_of(model: Any, language: Any) -> ModelShape:

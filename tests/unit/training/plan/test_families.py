@@ -1,0 +1,62 @@
+"""Rows are as long as the model lets them get, and every family is planned for, from its config.json alone, too."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
+from transformers import Qwen2_5_VLConfig
+
+from tests.unit.families import SAVERS, TOKENS_PER_TILE
+from tests.unit.training.plan.configs import QWEN2_5_VL_3B
+from training.__main__ import main
+
+MOST_TILES = {"internvl": 13, "smolvlm": 17, "gemma3": 1}
+FEW = ("--num-eval-episodes", "4", "--num-val-episodes", "4", "--worlds.0.kwargs.max-turns", "2", "--algorithm", "grpo")
+
+
+@pytest.fixture
+def planned(capsys):
+    def plan(directory, *words):
+        code = main(["plan", "frozenlake_tiny", "--model", str(directory), *FEW, *words, "--json"])
+        said = capsys.readouterr()
+        return code, json.loads(said.out) if said.out else None, said.err
+
+    return plan
+
+
+@pytest.mark.parametrize("family", SAVERS)
+def test_every_family_is_planned_whole_and_by_its_config_alone(tmp_path, planned, family):
+    SAVERS[family](tmp_path)
+    code, whole, _ = planned(tmp_path)
+    assert code == 0 and "own tokenizer" in whole["row"]["how"]
+    for each in tmp_path.iterdir():
+        if each.name != "config.json":
+            each.unlink()
+    code, alone, _ = planned(tmp_path)
+    assert code == 0 and "upper estimate" in alone["row"]["how"]
+    assert alone["row"]["num_tokens"] > alone["row"]["num_images"] * MOST_TILES[family] * TOKENS_PER_TILE
+    assert alone["phases"]["policy update"]["activations"] > 0
+
+
+def test_rows_are_cut_where_conversations_end(tiny_directory, planned):
+    longest = planned(tiny_directory)[1]["row"]
+    limit = longest["num_tokens"] - 10
+    _, data, _ = planned(tiny_directory, "--sampling.max-context-tokens", str(limit))
+    assert data["row"]["num_tokens"] == limit and f"cut at {limit:,}" in data["row"]["how"]
+    said = planned(tiny_directory, "--sampling.max-context-tokens", "300", "--context-tokens", "400")[1]["row"]
+    assert said["num_tokens"] == 300 and "cut at 300" in said["how"]
+
+
+def test_more_tokens_than_the_model_has_positions_are_refused(tiny_directory, planned):
+    code, _, err = planned(tiny_directory, "--context-tokens", "10000000")
+    assert code == 2 and "--context-tokens must be at most" in err and len(err.splitlines()) == 1
+
+
+def test_a_tower_of_another_width_than_the_text_is_told(tmp_path, planned):
+    vision = {**QWEN2_5_VL_3B["vision_config"], "out_hidden_size": 1024}
+    Qwen2_5_VLConfig(**{**QWEN2_5_VL_3B, "vision_config": vision}).save_pretrained(tmp_path)
+    code, _, err = planned(tmp_path)
+    assert code == 2 and "out_hidden_size is 1024" in err and "hidden_size is 2048" in err
