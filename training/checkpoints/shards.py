@@ -6,6 +6,7 @@ that says where each belongs.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from training.engines.engine import Engine
+from training.errors import PeerError
 
 LikeOf = Callable[[str], Tensor | None]
 """For the name of a tensor, one of the same shape, as it is shared out here; None for one that is whole everywhere."""
@@ -64,9 +66,27 @@ def placed(whole: Tensor, like: Tensor | None) -> Tensor:
 
 
 def write_tensors(directory: Path, tensors: dict[str, Tensor], engine: Engine) -> None:
-    """Writes what all processes have of some tensors; what they all have, one of them."""
+    """Writes what all processes have of some tensors; what they all have, one of them.
+
+    Raises:
+        OSError: If a file could not be written, in the main process.
+        RuntimeError: If torch could not write one, in the main process.
+        PeerError: Either way, in the others.
+    """
     detached = {name: tensor.detach() for name, tensor in tensors.items()}
-    save(detached, checkpoint_id=directory, process_group=engine.group)
+    try:
+        save(detached, checkpoint_id=directory, process_group=engine.group)
+    except CheckpointException as error:  # a BaseException, of which every process is told
+        raise _cause(error, engine.rank) from error
+
+
+def _cause(error: CheckpointException, rank: int) -> Exception:
+    """Returns what kept a process from writing, as this process is to raise it."""
+    failed, (cause, _) = next(iter(error.failures.items()))
+    told = f"process {failed} could not write its part of the checkpoint: {cause}"
+    if rank > 0:
+        return PeerError(told)
+    return OSError(cause.errno, told) if isinstance(cause, OSError) else RuntimeError(told)
 
 
 def read_tensors(directory: Path, skeleton: Any, engine: Engine | None, like: LikeOf | None) -> Any:
@@ -83,7 +103,9 @@ def read_tensors(directory: Path, skeleton: Any, engine: Engine | None, like: Li
             if isinstance(entry, TensorStorageMetadata)
         }
         group = None if engine is None else engine.group
-        load(tensors, checkpoint_id=directory, process_group=group, no_dist=group is None)
+        with warnings.catch_warnings():  # that one process reads alone is meant
+            warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+            load(tensors, checkpoint_id=directory, process_group=group, no_dist=group is None)
     except (CheckpointException, OSError, RuntimeError, EOFError) as error:
         raise ValueError(f"The checkpoint {directory} is damaged: {error}") from error
     return joined(skeleton, tensors)
