@@ -37,6 +37,10 @@ class BestPolicy:
         """What it is, in words."""
         return f"best on validation levels, of iteration {self.iteration} ({self.validation_success:.3f})"
 
+    def yields_to(self, other: BestPolicy) -> bool:
+        """Returns whether another takes its place: one that solved more, or that was measured on other levels."""
+        return self.num_val_episodes != other.num_val_episodes or other.validation_success > self.validation_success
+
 
 def best_policy(directory: Path) -> BestPolicy | None:
     """Returns which policy of a run is kept as its best; None if there is none, or what is there says nothing."""

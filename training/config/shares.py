@@ -37,10 +37,13 @@ class Shares:
     Args:
         specs: Worlds with their weights.
         total: Groups an iteration, at least 1; at least 2 where there are partners.
+
+    Attributes:
+        units: The worlds' places, those of partners together.
     """
 
     def __init__(self, specs: Sequence[WorldSpec], total: int) -> None:
-        units = _units(specs)
+        self.units = units = _units(specs)
         assert total >= (2 if any(len(unit) > 1 for unit in units) else 1), "see `require_room_for_partners`"
         self._total, self._num_worlds = total, len(specs)
         self._pairs, self._singles = ([unit for unit in units if len(unit) == size] for size in (2, 1))

@@ -28,6 +28,18 @@ class MixEntry(NamedTuple):
     own: range
 
 
+class MixUnit(NamedTuple):
+    """Worlds of a mix that play each start state together: partners of iVGR, or a world alone.
+
+    Attributes:
+        names: What the mix calls them.
+        num_groups: How many groups an iteration plays of each.
+    """
+
+    names: tuple[str, ...]
+    num_groups: int
+
+
 class MixedWorlds:
     """The worlds of a mix, for iterations of `total` groups of so many copies.
 
@@ -57,6 +69,12 @@ class MixedWorlds:
             if num_groups:
                 places.append(MixEntry(number, spec, name, num_groups, own))
         return places
+
+    def units(self, iteration: int) -> list[MixUnit]:
+        """Returns the same worlds, those together that play each start state together."""
+        counts = self._shares.of(iteration)
+        units = (MixUnit(tuple(self._names[each] for each in unit), counts[unit[0]]) for unit in self._shares.units)
+        return [unit for unit in units if unit.num_groups]
 
     def vector(self, place: MixEntry) -> VectorWorld:
         """Returns worlds, `copies` of each group that this process plays, kept in each of the sizes that come up.

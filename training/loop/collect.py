@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from agents.agent import Agent
 from agents.rollout import is_lost, try_rollout
 from training.config.run import RunConfig
-from training.data.mix import MixedWorlds, MixEntry
+from training.data.mix import MixedWorlds, MixEntry, MixUnit
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
@@ -45,28 +45,36 @@ class Collector:
         )
         self._num_lost_episodes = self._num_dropped_groups = 0
 
-    def collect(self, agent: Agent, iteration: int, sampling_round: int = 0) -> list[TrajectoryGroup]:
+    def units(self, iteration: int) -> list[MixUnit]:
+        """Returns the worlds of an iteration with their numbers of groups."""
+        return self._worlds.units(iteration)
+
+    def collect(
+        self, agent: Agent, iteration: int, sampling_round: int = 0, worlds: Container[str] | None = None
+    ) -> list[TrajectoryGroup]:
         """Plays one iteration's episodes; seeds depend on iteration and round only, so a resumed run sees the same.
 
         Args:
             agent: Who acts.
             iteration: Number of the iteration, from 0.
             sampling_round: Which of its rounds, below `algorithm.max_sampling_rounds`; no two have a level in common.
+            worlds: Names of the worlds that are played; None for all.
 
         Returns:
             `num_groups` groups of `group_size` siblings, in the order of their worlds; at times one more or fewer where
             that is odd and iVGR's partners share it, and fewer where a world could not be started, not even in a worker
-            started anew. Such a group is dropped whole, and `metrics` counts it.
+            started anew. Such a group is dropped whole, and `metrics` counts it. None of a round after the first that
+            lost every episode.
 
         Raises:
-            WorkerError: If every episode was lost.
+            WorkerError: If every episode of the first round was lost.
         """
         rounds_before = iteration * self._config.algorithm.max_sampling_rounds + sampling_round
         offset = self._config.seed * 1_000_003 + rounds_before * self._config.num_groups
         first = _FIRST_SEED + offset % 800_000_000
         if sampling_round == 0:
             self._num_lost_episodes = self._num_dropped_groups = 0
-        places = self._worlds.played(iteration)
+        places = [place for place in self._worlds.played(iteration) if worlds is None or place.name in worlds]
         own = [each for place in places for each in self._played(agent, place, first)]
         played = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
         names = {place.number: place.name for place in places}
@@ -82,6 +90,9 @@ class Collector:
         num_lost = sum(is_lost(episode) for each in played for episode in each.siblings)
         self._num_lost_episodes += num_lost
         if num_lost == num_episodes or not groups:
+            if sampling_round > 0:
+                _logger.warning("Round %d of iteration %d lost all its episodes.", sampling_round, iteration)
+                return []
             raise WorkerError(
                 f"Nothing is left of iteration {iteration}: the workers of {num_lost} of {num_episodes} "
                 "episodes were lost, although they were started anew. The warnings above say how. Look after the "

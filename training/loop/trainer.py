@@ -199,7 +199,7 @@ class Trainer:
                 scored_batch, encoder=self.encoder, config=self.config, max_context_tokens=self._max_context_tokens
             ),
             self.config.algorithm,
-            num_groups=self.config.num_groups,
+            units=self.collector.units(self.iteration),
             group_size=self.config.group_size,
         )
         self.agent.release()
@@ -223,14 +223,14 @@ class Trainer:
         self.iteration += 1
         return metrics
 
-    def _play(self, sampling_round: int) -> list[ScoredTrajectory]:
+    def _play(self, sampling_round: int, worlds: frozenset[str] | None) -> list[ScoredTrajectory]:
         """Plays and scores a round of groups."""
         started = time.monotonic()
         with memory_told("while sampling", OF_SAMPLING):
-            groups = self.collector.collect(self.agent, self.iteration, sampling_round)
+            groups = self.collector.collect(self.agent, self.iteration, sampling_round, worlds)
         self._rollout_s.append(time.monotonic() - started)
         played = [trajectory for group in groups for trajectory in group.trajectories]
-        return self.engine.on_main(lambda: self.scorer.score(played))
+        return self.engine.on_main(lambda: self.scorer.score(played)) if played else []
 
     def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
         """Keeps some of this iteration's episodes, with what the algorithm made of their turns."""
@@ -268,14 +268,16 @@ class Trainer:
     def _validate(self, console: RunConsole) -> None:
         evaluations = self._evaluate(validation_label(self.iteration), "val", self.config.num_val_episodes)
         console.say(f"iteration {self.iteration}: validation success {mean_success(evaluations):.3f}")
-        self._keep_if_best(mean_success(evaluations))
+        self._keep_if_best(mean_success(evaluations), console)
 
-    def _keep_if_best(self, success: float) -> None:
-        """Keeps the policy beside the latest checkpoint if it solves more than the best so far."""
-        if self.best is not None and success <= self.best.validation_success:
-            return
-        num_episodes = self.config.num_val_episodes
+    def _keep_if_best(self, success: float, console: RunConsole) -> None:
+        """Keeps the policy beside the latest checkpoint if the best so far yields to it."""
+        known, num_episodes = self.best, self.config.num_val_episodes
         best = BestPolicy(iteration=self.iteration, validation_success=success, num_val_episodes=num_episodes)
+        if known is not None and not known.yields_to(best):
+            return
+        if known is not None and known.num_val_episodes != num_episodes:
+            console.say(f"The {known.title} was on {known.num_val_episodes} levels, not {num_episodes}: begun anew.")
         model = self.learner.acting_policy()
         self.engine.on_main(lambda: save_best(self.directory, best, model, self.encoder))
         self.best, self._is_best = best, True
@@ -291,13 +293,14 @@ class Trainer:
             return
         success = self.engine.on_main(lambda: self._validated(validation_label(self.iteration)))
         if success is not None:
-            return self._keep_if_best(success)
+            return self._keep_if_best(success, console)
         self._validate(console)
 
     def _validated(self, label: str) -> float | None:
-        """Returns the success of a validation that stands whole; what there is of one that does not is dropped."""
+        """Returns the success of a validation that stands whole, on as many levels as now; any other is dropped."""
         names, evaluated = world_names(self.config.worlds), self.writer.evaluated(label)
-        if evaluated.keys() >= set(names):
+        is_on_others = self.best is not None and self.best.num_val_episodes != self.config.num_val_episodes
+        if evaluated.keys() >= set(names) and not is_on_others:
             return float(np.mean([evaluated[name] for name in names]))
         self.writer.drop_evaluation(label)
         return None

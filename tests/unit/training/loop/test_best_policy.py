@@ -208,6 +208,27 @@ def test_a_run_that_is_extended_keeps_its_best(config: RunConfig) -> None:
     assert provenance == {"run": "run", "iteration": 2, "validation_success": 0.75, "num_val_episodes": 2}
 
 
+@pytest.mark.parametrize("num_iterations", [2, 3], ids=["after its validation", "later"])
+def test_a_best_of_another_number_of_levels_is_superseded(
+    config: RunConfig,
+    playing: dict[str, dict[int, Weights]],
+    capsys: pytest.CaptureFixture[str],
+    num_iterations: int,
+) -> None:
+    """The peak of iteration 2 was on 2 levels; what stands of the last iteration is made again on 3."""
+    train(replace(config, num_iterations=num_iterations))
+    capsys.readouterr()
+    directory = train(replace(config, num_iterations=3, num_val_episodes=3), resume=True)
+    assert best_policy(directory) == BestPolicy(
+        iteration=num_iterations, validation_success=PEAK[num_iterations], num_val_episodes=3
+    )
+    assert same(kept(directory), playing["val"][num_iterations])
+    told = "The best on validation levels, of iteration 2 (0.750) was on 2 levels, not 3: begun anew."
+    assert capsys.readouterr().out.count(told) == 1
+    made = [(line["label"], line["num_episodes"]) for line in RunReader(directory).evaluations()]
+    assert ("iteration 3", 3) in made and made.count((f"iteration {num_iterations}", 3)) == 1
+
+
 def test_a_best_that_does_not_say_what_it_is_counts_as_none(tmp_path: Path) -> None:
     assert best_policy(tmp_path) is None
     (tmp_path / BEST).mkdir(parents=True)

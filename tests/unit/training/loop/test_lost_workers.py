@@ -162,6 +162,16 @@ def test_episodes_whose_workers_are_killed_in_step_are_counted(played_in):
     chosen.close()
 
 
+def test_a_later_round_that_loses_every_episode_is_left_out(played_in, caplog):
+    played_in(CorridorWorld, num_workers=1)
+    chosen = collector()
+    assert len(chosen.collect(Idle(), 3)) == 4
+    assert chosen.collect(Idle(kills=True), 3, 1) == []
+    assert "Round 1 of iteration 3 lost all its episodes" in caplog.text
+    assert chosen.metrics()["lost_episodes"] == 8.0
+    chosen.close()
+
+
 def test_if_no_world_can_be_started_the_message_says_what_to_do(played_in):
     played_in(FaultyWorld, reset_fault="raise")
     chosen = collector()

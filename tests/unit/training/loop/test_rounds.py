@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,15 +15,17 @@ from training.__main__ import main
 from training.algorithms.dapo import DAPO
 from training.algorithms.gigpo import GiGPO
 from training.algorithms.grpo import GRPO
+from training.data.mix import MixUnit
 from training.loop.rounds import sample_groups
 
 
 @dataclass(frozen=True)
 class Episode:
-    """Stands for a scored one: which it is, and what it earned."""
+    """Stands for a scored one: which it is, what it earned, and in which world and level it was played."""
 
     name: str
     reward: float
+    trajectory: Any
 
 
 def to_batch(scored: Any):
@@ -30,22 +33,37 @@ def to_batch(scored: Any):
     return text_batch([[-1, 0]] * len(scored), rewards, group_index_B=torch.arange(len(scored)) // 2)
 
 
-def played_by(rounds: list[list[tuple[float, float]]], asked: list[int]):
-    """Returns what plays rounds of groups of two; `asked` lists the rounds that were."""
+Groups = list[tuple[float, float]]
 
-    def play(number: int) -> Any:
+
+def level(world: str, seed: Any) -> Any:
+    return SimpleNamespace(world=world, seed=seed)
+
+
+def played_by(rounds: list[Groups], asked: list[int]):
+    """Returns what plays rounds of groups of two in one world; `asked` lists the rounds that were."""
+
+    def play(number: int, worlds: Any) -> Any:
         asked.append(number)
         groups = enumerate(rounds[number])
-        return [Episode(f"{number}.{group}", reward) for group, pair in groups for reward in pair]
+        return [
+            Episode(f"{number}.{group}", reward, level("lake", (number, group)))
+            for group, pair in groups
+            for reward in pair
+        ]
 
     return play
 
 
+def alone(num_groups: int) -> list[MixUnit]:
+    return [MixUnit(("lake",), num_groups)]
+
+
 def sampled(rounds, algorithm, num_groups=2):
     asked: list[int] = []
-    sample = sample_groups(played_by(rounds, asked), to_batch, algorithm, num_groups=num_groups, group_size=2)
+    sample = sample_groups(played_by(rounds, asked), to_batch, algorithm, units=alone(num_groups), group_size=2)
     assert asked == list(range(len(asked)))
-    assert sample.first.scored == played_by(rounds, [])(0)
+    assert sample.first.scored == played_by(rounds, [])(0, None)
     assert torch.equal(sample.learnt.batch.turn_rewards_BK, to_batch(sample.learnt.scored).turn_rewards_BK)
     return [episode.name for episode in sample.learnt.scored[::2]], len(asked), sample.metrics
 
@@ -81,7 +99,7 @@ def test_what_fills_up_is_in_no_loss():
         played_by([[FLAT, FLAT], [USEFUL, FLAT]], []),
         to_batch,
         DAPO(max_sampling_rounds=2, overlong_share=0.0),
-        num_groups=2,
+        units=alone(2),
         group_size=2,
     )
     assert [each.name for each in sample.learnt.scored] == ["0.0", "0.0", "1.0", "1.0"]
@@ -98,6 +116,57 @@ def test_no_group_is_taken_twice_and_groups_stay_whole():
 def test_where_groups_were_lost_there_are_fewer():
     names, num_rounds, _ = sampled([[USEFUL], [FLAT]], DAPO(max_sampling_rounds=2), 4)
     assert (names, num_rounds) == (["0.0", "1.0"], 2)
+
+
+def mixed(rounds: list[dict[str, Groups]], units: list[MixUnit]):
+    """Returns the groups that are learnt from in a mix, as round, world, level, and the worlds each round played."""
+    asked: list[Any] = []
+
+    def play(number: int, worlds: Any) -> Any:
+        asked.append(worlds if worlds is None else sorted(worlds))
+        return [
+            Episode(f"{number}.{world}.{seed}", reward, level(world, seed))
+            for world, groups in rounds[number].items()
+            if worlds is None or world in worlds
+            for seed, pair in enumerate(groups)
+            for reward in pair
+        ]
+
+    algorithm = DAPO(max_sampling_rounds=len(rounds))
+    sample = sample_groups(play, to_batch, algorithm, units=units, group_size=2)
+    return [episode.name for episode in sample.learnt.scored[::2]], asked
+
+
+def test_a_world_keeps_its_share_however_seldom_it_is_useful():
+    """The first world has useful groups to spare; the second, behind it, finds its own in the third round."""
+    easy, hard = [USEFUL, USEFUL], [FLAT]
+    rounds = [{"a": [USEFUL, FLAT], "b": hard}, {"a": easy, "b": hard}, {"a": easy, "b": [USEFUL]}]
+    names, asked = mixed(rounds, [MixUnit(("a",), 2), MixUnit(("b",), 1)])
+    assert names == ["0.a.0", "1.a.0", "2.b.0"]
+    assert asked == [None, ["a", "b"], ["b"]], "who has enough is not played again"
+
+
+def test_a_world_that_is_never_useful_is_filled_up_with_its_own():
+    rounds = [{"a": [USEFUL], "b": [FLAT, FLAT]}, {"a": [USEFUL], "b": [FLAT, FLAT]}]
+    names, asked = mixed(rounds, [MixUnit(("a",), 1), MixUnit(("b",), 2)])
+    assert (names, asked) == (["0.a.0", "0.b.0", "0.b.1"], [None, ["b"]])
+
+
+def test_partners_are_taken_together():
+    """Of two questions a round, one or none is useful to both; what is useful to one is the first to fill up."""
+    rounds = [
+        {"grounded": [FLAT, USEFUL], "textual": [FLAT, FLAT]},
+        {"grounded": [FLAT, USEFUL], "textual": [USEFUL, USEFUL]},
+    ]
+    names, asked = mixed(rounds, [MixUnit(("grounded", "textual"), 2)])
+    assert names == ["0.grounded.1", "0.textual.1", "1.grounded.1", "1.textual.1"]
+    assert asked == [None, ["grounded", "textual"]]
+
+
+def test_a_later_round_that_was_lost_is_the_last():
+    names, num_rounds, metrics = sampled([[FLAT, USEFUL], [], [USEFUL, USEFUL]], DAPO(max_sampling_rounds=3))
+    assert (names, num_rounds) == (["0.0", "0.1"], 2)
+    assert metrics == {"gen_rounds": 1.0, "resampled_groups": 0.0}
 
 
 @pytest.fixture
