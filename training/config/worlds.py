@@ -14,6 +14,8 @@ from vlm_envs.registration import make, registered_name
 from vlm_envs.vector.env import WORKER_KINDS, VectorWorld
 from vlm_envs.vector.make import world_vector
 
+MAX_PARALLEL = 256
+"""Most worlds of an evaluation that are played side by side."""
 NUM_STARTS = 3
 """How often worlds are made whose workers do not come up, before they are given up."""
 

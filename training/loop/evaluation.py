@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent
-from training.config.worlds import WorldSpec
+from training.config.worlds import MAX_PARALLEL, WorldSpec
 from training.data.episodes import play_each
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.records.statistics import wilson_interval
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory
-
-MAX_PARALLEL = 256
 
 
 @dataclass(frozen=True, kw_only=True)
