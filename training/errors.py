@@ -27,3 +27,7 @@ class DiskFullError(TrainingStoppedError, OSError):
 
 class PeerError(VLMEnvsError, RuntimeError):
     """Another process of the run stopped, and this one cannot go on without it."""
+
+
+class PeerLostError(TrainingStoppedError, ConnectionError):
+    """Another process of the run is gone, without a word of why."""

@@ -108,10 +108,10 @@ def put_in_place(target: Path) -> None:
         for path in (*(Path(folder) / name for name in names), Path(folder)):
             _sync(path)
     if target.exists():
-        os.replace(target, _moved_aside(target))
+        os.replace(target, moved_aside(target))
     os.replace(temporary, target)
     _sync(target.parent)
-    shutil.rmtree(_moved_aside(target), ignore_errors=True)
+    shutil.rmtree(moved_aside(target), ignore_errors=True)
 
 
 def _sync(path: Path) -> None:
@@ -122,14 +122,14 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _moved_aside(target: Path) -> Path:
+def moved_aside(target: Path) -> Path:
     """Returns where the old directory waits while the new one takes its place."""
     return target.with_name(f".{target.name}.old")
 
 
 def _finish(target: Path) -> None:
     """Brings the old directory back if a crash came before the new one was in its place; else removes it."""
-    old = _moved_aside(target)
+    old = moved_aside(target)
     if old.exists() and not target.exists():
         os.replace(old, target)
     shutil.rmtree(old, ignore_errors=True)

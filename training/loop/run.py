@@ -43,7 +43,7 @@ from training.loop.console import RunConsole
 from training.loop.disk import full_disk_told
 from training.loop.evaluation import evaluate, mean_success
 from training.loop.supervised import cold_start, stop_on_interrupt
-from training.loop.terminated import termination_told
+from training.loop.terminated import lost_peer_told, termination_told
 from training.loop.trainer import Trainer
 from training.preflight.start import checked
 from vlm_envs.records.report.page import build_report
@@ -76,7 +76,12 @@ def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
     """Does what `train` does with a configuration that `training.preflight.start.checked` returned."""
     prepare(config)
     directory = Path(config.output) / config.name
-    with engine_of(config) as engine, full_disk_told(directory), ExitStack() as opened:
+    with (
+        lost_peer_told(directory),
+        engine_of(config) as engine,
+        full_disk_told(directory),
+        ExitStack() as opened,
+    ):
         if engine.num_processes > 1 and engine.rank == 0:
             opened.enter_context(termination_told(directory))
         goes_on = resume and not is_in_cold_start(directory)

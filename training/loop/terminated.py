@@ -1,4 +1,7 @@
-"""SIGTERM, by which a launcher ends the other processes of a run when one has died: what is saved, and what to do."""
+"""When a process of a run is gone: what is saved, and what to do.
+
+The others lose their connection to it, and their launcher ends them with SIGTERM; either may come first.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,38 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from training.checkpoints.files import LATEST, has_checkpoint, num_iterations_done
+from training.checkpoints.files import LATEST, moved_aside, num_iterations_done
+from training.config.processes import num_processes
+from training.errors import PeerLostError
+from vlm_envs.errors import VLMEnvsError
+
+_SAID_BY = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "Broken pipe", "TCPStore")
+"""What torch says of a lost connection, for which it has no class of errors throughout."""
+
+
+def is_peer_lost(error: BaseException) -> bool:
+    """Returns whether torch could not reach another process."""
+    is_torchs = isinstance(error, RuntimeError) and not isinstance(error, VLMEnvsError)
+    return is_torchs and num_processes() > 1 and any(each in str(error) for each in _SAID_BY)
+
+
+@contextmanager
+def lost_peer_told(directory: Path) -> Iterator[None]:
+    """Raises what says that another process is gone, if it is found out within the block, and what to do.
+
+    Args:
+        directory: The run's.
+
+    Raises:
+        PeerLostError: In place of what torch says.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_peer_lost(error):
+            raise
+        gone = "another process of the run is gone, or did not answer in time; what it said is above or below."
+        raise PeerLostError(f"{gone} {_going_on(directory)}") from error
 
 
 @contextmanager
@@ -46,7 +80,21 @@ def termination_told(directory: Path) -> Iterator[None]:
 def termination_message(directory: Path) -> str:
     """Returns what there is to go on from."""
     told = "stopped: a process of the run died, or the job was ended; what a process said of it is above."
+    return f"{told} {_going_on(directory)}"
+
+
+def saved_iterations(directory: Path) -> int | None:
+    """Returns of how many iterations a run's last checkpoint is; None if there is none that says so.
+
+    Nothing is put right there: the main process may be writing.
+    """
     latest = directory / LATEST
-    if not has_checkpoint(latest):
-        return f"{told} There is no checkpoint yet: start it again."
-    return f"{told} The last checkpoint is as of {num_iterations_done(latest)} iterations. Go on with --resume."
+    found = (num_iterations_done(each) for each in (latest, moved_aside(latest)))
+    return next((done for done in found if done is not None), None)
+
+
+def _going_on(directory: Path) -> str:
+    done = saved_iterations(directory)
+    if done is None:
+        return "There is no checkpoint yet: start it again."
+    return f"The last checkpoint is as of {done} iterations. Go on with --resume."

@@ -37,6 +37,7 @@ from training.loop.placement import weights_like
 from training.loop.rounds import sample_groups
 from training.loop.scored_batch import scored_batch
 from training.loop.supervised import stop_on_interrupt
+from training.loop.terminated import is_peer_lost, saved_iterations
 from training.rewards.score import ScoredTrajectory, TurnScorer
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
 
@@ -162,14 +163,10 @@ class Trainer:
         return metrics
 
     def _rescue(self, error: BaseException) -> None:
-        """Saves the run as it was before what failed; if that fails too, the last checkpoint stays as it is.
-
-        So it does where there are several processes, of which others may have gone.
-        """
+        """Saves the run as it was before what failed; if that fails, or of several processes, the last save stands."""
         if self._saved_iteration < 0:
             return  # the first checkpoint of all is what failed
         where = f"in iteration {self._running}" if self._running is not None else f"after {self.iteration} iterations"
-        what = f"{type(error).__name__} {where}"
         kept = "the last checkpoint is"
         if self.engine.num_processes == 1:
             try:
@@ -181,12 +178,12 @@ class Trainer:
                 kept = f"this run could not be saved ({type(second).__name__}: {second}); the last checkpoint is"
             else:
                 kept = "saved"
-        elif self.engine.rank > 0 and isinstance(error, PeerError):
-            return  # which the main process tells
+        elif is_peer_lost(error) or (self.engine.rank > 0 and isinstance(error, PeerError)):
+            return  # which is told by who takes it, or by the main process
+        else:  # a checkpoint may be in place before all know
+            self._saved_iteration = saved_iterations(self.directory) or self._saved_iteration
         after = f"as of {self._saved_iteration} iterations. Go on with --resume."
-        print(
-            f"{what}: {kept} {after}" if self._saved_iteration >= 0 else f"{what}: nothing is saved.", file=sys.stderr
-        )
+        print(f"{type(error).__name__} {where}: {kept} {after}", file=sys.stderr)
 
     def train_iteration(self) -> dict[str, float]:
         """Runs one iteration and returns its metrics."""

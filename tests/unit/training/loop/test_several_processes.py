@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.training.engines.several_processes import launched
+from training.loop.terminated import saved_iterations
 from vlm_envs.records.run_data import RunReader
 
 
@@ -91,6 +92,39 @@ def test_when_one_dies_the_other_says_how_to_go_on(tiny_directory, tmp_path):
         for process in processes:
             process.kill()
             process.wait()
+
+
+def test_a_lost_connection_ends_in_one_line_with_what_is_on_disk(tiny_directory, tmp_path):
+    """No launcher ends the other here, so that it is the connection that tells."""
+    processes = launched(2, *options(tiny_directory, tmp_path, num_iterations="500"), module="training")
+    try:
+        progress, until = tmp_path / "two" / "latest" / "progress.json", time.monotonic() + 100
+        while not (progress.is_file() and json.loads(progress.read_text())["iteration"] >= 1):
+            assert time.monotonic() < until
+            assert all(process.poll() is None for process in processes)
+            time.sleep(0.2)
+        os.kill(processes[0].pid, signal.SIGKILL)
+        told = processes[1].communicate(timeout=60)[0]
+        assert processes[1].returncode == 1, told
+        assert "Traceback" not in told
+        done = saved_iterations(tmp_path / "two")
+        assert told.strip().splitlines()[-1].startswith("stopped: another process of the run is gone")
+        assert f"as of {done} iterations. Go on with --resume." in told.strip().splitlines()[-1]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_a_checkpoint_that_is_being_put_in_place_is_counted_and_left_alone(tmp_path):
+    old = tmp_path / ".latest.old"
+    old.mkdir()
+    (old / "progress.json").write_text('{"iteration": 4}')
+    assert saved_iterations(tmp_path) == 4
+    assert old.is_dir()
+    (tmp_path / "latest").mkdir()
+    (tmp_path / "latest" / "progress.json").write_text('{"iteration": 5}')
+    assert saved_iterations(tmp_path) == 5
 
 
 @pytest.mark.parametrize(
