@@ -43,7 +43,7 @@ from training.loop.console import RunConsole
 from training.loop.disk import full_disk_told
 from training.loop.evaluation import evaluate, mean_success
 from training.loop.supervised import cold_start, stop_on_interrupt
-from training.loop.terminated import lost_peer_told, termination_told
+from training.loop.terminated import how_to_stop, lost_peer_told, termination_told
 from training.loop.trainer import Trainer
 from training.preflight.start import checked
 from vlm_envs.records.report.page import build_report
@@ -84,6 +84,7 @@ def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
     ):
         if engine.num_processes > 1 and engine.rank == 0:
             opened.enter_context(termination_told(directory))
+            print(how_to_stop())
         goes_on = resume and not is_in_cold_start(directory)
         trainer = _resumed(config, directory, engine) if goes_on else _started(config, directory, engine)
         trainer.run()

@@ -115,10 +115,10 @@ def recorded_demonstrations(
 
 
 @contextmanager
-def stop_on_interrupt(step: str, lost: str) -> Iterator[Callable[[], bool]]:
+def stop_on_interrupt(step: str, lost: str, more: Callable[[], str] = str) -> Iterator[Callable[[], bool]]:
     """Makes the first Ctrl-C a request, which the function it yields tells of; the second one interrupts at once.
 
-    A line says what is still done after the first (`step`) and what the second costs (`lost`).
+    A line says what is still done after the first (`step`) and what the second costs (`lost`), and what `more` gives.
     """
     is_requested = False
 
@@ -127,7 +127,7 @@ def stop_on_interrupt(step: str, lost: str) -> Iterator[Callable[[], bool]]:
         if is_requested:
             raise KeyboardInterrupt
         is_requested = True
-        print(f"Stopping after this {step}; press Ctrl-C again to stop at once ({lost}).")
+        print(f"Stopping after this {step}; press Ctrl-C again to stop at once ({lost}).{more()}")
 
     previous = signal.signal(signal.SIGINT, request)
     try:

@@ -83,6 +83,20 @@ def termination_message(directory: Path) -> str:
     return f"{told} {_going_on(directory)}"
 
 
+def how_to_stop() -> str:
+    """Returns how a run of several processes is stopped from outside of its launcher, for the main process to tell."""
+    return f"To stop after an iteration, however long it takes: kill -INT {os.getpid()}"
+
+
+def launchers_limit(directory: Path) -> str:
+    """Returns what Ctrl-C means under a launcher, which kills what has not ended half a minute later."""
+    if num_processes() == 1:
+        return ""
+    done = saved_iterations(directory)
+    stands = "nothing is saved" if done is None else f"the last checkpoint, of {done} iterations, stands (--resume)"
+    return f" A launcher that was interrupted too kills the run 30 s later; then {stands}. {how_to_stop()}"
+
+
 def saved_iterations(directory: Path) -> int | None:
     """Returns of how many iterations a run's last checkpoint is; None if there is none that says so.
 

@@ -37,7 +37,7 @@ from training.loop.placement import weights_like
 from training.loop.rounds import sample_groups
 from training.loop.scored_batch import scored_batch
 from training.loop.supervised import stop_on_interrupt
-from training.loop.terminated import is_peer_lost, saved_iterations
+from training.loop.terminated import is_peer_lost, launchers_limit, saved_iterations
 from training.rewards.score import ScoredTrajectory, TurnScorer
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
 
@@ -112,7 +112,8 @@ class Trainer:
 
         Whichever it is, the last whole iteration is saved.
         """
-        with stop_on_interrupt("iteration", "the iteration is lost") as should_stop, ExitStack() as opened:
+        more = partial(launchers_limit, self.directory)
+        with stop_on_interrupt("iteration", "the iteration is lost", more) as should_stop, ExitStack() as opened:
             if self._scorer is not None:
                 opened.callback(self._scorer.close)
             opened.callback(self.collector.close)

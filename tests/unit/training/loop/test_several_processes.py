@@ -94,6 +94,25 @@ def test_when_one_dies_the_other_says_how_to_go_on(tiny_directory, tmp_path):
             process.wait()
 
 
+def test_a_signal_to_the_main_process_alone_stops_all_after_an_iteration(tiny_directory, tmp_path):
+    processes = launched(2, *options(tiny_directory, tmp_path, num_iterations="500"), module="training")
+    try:
+        progress, until = tmp_path / "two" / "latest" / "progress.json", time.monotonic() + 100
+        while not progress.is_file():
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        processes[0].send_signal(signal.SIGINT)
+        told = ended(processes)
+        assert f"kill -INT {processes[0].pid}" in told[0].splitlines()[0], "said at once"
+        assert "kills the run 30 s later; then the last checkpoint, of" in told[0]
+        assert "Interrupted after iteration" in told[0]
+        assert "kill -INT" not in told[1]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 def test_a_lost_connection_ends_in_one_line_with_what_is_on_disk(tiny_directory, tmp_path):
     """No launcher ends the other here, so that it is the connection that tells."""
     processes = launched(2, *options(tiny_directory, tmp_path, num_iterations="500"), module="training")
