@@ -72,7 +72,8 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
     config = _resumed(recipe, words) if resume else configured(recipe, words)
     if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
-    config = checked(config, resume=resume)
+    with fields_named(option_names(RunConfig)):
+        config = checked(config, resume=resume)
     from training.loop.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
 
     train_checked(config, resume=resume)

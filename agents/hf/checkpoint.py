@@ -9,7 +9,9 @@ from pathlib import Path
 MODEL_TYPES = ("qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "gemma3")
 """Types of models that can be spoken to: those of `agents.hf.families.registry`, here without torch."""
 
-_DECIDING = (".safetensors", ".bin", ".json", ".jinja", ".txt", ".model")
+_WEIGHTS = (".safetensors", ".bin")
+
+_DECIDING = (*_WEIGHTS, ".json", ".jinja", ".txt", ".model")
 """Files of a checkpoint that decide what it says."""
 
 
@@ -39,6 +41,18 @@ def require_checkpoint(directory: str | Path) -> Path:
             f"{model_type!r}. The model of a run is in its directory latest/model."
         )
     return path
+
+
+def require_weights(directory: Path) -> None:
+    """Refuses a checkpoint that has settings alone.
+
+    Raises:
+        FileNotFoundError: If no weights are there.
+    """
+    if not any(path.suffix in _WEIGHTS for path in directory.iterdir()):
+        raise FileNotFoundError(
+            f"No weights at {directory}: expected {' or '.join(f'*{each}' for each in _WEIGHTS)} beside config.json."
+        )
 
 
 def weights_digest(directory: str | Path) -> str:

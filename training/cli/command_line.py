@@ -18,6 +18,7 @@ from agents.api.config import EndpointConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cli.world_options import ENV_ID, Training, read_world_options
+from training.config.processes import process_rank
 from training.config.run import RunConfig
 from training.recipes.shipped import OF_A_WORLD, RECIPES
 from training.recipes.tiny import any_world
@@ -197,7 +198,8 @@ def configured(
     config = parsed(_Options, rest, program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
         _refuse_cold_start_options(config, words)
-    print(*told, sep="\n", end="\n" if told else "")
+    if process_rank() == 0:
+        print(*told, sep="\n", end="\n" if told else "")
     return config
 
 

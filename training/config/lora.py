@@ -31,9 +31,10 @@ class LoRAConfig:
     def __post_init__(self) -> None:
         require_at_least(self, 1, "rank")
         require_above(self, 0, "alpha")
+        given = [f"--lora.alpha {self.alpha:g}"] if self.alpha != LoRAConfig.alpha else []
+        given += [f"--lora.target-modules {' '.join(self.target_modules)}"] if self.target_modules else []
         require(
-            self.rank is not None or (self.alpha == LoRAConfig.alpha and not self.target_modules),
-            f"--lora.alpha {self.alpha:g} and --lora.target-modules {' '.join(self.target_modules) or '()'} say how "
-            "adapters are made, and without --lora.rank there are none. Give a rank, such as --lora.rank 32, or leave "
-            "the two alone.",
+            self.rank is not None or not given,
+            f"{' and '.join(given)} would do nothing: without --lora.rank there are no adapters. Give a rank, such as "
+            "--lora.rank 32, or leave this out.",
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agents.api.config import EndpointConfig
-from agents.hf.checkpoint import require_checkpoint
+from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
 from agents.registry import entry_of, require_agent
@@ -22,7 +22,7 @@ from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start,
 from training.config.curation import CURATED, CurateConfig
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.places import require_writable
-from training.config.processes import require_engine
+from training.config.processes import process_rank, require_engine
 from training.config.resume import check_same_run
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec, world_names
@@ -96,17 +96,18 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     require_wandb(config.wandb_project)
     require_peft(config.lora)
     require_attention(config.memory)
-    config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
     if config.model is not None and not resume:
         _require_start(config.model)
-    print(*told, sep="\n", end="\n" if told else "")
+    config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
+    if process_rank() == 0:
+        print(*told, sep="\n", end="\n" if told else "")
     return config
 
 
 def _require_start(model: str) -> None:
     """Refuses a start from what is no checkpoint; a recipe may name one that only its user has."""
     try:
-        require_checkpoint(model_directory(model))
+        require_weights(require_checkpoint(model_directory(model)))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error} Name yours with --model DIR; --model None starts from the tiny VLM, which a cold start teaches."

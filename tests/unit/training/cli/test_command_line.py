@@ -123,6 +123,21 @@ def test_a_recipe_may_be_tried_for_a_few_iterations(given, eval_every, warmup, t
     assert shown == [f"So short a run takes {each}, and keeps that if it is extended." for each in told]
 
 
+def test_of_several_processes_the_main_one_alone_tells(capsys, monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    configured(Recipe(name="mine", make=RECIPES["frozenlake_tiny"]), words("--num-iterations 1"))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("asked", ["--lora.alpha 8", "--lora.target-modules q_proj"])
+def test_settings_of_adapters_without_a_rank_are_named_if_they_are_given(asked):
+    with pytest.raises(ConfigError, match=r"would do nothing: without --lora\.rank") as caught:
+        configured(Recipe(name="mine", make=RECIPES["frozenlake_tiny"]), words(asked))
+    other = {"--lora.alpha 8": "--lora.target-modules", "--lora.target-modules q_proj": "--lora.alpha"}[asked]
+    assert asked in str(caught.value)
+    assert other not in str(caught.value)
+
+
 @pytest.mark.parametrize("asked", ["--eval-every 10", "--algorithm.critic.warmup-iterations 2"])
 def test_what_is_asked_for_and_does_nothing_in_a_few_iterations_is_refused(asked):
     recipe = Recipe(name="mine", make=RECIPES["frozenlake_tiny"])

@@ -217,3 +217,22 @@ def test_what_a_missing_package_makes_is_refused_in_one_line(tmp_path, monkeypat
     shown = capsys.readouterr().err
     assert remedy in shown and "Traceback" not in shown
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_checkpoint_without_weights_is_refused_before_anything_is_tried(
+    tiny_directory, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("training.preflight.start.ready", lambda *args, **kwargs: pytest.fail("it was tried"))
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "config.json").write_bytes((Path(tiny_directory) / "config.json").read_bytes())
+    assert main(["frozenlake_tiny", "--model", str(tmp_path / "bare"), "--output", str(tmp_path / "runs"), *FEW]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert f"No weights at {tmp_path / 'bare'}" in line
+
+
+def test_a_context_that_is_too_small_is_told_of_by_its_options(tiny_directory, tmp_path, capsys):
+    few = [*FEW, "--output", str(tmp_path / "runs"), "--sampling.max-context-tokens", "30"]
+    assert main(["frozenlake_tiny", "--model", str(tiny_directory), *few]) == 2
+    told = capsys.readouterr().err
+    assert "raise --sampling.max-context-tokens" in told
+    assert "lower --sampling.max-new-tokens" in told
