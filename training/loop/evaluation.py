@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,6 +138,19 @@ def _within(num_episodes: int, num_levels: int | None, which: str) -> int:
         raise ConfigError(f"{which} has no level to be evaluated on. Ask for 0 episodes there, or for another split.")
     print(f"{which}: {num_levels} levels, each is played once; {num_episodes} episodes were asked for.")
     return num_levels
+
+
+def told(label: str, record: Mapping[str, Any], *, whose: str = "") -> str:
+    """Returns the line that says what an evaluation came to.
+
+    Args:
+        label: What the evaluation is called, such as `before`.
+        record: Its numbers, as `EvaluationResult.record` returns them.
+        whose: What is added of the policy that played, if it is not the one that is trained.
+    """
+    success, low, high = record["success"], record["success_low"], record["success_high"]
+    played = f"{record['world']} {record['split']} success {success:.3f} [{low:.3f}, {high:.3f}]"
+    return f"{label}: {played} over {record['num_episodes']} levels{whose}"
 
 
 def mean_success(evaluations: Sequence[EvaluationResult]) -> float:

@@ -28,7 +28,7 @@ from training.errors import PeerError, TrainingStoppedError
 from training.loop.collect import Collector
 from training.loop.console import RunConsole
 from training.loop.credit import assigned_credit
-from training.loop.evaluation import EvaluationResult, evaluate, mean_success
+from training.loop.evaluation import EvaluationResult, evaluate, mean_success, told
 from training.loop.learner import Learner
 from training.loop.loggers import RunLoggers
 from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
@@ -347,12 +347,7 @@ class Trainer:
             record |= {"policy_iteration": best.iteration, "validation_success": best.validation_success}
         self.writer.evaluation(record | mean_scores(scored))
         if label in ("before", "after"):
-            whose = "" if best is None else f", policy {best.title}"
-            low, high = record["success_low"], record["success_high"]
-            print(
-                f"{label}: {evaluation.world} {evaluation.split} success {record['success']:.3f} "
-                f"[{low:.3f}, {high:.3f}] over {record['num_episodes']} levels{whose}"
-            )
+            print(told(label, record, whose="" if best is None else f", policy {best.title}"))
         return record
 
     def state_dict(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def test_a_step_that_ends_the_run_is_not_taken_and_the_count_survives_a_resumpti
         step(first, 1.0)
     step(first, 1e3)
     again = optimizer()
-    again.load_state_dict(first.state_dict())
+    again.load_state_dict(first.state_dict(), weight.state_dict())
     before = weight.weight.detach().clone()
     with pytest.raises(ExplodingGradientError):
         step(again, 1e3)
