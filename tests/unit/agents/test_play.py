@@ -137,7 +137,8 @@ def test_whoever_stops_it_gets_no_traceback(kind, status, capsys):
         ),
         (
             [HF, *LAKE, "--agent-set", "temprature=1"],
-            "no setting 'temprature'; it has device, dtype, max_new_tokens, seed, temperature, top_p. "
+            "no setting 'temprature'; it has device, dtype, max_context_tokens, max_image_pixels, max_new_tokens, "
+            "prefill_chunk_tokens, seed, temperature, top_p. "
             "Did you mean 'temperature'?",
         ),
         ([f"{__name__}:Mumbler", *LAKE], "respond(rows, observations) must return a list of 1 agents.agent.Response"),
