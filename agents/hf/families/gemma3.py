@@ -6,7 +6,6 @@ row, and a window of columns is then not one of tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
-from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 
 from agents.hf.families.causal import CausalFamily
 from agents.hf.families.family import (
-    ImageFeatures,
-    ImageReader,
     ProcessedImage,
     image_token,
     require_pixels,
-    vision_inputs,
 )
 
 
@@ -64,48 +59,19 @@ class Gemma3(CausalFamily):
     model_types: tuple[str, ...] = ("gemma3",)
     keeps_images_whole = True
     image_processor_class = Gemma3ImageProcessorPil
+    reader_class = Gemma3Images
 
-    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
-        """Returns how a checkpoint takes pictures."""
-        return Gemma3Images(tokenizer, image_processor, config)
-
-    def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
-        """Returns the features of pictures."""
-        tower = model.model.vision_tower
-        shown = model.model.get_image_features(**vision_inputs(images, tower.device, tower.dtype), return_dict=True)
-        return ImageFeatures(tokens_ND=shown.pooler_output.flatten(0, 1))
-
-    def hidden_states(
-        self,
-        model: Any,
-        ids_BT: Tensor,
-        *,
-        features: ImageFeatures | None,
-        positions: Tensor,
-        mask: Tensor | None = None,
-        cache: Any = None,
-    ) -> Tensor:
-        """Returns the last hidden states."""
+    def attention(self, model: Any, ids_BT: Tensor, mask: Tensor | None) -> dict[str, Tensor]:
+        """Returns a mask for each kind of layer."""
         config = model.model.config
         is_image_BT = ids_BT == config.image_token_id
         mask_BK = torch.ones_like(ids_BT) if mask is None else mask
         is_seen = _seen(is_image_BT, mask_BK)
         in_window = is_seen & _within(mask_BK, ids_BT.shape[1], config.get_text_config().sliding_window)
-        shown = None if features is None else {"image": BaseModelOutputWithPooling(pooler_output=features.tokens_ND)}
-        attends_by_mask = config.get_text_config()._attn_implementation == "sdpa"
-        output = model.model(
-            input_ids=ids_BT,
-            attention_mask={
-                "full_attention": is_seen if attends_by_mask else _added(is_seen, model.dtype),
-                "sliding_attention": in_window if attends_by_mask else _added(in_window, model.dtype),
-            },
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=cache is not None,
-            mm_encoder_outputs=shown,
-        )
-        hidden_BTD: Tensor = output.last_hidden_state
-        return hidden_BTD
+        masks = {"full_attention": is_seen, "sliding_attention": in_window}
+        if config.get_text_config()._attn_implementation == "sdpa":
+            return masks
+        return {kind: _added(each, model.dtype) for kind, each in masks.items()}
 
 
 def _seen(is_image_BT: Tensor, mask_BK: Tensor) -> Tensor:

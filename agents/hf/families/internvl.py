@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,9 @@ from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2Im
 
 from agents.hf.families.causal import CausalFamily
 from agents.hf.families.family import (
-    ImageFeatures,
-    ImageReader,
     ProcessedImage,
     image_token,
     require_pixels,
-    vision_inputs,
 )
 
 
@@ -61,13 +57,4 @@ class InternVL(CausalFamily):
 
     model_types: tuple[str, ...] = ("internvl",)
     image_processor_class = GotOcr2ImageProcessorPil
-
-    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
-        """Returns how a checkpoint takes pictures."""
-        return InternVLImages(tokenizer, image_processor, config)
-
-    def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
-        """Returns the features of pictures."""
-        tower = model.model.vision_tower
-        shown = model.model.get_image_features(**vision_inputs(images, tower.device, tower.dtype), return_dict=True)
-        return ImageFeatures(tokens_ND=shown.pooler_output.flatten(0, 1))
+    reader_class = InternVLImages

@@ -13,9 +13,9 @@ from transformers import PreTrainedTokenizerBase
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
 
+from agents.hf.families.causal import CausalFamily
 from agents.hf.families.family import (
     ImageFeatures,
-    ImageReader,
     ProcessedImage,
     image_token,
     require_pixels,
@@ -53,16 +53,12 @@ class QwenVLImages:
         processor.size = {"shortest_edge": min(low, max_pixels), "longest_edge": min(high, max_pixels)}
 
 
-class QwenVL:
+class QwenVL(CausalFamily):
     """The family; see `agents.hf.families.family.Family`."""
 
     model_types: tuple[str, ...] = ("qwen2_5_vl", "qwen3_vl")
-    keeps_images_whole = False
     image_processor_class = Qwen2VLImageProcessorPil
-
-    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
-        """Returns how a checkpoint takes pictures."""
-        return QwenVLImages(tokenizer, image_processor, config)
+    reader_class = QwenVLImages
 
     def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
         """Returns the features of pictures."""
@@ -86,35 +82,8 @@ class QwenVL:
         )
         return positions
 
-    def hidden_states(
-        self,
-        model: Any,
-        ids_BT: Tensor,
-        *,
-        features: ImageFeatures | None,
-        positions: Tensor,
-        mask: Tensor | None = None,
-        cache: Any = None,
-    ) -> Tensor:
-        """Returns the last hidden states."""
-        shown = None
-        if features is not None:
-            # Lists of tensors, one per picture or group of them, whatever the annotations of transformers say
-            tokens: Any = [features.tokens_ND]
-            layers: Any = [[each] for each in features.layers]
-            shown = {"image": BaseModelOutputWithDeepstackFeatures(pooler_output=tokens, deepstack_features=layers)}
-        output = model.model(
-            input_ids=ids_BT,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=cache is not None,
-            mm_encoder_outputs=shown,
-        )
-        hidden_BTD: Tensor = output.last_hidden_state
-        return hidden_BTD
-
-    def logits(self, model: Any, hidden_ND: Tensor) -> Tensor:
-        """Returns the next token's logits."""
-        logits_NV: Tensor = model.lm_head(hidden_ND)
-        return logits_NV
+    def tower_output(self, features: ImageFeatures) -> Any:
+        """Returns features as lists of tensors, one per picture or group of them."""
+        tokens: Any = [features.tokens_ND]  # lists, whatever the annotations of transformers say
+        layers: Any = [[each] for each in features.layers]
+        return BaseModelOutputWithDeepstackFeatures(pooler_output=tokens, deepstack_features=layers)

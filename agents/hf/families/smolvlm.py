@@ -16,7 +16,6 @@ from transformers.models.smolvlm.processing_smolvlm import get_image_prompt_stri
 from agents.hf.families.causal import CausalFamily
 from agents.hf.families.family import (
     ImageFeatures,
-    ImageReader,
     ProcessedImage,
     image_token,
     require_pixels,
@@ -75,10 +74,7 @@ class SmolVLM(CausalFamily):
 
     model_types: tuple[str, ...] = ("smolvlm",)
     image_processor_class = SmolVLMImageProcessorPil
-
-    def image_reader(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> ImageReader:
-        """Returns how a checkpoint takes pictures."""
-        return SmolVLMImages(tokenizer, image_processor, config)
+    reader_class = SmolVLMImages
 
     def image_features(self, model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
         """Returns the features of pictures."""
