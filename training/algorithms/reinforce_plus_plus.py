@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from training.algorithms.algorithm import Algorithm, Credit, ModelOutputs
@@ -32,6 +32,14 @@ class ReinforcePlusPlus(Algorithm):
     def min_group_size(self) -> int:
         """Two where siblings are compared."""
         return 2 if self.baseline else 1
+
+    def keep(self, batch: Batch) -> Batch:
+        """Returns, with the baseline, the batch without rows that nothing can be compared with (see `GRPO.keep`)."""
+        from training.algorithms.functional.grpo import has_sibling
+
+        if not self.baseline:
+            return batch
+        return replace(batch, trainable_B=batch.trainable_B & has_sibling(batch.comparable_group_index_B))
 
     def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
         """Returns advantages; with the baseline 0 for a row that nothing can be compared with."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from training.algorithms.algorithm import Algorithm, Credit, ModelOutputs
@@ -23,6 +23,12 @@ class RLOO(Algorithm):
 
     title: ClassVar[str] = "RLOO"
     min_group_size: ClassVar[int] = 2
+
+    def keep(self, batch: Batch) -> Batch:
+        """Returns the batch without rows that nothing can be compared with, in any loss (see `GRPO.keep`)."""
+        from training.algorithms.functional.grpo import has_sibling
+
+        return replace(batch, trainable_B=batch.trainable_B & has_sibling(batch.comparable_group_index_B))
 
     def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
         """Returns advantages, the same for all tokens of a row; 0 for a row that nothing can be compared with."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from training.loop.wandb_client import import_wandb
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.records.run_data import RunReader
 
@@ -71,7 +71,7 @@ class WandbLogger:
 
 def _start(project: str, name: str, directory: Path, *, is_resumed: bool) -> Any:
     """Returns a W&B run, offline where its server does not answer."""
-    wandb = importlib.import_module("wandb")
+    wandb = import_wandb()
     run_id, is_known = _run_id(directory / RUN_FILE, project, is_resumed=is_resumed)
     settings: dict[str, Any] = {"console": "off"}  # progress bars; and nothing of W&B's between a run and its output
     if "WANDB_FINISH_TIMEOUT" not in os.environ:

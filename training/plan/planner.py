@@ -65,11 +65,11 @@ def show_plan(config: RunConfig, plan: PlanConfig, directory: Path) -> str | Non
     planner = Planner(config, plan, directory)
     found, passes = planner(config, plan), planner.passes(config.decided(), plan)
     work = work_of(config.decided(), plan, planner.row, passes.policy_shape, passes.critic_shape)
+    if not plan.json:  # before any remedy is looked for, which takes longer than the plan itself
+        lines = text_of(config, plan, found, row=planner.row, policy=passes.policy_shape, work=work)
+        print("\n".join([*lines, *([verdict(plan, found)] if found.fits else [])]), flush=True)
     ways: list[Remedy] = [] if found.fits else remedies(config, plan, planner)
     if plan.json:
         data = data_of(config, plan, found, row=planner.row, policy=passes.policy_shape, work=work, ways=ways)
         print(json.dumps(data, indent=2))
-    else:
-        lines = text_of(config, plan, found, row=planner.row, policy=passes.policy_shape, work=work)
-        print("\n".join([*lines, *([verdict(plan, found)] if found.fits else [])]))
     return None if found.fits else "\n".join([verdict(plan, found), *remedy_lines(ways, plan)])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-from typing import Any
 
+from training.loop.wandb_client import import_wandb
 from vlm_envs.errors import ConfigError
 
 _WITHOUT_LOGIN = ("offline", "dryrun", "disabled")
@@ -27,7 +26,7 @@ def require_wandb(project: str | None) -> None:
             f"--wandb-project {project} needs the package wandb, which is not installed. Install it: pip install "
             "'vlm-envs[wandb]'; or leave the option out, TensorBoard is written anyway."
         )
-    wandb: Any = importlib.import_module("wandb")
+    wandb = import_wandb()
     try:
         if wandb.setup().settings.mode not in _WITHOUT_LOGIN:
             wandb.login(verify=True)

@@ -102,3 +102,15 @@ def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor) -> Tensor:
     lowest_G = returns_B.new_empty(len(ids_G)).scatter_reduce(0, group_B, returns_B, "amin", include_self=False)
     highest_G = torch.empty_like(lowest_G).scatter_reduce(0, group_B, returns_B, "amax", include_self=False)
     return lowest_G == highest_G
+
+
+@torch.no_grad()
+def has_sibling(group_index_B: Tensor) -> Tensor:
+    """Returns which rows are not alone in their group, bool `(B,)`.
+
+    Args:
+        group_index_B: integer `(B,)`, group of each row.
+    """
+    _, group_B, size_G = torch.unique(group_index_B, return_inverse=True, return_counts=True)
+    is_shared_B: Tensor = size_G[group_B] > 1
+    return is_shared_B

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from training.algorithms.functional.baselines import masked_whiten
 from training.algorithms.functional.checks import check_mask, check_shape, check_turn_index, check_turns
-from training.algorithms.functional.grpo import relative_to_group
+from training.algorithms.functional.grpo import has_sibling, relative_to_group
 from training.algorithms.functional.token_gae import place_trajectory_reward, place_turn_rewards
 
 
@@ -58,14 +58,7 @@ def reinforce_plus_plus(
         returns_B = turn_rewards_BK.float().sum(-1)
         relative_B = relative_to_group(returns_B, group_index_B, scale="none")
         placed_BT = place_trajectory_reward(relative_B, is_generated_BT)
-        learnt_BT = mask_BT & _has_sibling(group_index_B)[:, None]
+        learnt_BT = mask_BT & has_sibling(group_index_B)[:, None]
     earned_BT = placed_BT + torch.where(is_generated_BT, token_rewards_BT.float(), 0.0)
     to_go_BT = earned_BT.flip(1).cumsum(1).flip(1)
     return masked_whiten(to_go_BT, learnt_BT)
-
-
-def _has_sibling(group_index_B: Tensor) -> Tensor:
-    """Returns which rows are not alone in their group, bool[B]."""
-    group_B = torch.unique(group_index_B, return_inverse=True)[1]
-    is_shared_G: Tensor = group_B.bincount() > 1
-    return is_shared_G[group_B]

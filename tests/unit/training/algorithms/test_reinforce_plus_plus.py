@@ -60,6 +60,12 @@ def test_statistics_run_over_the_tokens_that_are_learnt_from(baseline):
 
 
 @pytest.mark.parametrize("baseline", [False, True])
+def test_only_siblings_are_learnt_from_with_a_baseline(baseline):
+    batch = rows(FOUR, [0, 0, 3, 4])
+    assert ReinforcePlusPlus(baseline=baseline).keep(batch).trainable_B.tolist() == [True, True, *[not baseline] * 2]
+
+
+@pytest.mark.parametrize("baseline", [False, True])
 def test_the_order_of_rows_means_nothing(baseline):
     order, algorithm = [1, 3, 0, 2], ReinforcePlusPlus(baseline=baseline)
     batch = rows(FOUR, [0, 0, 3, 3])

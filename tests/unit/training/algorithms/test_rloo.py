@@ -70,6 +70,12 @@ def test_a_row_that_failed_or_was_not_wholly_judged_gets_and_gives_nothing(maske
     assert advantages_BT[:, 1].tolist() == [-2.0, 2.0, 0.0, -2.0, 2.0]
 
 
+def test_a_row_that_nothing_can_be_compared_with_does_not_dilute_the_others():
+    judged_BK = torch.tensor([[True, True], [True, True], [True, False], [True, True], [True, True]])
+    batch = rows([[1.0, 0.0], [2.0, 1.0], [8.0, 0.0], [5.0, 0.0], [3.0, 4.0]], [0, 0, 0, 7, 8], trainable_BK=judged_BK)
+    assert RLOO().keep(batch).trainable_B.tolist() == [True, True, False, False, False]
+
+
 def test_shapes_are_checked():
     turns_BT = torch.zeros(2, 1, dtype=torch.long)
     with pytest.raises(ValueError, match="returns_B: expected shape"):
