@@ -12,9 +12,10 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoTokenizer
 
 from agents.agent import Response
-from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.hf.chat import ChatEncoder
 from agents.hf.checkpoint import require_checkpoint, weights_digest
-from agents.hf.context import context_limit, require_room
+from agents.hf.context import context_limit
+from agents.hf.conversations import Conversations
 from agents.hf.device import torch_device
 from agents.hf.families.registry import family_of_type
 from agents.hf.families.seen import vision_parts
@@ -120,9 +121,7 @@ class HFAgent:
         encoder.limit_pixels(self.sampling.max_image_pixels)
         self.max_context_tokens = context_limit(model.config, self.sampling)
         self._sampler = CachedSampler(model, encoder, self.sampling, self._generator)
-        self._was_cut: dict[int, bool] = {}
-        self._num_tokens: dict[int, int] = {}
-        self._next: dict[int, tuple[Observation, PromptSegment]] = {}
+        self._conversations = Conversations(encoder, self.sampling, self.max_context_tokens)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -139,7 +138,7 @@ class HFAgent:
     def release(self) -> None:
         """Lets go of the conversations, and of pictures unless the tower is frozen: nobody asks for them again."""
         self._sampler.start([])
-        self._next = {}
+        self._conversations.release()
         if _sees_anew(self.model):
             self._sampler.seen.forget()
 
@@ -164,22 +163,11 @@ class HFAgent:
     def start(self, worlds: VectorWorld) -> None:
         """Opens one conversation per world."""
         self._sampler.start(range(worlds.num_envs))
-        self._was_cut, self._num_tokens, self._next = {}, {}, {}
+        self._conversations.start()
 
     def fits(self, row: int, observation: Observation) -> bool:
         """Returns whether there is room for an observation and the longest response to it."""
-        num_tokens = self._num_tokens.get(row, 0) + len(self._segment(row, observation).ids)
-        return num_tokens + self.sampling.max_new_tokens <= self.max_context_tokens
-
-    def _segment(self, row: int, observation: Observation) -> PromptSegment:
-        """Returns what a row is shown next, in tokens."""
-        known = self._next.get(row)
-        if known is None or known[0] is not observation:
-            segment = self.encoder.encode(
-                observation, is_first=row not in self._was_cut, needs_end_of_turn=self._was_cut.get(row, False)
-            )
-            self._next[row] = known = observation, segment
-        return known[1]
+        return self._conversations.fits(row, observation)
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a sampled response per row.
@@ -187,31 +175,12 @@ class HFAgent:
         Raises:
             ConfigError: If a first observation leaves no room for a response.
         """
-        segments = []
-        for row, observation in zip(rows, observations, strict=True):
-            segment = self._segment(row, observation)
-            if row not in self._was_cut:
-                require_room(len(segment.ids), self.max_context_tokens, self.sampling)
-            segments.append(segment)
+        segments = self._conversations.segments(rows, observations)
         was_training = self.model.training
         self.model.eval()
         samples = self._sampler.continue_rows(rows, segments)
         self.model.train(was_training)
-        responses = []
-        for row, segment, sample in zip(rows, segments, samples, strict=True):
-            stopped = sample.ids[-1] == self.encoder.end_of_turn_id
-            self._was_cut[row] = not stopped
-            self._num_tokens[row] = self._num_tokens.get(row, 0) + len(segment.ids) + len(sample.ids)
-            responses.append(
-                Response(
-                    text=self.encoder.decode(sample.ids),
-                    stop_reason="stop" if stopped else "length",
-                    prompt_ids=segment.ids,
-                    response_ids=np.asarray(sample.ids, np.int64),
-                    sampler_logprobs=np.asarray(sample.logprobs, np.float32),
-                )
-            )
-        return responses
+        return self._conversations.responses(rows, segments, samples)
 
 
 def _sees_anew(policy: Any) -> bool:

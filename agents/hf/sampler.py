@@ -7,7 +7,6 @@ the right. Padding columns are masked and take no position, so a row's result do
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from transformers.generation.logits_process import TopPLogitsWarper
 
 from agents.hf.cache import GrowingCache
 from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.hf.conversations import SampledResponse
 from agents.hf.families.family import ImageFeatures
 from agents.hf.families.registry import family_of
 from agents.hf.families.seen import SeenImages
@@ -26,16 +26,8 @@ _NO_IDS = torch.LongTensor()
 """What came before; none of the warpers used here looks at it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SampledResponse:
-    """Sampled tokens of one row and their log-probabilities under the distribution they were drawn from."""
-
-    ids: list[int]
-    logprobs: list[float]
-
-
 class CachedSampler:
-    """Continues a batch of conversations.
+    """Continues a batch of conversations; a `Sampler`.
 
     Args:
         model: A model of a known family, with its head.
