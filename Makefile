@@ -40,7 +40,7 @@ test: $(DEV_READY) ## Lint, type check and run every test.
 	"$(PYTHON)" -m ruff check .
 	"$(PYTHON)" -m ruff format --check .
 	"$(PYTHON)" -m mypy
-	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest --numprocesses auto
+	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest --numprocesses auto --dist worksteal
 
 test-vllm: $(DEV_READY) .venv-vllm/installed ## Play through a real vLLM server, in .venv-vllm (3.5 GB); not part of `make test`.
 	"$(PYTHON)" -m pytest tests/vllm -s --session-timeout 3600

@@ -15,11 +15,10 @@ from benchmarks.memory_cases import CASES
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from Linux's /proc")
 
 
-@pytest.mark.parametrize(("name", "num_parameters"), [("1M", 1_237_952), ("20M-bfloat16", 20_948_544)])
-def test_a_plan_is_near_what_is_measured(name, num_parameters):
-    result = compared(name)
+def test_a_plan_is_near_what_is_measured():
+    result = compared("1M")
     print(*table([result]), sep="\n")
-    assert result.num_parameters == num_parameters
+    assert result.num_parameters == 1_237_952
     assert abs(result.error) < MAX_ERROR
 
 

@@ -1,4 +1,4 @@
-"""Learners in one process and in several, over the same batch.
+"""Learners in one process and in several, over the same batch, and whether they come to the same.
 
 Tests start it as a program in each process. DIRECTORY holds the model and `case.pt`; the main process leaves what it
 came to in `<name>.pt`.
@@ -16,10 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from tests.unit.models import load
-from tests.unit.training.batches import run_config
+from tests.unit.training.batches import played_batch, run_config
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
@@ -28,7 +29,7 @@ from training.config.lora import LoRAConfig
 from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
-from training.engines.engine import Engine
+from training.engines.engine import Engine, LocalEngine
 from training.loop.credit import assigned_credit
 from training.loop.learner import Learner
 
@@ -54,6 +55,52 @@ CONFIGS: Mapping[str, RunConfig] = {
     "frozen": run_config(ppo=_PPO, num_groups=4, memory=replace(_MEMORY, freeze_vision_tower=True)),
     "lora": run_config(ppo=_PPO, num_groups=4, memory=_MEMORY, lora=LoRAConfig(rank=4)),
 }
+
+
+class Alone:
+    """What one process comes to: with rows of many lengths, some without pictures, and one row over.
+
+    Attributes:
+        start: The weights it begins with.
+        batch: The rows, which `case.pt` holds for processes to read.
+    """
+
+    def __init__(self, model_directory: Path, directory: Path) -> None:
+        self.directory = directory
+        (directory / "model").symlink_to(model_directory)
+        self._model, encoder = load(model_directory)
+        self._suppressed_ids = encoder.suppressed_ids()
+        self._reached: dict[str, dict[str, Any]] = {}
+        self.start: dict[str, torch.Tensor] = self._model.state_dict()
+        self.batch = with_text_rows(played_batch(copy.deepcopy(self._model), encoder, num_rows=7), {0, 3, 4})
+        torch.save(self.batch, directory / "case.pt")
+
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        """Returns what a learner of `CONFIGS` comes to."""
+        if name not in self._reached:
+            before = torch.get_num_threads()
+            torch.set_num_threads(1)
+            engine = LocalEngine()
+            self._reached[name] = trained(self._model, self._suppressed_ids, CONFIGS[name], self.batch, engine)
+            torch.set_num_threads(before)
+        return self._reached[name]
+
+
+def check_processes(alone: Alone, num_processes: int, *names: str) -> None:
+    """Checks that so many processes come to what one comes to, in each of some learners, `ddp-grpo` for instance."""
+    processes = launched(num_processes, str(alone.directory), *names)
+    told = [process.communicate(timeout=240)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * num_processes, told
+    for name in names:
+        got, want = torch.load(alone.directory / f"{name}.pt", weights_only=False), alone[name.partition("-")[2]]
+        for part in ("policy", "acting", "critic", "reference"):
+            assert got[part].keys() == want[part].keys()
+            for key, value in want[part].items():
+                assert torch.allclose(got[part][key], value, rtol=0, atol=1e-5), (name, part, key)
+        for key, value in want["outputs"].items():
+            assert torch.allclose(got["outputs"][key], value, rtol=1e-4, atol=1e-4), (name, key)
+        for first, second in zip(got["metrics"], want["metrics"], strict=True):
+            assert first == pytest.approx(second, rel=1e-3, abs=1e-4), name
 
 
 def with_text_rows(batch: Batch, rows: set[int]) -> Batch:

@@ -45,7 +45,7 @@ def ended(processes: list[subprocess.Popen[str]]) -> list[str]:
     return told
 
 
-def test_two_processes_write_one_run_and_others_go_on_with_it(tiny_directory, tmp_path):
+def test_two_processes_write_one_run_and_one_goes_on_with_it(tiny_directory, tmp_path):
     told = ended(launched(2, *options(tiny_directory, tmp_path), "--engine", "fsdp2", module="training"))
     assert "Report: " in told[0]
     assert "after: VLM/" not in told[1], "the main process alone says how it goes"
@@ -59,14 +59,11 @@ def test_two_processes_write_one_run_and_others_go_on_with_it(tiny_directory, tm
     trained = reader.trajectories("training 0")
     assert [line["seed"] for line in trained][::2] == [line["seed"] for line in trained][1::2], "siblings stay together"
     assert len({line["seed"] for line in trained}) == 3
-    ended(launched(3, "frozenlake_tiny", "--resume", *there(tmp_path, 3), "--engine", "ddp", module="training"))
-    assert {path.name for path in (run / "latest" / "processes").iterdir()} == {"0.pt", "1.pt", "2.pt"}
+    assert {path.name for path in (run / "latest" / "processes").iterdir()} == {"0.pt", "1.pt"}
+    ended(launched(1, "frozenlake_tiny", "--resume", *there(tmp_path, 3), "--engine", "local", module="training"))
+    assert not (run / "latest" / "processes").exists(), "one process keeps it all in one file"
     assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2]
     assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 3}
-    ended(launched(1, "frozenlake_tiny", "--resume", *there(tmp_path, 4), "--engine", "local", module="training"))
-    assert not (run / "latest" / "processes").exists(), "one process keeps it all in one file"
-    assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2, 3]
-    assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 4}
 
 
 def there(output: Path, num_iterations: int) -> list[str]:
