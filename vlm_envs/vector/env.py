@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from vlm_envs.errors import ConfigError, EpisodeOverError, require_choice, require_positive
 from vlm_envs.vector.arguments import acting_worlds, reset_mask, reset_seeds
-from vlm_envs.vector.episodes import CALLER_MISTAKES, Episodes, Flags, Observations
+from vlm_envs.vector.episodes import CALLER_MISTAKES, Episodes, Flags, Observations, Step
 from vlm_envs.vector.pools import WorkerPool, make_pool
 from vlm_envs.vector.workers import Call, CallResult
 
@@ -215,20 +215,61 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         for i in np.flatnonzero(~acting).tolist():
             self._episodes.wait(i)
         for i, reply in sorted(replies.items()):
-            if reply.value is not None:
-                rewards[i] = self._episodes.go_on(i, reply)
-            if reply.lost is not None or not isinstance(reply.error, (NoneType, *CALLER_MISTAKES)):
-                self._episodes.end(i, reply)
-        for reply in replies.values():
-            if isinstance(reply.error, CALLER_MISTAKES):
-                reply.unwrap()
+            rewards[i] = self._take(i, reply)
+        _raise_mistakes(replies)
         terminated, truncated = self._episodes.terminated.copy(), self._episodes.truncated.copy()
         return self._episodes.observations(), rewards, terminated, truncated, self._episodes.infos(acting)
 
+    def send(self, actions: Mapping[int, str]) -> None:
+        """Begins a step of some worlds, without waiting; `recv` has what comes of it.
+
+        A world is stepped again only after its step was received. `step`, `reset`, `call` and `apply` give up what is
+        under way: the episodes of worlds whose step was not received yet have to be reset.
+
+        Args:
+            actions: Response by number of the world.
+
+        Raises:
+            EpisodeOverError: If a world's episode is over, or never started.
+        """
+        acting = np.isin(np.arange(self.num_envs), list(actions))
+        self._episodes.require_started(acting)
+        self._episodes.require_running(acting)
+        self._open_pool().send({i: Call("step", (action,)) for i, action in actions.items()})
+
+    def recv(self, timeout_s: float | None = None) -> dict[int, Step]:
+        """Returns the steps that are done, at least one where there is one under way.
+
+        Args:
+            timeout_s: Longest time to wait for the first, in seconds; None for as long as it takes.
+
+        Returns:
+            Steps by number of the world. One that failed is truncated, as in `step`; so are worlds that were not
+            stepped and were lost with another's worker.
+        """
+        replies = {
+            i: reply
+            for i, reply in sorted(self._open_pool().recv(timeout_s).items())
+            if reply.value is not None or self._episodes.is_running(i)
+        }
+        steps = {i: self._episodes.step(i, self._take(i, reply)) for i, reply in replies.items()}
+        _raise_mistakes(replies)
+        return steps
+
+    def _take(self, i: int, reply: CallResult) -> float:
+        """Goes on with a world's episode, or ends it where its step failed, and returns the reward."""
+        reward = self._episodes.go_on(i, reply) if reply.value is not None else 0.0
+        if reply.lost is not None or not isinstance(reply.error, (NoneType, *CALLER_MISTAKES)):
+            self._episodes.end(i, reply)
+        return reward
+
     def _run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
+        return self._open_pool().run(calls)
+
+    def _open_pool(self) -> WorkerPool:
         if self.closed or self._pool is None:
             raise EpisodeOverError("This VectorWorld is closed; make a new one.")
-        return self._pool.run(calls)
+        return self._pool
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Returns what a method of each world returns, or the attribute of that name.
@@ -291,3 +332,10 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     def __exit__(self, *error: object) -> None:
         """Closes the worlds."""
         self.close()
+
+
+def _raise_mistakes(replies: Mapping[int, CallResult]) -> None:
+    """Raises the caller's mistake that a world was asked for, if there is one."""
+    for reply in replies.values():
+        if isinstance(reply.error, CALLER_MISTAKES):
+            reply.unwrap()

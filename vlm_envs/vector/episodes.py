@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,16 @@ _NOTHING_DONE: Mapping[str, Any] = {
     "parse_error": None,
 }
 _logger = logging.getLogger(__name__)
+
+
+class Step(NamedTuple):
+    """What a step of one world came to, as `gymnasium.Env.step` returns it."""
+
+    observation: Observation
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
 
 
 class Episodes:
@@ -102,6 +112,16 @@ class Episodes:
                 f"The episode of environment {over[0]} is over; give None as its action, or reset it with "
                 "reset(options={'reset_mask': ...}) before the next step()."
             )
+
+    def is_running(self, i: int) -> bool:
+        """Returns whether a world has an episode that is not over."""
+        return self._observations[i] is not None and not (self.terminated[i] or self.truncated[i])
+
+    def step(self, i: int, reward: float) -> Step:
+        """Returns what a world showed last, with what it earned."""
+        observation = self._observations[i]
+        assert observation is not None, "it was never reset"
+        return Step(observation, reward, bool(self.terminated[i]), bool(self.truncated[i]), self._infos[i])
 
     def observations(self) -> Observations:
         """Returns the last observation of every world."""

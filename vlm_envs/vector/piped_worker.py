@@ -47,13 +47,14 @@ class PipedWorker:
     pipe: Connection | None = None
     _carrier: BaseProcess | threading.Thread | None = None
     _descriptions: dict[int, EnvDescription] | None = None
+    _queued: dict[int, bytes] = field(default_factory=dict)
     _proven: ClassVar[set[tuple[str, str]]] = set()
     """Kinds and start methods by which a worker has come up in this process."""
 
     def start(self) -> None:
         """Starts the thread or process without waiting for it."""
         self._descriptions = None
-        self.unanswered = set()
+        self.unanswered, self._queued = set(), {}
         if self.kind == "thread":
             self.pipe, far_end = multiprocessing.Pipe()
             self._carrier = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
@@ -72,7 +73,7 @@ class PipedWorker:
         """Asks the worker to stop, or kills it; a thread cannot be killed and is abandoned."""
         carrier, pipe = self._carrier, self.pipe
         self._carrier = self.pipe = None
-        self.unanswered = set()
+        self.unanswered, self._queued = set(), {}
         if pipe is not None:
             pipe.close()
         if carrier is None:
@@ -122,7 +123,13 @@ class PipedWorker:
         return "Look after the world's engine and the machine's memory."
 
     def send(self, calls: Mapping[int, bytes], timeout_s: float) -> None:
-        """Sends packed calls; a worker that is already dead shows it when its replies are awaited."""
+        """Sends packed calls, those of a busy worker once it has answered the ones before.
+
+        A worker that is already dead shows it when its replies are awaited.
+        """
+        if self.unanswered:  # or both ends of the pipe could wait for the other to read
+            self._queued.update(calls)
+            return
         assert self.pipe is not None
         self.unanswered = set(calls)
         self.deadline = time.monotonic() + timeout_s
@@ -137,6 +144,9 @@ class PipedWorker:
         index, reply = self.pipe.recv()
         self.unanswered.discard(index)
         self.deadline = time.monotonic() + timeout_s
+        if self._queued and not self.unanswered:
+            queued, self._queued = self._queued, {}
+            self.send(queued, timeout_s)
         return index, reply
 
     def __str__(self) -> str:

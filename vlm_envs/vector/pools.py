@@ -6,11 +6,12 @@ Threads and processes are served over pipes by the same loop, so a world behaves
 from __future__ import annotations
 
 import logging
+import math
 import os
 import pickle
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from multiprocessing import connection
 
@@ -29,12 +30,49 @@ class WorkerPool(ABC):
         """Returns the description of each environment."""
 
     @abstractmethod
+    def send(self, calls: Mapping[int, Call]) -> None:
+        """Begins one call per given index, without waiting; an environment has one call under way at most.
+
+        Raises:
+            ConfigError: If a call cannot be pickled; none is begun then.
+        """
+
+    @abstractmethod
+    def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
+        """Returns the replies that are there, at least one where a call is under way.
+
+        Args:
+            timeout_s: Longest time to wait for the first, in seconds; None for as long as it takes.
+
+        Returns:
+            Replies by index, and one for every other environment lost on the way; none if the time is over.
+        """
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Gives up the calls under way; environments whose worker cannot be stopped in one are made anew."""
+
     def run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
-        """Carries out one call per given index.
+        """Carries out one call per given index; of calls begun before, nothing is left.
 
         Returns:
             A reply for every index in `calls`, and one for every other environment lost on the way.
+
+        Raises:
+            ConfigError: If a call cannot be pickled; none is carried out then.
         """
+        self.cancel()
+        replies: dict[int, CallResult] = {}
+        try:
+            self.send(calls)
+            while received := self.recv():
+                for index, reply in received.items():
+                    had = replies.get(index)
+                    replies[index] = reply if had is None else replace(had, lost=reply.lost)
+        except BaseException:
+            self.cancel()
+            raise
+        return replies
 
     @abstractmethod
     def close(self) -> None:
@@ -46,14 +84,24 @@ class SerialPool(WorkerPool):
 
     def __init__(self, env_fns: Mapping[int, EnvFn]) -> None:
         self._group = EnvGroup(env_fns)
+        self._calls: dict[int, Call] = {}
 
     def describe(self) -> dict[int, EnvDescription]:
         """Returns the description of each environment."""
         return self._group.describe()
 
-    def run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
-        """Carries out the calls in the order of their indices."""
+    def send(self, calls: Mapping[int, Call]) -> None:
+        """Takes the calls; they are carried out when their replies are asked for."""
+        self._calls.update(calls)
+
+    def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
+        """Carries out all calls in the order of their indices, however long it takes."""
+        calls, self._calls = self._calls, {}
         return {index: self._group.run(index, calls[index]) for index in sorted(calls)}
+
+    def cancel(self) -> None:
+        """Forgets what was not carried out yet."""
+        self._calls.clear()
 
     def close(self) -> None:
         """Closes the environments."""
@@ -87,6 +135,7 @@ class PipedPool(WorkerPool):
         if kind == "process":
             _require_picklable(env_fns)
         self._timeout_s = timeout_s
+        self._absent: dict[int, CallResult] = {}
         shares: list[dict[int, EnvFn]] = [{} for _ in range(min(num_workers, len(env_fns)))]
         for position, (index, env_fn) in enumerate(env_fns.items()):
             shares[position % len(shares)][index] = env_fn
@@ -104,8 +153,8 @@ class PipedPool(WorkerPool):
         """Returns the description of each environment."""
         return {index: described for worker in self._workers for index, described in worker.ready().items()}
 
-    def run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
-        """Carries out all shares at the same time, each in order; lost workers are started anew.
+    def send(self, calls: Mapping[int, Call]) -> None:
+        """Begins all shares at the same time, each in order; lost workers are started anew.
 
         A worker that cannot be started anew is tried again with the next call; until then its environments are lost.
 
@@ -113,54 +162,55 @@ class PipedPool(WorkerPool):
             ConfigError: If a call cannot be pickled; none is carried out then.
         """
         packed = pack_calls(calls)
-        shares = [(worker, {i: packed[i] for i in worker.env_fns if i in packed}) for worker in self._workers]
-        absent: dict[int, CallResult] = {}
-        busy: list[PipedWorker] = []
-        for worker, share in shares:
+        ready: list[tuple[PipedWorker, dict[int, bytes]]] = []
+        for worker in self._workers:
+            share = {i: packed[i] for i in worker.env_fns if i in packed}
             if share and (missing := _not_there(worker)):
-                absent |= missing
+                self._absent |= missing
             elif share:
-                busy.append(worker)
-        try:
-            for worker, share in shares:
-                if worker in busy:
-                    worker.send(share, self._timeout_s)
-            return absent | dict(self._replies(busy))
-        except BaseException:
-            for worker in busy:
-                if worker.unanswered:
-                    worker.stop(kill=True)
-            raise
+                ready.append((worker, share))
+        for worker, share in ready:  # only now, for the first would work while others are waited for
+            worker.send(share, self._timeout_s)
 
-    def _replies(self, busy: list[PipedWorker]) -> Iterator[tuple[int, CallResult]]:
-        """Yields replies as they come; a lost worker yields one more for each of its environments."""
-        received: dict[int, CallResult] = {}
-        while waiting := {worker.pipe: worker for worker in busy if worker.unanswered}:
-            now = time.monotonic()
-            timeout_s = max(0.0, min(worker.deadline for worker in waiting.values()) - now)
-            pipes = connection.wait([pipe for pipe in waiting if pipe is not None], timeout_s)
+    def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
+        """Returns the replies that are there; a lost worker gives one for each of its environments."""
+        replies, self._absent = self._absent, {}
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while not replies and (waiting := {each.pipe: each for each in self._workers if each.unanswered}):
+            next_deadline = min(worker.deadline for worker in waiting.values())
+            wait_s = max(0.0, min(next_deadline, until) - time.monotonic())
+            pipes = connection.wait([pipe for pipe in waiting if pipe is not None], wait_s)
             for pipe in pipes:
-                worker = waiting[pipe]  # type: ignore[index]
-                try:
-                    index, received[index] = worker.receive(self._timeout_s)
-                except (EOFError, OSError):
-                    yield from self._lose(worker, "died", received)
-                else:
-                    yield index, received[index]
+                replies |= self._received(waiting[pipe])  # type: ignore[index]
             for worker in waiting.values():
                 if worker.unanswered and worker.pipe not in pipes and worker.deadline <= time.monotonic():
-                    yield from self._lose(worker, f"gave no answer within {self._timeout_s} s", received)
+                    replies |= self._lost(worker, f"gave no answer within {self._timeout_s} s")
+            if not replies and time.monotonic() >= until:
+                break
+        return replies
 
-    def _lose(
-        self, worker: PipedWorker, why: str, received: Mapping[int, CallResult]
-    ) -> Iterator[tuple[int, CallResult]]:
-        """Starts a worker anew and yields the loss of each of its environments, with what it had answered."""
+    def _received(self, worker: PipedWorker) -> dict[int, CallResult]:
+        """Returns a worker's next reply, or the loss of its environments if there is none."""
+        try:
+            index, reply = worker.receive(self._timeout_s)
+        except (EOFError, OSError):
+            return self._lost(worker, "died")
+        return {index: reply}
+
+    def _lost(self, worker: PipedWorker, why: str) -> dict[int, CallResult]:
+        """Starts a worker anew and returns the loss of each of its environments."""
         lost = f"{worker} {why} (awaited: {sorted(worker.unanswered)})."
         _logger.warning("%s Its environments are made anew.", lost)
         worker.stop(kill=True)
         worker.start()
-        for index in worker.env_fns:
-            yield index, replace(received.get(index, CallResult()), lost=lost)
+        return {index: CallResult(lost=lost) for index in worker.env_fns}
+
+    def cancel(self) -> None:
+        """Kills the workers that have calls under way; they are started anew with the next call."""
+        self._absent = {}
+        for worker in self._workers:
+            if worker.unanswered:
+                worker.stop(kill=True)
 
     def close(self) -> None:
         """Ends every worker."""
