@@ -17,6 +17,7 @@ from agents.hf.checkpoint import require_checkpoint, weights_digest
 from agents.hf.context import context_limit
 from agents.hf.conversations import Conversations
 from agents.hf.device import torch_device
+from agents.hf.draws import BatchDraws
 from agents.hf.families.registry import family_of_type
 from agents.hf.families.seen import vision_parts
 from agents.hf.sampler import CachedSampler
@@ -120,7 +121,7 @@ class HFAgent:
         self.sampling = sampling or SamplingConfig()
         encoder.limit_pixels(self.sampling.max_image_pixels)
         self.max_context_tokens = context_limit(model.config, self.sampling)
-        self._sampler = CachedSampler(model, encoder, self.sampling, self._generator)
+        self._sampler = CachedSampler(model, encoder, self.sampling, BatchDraws(self._generator))
         self._conversations = Conversations(encoder, self.sampling, self.max_context_tokens)
 
     @property

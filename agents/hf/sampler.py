@@ -6,24 +6,21 @@ the right. Padding columns are masked and take no position, so a row's result do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, TemperatureLogitsWarper
-from transformers.generation.logits_process import TopPLogitsWarper
 
 from agents.hf.cache import GrowingCache
 from agents.hf.chat import ChatEncoder, PromptSegment
 from agents.hf.conversations import SampledResponse
+from agents.hf.decoding import TokenDrawer, prefill_chunks
+from agents.hf.draws import Draws
 from agents.hf.families.family import ImageFeatures
 from agents.hf.families.registry import family_of
 from agents.hf.families.seen import SeenImages
 from agents.hf.sampling import SamplingConfig
-
-_NO_IDS = torch.LongTensor()
-"""What came before; none of the warpers used here looks at it."""
 
 
 class CachedSampler:
@@ -33,20 +30,14 @@ class CachedSampler:
         model: A model of a known family, with its head.
         encoder: Gives padding, end-of-turn and suppressed tokens.
         sampling: How responses are drawn.
-        generator: Source of randomness, on the model's device.
+        draws: Source of randomness.
     """
 
-    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, generator: torch.Generator) -> None:
-        self.model, self.encoder, self.sampling, self.generator = model, encoder, sampling, generator
+    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, draws: Draws) -> None:
+        self.model, self.encoder, self.sampling = model, encoder, sampling
         self.family = family_of(model)
         self.seen = SeenImages()
-        self._warp = LogitsProcessorList(
-            [SuppressTokensLogitsProcessor(encoder.suppressed_ids(), device=str(model.device))]
-        )
-        if sampling.temperature not in (0.0, 1.0):
-            self._warp.append(TemperatureLogitsWarper(sampling.temperature))
-        if sampling.top_p < 1.0:
-            self._warp.append(TopPLogitsWarper(sampling.top_p))
+        self._tokens = TokenDrawer(encoder, sampling, draws, device=model.device)
         self.start([])
 
     def start(self, rows: Sequence[int]) -> None:
@@ -71,10 +62,11 @@ class CachedSampler:
         """
         self._keep(rows)
         logits = self._prefill(segments)
+        self._tokens.draws.begin(rows)
         samples = [SampledResponse(ids=[], logprobs=[]) for _ in rows]
         open_rows = np.ones(len(rows), dtype=bool)
         for step in range(self.sampling.max_new_tokens):
-            ids, logprobs = self._draw(logits)
+            ids, logprobs = self._tokens.draw(logits, rows)
             drawn, drawn_logprobs = ids.cpu().numpy(), logprobs.cpu().numpy()
             for index in np.flatnonzero(open_rows):
                 samples[index].ids.append(int(drawn[index]))
@@ -115,34 +107,14 @@ class CachedSampler:
         self._next_position = (positions * mask).reshape(-1, *mask.shape).amax(dim=(0, 2)) + 1
         features = self.seen.features(self.model, images) if images else None
         is_image = ids == self.encoder.image_token_id
+        whole = self.family.keeps_images_whole
         order = (is_image.flatten().cumsum(0) - 1).view_as(ids)  # Of each placeholder, row by row, its feature
-        for start, end in self._chunks(is_image):
+        for start, end in prefill_chunks(is_image, self.sampling.prefill_chunk_tokens, whole_images=whole):
             self._mask = torch.cat([self._mask, mask[:, start:end]], dim=1)
             shown = order[:, start:end][is_image[:, start:end]]
             part = features.select(shown) if features is not None and len(shown) else None
             hidden = self._forward(ids[:, start:end], positions[..., start:end], part)
         return self._logits(hidden)
-
-    def _chunks(self, is_image: torch.Tensor) -> Iterator[tuple[int, int]]:
-        """Yields where the chunks of a prompt begin and end, from whether a column is a placeholder, row by row.
-
-        Where a family has to see pictures whole, a chunk ends before a picture that does not fit, or behind one that
-        is longer than a chunk.
-        """
-        width = is_image.shape[1]
-        step = self.sampling.prefill_chunk_tokens or width
-        cuts = set(range(1, width))
-        if self.family.keeps_images_whole:
-            within = (is_image[:, :-1] & is_image[:, 1:]).any(0)
-            cuts -= set((within.nonzero()[:, 0] + 1).tolist())
-        start = 0
-        while start < width:
-            end = min(start + step, width)
-            earlier = range(end, start, -1)
-            end = next((each for each in earlier if each in cuts or each == width), 0)
-            end = end or next((each for each in range(start + step, width) if each in cuts), width)
-            yield start, end
-            start = end
 
     def _decode(self, ids: torch.Tensor, fed_rows: np.ndarray[Any, Any]) -> torch.Tensor:
         """Feeds one token to each open row and returns the next logits."""
@@ -164,14 +136,3 @@ class CachedSampler:
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns the logits after the last column."""
         return self.family.logits(self.model, hidden[:, -1]).float()
-
-    def _draw(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns one token per row and its log-probability."""
-        logprobs = torch.log_softmax(self._warp(_NO_IDS, logits), dim=-1)
-        if self.sampling.temperature == 0.0:
-            ids = logprobs.argmax(dim=-1)
-        else:
-            # Exponential race: the same distribution as torch.multinomial, at a fifth of its cost on a CPU
-            races = torch.empty_like(logprobs).exponential_(generator=self.generator)
-            ids = (logprobs - races.log()).argmax(dim=-1)
-        return ids, logprobs.gather(1, ids[:, None])[:, 0]

@@ -1,0 +1,200 @@
+"""Continuous batching: rows join and leave a batch at any time, each as soon as its own prompt is there.
+
+Rows that are being answered stand in the first slots of the cache, those that wait for their worlds behind them. A step
+either feeds prompts, of all rows that came since the last, or one token of every row that is being answered.
+
+Source of the idea: Orca (Yu et al. 2022), iteration-level scheduling; vLLM names the two methods the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.hf.conversations import SampledResponse
+from agents.hf.decoding import TokenDrawer, prefill_chunks
+from agents.hf.draws import Draws
+from agents.hf.families.family import ProcessedImage
+from agents.hf.families.registry import family_of
+from agents.hf.families.seen import SeenImages
+from agents.hf.sampling import SamplingConfig
+from agents.hf.slot_cache import SlotCache
+
+JOIN_RATIO = 0.25
+"""Share of the rows being answered that prompts wait for, to be fed together: a pass costs more than a row."""
+
+
+@dataclass(kw_only=True)
+class _Row:
+    """A conversation.
+
+    Attributes:
+        slot: Where its keys and values are.
+        pending: Tokens that were sampled and not fed.
+        next_position: Of the next token.
+        ids: Tokens of the response, so far.
+        logprobs: Of them.
+    """
+
+    slot: int
+    pending: list[int] = field(default_factory=list)
+    next_position: int = 0
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+
+class ContinuousSampler:
+    """Continues conversations, none of which waits for another.
+
+    Args:
+        model: A model of a known family, with its head.
+        encoder: Gives padding, end-of-turn and suppressed tokens.
+        sampling: How responses are drawn.
+        draws: Source of randomness.
+    """
+
+    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, draws: Draws) -> None:
+        self.model, self.encoder, self.sampling = model, encoder, sampling
+        self.family = family_of(model)
+        self.seen = SeenImages()
+        self._tokens = TokenDrawer(encoder, sampling, draws, device=model.device)
+        self.start(0, draws)
+
+    def start(self, num_rows: int, draws: Draws) -> None:
+        """Forgets everything and opens as many empty conversations."""
+        self._tokens.draws = draws
+        self._cache = SlotCache(num_rows, self.model.device)
+        self._rows = [_Row(slot=row) for row in range(num_rows)]
+        self._row_at = list(range(num_rows))
+        self._num_active = 0
+        self._queue: dict[int, PromptSegment] = {}
+
+    @property
+    def has_unfinished_requests(self) -> bool:
+        """Whether any row is yet to be answered."""
+        return bool(self._num_active or self._queue)
+
+    def add_request(self, row: int, segment: PromptSegment) -> None:
+        """Appends a segment to a row, whose response is to be sampled."""
+        self._queue[row] = segment
+
+    def abort(self, row: int) -> None:
+        """Gives up a row that is being answered or was to be; it does not come back."""
+        self._queue.pop(row, None)
+        if self._rows[row].slot < self._num_active:
+            self._leave([row])
+
+    @torch.no_grad()
+    def step(self) -> dict[int, SampledResponse]:
+        """Goes on by one token, in all rows or in those that came since; returns the responses that are over."""
+        if self._queue and len(self._queue) >= JOIN_RATIO * self._num_active:
+            rows, logits_NV = self._join()
+        else:
+            rows = self._row_at[: self._num_active]
+            if not rows:
+                return {}
+            logits_NV = self._feed(0, [np.array(self._rows[row].ids[-1:]) for row in rows], [])
+        drawn_N, logprobs_N = self._tokens.draw(logits_NV, rows)
+        over = {}
+        for row, token, logprob in zip(rows, drawn_N.tolist(), logprobs_N.tolist(), strict=True):
+            state = self._rows[row]
+            state.ids.append(token)
+            state.logprobs.append(logprob)
+            if token == self.encoder.end_of_turn_id or len(state.ids) == self.sampling.max_new_tokens:
+                over[row] = SampledResponse(ids=state.ids, logprobs=state.logprobs)
+                state.pending, state.ids, state.logprobs = [token], [], []
+        self._leave(list(over))
+        return over
+
+    def _join(self) -> tuple[list[int], Tensor]:
+        """Feeds the prompts that came, one that several rows begin with once; returns the rows and their logits."""
+        queue, self._queue = self._queue, {}
+        leaders: dict[Any, int] = {}
+        leader_of = {row: leaders.setdefault(self._prompt_key(row, segment), row) for row, segment in queue.items()}
+        first = self._num_active
+        self._bring([*leaders.values()], first)
+        fed = self._row_at[first : first + len(leaders)]
+        segments = [queue[row] for row in fed]
+        ids = [np.r_[self._rows[row].pending, queue[row].ids] for row in fed]
+        logits_NV = self._feed(first, ids, [image for segment in segments for image in segment.images])
+        followers = [row for row in queue if leader_of[row] != row]
+        self._cache.copy(
+            [self._rows[leader_of[row]].slot for row in followers], [self._rows[row].slot for row in followers]
+        )
+        for row in followers:
+            self._rows[row].next_position = self._rows[leader_of[row]].next_position
+        self._bring([*fed, *followers], first)
+        self._num_active = first + len(queue)
+        rows = self._row_at[first : self._num_active]
+        self._tokens.draws.begin(rows)
+        return rows, logits_NV[[fed.index(leader_of[row]) for row in rows]]
+
+    def _prompt_key(self, row: int, segment: PromptSegment) -> Any:
+        """Returns what is equal for rows that begin alike; of rows that go on, each has its own."""
+        state = self._rows[row]
+        if state.pending or state.next_position:
+            return row
+        return segment.ids.tobytes(), tuple(image.key for image in segment.images)
+
+    def _feed(self, start: int, ids: Sequence[np.ndarray[Any, Any]], images: Sequence[ProcessedImage]) -> Tensor:
+        """Feeds tokens to the rows in the slots from `start` on, and returns the logits behind them, float32[N, V]."""
+        states = [self._rows[row] for row in self._row_at[start : start + len(ids)]]
+        ids_BT, added_BT = (each.to(self.model.device) for each in left_padded(ids, self.encoder.pad_id))
+        relative = self.family.positions(self.model, ids_BT, added_BT.long(), images)
+        positions = relative + torch.tensor([[state.next_position] for state in states], device=ids_BT.device)
+        ends_B = (positions * added_BT).reshape(-1, *added_BT.shape).amax(dim=(0, 2)) + 1
+        for state, end in zip(states, ends_B.tolist(), strict=True):
+            state.next_position = end
+        features = self.seen.features(self.model, images) if images else None
+        is_image_BT = ids_BT == self.encoder.image_token_id
+        order_BT = (is_image_BT.flatten().cumsum(0) - 1).view_as(ids_BT)  # of each placeholder, row by row, its feature
+        for first, end in prefill_chunks(
+            is_image_BT, self.sampling.prefill_chunk_tokens, whole_images=self.family.keeps_images_whole
+        ):
+            columns = slice(first, end)
+            shown = order_BT[:, columns][is_image_BT[:, columns]]
+            mask = self._cache.open(start, start + len(ids), added_BT[:, columns])
+            hidden_BTD = self.family.hidden_states(
+                self.model,
+                ids_BT[:, columns],
+                features=features.select(shown) if features is not None and len(shown) else None,
+                positions=positions[..., columns],
+                mask=mask,
+                cache=self._cache,
+            )
+            self._cache.commit(added_BT[:, columns])
+        return self.family.logits(self.model, hidden_BTD[:, -1]).float()
+
+    def _leave(self, rows: Sequence[int]) -> None:
+        """Puts rows that are being answered behind those that go on."""
+        self._num_active -= len(rows)
+        staying = {*self._row_at[: self._num_active + len(rows)]} - {*rows}
+        self._bring([row for row in self._row_at if row in staying], 0)
+
+    def _bring(self, rows: Sequence[int], start: int) -> None:
+        """Has rows change places with others until they have the slots from `start` on, in whatever order."""
+        stop = start + len(rows)
+        misplaced = [row for row in rows if not start <= self._rows[row].slot < stop]
+        strangers = [row for row in self._row_at[start:stop] if row not in rows]
+        here, there = ([self._rows[row].slot for row in each] for each in (misplaced, strangers))
+        self._cache.copy([*here, *there], [*there, *here])
+        for row, slot in zip([*misplaced, *strangers], [*there, *here], strict=True):
+            self._rows[row].slot = slot
+            self._row_at[slot] = row
+
+
+def left_padded(rows: Sequence[np.ndarray[Any, Any]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Returns rows of tokens as int64[B, T] with padding before them, and bool[B, T], which tokens are none."""
+    width = max(map(len, rows))
+    ids_BT = torch.full((len(rows), width), pad_id, dtype=torch.long)
+    is_token_BT = torch.zeros(len(rows), width, dtype=torch.bool)
+    for index, row in enumerate(rows):
+        ids_BT[index, width - len(row) :] = torch.from_numpy(row.astype(np.int64))
+        is_token_BT[index, width - len(row) :] = True
+    return ids_BT, is_token_BT
