@@ -22,7 +22,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test test-vllm soak lint format docs pages speed play clean
+.PHONY: help install drivers train test test-ray test-vllm soak lint format docs pages speed play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -44,6 +44,9 @@ test: $(DEV_READY) ## Lint, type check and run every test.
 
 test-vllm: $(DEV_READY) .venv-vllm/installed ## Play through a real vLLM server, in .venv-vllm (3.5 GB); not part of `make test`.
 	"$(PYTHON)" -m pytest tests/vllm -s --session-timeout 3600
+
+test-ray: $(DEV_READY) ## Kill worlds and machines of local Ray clusters, and train on one; not part of `make test`.
+	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/ray tests/unit/vlm_envs/vector tests/unit/training/loop/test_lost_workers.py --workers ray
 
 soak: $(DEV_READY) ## Run the slow proofs (oracles over hundreds of seeds); not part of `make test`.
 	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 14400

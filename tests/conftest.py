@@ -1,7 +1,12 @@
 """Settings every test shares."""
 
+import pytest
 from hypothesis import settings
 
 # The same examples on every run and every machine, and no failure because a machine was busy.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--workers", help="run the tests of worlds in workers over this kind alone: ray (`make test-ray`)")

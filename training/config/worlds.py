@@ -11,7 +11,8 @@ from typing import Any
 from vlm_envs.arguments.ranges import field_name, require_above
 from vlm_envs.errors import WorkerError, require, require_choice
 from vlm_envs.registration import make, registered_name
-from vlm_envs.vector.env import WORKER_KINDS, VectorWorld
+from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.kinds import WORKER_KINDS
 from vlm_envs.vector.make import world_vector
 
 MAX_PARALLEL = 256
@@ -34,8 +35,9 @@ class WorldSpec:
             each start state together): what one rounds off, the next ones make up.
         name: What logs, evaluations and reports call it. None for its id; where the id occurs more than once, with the
             arguments in which it differs from the others.
-        workers: Where worlds are stepped: `"serial"`, `"thread"` or `"process"`. The grid worlds step in microseconds,
-            less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong in processes.
+        workers: Where worlds are stepped: `"serial"`, `"thread"`, `"process"` or `"ray"`. The grid worlds step in
+            microseconds, less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong
+            in processes, and on the machines of a Ray cluster where one machine's cores are too few.
     """
 
     env_id: str

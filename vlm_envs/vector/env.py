@@ -20,10 +20,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from vlm_envs.errors import ConfigError, EpisodeOverError, require_choice, require_positive
 from vlm_envs.vector.arguments import acting_worlds, reset_mask, reset_seeds
 from vlm_envs.vector.episodes import CALLER_MISTAKES, Episodes, Flags, Observations, Step
-from vlm_envs.vector.pools import WorkerPool, make_pool
+from vlm_envs.vector.kinds import WORKER_KINDS, make_pool
+from vlm_envs.vector.pools import WorkerPool
 from vlm_envs.vector.workers import Call, CallResult
-
-WORKER_KINDS = ("serial", "thread", "process")
 
 Actions = Sequence[str | None]
 Steps = tuple[Observations, npt.NDArray[np.float64], Flags, Flags, dict[str, Any]]
@@ -50,13 +49,15 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
 
     Args:
         env_fns: What makes each world; all must have the same spaces.
-        workers: `"serial"` (in this thread), `"thread"` or `"process"`.
-        num_workers: Threads or processes, each serving several worlds; None for one per CPU core.
+        workers: `"serial"` (in this thread), `"thread"`, `"process"` or `"ray"` (actors on the machines of a Ray
+            cluster: `RAY_ADDRESS`, or a local one).
+        num_workers: Threads, processes or actors, each serving several worlds; None for one per CPU core.
         step_timeout_s: Longest time one world may take for one call, in seconds.
         start_method: How processes start: `"spawn"`, `"forkserver"` or `"fork"`.
 
     Raises:
         ConfigError: If an argument is not usable or the worlds differ in their spaces.
+        EngineUnavailableError: If `workers="ray"` and there is no Ray.
         WorkerError: If a worker cannot start.
     """
 

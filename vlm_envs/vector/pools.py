@@ -1,23 +1,22 @@
-"""Pools of workers: in this thread, in threads, or in processes, all with the same behaviour.
+"""Pools of workers: in this thread, or behind pipes, with the same behaviour.
 
-Threads and processes are served over pipes by the same loop, so a world behaves the same in either.
+All that are not in this thread are served over pipes by the same loop, so a world behaves the same wherever it lives.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import os
-import pickle
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import connection
+from multiprocessing.reduction import ForkingPickler
 
-from vlm_envs.errors import ConfigError
 from vlm_envs.vector.piped_worker import PipedWorker
-from vlm_envs.vector.workers import Call, CallResult, EnvDescription, EnvFn, EnvGroup, pack_calls
+from vlm_envs.vector.workers import Call, CallResult, Dumps, EnvDescription, EnvFn, EnvGroup, pack_calls
 
 _logger = logging.getLogger(__name__)
 
@@ -109,37 +108,24 @@ class SerialPool(WorkerPool):
 
 
 class PipedPool(WorkerPool):
-    """Environments spread over threads or processes, which survive the loss of any of them.
+    """Environments spread over workers behind pipes, which survives the loss of any of them.
 
     Args:
-        env_fns: What makes each environment, by its index in the batch; environment i goes to worker
-            i mod `num_workers`.
-        kind: `"thread"` or `"process"`.
-        num_workers: Threads or processes.
+        workers: Not started yet.
         timeout_s: Longest time one call on one environment may take, in seconds.
-        start_method: How processes start, as `multiprocessing` names it.
+        dumps: What pickles calls.
 
     Raises:
-        ConfigError: If an environment function cannot be sent to a process.
+        WorkerError: If a worker cannot start.
+        Exception: What making an environment raised.
     """
 
     def __init__(
-        self,
-        env_fns: Mapping[int, EnvFn],
-        *,
-        kind: str,
-        num_workers: int,
-        timeout_s: float,
-        start_method: str,
+        self, workers: Sequence[PipedWorker], *, timeout_s: float, dumps: Dumps = ForkingPickler.dumps
     ) -> None:
-        if kind == "process":
-            _require_picklable(env_fns)
-        self._timeout_s = timeout_s
+        self._timeout_s, self._dumps = timeout_s, dumps
         self._absent: dict[int, CallResult] = {}
-        shares: list[dict[int, EnvFn]] = [{} for _ in range(min(num_workers, len(env_fns)))]
-        for position, (index, env_fn) in enumerate(env_fns.items()):
-            shares[position % len(shares)][index] = env_fn
-        self._workers = [PipedWorker(env_fns=share, kind=kind, start_method=start_method) for share in shares]
+        self._workers = workers
         try:
             for worker in self._workers:
                 worker.start()
@@ -161,7 +147,7 @@ class PipedPool(WorkerPool):
         Raises:
             ConfigError: If a call cannot be pickled; none is carried out then.
         """
-        packed = pack_calls(calls)
+        packed = pack_calls(calls, self._dumps)
         ready: list[tuple[PipedWorker, dict[int, bytes]]] = []
         for worker in self._workers:
             share = {i: packed[i] for i in worker.env_fns if i in packed}
@@ -202,7 +188,8 @@ class PipedPool(WorkerPool):
         lost = f"{worker} {why} (awaited: {sorted(worker.unanswered)})."
         _logger.warning("%s Its environments are made anew.", lost)
         worker.stop(kill=True)
-        worker.start()
+        with suppress(Exception):  # the next call tries again, and says what is wrong
+            worker.start()
         return {index: CallResult(lost=lost) for index in worker.env_fns}
 
     def cancel(self) -> None:
@@ -229,28 +216,9 @@ def _not_there(worker: PipedWorker) -> dict[int, CallResult]:
     return {}
 
 
-def _require_picklable(env_fns: Mapping[int, EnvFn]) -> None:
-    for index, env_fn in env_fns.items():
-        try:
-            pickle.dumps(env_fn)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            raise ConfigError(
-                f"Process workers need environment functions that can be pickled; number {index}, "
-                f"{env_fn!r}, cannot: {error}. Use functools.partial(vlm_envs.make, env_id, ...) or a "
-                "function defined at the top of a module, not a lambda; or workers='thread'."
-            ) from error
-
-
-def make_pool(
-    env_fns: Mapping[int, EnvFn],
-    *,
-    workers: str,
-    num_workers: int | None,
-    timeout_s: float,
-    start_method: str,
-) -> WorkerPool:
-    """Returns the pool of one kind; `num_workers` None means one per CPU core."""
-    if workers == "serial":
-        return SerialPool(env_fns)
-    num_workers = num_workers if num_workers is not None else os.cpu_count() or 1
-    return PipedPool(env_fns, kind=workers, num_workers=num_workers, timeout_s=timeout_s, start_method=start_method)
+def shares_of(env_fns: Mapping[int, EnvFn], num_workers: int) -> list[dict[int, EnvFn]]:
+    """Returns what each of at most that many workers serves: environment i goes to worker i mod `num_workers`."""
+    shares: list[dict[int, EnvFn]] = [{} for _ in range(min(num_workers, len(env_fns)))]
+    for position, (index, env_fn) in enumerate(env_fns.items()):
+        shares[position % len(shares)][index] = env_fn
+    return shares

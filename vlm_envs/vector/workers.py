@@ -19,6 +19,8 @@ import gymnasium as gym
 from vlm_envs.errors import ConfigError, LevelError, WorkerError
 
 EnvFn = Callable[[], gym.Env[Any, Any]]
+Dumps = Callable[[Any], bytes | memoryview]
+"""Pickles an object, for `pickle.loads` on the other side."""
 
 _logger = logging.getLogger(__name__)
 
@@ -32,8 +34,12 @@ class Call(NamedTuple):
     function: Callable[[Any], Any] | None = None
 
 
-def pack_calls(calls: Mapping[int, Call]) -> dict[int, bytes]:
+def pack_calls(calls: Mapping[int, Call], dumps: Dumps = ForkingPickler.dumps) -> dict[int, bytes]:
     """Returns calls as they are sent, one by one, so that one that cannot be read in the worker spoils no other.
+
+    Args:
+        calls: By index of their environment.
+        dumps: What pickles them.
 
     Raises:
         ConfigError: If a call cannot be pickled; nothing has been sent then.
@@ -41,7 +47,7 @@ def pack_calls(calls: Mapping[int, Call]) -> dict[int, bytes]:
     packed = {}
     for index, call in calls.items():
         try:
-            packed[index] = bytes(ForkingPickler.dumps(call))
+            packed[index] = bytes(dumps(call))
         except Exception as error:  # an object's own `__reduce__` may raise anything
             what = "function" if call.function is not None else f"call of {call.name!r}"
             raise ConfigError(
@@ -156,37 +162,37 @@ class EnvGroup:
                 _logger.warning("Environment %d could not be closed.", index, exc_info=True)
 
 
-def _send(pipe: Connection, index: int, reply: CallResult) -> None:
+def _send(pipe: Connection, index: int, reply: CallResult, dumps: Dumps) -> None:
     """Sends a reply, or says why its parts cannot be sent."""
     if reply.error is not None:
         try:
-            pickle.loads(pickle.dumps(reply.error))
+            pickle.loads(dumps(reply.error))
         except Exception:
             reply = replace(reply, error=WorkerError(f"{type(reply.error).__name__}: {reply.error}"))
     try:
-        content = ForkingPickler.dumps((index, reply))
+        content = dumps((index, reply))
     except Exception as error:  # an object's own `__reduce__` may raise anything
-        content = ForkingPickler.dumps((index, _failure(WorkerError(f"The answer cannot be pickled: {error}"))))
+        content = dumps((index, _failure(WorkerError(f"The answer cannot be pickled: {error}"))))
     pipe.send_bytes(content)
 
 
-def serve(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
+def serve(pipe: Connection, env_fns: Mapping[int, EnvFn], dumps: Dumps = ForkingPickler.dumps) -> None:
     """Serves environments over a pipe until it is closed; runs in the worker.
 
     The pipe first gives the descriptions (index -1), then takes what `pack_calls` makes and gives `(index, CallResult)`
-    each.
+    each, pickled by `dumps`.
     """
     try:
         try:
             group = EnvGroup(env_fns)
         except Exception as error:
-            _send(pipe, -1, _failure(error))
+            _send(pipe, -1, _failure(error), dumps)
             return
         try:
-            _send(pipe, -1, CallResult(value=group.describe()))
+            _send(pipe, -1, CallResult(value=group.describe()), dumps)
             while True:
                 for index, content in pipe.recv().items():
-                    _send(pipe, index, group.run_packed(index, content))
+                    _send(pipe, index, group.run_packed(index, content), dumps)
         finally:
             group.close()
     except (EOFError, OSError):

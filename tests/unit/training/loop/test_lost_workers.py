@@ -8,6 +8,7 @@ import signal
 from dataclasses import replace
 from functools import partial
 
+import psutil
 import pytest
 
 from agents.agent import Response
@@ -24,7 +25,7 @@ from training.loop.evaluation import evaluate
 from vlm_envs.errors import LevelError, WorkerError
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.piped_worker import PipedWorker
+from vlm_envs.vector.local_worker import LocalWorker
 
 NO_THINK = {"prompt_format": "no_think", "max_turns": 2}
 SPEC = WorldSpec(env_id="VLM/FrozenLake-v0")
@@ -60,16 +61,34 @@ class KillingOnce(Idle):
         return said
 
 
+class Workers:
+    """What kind of workers the worlds of this file have."""
+
+    kind = "process"
+
+
+@pytest.fixture(autouse=True)
+def kind_of_workers(request, monkeypatch):
+    monkeypatch.setattr(Workers, "kind", request.config.getoption("--workers") or "process")
+
+
+def worker_pids() -> list[int]:
+    if Workers.kind == "process":
+        return [worker.pid for worker in multiprocessing.active_children()]
+    processes = psutil.Process().children(recursive=True)  # of the local cluster that this process has started
+    return [each.pid for each in processes if each.cmdline() and each.cmdline()[0].startswith("ray::WorldActor")]
+
+
 def kill_workers():
-    workers = multiprocessing.active_children()
-    assert workers
-    for worker in workers:
-        os.kill(worker.pid, signal.SIGKILL)
+    pids = worker_pids()
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
 
 
 def vector(world=CorridorWorld, *, num=4, num_workers=2, **kwargs) -> VectorWorld:
     makers = [partial(world, **NO_THINK, **kwargs)] * num
-    return VectorWorld(makers, workers="process", num_workers=num_workers, start_method="fork")
+    return VectorWorld(makers, workers=Workers.kind, num_workers=num_workers, start_method="fork")
 
 
 @pytest.fixture
@@ -224,10 +243,10 @@ def test_a_guard_is_asked_for_where_no_process_has_come_up_yet(monkeypatch, prov
         self.pipe, far_end = multiprocessing.Pipe()
         far_end.close()
 
-    monkeypatch.setattr(PipedWorker, "start", dead)
-    monkeypatch.setattr(PipedWorker, "_proven", proven)
+    monkeypatch.setattr(LocalWorker, "start", dead)
+    monkeypatch.setattr(LocalWorker, "_proven", proven)
     with pytest.raises(WorkerError, match="died while it made its environments") as caught:
-        PipedWorker(env_fns={0: CorridorWorld}, kind="process", start_method="spawn").ready()
+        LocalWorker(env_fns={0: CorridorWorld}, kind="process", start_method="spawn").ready()
     assert remedy in str(caught.value)
     assert ("guard" in str(caught.value)) == (not proven)
 

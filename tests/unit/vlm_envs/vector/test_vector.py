@@ -7,6 +7,7 @@ import hashlib
 import multiprocessing
 import operator
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 import vlm_envs
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld, Unmakable
 from vlm_envs.errors import ConfigError, EpisodeOverError, LevelError, WorkerError
-from vlm_envs.vector.env import WORKER_KINDS, VectorWorld
+from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.episodes import Observations
 from vlm_envs.vector.make import world_vector
 
@@ -28,11 +29,6 @@ RIGHT = "<answer>Right</answer>"
 UNICODE = "naïve 世界 🙂 \ud800 \x00 <b>\\n\n</b>"
 no_think_world = functools.partial(CorridorWorld, prompt_format="no_think")
 faulty_world = functools.partial(FaultyWorld, prompt_format="no_think", max_turns=10)
-
-
-@pytest.fixture(params=WORKER_KINDS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture
@@ -109,9 +105,9 @@ def test_gymnasium_wrappers_work(envs: VectorWorld) -> None:
     assert infos[1]["env"]["parse_error"] == "<answer> is missing"
 
 
-def test_all_kinds_give_the_same_episodes() -> None:
+def test_all_kinds_give_the_same_episodes(remote_kind: str) -> None:
     prints: dict[str, list[object]] = {}
-    for kind in WORKER_KINDS:
+    for kind in ("serial", remote_kind):
         with VectorWorld([no_think_world] * 3, workers=kind, num_workers=2) as envs:
             observations, _ = envs.reset(seed=[3, 1, 2])
             prints[kind] = [fingerprint(observations)]
@@ -121,7 +117,7 @@ def test_all_kinds_give_the_same_episodes() -> None:
                 prints[kind] += [fingerprint(observations), rewards.tolist(), hashes]
             observations, _ = envs.reset()  # unseeded: the generators go on where they were
             prints[kind].append(fingerprint(observations))
-    assert prints["serial"] == prints["thread"] == prints["process"]
+    assert prints["serial"] == prints[remote_kind]
 
 
 def test_unicode_is_intact_both_ways(kind: str) -> None:
@@ -198,15 +194,16 @@ def test_wrong_number_of_seeds() -> None:
 # --- Faults ---------------------------------------------------------------------------------------
 
 
-def test_a_dead_process_ends_only_its_own_episodes() -> None:
-    with VectorWorld([faulty_world] * 3, workers="process", num_workers=2) as envs:  # worker 0 owns 0 and 2
+def test_a_dead_process_ends_only_its_own_episodes(mortal_kind: str) -> None:
+    with VectorWorld([faulty_world] * 3, workers=mortal_kind, num_workers=2) as envs:  # worker 0 owns 0 and 2
         start, _ = envs.reset(seed=0)
         observations, rewards, terminated, truncated, infos = envs.step(["exit", RIGHT, RIGHT])
         assert truncated.tolist() == [True, False, True]
         assert not terminated.any()
         assert rewards.tolist() == pytest.approx([0.0, 0.4, 0.0])  # -0.1 + 0.5 format
         assert fingerprint(observations[:1]) == fingerprint(start[:1])
-        assert "process worker of environments [0, 2] died" in infos["env"][0]["worker_error"]
+        reason = infos["env"][0]["worker_error"]
+        assert re.match(rf"The {mortal_kind} worker of environments \[0, 2\].* died", reason), reason
         assert infos["success"].tolist() == [False] * 3
         assert "worker_error" not in infos["env"][1]
         assert infos["env"][1]["turn"] == 1
@@ -216,9 +213,8 @@ def test_a_dead_process_ends_only_its_own_episodes() -> None:
         assert [info["turn"] for info in infos["env"]] == [1, 2, 1]
 
 
-@pytest.mark.parametrize("kind", ["thread", "process"])
-def test_a_hanging_world_does_not_stall_the_batch(kind: str) -> None:
-    with VectorWorld([faulty_world] * 2, workers=kind, num_workers=2, step_timeout_s=0.5) as envs:
+def test_a_hanging_world_does_not_stall_the_batch(remote_kind: str) -> None:
+    with VectorWorld([faulty_world] * 2, workers=remote_kind, num_workers=2, step_timeout_s=0.5) as envs:
         envs.reset(seed=0)
         start_s = time.monotonic()
         _, rewards, _, truncated, infos = envs.step(["hang", RIGHT])
@@ -295,7 +291,7 @@ def test_close_leaves_nothing_behind(kind: str) -> None:
     envs.close()
     envs.close()
     assert not multiprocessing.active_children()
-    assert set(threading.enumerate()) <= threads
+    assert {each for each in threading.enumerate() if not each.name.startswith("ray_")} <= threads
     with pytest.raises(EpisodeOverError, match="closed"):
         envs.step([RIGHT] * 4)
 
@@ -321,15 +317,14 @@ def test_functions_are_called_where_worlds_live(kind: str) -> None:
         envs.step([None, RIGHT, None])
         answers = envs.apply({2: turn_and_process, 1: turn_and_process})
         assert {number: turn for number, (turn, _) in answers.items()} == {1: 1, 2: 0}
-        assert all((pid != os.getpid()) == (kind == "process") for _, pid in answers.values())
+        assert all((pid != os.getpid()) == (kind in ("process", "ray")) for _, pid in answers.values())
         assert [hasattr(world, "left_behind") for world in envs.get_attr("unwrapped")] == [False, True, True]
         with pytest.raises(AttributeError, match="nothing_like_it"):
             envs.apply({0: operator.attrgetter("nothing_like_it")})
 
 
-@pytest.mark.parametrize("kind", ["thread", "process"])
-def test_an_answer_that_cannot_be_sent_is_explained(kind: str) -> None:
-    with VectorWorld([faulty_world], workers=kind) as envs:
+def test_an_answer_that_cannot_be_sent_is_explained(remote_kind: str) -> None:
+    with VectorWorld([faulty_world], workers=remote_kind) as envs:
         with pytest.raises(WorkerError, match="cannot be pickled"):
             envs.get_attr("unpicklable")
         assert envs.get_attr("max_turns") == (10,), "the worker goes on"

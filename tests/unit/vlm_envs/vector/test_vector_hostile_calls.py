@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.unit.vlm_envs.corridor import CorridorWorld
 from vlm_envs.errors import ConfigError, WorkerError
-from vlm_envs.vector.env import WORKER_KINDS, VectorWorld
+from vlm_envs.vector.env import VectorWorld
 
 RIGHT = "<answer>Right</answer>"
 no_think_world = functools.partial(CorridorWorld, prompt_format="no_think")
@@ -40,9 +41,9 @@ def turn_of(world: CorridorWorld) -> int:
     return world._turn
 
 
-@pytest.fixture(params=["thread", "process"])
-def envs(request: pytest.FixtureRequest) -> Iterator[VectorWorld]:
-    with VectorWorld([no_think_world] * 2, workers=request.param, num_workers=2) as envs:
+@pytest.fixture
+def envs(remote_kind: str) -> Iterator[VectorWorld]:
+    with VectorWorld([no_think_world] * 2, workers=remote_kind, num_workers=2) as envs:
         envs.reset(seed=0)
         envs.step([RIGHT, None])
         yield envs
@@ -55,13 +56,19 @@ def assert_episodes_go_on(envs: VectorWorld) -> None:
     assert not any("worker_error" in info for info in infos["env"])
 
 
-@pytest.mark.parametrize("function", [lambda world: 1, CannotBePickled])
-def test_a_function_that_cannot_be_sent_ends_no_episode(envs: VectorWorld, function: object) -> None:
-    sent = function() if function is CannotBePickled else function
-    if sent is not function:
-        sent = functools.partial(turn_of, sent)
+@pytest.mark.parametrize("argument", [threading.Lock, CannotBePickled])
+def test_a_function_that_cannot_be_sent_ends_no_episode(envs: VectorWorld, argument: type) -> None:
     with pytest.raises(ConfigError, match="environment 1 cannot be sent"):
-        envs.apply({0: turn_of, 1: sent})  # type: ignore[dict-item]
+        envs.apply({0: turn_of, 1: functools.partial(turn_of, argument())})
+    assert_episodes_go_on(envs)
+
+
+def test_a_lambda_can_be_sent_by_ray_alone(envs: VectorWorld, remote_kind: str) -> None:
+    if remote_kind == "ray":
+        assert envs.apply({1: lambda world: world._turn}) == {1: 0}
+    else:
+        with pytest.raises(ConfigError, match="environment 1 cannot be sent"):
+            envs.apply({0: turn_of, 1: lambda world: world._turn})
     assert_episodes_go_on(envs)
 
 
@@ -83,10 +90,9 @@ def test_an_answer_that_cannot_be_pickled_for_any_reason_ends_no_episode(envs: V
     assert_episodes_go_on(envs)
 
 
-@pytest.mark.parametrize("workers", WORKER_KINDS)
 @pytest.mark.parametrize("functions", [{2: turn_of}, {-1: turn_of}, {"0": turn_of}, {0: None}, {0: 3}])
-def test_functions_of_no_world_and_what_is_no_function_are_refused(workers: str, functions: object) -> None:
-    with VectorWorld([no_think_world] * 2, workers=workers, num_workers=2) as envs:
+def test_functions_of_no_world_and_what_is_no_function_are_refused(kind: str, functions: object) -> None:
+    with VectorWorld([no_think_world] * 2, workers=kind, num_workers=2) as envs:
         envs.reset(seed=0)
         with pytest.raises(ConfigError, match=r"apply\(\) takes a function .* numbers 0 to 1"):
             envs.apply(functions)  # type: ignore[arg-type]

@@ -1,0 +1,99 @@
+"""Where worlds of `workers="ray"` look for a cluster, without starting one: `make test-ray` does."""
+
+import os
+import socket
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import vlm_envs
+from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.ray_cluster import connected_ray, import_paths
+
+
+@pytest.fixture
+def init(monkeypatch):
+    """Has a Ray of our own imported, and returns what its `init` is called with."""
+    called = []
+    ray = SimpleNamespace(is_initialized=lambda: False, init=lambda **kwargs: called.append(kwargs))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    for name in list(os.environ):
+        if name.startswith("RAY_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    return called
+
+
+def test_worlds_are_imported_without_ray():
+    code = "import sys, vlm_envs, vlm_envs.vector.make, training.config.worlds; print('ray' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+def test_a_missing_package_is_one_line_that_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(EngineUnavailableError) as caught:
+        world_vector("VLM/FrozenLake-v0", 2, workers="ray")
+    assert str(caught.value) == "workers='ray' needs Ray. Install it: pip install 'vlm-envs[ray]'"
+
+
+def test_ray_says_nothing_and_reports_nothing_unless_told_to(init):
+    connected_ray()
+    assert init[0]["log_to_driver"] is init[0]["include_dashboard"] is False
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "1"
+    connected_ray()
+    assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1"
+
+
+@pytest.mark.parametrize("address", ["", "auto", "local"])
+def test_ray_looks_for_its_cluster_itself(init, monkeypatch, address):
+    monkeypatch.setitem(os.environ, "RAY_ADDRESS", address)
+    connected_ray()
+    assert len(init) == 1
+    assert "address" not in init[0], "Ray reads the variable"
+
+
+def test_an_address_that_nobody_answers_at_is_refused_at_once(init, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setitem(os.environ, "RAY_ADDRESS", address)
+        connected_ray()
+        assert len(init) == 1
+    with pytest.raises(EngineUnavailableError, match=rf"at RAY_ADDRESS={address}: .*ray start --head"):
+        connected_ray()
+    assert len(init) == 1
+
+
+def test_rays_client_is_refused_with_what_to_do(init, monkeypatch):
+    monkeypatch.setitem(os.environ, "RAY_ADDRESS", "ray://head:10001")
+    with pytest.raises(EngineUnavailableError, match="RAY_ADDRESS=HOST:6379 or by `ray job submit`"):
+        connected_ray()
+    assert not init
+
+
+def test_what_ray_finds_wrong_is_told_in_one_error(init, monkeypatch):
+    def fail(**kwargs):
+        raise ConnectionError("the token is not the cluster's")
+
+    monkeypatch.setattr(sys.modules["ray"], "init", fail)
+    with pytest.raises(EngineUnavailableError, match="can be started: the token is not the cluster's"):
+        connected_ray()
+
+
+def test_workers_find_modules_where_their_owner_does_and_installed_ones_at_home(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend("")
+    monkeypatch.syspath_prepend(str(tmp_path / "nowhere"))
+    paths = import_paths().split(os.pathsep)
+    assert paths[:2] == [os.getcwd(), str(tmp_path)]
+    assert not any("site-packages" in path or path == os.path.dirname(os.__file__) for path in paths)
+    assert len(set(paths)) == len(paths)
+
+
+def test_the_kinds_of_workers_are_named_where_one_is_mistyped():
+    with pytest.raises(vlm_envs.errors.ConfigError, match="'ray'"):
+        world_vector("VLM/FrozenLake-v0", 2, workers="rays")

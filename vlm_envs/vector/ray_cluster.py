@@ -1,0 +1,96 @@
+"""The Ray cluster that worlds may be spread over: the one this process is told of, or a local one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import site
+import socket
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from vlm_envs.errors import EngineUnavailableError
+
+_DEFAULTS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # The pool says in a line of its own which worker died; Ray says so in thirty
+    "RAY_DEDUP_LOGS_SKIP_REGEX": "A worker died or was killed|Raylet is terminated",
+}
+"""Environment variables that Ray reads, where the user has not set them."""
+
+_REACH_TIMEOUT_S = 10.0
+_REMEDY = "Start one with `ray start --head`; without RAY_ADDRESS a local one is started."
+
+
+def connected_ray() -> Any:
+    """Returns Ray, connected to a cluster.
+
+    A program that has called `ray.init` keeps its cluster. Otherwise Ray looks for one as it always does: at
+    `RAY_ADDRESS`, then for one that `ray start` has left on this machine; where there is none, a local one is started
+    that ends with this process.
+
+    Raises:
+        EngineUnavailableError: If Ray is not installed, or no cluster can be reached or started.
+    """
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError as error:
+        raise EngineUnavailableError("workers='ray' needs Ray. Install it: pip install 'vlm-envs[ray]'") from error
+    if not ray.is_initialized():
+        address = os.environ.get("RAY_ADDRESS", "")
+        _require_reachable(address)
+        with _sigterm_kept():
+            try:
+                ray.init(log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR)
+            except Exception as error:  # whatever Ray finds wrong with addresses, tokens, versions and this machine
+                raise EngineUnavailableError(f"{_where(address)}: {str(error).strip()}. {_REMEDY}") from error
+    return ray
+
+
+def _where(address: str) -> str:
+    return f"No Ray cluster can be reached at RAY_ADDRESS={address}" if address else "No Ray cluster can be started"
+
+
+def _require_reachable(address: str) -> None:
+    """Refuses an address that nobody answers at, for which Ray itself would wait for minutes.
+
+    Raises:
+        EngineUnavailableError: If it is one.
+    """
+    if address.startswith("ray://"):
+        raise EngineUnavailableError(
+            f"RAY_ADDRESS={address} is for Ray's client; worlds are talked to from a machine of the cluster. Start "
+            "this there, with RAY_ADDRESS=HOST:6379 or by `ray job submit`."
+        )
+    host, _, port = address.rpartition(":")
+    if not port.isdigit():  # "auto" and "local" are names that Ray knows
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_TIMEOUT_S).close()
+    except (OSError, OverflowError) as error:
+        raise EngineUnavailableError(f"{_where(address)}: {error}. {_REMEDY}") from error
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Puts back the process's own handler of SIGTERM, which Ray replaces."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+def import_paths() -> str:
+    """Returns where this process finds modules that are not installed, as a `PYTHONPATH` for workers."""
+    installed = (*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib"))
+    paths = [os.path.abspath(path) for path in sys.path if os.path.isdir(path or ".")]
+    return os.pathsep.join(path for path in dict.fromkeys(paths) if not path.startswith(installed))

@@ -1,0 +1,149 @@
+"""A Ray actor that serves some of the environments, and its owner's side."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import secrets
+import signal
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any
+
+import gymnasium as gym
+
+from vlm_envs.errors import WorkerError
+from vlm_envs.vector.piped_worker import START_TIMEOUT_S, STOP_TIMEOUT_S, PipedWorker
+from vlm_envs.vector.ray_cluster import connected_ray
+from vlm_envs.vector.workers import EnvFn, serve
+
+
+@dataclass(frozen=True)
+class PackedEnvFn:
+    """An environment function as it travels: what cannot be read where it arrives is told like any other failure."""
+
+    content: bytes
+
+    def __call__(self) -> gym.Env[Any, Any]:
+        """Returns a new environment."""
+        env_fn: EnvFn = pickle.loads(self.content)
+        return env_fn()
+
+
+class WorldActor:
+    """Holds environments on whichever machine Ray chooses, and serves them over a socket as a process does over a pipe.
+
+    A call of an actor's method takes Ray close to a millisecond, many times what a process's pipe takes; and one call
+    for all environments of a worker could not tell which of them hangs. So Ray finds the place, starts, watches and
+    ends, and what worlds say goes straight from machine to machine.
+    """
+
+    def __init__(self) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's, which then closes the socket
+
+    def listen(self, key: bytes) -> Any:
+        """Returns the address at which the owner, who has the key, is awaited."""
+        import ray
+
+        self._listener = Listener((ray.util.get_node_ip_address(), 0), authkey=key)
+        return self._listener.address
+
+    def serve(self, env_fns: Mapping[int, EnvFn]) -> None:
+        """Serves environments until the owner closes its end."""
+        from ray import cloudpickle
+
+        with self._listener:
+            pipe = self._listener.accept()
+        _send_at_once(pipe)
+        serve(pipe, env_fns, cloudpickle.dumps)
+
+
+def _send_at_once(pipe: Connection) -> None:
+    """Has small messages sent without waiting for the other side to acknowledge the last one."""
+    with socket.fromfd(pipe.fileno(), socket.AF_INET, socket.SOCK_STREAM) as same:
+        same.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+@dataclass(kw_only=True, eq=False)
+class RayWorker(PipedWorker):
+    """An actor that serves some of the environments, on a machine of the cluster that this process is connected to.
+
+    Attributes:
+        paths: The `PYTHONPATH` of the actor.
+    """
+
+    paths: str
+    _ray: Any = None
+    _actor: Any = None
+    _address: Any = None
+    _served: Any = None
+    _key: bytes = field(default=b"", repr=False)
+    _host: str = ""
+
+    def start(self) -> None:
+        """Asks Ray for the actor, on the machine that has the fewest so far, without waiting for it.
+
+        Raises:
+            EngineUnavailableError: If there is no cluster any more.
+        """
+        self._reset()
+        self._ray = connected_ray()
+        self._key, self._host = secrets.token_bytes(32), ""
+        # By default an actor takes a machine that has CPUs, and uses none of them up: any number of pools find a place
+        actor_type = self._ray.remote(WorldActor).options(
+            scheduling_strategy="SPREAD",
+            runtime_env={"env_vars": {"PYTHONPATH": f"{self.paths}{os.pathsep}${{PYTHONPATH}}"}},
+        )
+        self._actor = actor_type.remote()
+        self._address = self._actor.listen.remote(self._key)
+        self._served = self._actor.serve.remote(self.env_fns)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Asks the actor to close its environments, unless it is to be killed, and ends it."""
+        ray, actor, served, pipe = self._ray, self._actor, self._served, self.pipe
+        self._actor = self._address = self._served = self.pipe = None
+        self.unanswered, self._queued = set(), {}
+        if pipe is not None:
+            pipe.close()
+        # Whoever has left the cluster has ended its actors; Ray would start another one to be asked
+        if actor is None or not ray.is_initialized():
+            return
+        with suppress(Exception):  # an actor of a cluster that was left before
+            if pipe is not None and not kill:
+                ray.wait([served], timeout=STOP_TIMEOUT_S)
+            ray.kill(actor)
+
+    def _connect(self) -> Connection:
+        """Returns the pipe once the actor listens.
+
+        Raises:
+            WorkerError: If Ray gives it no place, or it cannot be made there.
+        """
+        if self.pipe is not None:
+            return self.pipe
+        if self._actor is None:
+            self.start()
+        try:
+            self._host, port = self._ray.get(self._address, timeout=START_TIMEOUT_S)
+        except self._ray.exceptions.GetTimeoutError as error:
+            raise WorkerError(
+                f"{self} was given no place within {START_TIMEOUT_S} s. `ray status` tells whether the cluster has a "
+                "free CPU."
+            ) from error
+        except self._ray.exceptions.RayError as error:
+            raise WorkerError(f"{self} could not be started by Ray: {_last_line(error)}") from error
+        pipe = Client((self._host, port), authkey=self._key)
+        _send_at_once(pipe)
+        return pipe
+
+    def __str__(self) -> str:
+        """Names the worker by what it serves, and where."""
+        return f"The ray worker of environments {sorted(self.env_fns)}" + (self._host and f" at {self._host}")
+
+
+def _last_line(error: Exception) -> str:
+    """Returns what a message of Ray, which may hold a worker's traceback, comes down to."""
+    return str(error).strip().rpartition("\n")[2]
