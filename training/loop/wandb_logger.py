@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from training.loop.wandb_client import import_wandb
+from training.wandb_client import import_wandb
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.records.run_data import RunReader
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from training.loop.wandb_client import import_wandb
+from training.wandb_client import import_wandb
 from vlm_envs.errors import ConfigError
 
 _WITHOUT_LOGIN = ("offline", "dryrun", "disabled")

@@ -130,8 +130,7 @@ def test_the_samplers_gap_is_the_mean_over_drawn_tokens_however_rows_are_divided
     assert metrics["sampler_gap"] == pytest.approx(float(num_drawn_B[0] / num_drawn_B.sum()), rel=1e-4)
 
 
-def test_a_run_without_a_mask_trains(tiny_directory, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+def test_a_run_without_a_mask_trains(tiny_directory, tmp_path):
     config = run_config(
         worlds=(WORLD,),
         output=str(tmp_path),

@@ -35,12 +35,6 @@ class Killed(BaseException):
     """What ends a process at once: nothing is saved on the way."""
 
 
-@pytest.fixture(autouse=True)
-def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves the report out, which takes longer than all the rest."""
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
-
-
 @pytest.fixture
 def config(tiny_directory: Path, tmp_path: Path) -> RunConfig:
     return run_config(

@@ -40,7 +40,6 @@ BOXED = "<think>It is there, [1, 2, 3, 4], in {}.</think><answer>red</answer>"
 def final_state(tiny_directory, tmp_path, monkeypatch):
     """Trains for two iterations in which the policy says the same wrong thing, another one in each."""
     run = Trainer.run
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
 
     def of(name: str, said: str, **settings) -> dict:
         def saying(self):

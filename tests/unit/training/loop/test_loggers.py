@@ -26,8 +26,7 @@ ENDS = ("success", "success_low", "success_high")
 
 
 @pytest.fixture
-def config(tiny_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+def config(tiny_directory: Path, tmp_path: Path) -> RunConfig:
     return run_config(
         worlds=(WORLD, replace(WORLD, name="b")),
         output=str(tmp_path),

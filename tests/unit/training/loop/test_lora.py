@@ -104,8 +104,7 @@ def test_a_state_holds_what_was_trained_and_not_the_base(played, has_copy):
         assert torch.equal(getattr(found, name), getattr(expected, name)), name
 
 
-def test_a_run_with_adapters_resumes_bit_by_bit_and_leaves_a_model_without(tiny_directory, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+def test_a_run_with_adapters_resumes_bit_by_bit_and_leaves_a_model_without(tiny_directory, tmp_path):
     config = run_config(
         name="straight",
         worlds=(WORLD,),

@@ -27,8 +27,7 @@ LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_
 
 
 @pytest.fixture
-def config(tiny_directory, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+def config(tiny_directory, tmp_path):
     return run_config(
         worlds=(LAKE,),
         output=str(tmp_path),

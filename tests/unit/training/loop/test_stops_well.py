@@ -139,8 +139,7 @@ def test_memory_that_runs_out_is_told_from_other_failures():
 
 
 @pytest.fixture
-def config(tiny_directory, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+def config(tiny_directory, tmp_path):
     return run_config(
         worlds=(WORLD,),
         output=str(tmp_path / "runs"),

@@ -51,8 +51,7 @@ def registered():
     del registry._REWARDS["brevity"]
 
 
-def test_a_run_learns_from_it(tiny_directory, tmp_path, monkeypatch):
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+def test_a_run_learns_from_it(tiny_directory, tmp_path):
     judge = JudgeConfig(**NOTHING, episode_reward="brevity")
     settings = {"num_iterations": 1, "num_eval_episodes": 0, "num_threads": 1, "device": "cpu"}
     run = train(run_config(name="own", output=str(tmp_path), model=str(tiny_directory), judge=judge, **settings))
