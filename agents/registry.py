@@ -62,6 +62,12 @@ AGENTS: dict[str, AgentEntry] = {
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
+    "vllm": AgentEntry(
+        factory="agents.vllm.agent:VLLMAgent",
+        summary="a checkpoint of Qwen2.5-VL or Qwen3-VL, sampled with vLLM on this machine",
+        part="DIR",
+        check="agents.hf.checkpoint:require_checkpoint",
+    ),
     "sb3": AgentEntry(
         factory="agents.sb3.agent:load_agent",
         summary="a PPO of stable-baselines3, as python -m benchmarks sb3 saves it",

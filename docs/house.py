@@ -29,7 +29,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *("arguments", "responses", "tools", "vector", "qa", "content", "worlds", "testing", "exports", "records"),
         "cli",
     ),
-    "agents": ("api", "window", "hf", "sb3", "perception", "cli"),
+    "agents": ("api", "window", "hf", "vllm", "sb3", "perception", "cli"),
     "judges": (
         *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
     ),

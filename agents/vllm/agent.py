@@ -1,0 +1,164 @@
+"""An agent whose responses vLLM samples; its conversations are those of `hf`, token by token."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from agents.agent import Response
+from agents.hf.agent import load_checkpoint
+from agents.hf.chat import ChatEncoder
+from agents.hf.checkpoint import weights_digest
+from agents.hf.context import context_limit
+from agents.hf.conversations import Conversations
+from agents.hf.families.registry import family_of
+from agents.hf.sampling import SamplingConfig
+from agents.vllm.config import VLLMConfig
+from agents.vllm.engine import VLLMEngine
+from agents.vllm.pictures import require_sendable
+from agents.vllm.sampler import VLLMSampler
+from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import Observation
+from vlm_envs.vector.env import VectorWorld
+
+WeightsOf = Callable[[Any], Mapping[str, Tensor]]
+
+
+def make_engine(
+    config: VLLMConfig, model: Any, encoder: ChatEncoder, sampling: SamplingConfig | None = None
+) -> VLLMEngine:
+    """Returns what samples a model, or one of its shape with the weights that it is given: here or on a server.
+
+    Raises:
+        ConfigError: If the model is of a family whose pictures cannot be handed over, or vLLM cannot sample like this.
+        EngineUnavailableError: If a package is not installed.
+        SamplerLostError: If there is no server.
+    """
+    require_sendable(family_of(model))
+    sampling = sampling or SamplingConfig()
+    limit = context_limit(model.config, sampling)
+    if config.url is not None:
+        from agents.vllm.server import ServerEngine
+
+        return ServerEngine(config, encoder, sampling, max_context_tokens=limit)
+    from agents.vllm.local import LocalEngine
+
+    return LocalEngine(config, model, encoder, sampling, max_context_tokens=limit)
+
+
+class VLLMAgent:
+    """Samples responses of a checkpoint, or of a model in memory, with vLLM; a `LearningAgent`.
+
+    Args:
+        directory: A checkpoint, as `agents.hf.agent.load_checkpoint` reads it; None for `model` and `encoder`.
+        model: A model in memory, whose weights act as they are when an episode starts.
+        encoder: Its chat format.
+        sampling: How responses are drawn.
+        seed: Seed of the sampling.
+        config: Where vLLM samples, for an engine of the agent's own.
+        engine: One to be shared with other agents of the same model, which take turns; made with the same `sampling`.
+        weights_of: A model's weights under the names that a checkpoint has for them; its state by default.
+
+    Raises:
+        ConfigError: If there is neither a directory nor a model with its encoder, or both; or as `make_engine`.
+        EngineUnavailableError: If a package is not installed.
+        FileNotFoundError: If there is no checkpoint.
+        ValueError: If it is of no family that is known, incomplete or damaged.
+        SamplerLostError: If there is no server.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        *,
+        model: Any = None,
+        encoder: ChatEncoder | None = None,
+        sampling: SamplingConfig | None = None,
+        seed: int = 0,
+        config: VLLMConfig | None = None,
+        engine: VLLMEngine | None = None,
+        weights_of: WeightsOf | None = None,
+    ) -> None:
+        given = (directory is not None, model is not None, encoder is not None)
+        if given not in ((True, False, False), (False, True, True)):
+            raise ConfigError(
+                "The agent 'vllm' takes a checkpoint directory, vllm:DIR; or, from Python, model and encoder."
+            )
+        if directory is not None:
+            model, encoder = load_checkpoint(directory)
+        assert encoder is not None
+        self.directory, self.encoder, self.seed = directory, encoder, seed
+        self.sampling = sampling or SamplingConfig()
+        encoder.limit_pixels(self.sampling.max_image_pixels)
+        self.policy_version = 0
+        self._model, self._weights_of = model, weights_of or _state
+        self._version = ""
+        self._owns_engine = engine is None
+        self.engine = engine or make_engine(config or VLLMConfig(), model, encoder, self.sampling)
+        self._sampler = VLLMSampler(self.engine, encoder, seed)
+        self._conversations = Conversations(encoder, self.sampling, context_limit(model.config, self.sampling))
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells a checkpoint from others, wherever it lies; nothing for a model in memory, which may yet learn."""
+        return {} if self.directory is None else {"name": "vllm", "weights": weights_digest(self.directory)}
+
+    def sync(self, policy: Any, version: int) -> None:
+        """Acts with these weights from the next episode on: vLLM takes a copy of them, now.
+
+        Raises:
+            SamplerLostError: If its process or its server is gone.
+        """
+        self._model, self.policy_version = policy, version
+        self._load()
+
+    def release(self) -> None:
+        """Lets go of the conversations; vLLM keeps its memory."""
+        self._sampler.release()
+        self._conversations.release()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns how many times conversations were started, which seeds depend on."""
+        return {"num_started": self._sampler.num_started}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on sampling where a state stands."""
+        self._sampler.num_started = state["num_started"]
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Opens one conversation per world, with the agent's own weights, whoever shares its engine."""
+        if not self._version or self.engine.version != self._version:
+            self._load()
+        self._sampler.start(range(worlds.num_envs))
+        self._conversations.start()
+
+    def fits(self, row: int, observation: Observation) -> bool:
+        """Returns whether there is room for an observation and the longest response to it."""
+        return self._conversations.fits(row, observation)
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns a sampled response per row; one that vLLM was lost with says so.
+
+        Raises:
+            ConfigError: If a first observation leaves no room for a response.
+        """
+        segments = self._conversations.segments(rows, observations)
+        return self._conversations.responses(rows, segments, self._sampler.continue_rows(rows, segments))
+
+    def close(self) -> None:
+        """Ends an engine of the agent's own."""
+        if self._owns_engine:
+            self.engine.close()
+
+    def _load(self) -> None:
+        self._version = uuid.uuid4().hex
+        self.engine.load(self._weights_of(self._model), self._version)
+
+
+def _state(model: Any) -> Mapping[str, Tensor]:
+    state: Mapping[str, Tensor] = model.state_dict()
+    return state

@@ -1,0 +1,65 @@
+"""Where vLLM samples and what it may take; apart from vLLM, so that a command line can be read without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import urlsplit
+
+from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
+from vlm_envs.errors import require
+
+
+@dataclass(frozen=True, kw_only=True)
+class VLLMConfig:
+    """Where vLLM samples and what it may take.
+
+    Attributes:
+        url: Address of a vLLM server that samples, `http://HOST:PORT`; none samples on this machine. The server has to
+            be started as docs/scale.md says, with a checkpoint of the model that is trained.
+        weights_dir: Folder that this machine and the server's both see, through which weights go to it after each
+            update; none sends them over HTTP, which needs `agents.vllm.worker` on the server.
+        process: Whether vLLM lives in this process, which hands it its weights as they are, or in one of its own, which
+            reads them from a file in the memory's file system. Without a server only.
+        memory_fraction: Share of the GPU's memory, or of the host's where vLLM has no GPU, that it takes on this
+            machine; what is left is for the update.
+        max_images: Pictures of one conversation that vLLM makes room for at its start, on this machine.
+        compiles: Whether vLLM compiles the model and captures CUDA graphs at its start, on this machine: faster on
+            GPUs, minutes on CPUs.
+        timeout_s: Seconds after which an answer of the server is given up, and its episode with it.
+        wait_s: Seconds that a server which cannot be reached is waited for, between iterations, before the run stops.
+        max_parallel: Most requests the server is sent at once.
+
+    Raises:
+        ConfigError: If a value is out of range, or settings contradict each other.
+    """
+
+    url: str | None = None
+    weights_dir: str | None = None
+    process: Literal["same", "own"] = "same"
+    memory_fraction: float = 0.3
+    max_images: int = 8
+    compiles: bool = False
+    timeout_s: float = 600.0
+    wait_s: float = 60.0
+    max_parallel: int = 256
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 0, "wait_s")
+        require_at_least(self, 1, "max_images", "max_parallel", "timeout_s")
+        require_between(self, 0.01, 1, "memory_fraction")
+        parts = urlsplit(self.url or "http://none")
+        require(
+            parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query,
+            f"{field_name(self, 'url')} must be a server's address, such as http://127.0.0.1:8000; got {self.url!r}.",
+        )
+        require(
+            self.url is not None or self.weights_dir is None,
+            f"{field_name(self, 'weights_dir')} is how weights reach a server, and there is none: name it with "
+            f"{field_name(self, 'url')}, or leave the folder out.",
+        )
+        require(
+            self.url is None or self.process == "same",
+            f"{field_name(self, 'process')} is of vLLM on this machine, and {field_name(self, 'url')} names a server. "
+            "Leave one of them out.",
+        )

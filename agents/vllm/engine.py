@@ -1,0 +1,85 @@
+"""What a vLLM engine is to us, wherever it runs: it takes weights, and continues tokens with pictures among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from agents.hf.chat import ChatEncoder
+from agents.hf.conversations import SampledResponse
+from agents.hf.families.family import ProcessedImage
+from agents.hf.sampling import SamplingConfig
+
+_NEVER = -100.0
+"""Added to the logits of tokens that are never sampled: as much as vLLM allows, and e^-100 is 0 to a float32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One response that is asked for.
+
+    Attributes:
+        ids: Tokens of the whole conversation so far, placeholders expanded.
+        images: Its pictures, in the order of their placeholders.
+        offsets: Where the placeholders of each picture begin.
+        seed: Of what is drawn, so that it depends on nothing that is sampled beside it.
+    """
+
+    ids: list[int]
+    images: tuple[ProcessedImage, ...]
+    offsets: tuple[int, ...]
+    seed: int
+
+
+class VLLMEngine(Protocol):
+    """Samples with the weights it was given last; shared by agents that take turns.
+
+    Attributes:
+        version: What the weights were called that were loaded last; empty before.
+    """
+
+    version: str
+
+    def load(self, weights: Mapping[str, Tensor], version: str) -> None:
+        """Takes weights, under the names that a checkpoint has for them.
+
+        Args:
+            weights: All of them.
+            version: What tells them from any that were loaded before.
+
+        Raises:
+            SamplerLostError: If the engine cannot be reached.
+        """
+
+    def generate(self, requests: Sequence[Request]) -> list[SampledResponse]:
+        """Returns a response to each request; one that cannot be had says why and has no tokens."""
+
+    def close(self) -> None:
+        """Lets go of everything."""
+
+
+def sampling_params(encoder: ChatEncoder, sampling: SamplingConfig) -> dict[str, Any]:
+    """Returns vLLM's parameters of all requests, but for their seeds."""
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_new_tokens,
+        "stop_token_ids": [encoder.end_of_turn_id],
+        "ignore_eos": True,  # a checkpoint may name other tokens that end it; ours ends at one
+        "logit_bias": {token: _NEVER for token in encoder.suppressed_ids()},
+        "logprobs": 0,  # of the sampled token alone
+        "detokenize": False,
+        "skip_special_tokens": False,
+    }
+
+
+def image_offsets(ids: Sequence[int], images: Sequence[ProcessedImage], image_token_id: int) -> tuple[int, ...]:
+    """Returns where the placeholders of each picture begin."""
+    places = np.flatnonzero(np.asarray(ids) == image_token_id)
+    firsts = np.cumsum([0, *(image.num_tokens for image in images)])
+    assert firsts[-1] == len(places), "each placeholder is one of a picture's"
+    return tuple(int(places[first]) for first in firsts[:-1])

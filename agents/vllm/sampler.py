@@ -1,0 +1,76 @@
+"""Continues conversations with vLLM: tokens in, tokens out, and of each request a seed of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.hf.conversations import SampledResponse
+from agents.hf.families.family import ProcessedImage
+from agents.vllm.engine import Request, VLLMEngine, image_offsets
+
+
+@dataclass
+class _Row:
+    """A conversation so far: its tokens, its pictures, and how many responses are in it."""
+
+    ids: list[int] = field(default_factory=list)
+    images: list[ProcessedImage] = field(default_factory=list)
+    num_turns: int = 0
+
+
+class VLLMSampler:
+    """A `Sampler` that asks an engine; what the engine keeps of a prefix is not computed again.
+
+    What is drawn depends on the seed, on how many times conversations were started, on the row and on the turn: on
+    nothing that is sampled beside it.
+
+    Args:
+        engine: Samples.
+        encoder: Tells pictures from text.
+        seed: Of all that is drawn.
+    """
+
+    def __init__(self, engine: VLLMEngine, encoder: ChatEncoder, seed: int) -> None:
+        self.engine, self.encoder, self.seed = engine, encoder, seed
+        self.num_started = 0
+        self._rows: dict[int, _Row] = {}
+
+    def start(self, rows: Sequence[int]) -> None:
+        """Forgets everything and opens one empty conversation per row."""
+        self.num_started += 1
+        self._rows = {row: _Row() for row in rows}
+
+    def release(self) -> None:
+        """Forgets everything."""
+        self._rows = {}
+
+    def continue_rows(self, rows: Sequence[int], segments: Sequence[PromptSegment]) -> list[SampledResponse]:
+        """Appends a segment to each row and samples its response; one that cannot be had says why.
+
+        Args:
+            rows: A subset of the rows started, in any order; the others are dropped for good.
+            segments: What each row is shown.
+        """
+        self._rows = {row: self._rows[row] for row in rows}
+        requests = [self._request(row, segment) for row, segment in zip(rows, segments, strict=True)]
+        samples = self.engine.generate(requests)
+        for row, sample in zip(rows, samples, strict=True):
+            self._rows[row].ids += sample.ids
+            self._rows[row].num_turns += 1
+        return samples
+
+    def _request(self, row: int, segment: PromptSegment) -> Request:
+        known = self._rows[row]
+        known.ids += segment.ids.tolist()
+        known.images += segment.images
+        drawn = np.random.default_rng([self.seed, self.num_started, row, known.num_turns])
+        return Request(
+            ids=list(known.ids),
+            images=tuple(known.images),
+            offsets=image_offsets(known.ids, known.images, self.encoder.image_token_id),
+            seed=int(drawn.integers(2**62)),
+        )

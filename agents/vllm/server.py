@@ -1,0 +1,206 @@
+"""A vLLM server, here or on another machine, that is asked over HTTP: tokens and processed pictures in, tokens out.
+
+Source: vLLM 0.32, `vllm.entrypoints.scale_out.token_in_token_out` (`/inference/v1/generate`, behind
+`--enable-scale-out`) and the endpoints of its development mode (`/server_info`, `/collective_rpc`,
+`/update_weight_version`).
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import safetensors.torch
+from torch import Tensor
+
+from agents.hf.chat import ChatEncoder
+from agents.hf.conversations import SampledResponse
+from agents.hf.sampling import SamplingConfig
+from agents.vllm.config import VLLMConfig
+from agents.vllm.engine import Request, sampling_params
+from agents.vllm.errors import SamplerLostError
+from agents.vllm.pictures import encoded_picture, picture_key
+from agents.vllm.weights import distinct, write_weights
+from vlm_envs.errors import ConfigError
+
+RECEIVER = "agents.vllm.worker.WeightReceiver"
+OPTIONS = "--enable-scale-out --logprobs-mode processed_logprobs --no-mm-device-do-normalize"
+"""What a server has to be started with."""
+_PART_BYTES = 64 * 2**20
+"""Weights that are sent in one piece, about."""
+_PAUSE_S = 2.0
+
+
+class ServerEngine:
+    """A `VLLMEngine` that is a server.
+
+    Args:
+        config: With its address.
+        encoder: The chat format of the model that it serves.
+        sampling: How responses are drawn.
+        max_context_tokens: Most tokens of a conversation.
+
+    Raises:
+        ConfigError: If the server is not one that can be trained with; the message says how to start it.
+        SamplerLostError: If there is none.
+    """
+
+    def __init__(
+        self, config: VLLMConfig, encoder: ChatEncoder, sampling: SamplingConfig, *, max_context_tokens: int
+    ) -> None:
+        assert config.url is not None, "a server has an address"
+        self.version = ""
+        self._config, self._params = config, sampling_params(encoder, sampling)
+        limits = httpx2.Limits(max_connections=config.max_parallel, max_keepalive_connections=config.max_parallel)
+        # Asked as it is named: a proxy of the environment is for other hosts
+        self._http = httpx2.Client(
+            base_url=config.url.rstrip("/"), timeout=config.timeout_s, limits=limits, trust_env=False
+        )
+        self._pool = ThreadPoolExecutor(config.max_parallel, thread_name_prefix="vllm")
+        self._pictures: dict[bytes, str] = {}
+        self._require_usable(max_context_tokens)
+
+    def load(self, weights: Mapping[str, Tensor], version: str) -> None:
+        """Has the server take weights, by vLLM's `reload_weights`, through the shared folder or over HTTP.
+
+        Raises:
+            SamplerLostError: If it cannot be reached, or refuses.
+        """
+        if self._config.weights_dir is not None:
+            directory = Path(self._config.weights_dir)
+            directory.mkdir(parents=True, exist_ok=True)
+            write_weights(directory, weights)
+            self._call("reload_weights", kwargs={"weights_path": str(directory.absolute())})
+        else:
+            for part, is_first, is_last in _parts(weights):
+                text = base64.b64encode(part).decode("ascii")
+                self._call("receive_weights", args=[text, "1" if is_first else "", "1" if is_last else ""])
+        self._reached("POST", "/update_weight_version", {"new_version": version})
+        self.version = version
+        self._pictures = {}
+
+    def generate(self, requests: Sequence[Request]) -> list[SampledResponse]:
+        """Returns a response to each request; one that the server does not give, or not of these weights, says why."""
+        return [each.result() for each in [self.submit(request) for request in requests]]
+
+    def submit(self, request: Request) -> Future[SampledResponse]:
+        """Returns the response to a request as soon as it is there; a failure is a response, too."""
+        return self._pool.submit(self._response, self._body(request))
+
+    def close(self) -> None:
+        """Ends the connections; the server goes on."""
+        self._pool.shutdown(cancel_futures=True)
+        self._http.close()
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "token_ids": request.ids,
+            "sampling_params": {**self._params, "seed": request.seed},
+            "cache_salt": self.version,
+        }
+        if request.images:
+            for image in request.images:
+                if image.key not in self._pictures:
+                    self._pictures[image.key] = encoded_picture(image)
+            places = zip(request.offsets, request.images, strict=True)
+            body["features"] = {
+                "mm_hashes": {"image": [picture_key(image, self.version) for image in request.images]},
+                "mm_placeholders": {"image": [{"offset": at, "length": image.num_tokens} for at, image in places]},
+                "kwargs_data": {"image": [self._pictures[image.key] for image in request.images]},
+            }
+        return body
+
+    def _response(self, body: dict[str, Any]) -> SampledResponse:
+        try:
+            reply = self._http.post("/inference/v1/generate", json=body)
+            if reply.status_code != httpx2.codes.OK:
+                return _failed(f"The vLLM server refused ({reply.status_code}): {_told(reply)}")
+            choice = reply.json()["choices"][0]
+            versions = {span["weight_version"] for span in choice["weight_versions"]}
+            if versions != {body["cache_salt"]}:
+                return _failed(f"The vLLM server answered with other weights ({', '.join(versions)}): started anew?")
+            ids, steps = choice["token_ids"], choice["logprobs"]["content"]
+            return SampledResponse(ids=ids, logprobs=[step["logprob"] for step in steps])
+        except httpx2.HTTPError as error:
+            return _failed(f"The vLLM server at {self._config.url} was lost: {type(error).__name__}: {error}")
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            return _failed(f"The vLLM server gave no answer that can be read: {type(error).__name__}: {error}")
+
+    def _require_usable(self, max_context_tokens: int) -> None:
+        reply = self._reached("GET", "/server_info?config_format=json", may_fail=True)
+        if reply.status_code == httpx2.codes.NOT_FOUND:
+            raise self._unusable("not in its development mode (VLLM_SERVER_DEV_MODE=1)")
+        config = reply.json()["vllm_config"]["model_config"]
+        if config["logprobs_mode"] != "processed_logprobs":
+            raise self._unusable(f"started with --logprobs-mode {config['logprobs_mode']}")
+        if (config.get("multimodal_config") or {}).get("mm_device_do_normalize"):
+            raise self._unusable("started without --no-mm-device-do-normalize")
+        if config["max_model_len"] < max_context_tokens:
+            raise self._unusable(
+                f"started with room for {config['max_model_len']} tokens where conversations have up to "
+                f"{max_context_tokens} (its --max-model-len; or --sampling.max-context-tokens here)"
+            )
+        if self._reached("POST", "/inference/v1/generate", {}, may_fail=True).status_code == httpx2.codes.FORBIDDEN:
+            raise self._unusable("started without --enable-scale-out")
+
+    def _unusable(self, what: str) -> ConfigError:
+        receiver = "" if self._config.weights_dir is not None else f" --worker-extension-cls {RECEIVER}"
+        return ConfigError(
+            f"The vLLM server at {self._config.url} is {what}. Start it with: VLLM_SERVER_DEV_MODE=1 vllm serve DIR "
+            f"{OPTIONS}{receiver}"
+        )
+
+    def _call(self, method: str, **arguments: Any) -> None:
+        """Has all workers of the server do something."""
+        self._reached("POST", "/collective_rpc", {"method": method, **arguments})
+
+    def _reached(self, how: str, path: str, body: Any = None, *, may_fail: bool = False) -> httpx2.Response:
+        """Returns the server's reply, once it is there; one that has just been started anew is waited for."""
+        deadline = time.monotonic() + self._config.wait_s
+        while True:
+            try:
+                reply = self._http.request(how, path, json=body)
+                break
+            except httpx2.HTTPError as error:
+                if time.monotonic() > deadline:
+                    raise SamplerLostError(
+                        f"No vLLM server answers at {self._config.url} ({type(error).__name__}: {error}). Start it, "
+                        "or name another with --vllm.url; a run that had begun goes on with --resume."
+                    ) from error
+            time.sleep(_PAUSE_S)
+        if reply.status_code >= httpx2.codes.BAD_REQUEST and not may_fail:
+            raise SamplerLostError(
+                f"The vLLM server at {self._config.url} refuses {path} ({reply.status_code}): {_told(reply)} Weights "
+                f"that are sent to it need --worker-extension-cls {RECEIVER} there, and this checkout in its "
+                "PYTHONPATH; or name a folder that both see: --vllm.weights-dir."
+            )
+        return reply
+
+
+def _parts(weights: Mapping[str, Tensor]) -> Iterator[tuple[bytes, bool, bool]]:
+    """Yields weights in pieces, each with whether it is the first, and the last."""
+    groups: list[dict[str, Tensor]] = [{}]
+    size = 0
+    for name, value in distinct(weights).items():
+        if size and size + value.nbytes > _PART_BYTES:
+            groups.append({})
+            size = 0
+        groups[-1][name] = value
+        size += value.nbytes
+    for number, group in enumerate(groups):
+        tensors = {name: value.detach().cpu().contiguous() for name, value in group.items()}
+        yield safetensors.torch.save(tensors), number == 0, number == len(groups) - 1
+
+
+def _failed(error: str) -> SampledResponse:
+    return SampledResponse(ids=[], logprobs=[], error=error)
+
+
+def _told(reply: httpx2.Response) -> str:
+    """Returns what a server says of a failure, in short."""
+    return " ".join(reply.text.split())[:300]

@@ -1,0 +1,217 @@
+"""A server is asked over HTTP; here it is a thread that says what vLLM's says."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgpack
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import agents.vllm.server as server_module
+from agents.hf.sampling import SamplingConfig
+from agents.vllm.agent import VLLMAgent
+from agents.vllm.config import VLLMConfig
+from agents.vllm.errors import SamplerLostError
+from agents.vllm.server import ServerEngine
+from agents.vllm.worker import WeightReceiver
+from tests.unit.episodes import play
+from vlm_envs.errors import ConfigError
+
+SAMPLING = SamplingConfig(max_new_tokens=4)
+
+
+class FakeServer(ThreadingHTTPServer):
+    """Answers with two tokens and keeps what it was sent; a fault is a status for a path, or a cut connection (0)."""
+
+    daemon_threads = True
+
+    def __init__(self, end_of_turn_id):
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.end_of_turn_id, self.weight_version, self.reports = end_of_turn_id, "default", None
+        self.faults, self.bodies = {}, []
+        self.config = {
+            "logprobs_mode": "processed_logprobs",
+            "max_model_len": 4096,
+            "multimodal_config": {"mm_device_do_normalize": False},
+        }
+        self.worker = type("Worker", (WeightReceiver,), {"reload_weights": self._reload})()
+        self.weights = None
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def _reload(self, *, weights_iterator=None, weights_path=None):
+        if weights_path is not None:
+            self.weights = safetensors.torch.load_file(f"{weights_path}/model.safetensors")
+        else:
+            self.weights = dict(weights_iterator)
+
+    def answer(self, path, body):
+        self.bodies.append((path, body))
+        if path.startswith("/server_info"):
+            return {"vllm_config": {"model_config": self.config}}
+        if path == "/collective_rpc":
+            method = getattr(self.worker, body["method"])
+            method(*body.get("args", []), **body.get("kwargs", {}))
+        elif path == "/update_weight_version":
+            self.weight_version = body["new_version"]
+        elif path == "/inference/v1/generate" and body:
+            spans = [{"weight_version": self.reports or self.weight_version, "start": 0, "end": 2}]
+            ids = [301, self.end_of_turn_id]
+            logprobs = {"content": [{"token_id": each, "logprob": -0.25} for each in ids]}
+            return {"choices": [{"token_ids": ids, "logprobs": logprobs, "weight_versions": spans}]}
+        return {}
+
+    def asked(self):
+        return [body for path, body in self.bodies if path == "/inference/v1/generate" and body]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        path = self.path.partition("?")[0]
+        fault = self.server.faults.get(path)
+        if fault == 0:
+            self.connection.close()
+            return
+        reply = json.dumps({"error": "so it is"} if fault else self.server.answer(self.path, body)).encode()
+        self.send_response(fault or 200)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def do_GET(self):
+        self.headers["Content-Length"] = "0"
+        self.do_POST()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def server(tiny):
+    with FakeServer(tiny[1].end_of_turn_id) as running:
+        yield running
+        running.shutdown()
+
+
+@pytest.fixture
+def engine(server, tiny):
+    made = ServerEngine(VLLMConfig(url=server.url, wait_s=0), tiny[1], SAMPLING, max_context_tokens=1024)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def agent(tiny, engine):
+    return VLLMAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, engine=engine)
+
+
+def test_tokens_and_pictures_go_over_the_wire_as_they_are(agent, server, tiny):
+    (episode,) = play(agent, range(1), max_turns=(2,))
+    bodies = server.asked()
+    assert [turn.response_ids.tolist() for turn in episode.turns] == [[301, tiny[1].end_of_turn_id]] * 2
+    assert bodies[0]["token_ids"] == episode.turns[0].prompt_ids.tolist()
+    asked = bodies[1]["sampling_params"]
+    assert asked["max_tokens"] == 4 and asked["stop_token_ids"] == [tiny[1].end_of_turn_id] and asked["logprobs"] == 0
+    assert asked["seed"] != bodies[0]["sampling_params"]["seed"]
+    assert {int(token) for token in asked["logit_bias"]} == set(tiny[1].suppressed_ids())
+    features, pictures = bodies[1]["features"], tiny[1].encode(episode.turns[1].observation, is_first=False).images
+    (place,) = features["mm_placeholders"]["image"][1:]
+    assert bodies[1]["token_ids"][place["offset"]] == tiny[1].image_token_id
+    sent = msgpack.unpackb(base64.b64decode(features["kwargs_data"]["image"][1]), ext_hook=lambda _, data: data)
+    dtype, shape, data = sent["pixel_values"]["data"]
+    assert np.array_equal(np.frombuffer(data, dtype).reshape(shape), pictures[0].inputs["pixel_values"])
+    assert sent["image_grid_thw"]["data"][1] == [3], "one picture's grid, without the axis of pictures"
+
+
+def test_what_the_server_keeps_of_a_prefix_is_of_the_weights_it_was_computed_with(agent, server, tiny):
+    for version in (1, 2):
+        agent.sync(tiny[0], version)
+        play(agent, range(1), max_turns=(1,))
+    first, second = server.asked()
+    assert first["token_ids"] == second["token_ids"]
+    assert first["cache_salt"] != second["cache_salt"]
+    assert first["features"]["mm_hashes"] != second["features"]["mm_hashes"]
+
+
+@pytest.mark.parametrize("part_bytes", [2**26, 2**14])
+def test_weights_reach_the_workers_whole_over_http(part_bytes, agent, server, tiny, monkeypatch):
+    monkeypatch.setattr(server_module, "_PART_BYTES", part_bytes)
+    for _ in range(2):  # what came before is no part of what comes then
+        with torch.no_grad():
+            tiny[0].lm_head.weight.add_(1.0)
+        agent.sync(tiny[0], 1)
+        state = tiny[0].state_dict()
+        assert all(torch.equal(server.weights[name], state[name]) for name in server.weights)
+        assert {value.data_ptr() for value in state.values()} == {state[name].data_ptr() for name in server.weights}
+    num_parts = sum(path == "/collective_rpc" for path, _ in server.bodies) // 2
+    assert num_parts == 1 if part_bytes == 2**26 else num_parts > 1
+
+
+def test_weights_reach_the_workers_through_a_folder_that_both_see(server, tiny, tmp_path):
+    config = VLLMConfig(url=server.url, weights_dir=str(tmp_path / "weights"))
+    engine = ServerEngine(config, tiny[1], SAMPLING, max_context_tokens=1024)
+    engine.load(tiny[0].state_dict(), "new")
+    engine.close()
+    assert server.weight_version == "new"
+    embedding = "model.language_model.embed_tokens.weight"
+    assert torch.equal(server.weights[embedding], tiny[0].state_dict()[embedding])
+
+
+@pytest.mark.parametrize(("fault", "told"), [(0, "was lost"), (500, r"refused \(500\): .*so it is")])
+def test_a_response_that_cannot_be_had_ends_its_episode_and_says_why(fault, told, agent, server):
+    agent.sync(agent._model, 1)
+    server.faults["/inference/v1/generate"] = fault
+    (episode,) = play(agent, range(1))
+    (turn,) = episode.turns
+    assert turn.stop_reason == "error" and turn.truncated
+    assert re.search(told, turn.info["agent_error"])
+
+
+def test_a_response_of_other_weights_is_none(agent, server):
+    agent.sync(agent._model, 1)
+    server.reports = "default"
+    (episode,) = play(agent, range(1))
+    assert "answered with other weights (default)" in episode.turns[0].info["agent_error"]
+
+
+def test_a_server_that_is_gone_at_a_sync_is_told_with_what_to_do(agent, server):
+    server.faults["/update_weight_version"] = 0
+    with pytest.raises(SamplerLostError, match=r"No vLLM server answers at http.*--vllm\.url.*--resume"):
+        agent.sync(agent._model, 1)
+    server.faults["/update_weight_version"] = 500
+    with pytest.raises(SamplerLostError, match=r"refuses /update_weight_version \(500\): .*--worker-extension-cls"):
+        agent.sync(agent._model, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault", "told"),
+    [
+        ({"logprobs_mode": "raw_logprobs"}, {}, "started with --logprobs-mode raw_logprobs"),
+        ({"multimodal_config": {"mm_device_do_normalize": True}}, {}, "started without --no-mm-device-do-normalize"),
+        ({"max_model_len": 512}, {}, "room for 512 tokens where conversations have up to 1024"),
+        ({}, {"/server_info": 404}, "not in its development mode"),
+        ({}, {"/inference/v1/generate": 403}, "started without --enable-scale-out"),
+    ],
+)
+def test_a_server_that_cannot_be_trained_with_is_refused_with_how_to_start_it(change, fault, told, server, tiny):
+    server.config |= change
+    server.faults |= fault
+    with pytest.raises(ConfigError, match=rf"{told}.* Start it with: VLLM_SERVER_DEV_MODE=1 vllm serve DIR --enable"):
+        ServerEngine(VLLMConfig(url=server.url), tiny[1], SAMPLING, max_context_tokens=1024)
+
+
+def test_a_server_that_is_not_there_is_told(tiny):
+    config = VLLMConfig(url="http://127.0.0.1:9", wait_s=0)
+    with pytest.raises(SamplerLostError, match=r"No vLLM server answers at http://127\.0\.0\.1:9"):
+        ServerEngine(config, tiny[1], SAMPLING, max_context_tokens=1024)
