@@ -97,9 +97,19 @@ class Batch:
         return (self.turn_index_BT >= 0) & self.usable_B[:, None] & self._of_turn(self.trainable_BK)
 
     @property
+    def returns_B(self) -> Tensor:
+        """float32, what each row's turns earned in all; added up in float64, where their order hardly matters."""
+        return self.turn_rewards_BK.double().sum(-1).float()
+
+    @property
+    def magnitudes_B(self) -> Tensor:
+        """float32, the sums of the turns' absolute rewards: what the rounding of `returns_B` is measured by."""
+        return self.turn_rewards_BK.abs().sum(-1)
+
+    @property
     def finite_B(self) -> Tensor:
         """bool, True for rows whose rewards are finite, and so is every sum of them."""
-        return self.turn_rewards_BK.abs().sum(-1).isfinite()
+        return self.magnitudes_B.isfinite()
 
     @property
     def usable_B(self) -> Tensor:

@@ -44,8 +44,14 @@ class ModelOutputs:
 
     def returns_B(self, batch: Batch) -> Tensor:
         """Returns what each row earned in all, turns and KL penalties together, float32[B]."""
-        penalties_BT = self.token_rewards_BT * (batch.usable_turn_index_BT >= 0)
-        return batch.turn_rewards_BK.sum(-1) + penalties_BT.sum(-1)
+        return batch.returns_B + self._penalties_BT(batch).sum(-1)
+
+    def magnitudes_B(self, batch: Batch) -> Tensor:
+        """Returns what that is the sum of, without its signs, float32[B]: what its rounding is measured by."""
+        return batch.magnitudes_B + self._penalties_BT(batch).abs().sum(-1)
+
+    def _penalties_BT(self, batch: Batch) -> Tensor:
+        return self.token_rewards_BT * (batch.usable_turn_index_BT >= 0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,7 @@ class GRPO(Algorithm):
         from training.algorithms.functional.grpo import zero_variance_groups
 
         groups_B = batch.comparable_group_index_B
-        is_flat_G = zero_variance_groups(batch.turn_rewards_BK.sum(-1), groups_B)
+        is_flat_G = zero_variance_groups(batch.returns_B, groups_B, batch.magnitudes_B)
         # A row with a NaN reward is a group of its own that is not flat: NaN equals nothing
         return ~is_flat_G[torch.unique(groups_B, return_inverse=True)[1]] & batch.comparable_B
 
@@ -58,6 +58,10 @@ class GRPO(Algorithm):
         from training.algorithms.functional.grpo import grpo
 
         advantages_BT = grpo(
-            outputs.returns_B(batch), batch.comparable_group_index_B, batch.usable_turn_index_BT, scale=self.scale
+            outputs.returns_B(batch),
+            batch.comparable_group_index_B,
+            batch.usable_turn_index_BT,
+            scale=self.scale,
+            magnitudes_B=outputs.magnitudes_B(batch),
         )
         return Credit(advantages_BT=advantages_BT * batch.response_mask_BT)

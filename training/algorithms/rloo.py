@@ -34,5 +34,10 @@ class RLOO(Algorithm):
         """Returns advantages, the same for all tokens of a row; 0 for a row that nothing can be compared with."""
         from training.algorithms.functional.rloo import rloo
 
-        advantages_BT = rloo(outputs.returns_B(batch), batch.comparable_group_index_B, batch.usable_turn_index_BT)
+        advantages_BT = rloo(
+            outputs.returns_B(batch),
+            batch.comparable_group_index_B,
+            batch.usable_turn_index_BT,
+            magnitudes_B=outputs.magnitudes_B(batch),
+        )
         return Credit(advantages_BT=advantages_BT * batch.response_mask_BT)

@@ -40,7 +40,7 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
     scored = [each for each in scored if not each.is_lost]
     turns = [turn for each in scored for turn in each.trajectory.turns]
     judged = [each for each in finite if all(each.trainable_turns)]
-    flat = zero_variance_groups(batch.turn_rewards_BK.sum(-1)[rows], batch.group_index_B[rows])
+    flat = zero_variance_groups(batch.returns_B[rows], batch.group_index_B[rows], batch.magnitudes_B[rows])
     metrics = {
         "success": _mean([each.trajectory.success for each in scored]),
         "reward": _mean([each.trajectory.total_reward for each in finite]),

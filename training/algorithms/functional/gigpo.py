@@ -69,13 +69,17 @@ def gigpo(
     rewards_M = generated.pick_turns(turn_rewards_BK).index_add(
         0, turn_of_token_N, generated.pick_tokens(token_rewards_BT)
     )
-    returns_B = rewards_M.new_zeros(len(group_index_B)).index_add(0, generated.row_M, rewards_M)
-    episodes_B = relative_to_group(returns_B, group_index_B, scale=scale, eps=eps)
+    nothing_B, rewards_M2 = rewards_M.new_zeros(len(group_index_B), 2), torch.stack([rewards_M, rewards_M.abs()], -1)
+    returns_B, magnitudes_B = nothing_B.double().index_add(0, generated.row_M, rewards_M2.double()).float().unbind(-1)
+    episodes_B = relative_to_group(returns_B, group_index_B, scale=scale, eps=eps, magnitudes_N=magnitudes_B)
 
-    to_go_M = generated.turn_gae(rewards_M, torch.zeros_like(rewards_M), None, gamma=gamma, gae_lambda=1.0)
+    to_go_M, to_go_magnitudes_M = (
+        generated.turn_gae(earned_M, torch.zeros_like(earned_M), None, gamma=gamma, gae_lambda=1.0)
+        for earned_M in rewards_M2.unbind(-1)
+    )
     state_M = state_index_BK[generated.row_M, generated.column_M].long()
     unknown_M = -1 - torch.arange(len(state_M), device=state_M.device)  # each a state of its own
     anchor_M2 = torch.stack([group_index_B[generated.row_M], torch.where(state_M < 0, unknown_M, state_M)], dim=-1)
     anchor_M = torch.unique(anchor_M2, dim=0, return_inverse=True)[1]
-    turns_M = relative_to_group(to_go_M, anchor_M, scale=scale, eps=eps)
+    turns_M = relative_to_group(to_go_M, anchor_M, scale=scale, eps=eps, magnitudes_N=to_go_magnitudes_M)
     return generated.place_tokens((episodes_B[generated.row_M] + omega * turns_M)[turn_of_token_N])

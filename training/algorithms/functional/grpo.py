@@ -11,6 +11,9 @@ from training.algorithms.functional.checks import check_integer, check_rank, che
 
 GroupScale = Literal["std", "none"]
 
+ROUNDING = 1e-6
+"""How much of what was paid may be lost to float32: sums of the same rewards in another order differ by less."""
+
 
 @torch.no_grad()
 def grpo(
@@ -20,6 +23,7 @@ def grpo(
     *,
     scale: GroupScale = "std",
     eps: float = 1e-6,
+    magnitudes_B: Tensor | None = None,
 ) -> Tensor:
     """Returns each row's score against its siblings, at every generated token of the row.
 
@@ -30,6 +34,7 @@ def grpo(
         scale: `std` divides by the group's sample standard deviation (n - 1) plus `eps`; `none` only
             subtracts the mean, as in Dr.GRPO.
         eps: Added to the standard deviation, positive.
+        magnitudes_B: float `(B,)`, see `zero_variance_groups`.
 
     Returns:
         Advantages, float32 `(B, T)`; exactly 0 for a group whose returns are all equal.
@@ -41,13 +46,18 @@ def grpo(
     """
     check_turn_index(turn_index_BT)
     check_shape("returns_B", returns_B, (len(turn_index_BT),))
-    scores_B = relative_to_group(returns_B, group_index_B, scale=scale, eps=eps)
+    scores_B = relative_to_group(returns_B, group_index_B, scale=scale, eps=eps, magnitudes_N=magnitudes_B)
     return torch.where(turn_index_BT >= 0, scores_B[:, None], 0.0)
 
 
 @torch.no_grad()
 def relative_to_group(
-    scores_N: Tensor, group_index_N: Tensor, *, scale: GroupScale = "std", eps: float = 1e-6
+    scores_N: Tensor,
+    group_index_N: Tensor,
+    *,
+    scale: GroupScale = "std",
+    eps: float = 1e-6,
+    magnitudes_N: Tensor | None = None,
 ) -> Tensor:
     """Returns each score less the mean of its group, divided by the group's deviation where `scale` says so.
 
@@ -56,6 +66,7 @@ def relative_to_group(
         group_index_N: integer `(N,)`, group of each score.
         scale: As in `grpo`.
         eps: Added to the standard deviation, positive.
+        magnitudes_N: float `(N,)`, see `zero_variance_groups`.
 
     Returns:
         float32 `(N,)`; exactly 0 in a group whose scores are all equal, and so in a group of one.
@@ -67,7 +78,7 @@ def relative_to_group(
     """
     if scale not in get_args(GroupScale):
         raise ValueError(f"scale: expected 'std' or 'none', got {scale!r}.")
-    is_flat_G = zero_variance_groups(scores_N, group_index_N)
+    is_flat_G = zero_variance_groups(scores_N, group_index_N, magnitudes_N)
     group_N = torch.unique(group_index_N, return_inverse=True)[1]
     values_N, size_G = scores_N.float(), group_N.bincount()
     mean_G = values_N.new_zeros(len(size_G)).index_add(0, group_N, values_N) / size_G
@@ -81,16 +92,19 @@ def relative_to_group(
 
 
 @torch.no_grad()
-def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor) -> Tensor:
+def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor, magnitudes_B: Tensor | None = None) -> Tensor:
     """Returns which groups cannot teach anything because all their returns are equal.
 
     Args:
         returns_B: float `(B,)`, total reward of each row.
         group_index_B: integer `(B,)`, group of each row.
+        magnitudes_B: float `(B,)`, what each return is the sum of without its signs. Returns of a group are equal that
+            are within `ROUNDING` of its largest, so that what siblings earned in another order is the same. None for
+            the returns' own.
 
     Returns:
         bool `(G,)`, one flag per distinct group in ascending order of its index; its mean is the fraction
-        to log. A group of one row is always flagged.
+        to log. A group of one row is always flagged, unless its return is NaN.
 
     Raises:
         ValueError: On a wrong shape, or an index that is not an integer.
@@ -99,9 +113,16 @@ def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor) -> Tensor:
     check_shape("group_index_B", group_index_B, returns_B.shape)
     check_integer("group_index_B", group_index_B)
     ids_G, group_B = torch.unique(group_index_B, return_inverse=True)
-    lowest_G = returns_B.new_empty(len(ids_G)).scatter_reduce(0, group_B, returns_B, "amin", include_self=False)
-    highest_G = torch.empty_like(lowest_G).scatter_reduce(0, group_B, returns_B, "amax", include_self=False)
-    return lowest_G == highest_G
+    magnitudes_B = returns_B.abs() if magnitudes_B is None else magnitudes_B
+    check_shape("magnitudes_B", magnitudes_B, returns_B.shape)
+
+    def extreme(x_B: Tensor, which: Literal["amin", "amax"]) -> Tensor:
+        return x_B.new_empty(len(ids_G)).scatter_reduce(0, group_B, x_B, which, include_self=False)
+
+    lowest_G, highest_G = extreme(returns_B, "amin"), extreme(returns_B, "amax")
+    spread_G, rounding_G = highest_G - lowest_G, ROUNDING * extreme(magnitudes_B, "amax")
+    # All infinite alike is equal; one infinite return among others is not, however large that makes the rounding
+    return (lowest_G == highest_G) | (spread_G.isfinite() & (spread_G <= rounding_G))
 
 
 @torch.no_grad()

@@ -55,8 +55,8 @@ def reinforce_plus_plus(
     placed_BT, learnt_BT = place_turn_rewards(turn_rewards_BK, turn_index_BT), mask_BT
     if group_index_B is not None:
         check_shape("group_index_B", group_index_B, (len(turn_index_BT),))
-        returns_B = turn_rewards_BK.float().sum(-1)
-        relative_B = relative_to_group(returns_B, group_index_B, scale="none")
+        returns_B, magnitudes_B = turn_rewards_BK.double().sum(-1), turn_rewards_BK.abs().sum(-1)
+        relative_B = relative_to_group(returns_B.float(), group_index_B, scale="none", magnitudes_N=magnitudes_B)
         placed_BT = place_trajectory_reward(relative_B, is_generated_BT)
         learnt_BT = mask_BT & has_sibling(group_index_B)[:, None]
     earned_BT = placed_BT + torch.where(is_generated_BT, token_rewards_BT.float(), 0.0)

@@ -10,7 +10,9 @@ from training.algorithms.functional.grpo import zero_variance_groups
 
 
 @torch.no_grad()
-def rloo(returns_B: Tensor, group_index_B: Tensor, turn_index_BT: Tensor) -> Tensor:
+def rloo(
+    returns_B: Tensor, group_index_B: Tensor, turn_index_BT: Tensor, *, magnitudes_B: Tensor | None = None
+) -> Tensor:
     """Returns each row's return less the mean of the others of its group, at every generated token of the row.
 
         A_i = R_i - 1 / (k - 1) * sum over j != i of R_j
@@ -19,6 +21,7 @@ def rloo(returns_B: Tensor, group_index_B: Tensor, turn_index_BT: Tensor) -> Ten
         returns_B: float `(B,)`, total reward of each row, KL penalties included.
         group_index_B: integer `(B,)`, group of each row; rows of a group share their start state.
         turn_index_BT: integer `(B, T)`, negative where no token is generated.
+        magnitudes_B: float `(B,)`, see `zero_variance_groups`.
 
     Returns:
         Advantages, float32 `(B, T)`; exactly 0 for a group whose returns are all equal, and for a row without siblings.
@@ -31,7 +34,7 @@ def rloo(returns_B: Tensor, group_index_B: Tensor, turn_index_BT: Tensor) -> Ten
     """
     check_turn_index(turn_index_BT)
     check_shape("returns_B", returns_B, (len(turn_index_BT),))
-    is_flat_G = zero_variance_groups(returns_B, group_index_B)
+    is_flat_G = zero_variance_groups(returns_B, group_index_B, magnitudes_B)
     group_B = torch.unique(group_index_B, return_inverse=True)[1]
     size_G, scores_B = group_B.bincount(), returns_B.float()
     sum_G = scores_B.new_zeros(len(size_G)).index_add(0, group_B, scores_B)
