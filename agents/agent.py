@@ -78,6 +78,24 @@ class AsyncAgent(Agent, Protocol):
 
 
 @runtime_checkable
+class ContinuousAgent(Agent, Protocol):
+    """An agent that batches whoever is there: episodes join and leave at any time. The methods are those of vLLM."""
+
+    @property
+    def has_unfinished_requests(self) -> bool:
+        """Whether any episode is yet to be answered."""
+
+    def add_request(self, row: int, observation: Observation) -> None:
+        """Asks for the answer to what a row shows now."""
+
+    def step(self) -> dict[int, Response]:
+        """Goes on with all that were asked for, by a token or so; returns the answers that are there, by row."""
+
+    def abort(self, row: int) -> None:
+        """Gives up what was asked for a row, which does not come back."""
+
+
+@runtime_checkable
 class BoundedAgent(Agent, Protocol):
     """An agent whose conversations may outgrow what it can read; their episodes are then truncated."""
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.agent import Agent, AsyncAgent, Response
-from agents.rollout import failed_turn, make_turn, try_rollout
+from agents.rollout import try_rollout
+from agents.turns import failed_turn, make_turn
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
 

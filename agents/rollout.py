@@ -1,4 +1,7 @@
-"""The one rollout loop, used by cold start, training and evaluation."""
+"""Rollouts, for cold start, training and evaluation: turn by turn, or with no episode waiting for another.
+
+Which of the two it is, is the agent's: one that batches whoever is there (`ContinuousAgent`) lets no episode wait.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agents.agent import Agent, BoundedAgent, Response
+from agents.agent import Agent, ContinuousAgent, Response
+from agents.continuous_rollout import play_continuously
+from agents.turns import failed_turn, fits, make_turn
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
@@ -80,6 +85,8 @@ def _play(
     on_turn: Callable[[int, Turn], None] | None = None,
 ) -> dict[int, Trajectory]:
     """Returns the episodes of the worlds that were started, by their number."""
+    if isinstance(agent, ContinuousAgent):
+        return play_continuously(agent, worlds, seeds, env_ids, observations, infos, on_turn)
     current, info = list(observations), list(infos)
     started = [row for row in range(len(seeds)) if "worker_error" not in info[row]]
     start_hashes = {row: info[row]["state_hash"] for row in started}
@@ -104,7 +111,7 @@ def _play(
                 continue
             ends = {"terminated": bool(terminated[row]), "truncated": bool(truncated[row])}
             outcome = next_infos["env"][row]
-            if not any(ends.values()) and not _fits(agent, row, next_observations[row]):
+            if not any(ends.values()) and not fits(agent, row, next_observations[row]):
                 ends, outcome = {**ends, "truncated": True}, {**outcome, "context_full": True}
             turns[row].append(make_turn(current[row], info[row], response, outcome, float(rewards[row]), **ends))
             current[row], info[row] = next_observations[row], outcome
@@ -124,10 +131,6 @@ def _play(
     }
 
 
-def _fits(agent: Agent, row: int, observation: Observation) -> bool:
-    return not isinstance(agent, BoundedAgent) or agent.fits(row, observation)
-
-
 def _responses(agent: Agent, rows: list[int], observations: list[Observation]) -> list[Response]:
     """Returns what an agent says; raises `ConfigError` if it is not what an agent has to give."""
     said: Any = agent.respond(rows, observations)  # Agents of the user's own give anything.
@@ -144,52 +147,3 @@ def _responses(agent: Agent, rows: list[int], observations: list[Observation]) -
         f"The agent {type(agent).__module__}:{type(agent).__qualname__}: respond(rows, observations) must return a "
         f"list of {len(rows)} agents.agent.Response, one for each row, each with its text; got {came}."
     )
-
-
-def make_turn(
-    observation: Observation,
-    seen: dict[str, Any],
-    response: Response,
-    info: dict[str, Any],
-    reward: float = 0.0,
-    *,
-    terminated: bool = False,
-    truncated: bool = False,
-) -> Turn:
-    """Returns one turn from what was shown, said and answered.
-
-    Args:
-        observation: What the agent was shown.
-        seen: The world's `info` that came with it, of the state before the turn.
-        response: What the agent said.
-        info: The world's `info` in answer, of the state after the turn.
-        reward: What the world paid for the turn.
-        terminated: Whether the world ended with it.
-        truncated: Whether a limit ended the episode with it.
-    """
-    return Turn(
-        observation=observation,
-        state=seen["state"],
-        state_text=seen.get("state_text"),
-        optimal_actions_left=seen.get("optimal_actions_left"),
-        response_text=response.text,
-        stop_reason=response.stop_reason,
-        prompt_ids=response.prompt_ids,
-        response_ids=response.response_ids,
-        sampler_logprobs=response.sampler_logprobs,
-        reward=reward,
-        reward_terms=info.get("reward_terms", {}),
-        terminated=terminated,
-        truncated=truncated,
-        info=info,
-        thoughts=response.thoughts,
-        usage=response.usage,
-        model=response.model,
-    )
-
-
-def failed_turn(observation: Observation, seen: dict[str, Any], response: Response) -> Turn:
-    """Returns the turn of a response that could not be had: the world was not stepped, and the episode ends lost."""
-    nothing = {"reward_terms": {}, "actions": (), "sections": {}, "action_effective": False, "format_correct": False}
-    info = {**seen, **nothing, "success": False, "agent_error": response.error or "no response could be had"}
-    return make_turn(observation, seen, response, info, truncated=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +78,8 @@ def load_encoder(directory: str | Path) -> ChatEncoder:
     return ChatEncoder(tokenizer, family.image_reader(tokenizer, image_processor, config))
 
 
-class HFAgent:
-    """Samples responses of a transformers model, in batches, with one cache across turns; a `LearningAgent`.
+class CheckpointAgent(ABC):
+    """An agent whose responses a transformers model samples; a `LearningAgent` as far as weights go.
 
     Args:
         directory: A checkpoint, as `load_checkpoint` reads it; None for `model` and `encoder`.
@@ -117,11 +119,10 @@ class HFAgent:
         self.directory = directory
         self.model, self.encoder, self.seed = model, encoder, seed
         self.policy_version = 0
-        self._generator = torch.Generator(device=model.device).manual_seed(seed)
         self.sampling = sampling or SamplingConfig()
         encoder.limit_pixels(self.sampling.max_image_pixels)
         self.max_context_tokens = context_limit(model.config, self.sampling)
-        self._sampler = CachedSampler(model, encoder, self.sampling, BatchDraws(self._generator))
+        self._sampler = self._make_sampler()
         self._conversations = Conversations(encoder, self.sampling, self.max_context_tokens)
 
     @property
@@ -142,6 +143,34 @@ class HFAgent:
         self._conversations.release()
         if _sees_anew(self.model):
             self._sampler.seen.forget()
+
+    def fits(self, row: int, observation: Observation) -> bool:
+        """Returns whether there is room for an observation and the longest response to it."""
+        return self._conversations.fits(row, observation)
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """Has the model, which may be in training, in evaluation mode for a while."""
+        if not self.model.training:
+            yield
+            return
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.model.train()
+
+    @abstractmethod
+    def _make_sampler(self) -> Any:
+        """Returns what samples: with `model`, `seen` and `start(rows)`."""
+
+
+class HFAgent(CheckpointAgent):
+    """Samples in batches, with one cache across turns; see `CheckpointAgent` for its arguments."""
+
+    def _make_sampler(self) -> CachedSampler:
+        self._generator = torch.Generator(device=self.model.device).manual_seed(self.seed)
+        return CachedSampler(self.model, self.encoder, self.sampling, BatchDraws(self._generator))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns where the sampling stands, with the kind of device that its generator is of."""
@@ -166,10 +195,6 @@ class HFAgent:
         self._sampler.start(range(worlds.num_envs))
         self._conversations.start()
 
-    def fits(self, row: int, observation: Observation) -> bool:
-        """Returns whether there is room for an observation and the longest response to it."""
-        return self._conversations.fits(row, observation)
-
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a sampled response per row.
 
@@ -177,10 +202,8 @@ class HFAgent:
             ConfigError: If a first observation leaves no room for a response.
         """
         segments = self._conversations.segments(rows, observations)
-        was_training = self.model.training
-        self.model.eval()
-        samples = self._sampler.continue_rows(rows, segments)
-        self.model.train(was_training)
+        with self._evaluating():
+            samples = self._sampler.continue_rows(rows, segments)
         return self._conversations.responses(rows, segments, samples)
 
 

@@ -64,14 +64,19 @@ class ContinuousSampler:
         self.family = family_of(model)
         self.seen = SeenImages()
         self._tokens = TokenDrawer(encoder, sampling, draws, device=model.device)
-        self.start(0, draws)
+        self.start([])
 
-    def start(self, num_rows: int, draws: Draws) -> None:
-        """Forgets everything and opens as many empty conversations."""
-        self._tokens.draws = draws
-        self._cache = SlotCache(num_rows, self.model.device)
-        self._rows = [_Row(slot=row) for row in range(num_rows)]
-        self._row_at = list(range(num_rows))
+    def start(self, rows: Sequence[int], draws: Draws | None = None) -> None:
+        """Forgets everything and opens one empty conversation per row.
+
+        Args:
+            rows: 0 to N - 1.
+            draws: Source of randomness from here on; the same as before by default.
+        """
+        self._tokens.draws = draws or self._tokens.draws
+        self._cache = SlotCache(len(rows), self.model.device)
+        self._rows = [_Row(slot=row) for row in rows]
+        self._row_at = list(rows)
         self._num_active = 0
         self._queue: dict[int, PromptSegment] = {}
 

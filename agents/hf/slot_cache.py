@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -39,7 +39,7 @@ class _SlotLayer(DynamicLayer):
     _buffers: Tensor
 
     def __init__(self, window: _Window, num_slots: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._window, self._num_slots = window, num_slots
 
     def get_seq_length(self) -> int:
@@ -90,6 +90,10 @@ class SlotCache(Cache):
         self.lengths = torch.zeros(num_slots, dtype=torch.long, device=device)
         super().__init__(layer_class_to_replicate=partial(_SlotLayer, self._window, num_slots))  # type: ignore[arg-type]
 
+    @property
+    def _slot_layers(self) -> list[_SlotLayer]:
+        return cast("list[_SlotLayer]", self.layers)
+
     def open(self, start: int, stop: int, added_BT: Tensor) -> Tensor:
         """Prepares a pass over neighbouring slots.
 
@@ -114,8 +118,8 @@ class SlotCache(Cache):
         slots_N = rows_N + window.start
         order_N = added_BT.cumsum(1)[rows_N, tokens_N] - 1
         from_N, to_N = tokens_N + window.num_past, self.lengths[slots_N] + order_N
-        for layer in self.layers:
-            layer.move(slots_N, from_N, to_N)  # type: ignore[attr-defined]
+        for layer in self._slot_layers:
+            layer.move(slots_N, from_N, to_N)
         self.lengths[window.start : window.stop] += added_BT.sum(1)
 
     def copy(self, from_slots: Sequence[int], to_slots: Sequence[int]) -> None:
@@ -124,6 +128,6 @@ class SlotCache(Cache):
             return
         from_N, to_N = (torch.tensor(list(each), device=self.lengths.device) for each in (from_slots, to_slots))
         lengths_N = self.lengths[from_N]
-        for layer in self.layers:
-            layer.copy(from_N, to_N, int(lengths_N.max()))  # type: ignore[attr-defined]
+        for layer in self._slot_layers:
+            layer.copy(from_N, to_N, int(lengths_N.max()))
         self.lengths[to_N] = lengths_N

@@ -46,6 +46,8 @@ class RunConfig:
             pair (the same world as ivgr_grounded and as ivgr_textual), which play each start state together.
         group_size: Siblings per start state.
         sampling: How responses are drawn, in training and in evaluation.
+        rollout: Whether the turns of all episodes are in step (`barrier`), or each episode goes on as soon as its world
+            has answered (`async`), with a random stream of its own.
         judge: Turn-level judge rewards.
         algorithm: How credit is assigned and the policy's loss taken, with settings of its own. On the command line
             `--algorithm NAME` takes another one; what both have stays.
@@ -84,6 +86,7 @@ class RunConfig:
     num_groups: int = 64
     group_size: int = 4
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    rollout: Literal["barrier", "async"] = "barrier"
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     algorithm: tyro.conf.AvoidSubcommands[ShippedAlgorithm | Algorithm] = field(default_factory=BilevelGAE)
     ppo: PPOConfig = field(default_factory=PPOConfig)

@@ -11,7 +11,8 @@ import numpy as np
 from agents.agent import Agent
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
-from agents.rollout import is_lost, make_turn, rollout
+from agents.rollout import is_lost, rollout
+from agents.turns import make_turn
 from training.config.worlds import WorldSpec
 from training.data.mix import MixedWorlds
 from vlm_envs.errors import WorkerError

@@ -17,7 +17,6 @@ from agents.agent import LearningAgent
 from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.hf.context import context_limit
-from agents.registry import make_learning_agent
 from training.checkpoints.best import BEST, BestPolicy, best_policy, save_best
 from training.checkpoints.files import LATEST
 from training.checkpoints.state import copied, load_checkpoint_state, save_checkpoint, save_together
@@ -25,6 +24,7 @@ from training.config.run import RunConfig
 from training.config.worlds import world_names
 from training.engines.engine import Engine
 from training.errors import PeerError, TrainingStoppedError
+from training.loop.actor import acting_agent
 from training.loop.collect import Collector
 from training.loop.console import RunConsole
 from training.loop.credit import assigned_credit
@@ -95,9 +95,8 @@ class Trainer:
         return self._scorer
 
     def _agent(self, model: Any, *, seed: int) -> LearningAgent:
-        """Returns an agent that acts with a model, and in no process as in another."""
-        seed = seed if self.engine.rank == 0 else int(np.random.default_rng([seed, self.engine.rank]).integers(2**62))
-        return make_learning_agent("hf", model=model, encoder=self.encoder, sampling=self.config.sampling, seed=seed)
+        """Returns an agent that acts with a model."""
+        return acting_agent(self.config, model, self.encoder, seed=seed, rank=self.engine.rank)
 
     def _acting(self, best: BestPolicy | None) -> Any:
         """Returns a model that acts with the policy's weights, or with those that are kept as the best."""

@@ -73,7 +73,7 @@ def segment(encoder, observations, samples, turn):
 def as_they_come(model, encoder, sampling, shown, *, delays):
     """Returns the same where each row is asked again some steps after it was answered."""
     sampler = ContinuousSampler(model, encoder, sampling, EpisodeDraws(SEED))
-    sampler.start(len(shown), EpisodeDraws(SEED))
+    sampler.start(range(len(shown)))
     samples = [[] for _ in shown]
     due = {row: int(delays.integers(4)) for row in range(len(shown))}
     sizes = set()
@@ -117,7 +117,7 @@ def test_siblings_prompts_are_fed_once(tiny, monkeypatch):
 
     monkeypatch.setattr(ContinuousSampler, "_feed", counted)
     sampler = ContinuousSampler(model, encoder, SamplingConfig(max_new_tokens=1), EpisodeDraws(0))
-    sampler.start(7, EpisodeDraws(0))
+    sampler.start(range(7))
     for row, observations in enumerate(conversations(encoder)):
         sampler.add_request(row, segment(encoder, observations, [], 0))
     assert len(sampler.step()) == 7
@@ -131,7 +131,7 @@ def test_a_row_that_is_given_up_changes_nothing_for_the_others(tiny):
 
     def play(given_up):
         sampler = ContinuousSampler(model, encoder, sampling, EpisodeDraws(SEED))
-        sampler.start(len(shown), EpisodeDraws(SEED))
+        sampler.start(range(len(shown)))
         for row, observations in enumerate(shown):
             sampler.add_request(row, segment(encoder, observations, [], 0))
         found = {}

@@ -1,0 +1,62 @@
+"""Turns and episodes from what was shown, said and answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.agent import Agent, BoundedAgent, Response
+from vlm_envs.trajectory import Observation, Turn
+
+
+def make_turn(
+    observation: Observation,
+    seen: dict[str, Any],
+    response: Response,
+    info: dict[str, Any],
+    reward: float = 0.0,
+    *,
+    terminated: bool = False,
+    truncated: bool = False,
+) -> Turn:
+    """Returns one turn from what was shown, said and answered.
+
+    Args:
+        observation: What the agent was shown.
+        seen: The world's `info` that came with it, of the state before the turn.
+        response: What the agent said.
+        info: The world's `info` in answer, of the state after the turn.
+        reward: What the world paid for the turn.
+        terminated: Whether the world ended with it.
+        truncated: Whether a limit ended the episode with it.
+    """
+    return Turn(
+        observation=observation,
+        state=seen["state"],
+        state_text=seen.get("state_text"),
+        optimal_actions_left=seen.get("optimal_actions_left"),
+        response_text=response.text,
+        stop_reason=response.stop_reason,
+        prompt_ids=response.prompt_ids,
+        response_ids=response.response_ids,
+        sampler_logprobs=response.sampler_logprobs,
+        reward=reward,
+        reward_terms=info.get("reward_terms", {}),
+        terminated=terminated,
+        truncated=truncated,
+        info=info,
+        thoughts=response.thoughts,
+        usage=response.usage,
+        model=response.model,
+    )
+
+
+def failed_turn(observation: Observation, seen: dict[str, Any], response: Response) -> Turn:
+    """Returns the turn of a response that could not be had: the world was not stepped, and the episode ends lost."""
+    nothing = {"reward_terms": {}, "actions": (), "sections": {}, "action_effective": False, "format_correct": False}
+    info = {**seen, **nothing, "success": False, "agent_error": response.error or "no response could be had"}
+    return make_turn(observation, seen, response, info, truncated=True)
+
+
+def fits(agent: Agent, row: int, observation: Observation) -> bool:
+    """Returns whether an agent has room for what a row shows now."""
+    return not isinstance(agent, BoundedAgent) or agent.fits(row, observation)

@@ -1,0 +1,210 @@
+"""Rollouts in which no episode waits for another come to the episodes of those that keep in step."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+from agents.agent import ContinuousAgent, Response
+from agents.hf.continuous_agent import ContinuousHFAgent
+from agents.hf.sampling import SamplingConfig
+from agents.rollout import is_lost, rollout, try_rollout
+from tests.unit.models import with_ending
+from vlm_envs import make
+from vlm_envs.errors import ConfigError
+from vlm_envs.vector.env import VectorWorld
+
+WORLD = "VLM/FrozenLake-v0"
+SEEDS = [11, 11, 11, 12, 13, 13]
+
+
+def made(max_turns=3, **kwargs):
+    return make(WORLD, prompt_format="free_think", max_turns=max_turns, **kwargs)
+
+
+def slow(delay_s, **kwargs):
+    """Returns a world whose steps take their time."""
+    world = made(**kwargs)
+    real = world.unwrapped.step
+
+    def step(action):
+        time.sleep(delay_s)
+        return real(action)
+
+    world.unwrapped.step = step
+    return world
+
+
+def vector(number=6, **settings):
+    return VectorWorld([made] * number, **settings)
+
+
+class InStep:
+    """The same agent, which hides that it could do without waiting."""
+
+    def __init__(self, agent):
+        self.start, self.respond, self.fits, self.policy_version = agent.start, agent.respond, agent.fits, 0
+
+
+@pytest.fixture
+def ending(tiny):
+    """The tiny model, whose responses end after a few tokens, and its encoder."""
+    return with_ending(*tiny, bias=4.0), tiny[1]
+
+
+def agent_of(ending, **sampling):
+    model, encoder = ending
+    settings = SamplingConfig(**{"max_new_tokens": 12, **sampling})
+    return ContinuousHFAgent(model=model, encoder=encoder, sampling=settings, seed=5)
+
+
+def texts(trajectories):
+    return [[turn.response_text for turn in each.turns] for each in trajectories]
+
+
+def told(trajectory):
+    """Returns what an episode is, but for log-probabilities."""
+    turns = [
+        (turn.response_ids.tolist(), turn.prompt_ids.tolist(), turn.state, turn.reward, turn.terminated, turn.truncated)
+        for turn in trajectory.turns
+    ]
+    return trajectory.seed, trajectory.start_state_hash, turns
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"workers": "process", "num_workers": 1}, {"workers": "thread", "num_workers": 8}]
+)
+def test_episodes_are_those_of_a_rollout_in_step(ending, settings):
+    with vector() as worlds:
+        agent = agent_of(ending)
+        assert isinstance(agent, ContinuousAgent) and not isinstance(InStep(agent), ContinuousAgent)
+        expected = rollout(InStep(agent), worlds, SEEDS, env_ids=[WORLD] * len(SEEDS))
+    assert len({len(each.turns) for each in expected} | {len(turn.response_ids) for turn in expected[0].turns}) > 1
+    with vector(**settings) as worlds:
+        found = rollout(agent_of(ending), worlds, SEEDS, env_ids=[WORLD] * len(SEEDS))
+    assert [told(each) for each in found] == [told(each) for each in expected]
+    for ours, theirs in zip(found, expected, strict=True):
+        for a, b in zip(ours.turns, theirs.turns, strict=True):
+            assert np.allclose(a.sampler_logprobs, b.sampler_logprobs, atol=1e-4)
+    assert len({str(each) for each in texts(found[:3])}) > 1, "siblings draw on their own"
+
+
+def test_a_slow_world_holds_up_nobody(ending):
+    """The others are through with all of their turns before the slow one has made its first step."""
+    order = []
+    env_fns = [partial(slow, 2.0), *[made] * 5]
+    with VectorWorld(env_fns, workers="thread", num_workers=6) as worlds:
+        played = rollout(
+            agent_of(ending), worlds, SEEDS, env_ids=[WORLD] * 6, on_turn=lambda row, turn: order.append(row)
+        )
+    first = order.index(0)
+    assert first == sum(len(each.turns) for each in played[1:])
+
+
+class Scripted:
+    """Says nothing much, one row a step, and may be told to do something in between."""
+
+    policy_version = 0
+
+    def __init__(self, on_step=lambda worlds, row: None):
+        self.on_step, self.aborted, self.queue = on_step, [], []
+
+    def start(self, worlds):
+        self.worlds, self.queue = worlds, []
+
+    @property
+    def has_unfinished_requests(self):
+        return bool(self.queue)
+
+    def add_request(self, row, observation):
+        self.queue.append(row)
+
+    def step(self):
+        row = self.queue.pop(0)
+        self.on_step(self.worlds, row)
+        return {row: Response(text="<think>x</think><answer>Up</answer>")}
+
+    def abort(self, row):
+        self.aborted.append(row)
+        self.queue.remove(row)
+
+    def respond(self, rows, observations):
+        raise NotImplementedError
+
+
+def test_worlds_lost_while_others_are_answered_end_their_own_episodes_only():
+    """Worlds 0 and 2 share a worker, which dies when 0 is stepped: 2, which waits for its answer, is lost as well."""
+    pids = []
+
+    def kill(worlds, row):
+        if row == 1 and pids:
+            os.kill(pids.pop(), signal.SIGKILL)
+            time.sleep(0.3)
+
+    agent = Scripted(kill)
+    with VectorWorld([partial(slow, 0.3), made, made, made], workers="process", num_workers=2) as worlds:
+        pids.append(worlds._pool._workers[0]._carrier.pid)
+        played = try_rollout(agent, worlds, [1, 2, 3, 4], env_ids=[WORLD] * 4)
+        assert [is_lost(each) for each in played] == [True, False, True, False]
+        assert [each.turns[-1].truncated for each in played] == [True] * 4
+        assert [len(each.turns) for each in played] == [1, 3, 1, 3]
+        assert "died" in played[2].turns[0].info["worker_error"]
+        assert played[0].turns[0].response_text and not played[2].turns[0].response_text
+        again = try_rollout(agent, worlds, [1, 2, 3, 4], env_ids=[WORLD] * 4)
+        assert not any(map(is_lost, again))
+
+
+def test_an_answer_that_cannot_be_had_ends_its_episode():
+    class Failing(Scripted):
+        def step(self):
+            row = self.queue.pop(0)
+            error = {"stop_reason": "error", "error": "gone"} if row == 1 else {}
+            return {row: Response(text="<think>x</think><answer>Up</answer>", **error)}
+
+    with vector(3) as worlds:
+        played = rollout(Failing(), worlds, [1, 2, 3], env_ids=[WORLD] * 3)
+    assert [is_lost(each) for each in played] == [False, True, False]
+    assert [len(each.turns) for each in played] == [3, 1, 3]
+
+
+def test_what_was_left_under_way_does_not_reach_the_next_rollout(ending):
+    class Stopped(Exception):
+        pass
+
+    def stop(worlds, row):
+        if row == 2:
+            raise Stopped
+
+    with VectorWorld([partial(slow, 0.2)] * 3, workers="thread", num_workers=3) as worlds:
+        with pytest.raises(Stopped):
+            rollout(Scripted(stop), worlds, [1, 2, 3], env_ids=[WORLD] * 3)
+        played = rollout(Scripted(), worlds, [4, 5, 6], env_ids=[WORLD] * 3)
+    assert [len(each.turns) for each in played] == [3] * 3
+    assert not any(map(is_lost, played))
+
+
+def test_an_episode_without_room_is_truncated(ending):
+    with vector(1) as worlds:
+        (whole,) = rollout(agent_of(ending), worlds, [1], env_ids=[WORLD])
+        room = len(whole.turns[0].prompt_ids) + 12
+        (cut,) = rollout(agent_of(ending, max_context_tokens=room), worlds, [1], env_ids=[WORLD])
+        with pytest.raises(ConfigError, match="more than the context"):
+            rollout(agent_of(ending, max_context_tokens=room - 1), worlds, [1], env_ids=[WORLD])
+    assert [turn.info.get("context_full") for turn in cut.turns] == [True]
+    assert told(cut)[2][0][:4] == told(whole)[2][0][:4]
+
+
+def test_rollouts_draw_anew_and_a_saved_agent_goes_on(ending):
+    with vector(2) as worlds:
+        agent, other = agent_of(ending), agent_of(ending)
+        first, second = (texts(rollout(agent, worlds, [1, 2], env_ids=[WORLD] * 2)) for _ in range(2))
+        assert first != second
+        rollout(other, worlds, [1, 2], env_ids=[WORLD] * 2)
+        resumed = agent_of(ending)
+        resumed.load_state_dict(other.state_dict())
+        assert texts(rollout(resumed, worlds, [1, 2], env_ids=[WORLD] * 2)) == second

@@ -1,0 +1,33 @@
+"""Training on rollouts in which no episode waits for another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.training.batches import WORLD, run_config
+from tests.unit.training.loop.test_run import differing, metrics_of
+from training.checkpoints.state import load_checkpoint_state
+from training.loop.run import train
+
+
+def test_it_resumes_bit_by_bit(tiny_directory, tmp_path):
+    config = run_config(
+        name="straight",
+        worlds=(replace(WORLD, workers="serial"),),
+        output=str(tmp_path),
+        model=str(tiny_directory),
+        rollout="async",
+        num_iterations=3,
+        num_eval_episodes=2,
+        num_threads=1,
+    )
+    straight = train(config)
+    broken = replace(config, name="broken")
+    train(replace(broken, num_iterations=2))
+    directory = train(broken, resume=True)
+    states = [load_checkpoint_state(each / "latest") for each in (straight, directory)]
+    assert differing(*states) == []
+    assert states[0]["agent"] == {"num_rollouts": 3}
+    lines = metrics_of(directory)
+    assert [line["iteration"] for line in lines] == [0, 1, 2]
+    assert all(line["sampler_gap"] < 1e-4 for line in lines)
