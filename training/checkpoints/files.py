@@ -40,6 +40,17 @@ def is_in_cold_start(run: Path) -> bool:
     return not has_checkpoint(run / LATEST) and has_checkpoint(run / COLD_START_STATE)
 
 
+def cold_start_model(run: Path) -> Path | None:
+    """Returns where the model is that a run's cold start saved; None if it has not saved one."""
+    directory = run / "cold_start"
+    return directory if (directory / "config.json").is_file() else None
+
+
+def stands(directory: Path) -> bool:
+    """Returns whether there is a checkpoint, or one that waits aside; nothing is put right: others may be writing."""
+    return any((each / STATE).is_file() for each in (directory, moved_aside(directory)))
+
+
 def require_run_state(directory: Path) -> None:
     """Refuses to go on from a checkpoint that is not there.
 
@@ -79,12 +90,19 @@ def model_directory(directory: str | Path) -> Path:
 def replacing(target: Path) -> Iterator[Path]:
     """Gives a temporary directory and puts it in place of the target when the block succeeds."""
     temporary = opened_aside(target)
-    try:
+    with removed_if_unfinished(temporary):
         yield temporary
+    put_in_place(target)
+
+
+@contextmanager
+def removed_if_unfinished(temporary: Path) -> Iterator[None]:
+    """Removes a directory if the block that writes it fails: on a full disk it would take what room there is."""
+    try:
+        yield
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    put_in_place(target)
 
 
 def aside(target: Path) -> Path:

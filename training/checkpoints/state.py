@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from training.checkpoints.files import (
     has_checkpoint,
     opened_aside,
     put_in_place,
+    removed_if_unfinished,
     replacing,
     require_run_state,
 )
@@ -81,17 +83,18 @@ def save_together(
     engine.on_main(lambda: opened_aside(directory) and None)
     temporary = aside(directory)
     skeleton, tensors = split(state["learner"])
-    write_tensors(temporary / SHARDS, tensors, engine)
-    path = temporary / PROCESSES / f"{engine.rank}.pt"
-    path.parent.mkdir(exist_ok=True)
-    torch.save(own, path)
-    engine.gather([None])  # all have written
 
     def finish() -> None:
         _write_state(temporary, {**state, "learner": skeleton, "num_processes": engine.num_processes}, model, encoder)
         put_in_place(directory)
 
-    engine.on_main(finish)
+    with removed_if_unfinished(temporary) if engine.rank == 0 else nullcontext():
+        write_tensors(temporary / SHARDS, tensors, engine)
+        path = temporary / PROCESSES / f"{engine.rank}.pt"
+        path.parent.mkdir(exist_ok=True)
+        torch.save(own, path)
+        engine.gather([None])  # all have written
+        engine.on_main(finish)
 
 
 def _write_state(temporary: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:

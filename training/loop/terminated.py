@@ -13,7 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from training.checkpoints.files import LATEST, moved_aside, num_iterations_done
+from training.checkpoints.files import (
+    COLD_START_STATE,
+    LATEST,
+    cold_start_model,
+    moved_aside,
+    num_iterations_done,
+    stands,
+)
 from training.config.processes import num_processes
 from training.errors import PeerLostError
 from vlm_envs.errors import VLMEnvsError
@@ -109,6 +116,11 @@ def saved_iterations(directory: Path) -> int | None:
 
 def _going_on(directory: Path) -> str:
     done = saved_iterations(directory)
-    if done is None:
-        return "There is no checkpoint yet: start it again."
-    return f"The last checkpoint is as of {done} iterations. Go on with --resume."
+    if done is not None:
+        return f"The last checkpoint is as of {done} iterations. Go on with --resume."
+    if stands(directory / LATEST) or stands(directory / COLD_START_STATE):
+        of = "the cold start's" if not stands(directory / LATEST) else "whole"
+        return f"The last checkpoint is {of}. Go on with --resume."
+    if (learnt := cold_start_model(directory)) is not None:
+        return f"There is no checkpoint yet: start again from what the cold start learnt, with --model {learnt}."
+    return "There is no checkpoint yet: start it again."

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from training.checkpoints.shards import read_tensors, split, write_tensors
+from training.checkpoints.state import save_together
 from training.engines.engine import LocalEngine
 from training.errors import DiskFullError, PeerError
 from training.loop.disk import full_disk_told
@@ -53,3 +54,15 @@ def test_one_process_reads_alone_without_a_word(tmp_path):
         warnings.simplefilter("error")
         state = read_tensors(tmp_path / "shards", skeleton, None, None)
     assert torch.equal(state["weight"], torch.arange(5))
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_a_checkpoint_that_several_could_not_write_takes_no_room(tmp_path, no_room):
+    latest = tmp_path / "latest"
+    latest.mkdir()
+    (latest / "state.pt").write_text("the last one")
+    state = {"learner": {"weight": torch.zeros(100_000)}}
+    with pytest.raises((OSError, RuntimeError), match="could not write"):
+        save_together(latest, LocalEngine(), state, {}, None, None)
+    assert [path.name for path in tmp_path.iterdir()] == ["latest"]
+    assert (latest / "state.pt").read_text() == "the last one"
