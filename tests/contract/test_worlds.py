@@ -30,10 +30,7 @@ ASKING: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
 }
 FAST = [e for e in vlm_envs.env_ids() if e not in SLOW and e not in ASKING]
 DEFAULTS = [*itertools.product(FAST, ("train", "val", "test")), ("VLM/PrimitiveSkill-v0", "test")]
-PROMPTS = [
-    *itertools.product(FAST, FORMATS, REPRESENTATIONS, OBS_MODES),
-    ("VLM/PrimitiveSkill-v0", "worldmodeling", "structured", "image+text"),
-]
+PROMPTS = [*itertools.product(FAST, FORMATS, REPRESENTATIONS, OBS_MODES)]
 
 VARIANTS = [
     ("VLM/Sokoban-v0", {"dim_room": (7, 7), "num_boxes": 2}, ()),
@@ -112,7 +109,7 @@ def test_every_mode_is_a_gymnasium_env(env_id: str, obs_mode: str) -> None:
 
 @pytest.mark.parametrize(
     ("env_id", "obs_mode"),
-    [*itertools.product(FAST, OBS_MODES), *((env_id, "image") for env_id in ("VLM/PrimitiveSkill-v0", *ASKING))],
+    [*itertools.product(FAST, OBS_MODES), *((env_id, "image") for env_id in ASKING)],
 )
 def test_a_system_message_and_a_reminder(env_id: str, obs_mode: str) -> None:
     _, settings = ASKING.get(env_id, ((), {}))

@@ -18,6 +18,14 @@ def test_the_arm_in_words_and_without_thoughts() -> None:
     check_world("VLM/PrimitiveSkill-v0", prompt_format="no_think", representation="symbolic", obs_mode="text")
 
 
+def test_the_arm_with_a_world_model() -> None:
+    check_world("VLM/PrimitiveSkill-v0", prompt_format="worldmodeling", representation="structured")
+
+
+def test_the_arm_with_a_system_message_and_a_reminder() -> None:
+    check_world("VLM/PrimitiveSkill-v0", system_prompt=True, format_reminder=True)
+
+
 @pytest.mark.parametrize("task", ["Place", "Stack", "Drawer", "Align"])
 def test_every_task_of_the_arm(task: str) -> None:
     assert {result.skipped for result in check_world(f"VLM/PrimitiveSkill{task}-v0", split="test")} == {None}

@@ -277,11 +277,11 @@ def test_no_text_raises_and_none_contradicts_itself(text):
 
 
 def test_walls_of_text_take_bounded_time():
-    start = time.perf_counter()
+    start = time.process_time()
     for piece in ("no red mug. ", "left ", "3", "the mug is not red and ", "the clock shows ", "red or "):
         text = (piece * 100_000)[:MAX_TEXT_CHARS]
         word_consistency("What?", text, text)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize(

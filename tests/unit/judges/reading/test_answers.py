@@ -237,9 +237,9 @@ class TestAnls:
         assert edit_distance("", "abc") == edit_distance("abc", "") == 3
 
     def test_the_longest_texts_take_bounded_time(self):
-        start = time.perf_counter()
+        start = time.process_time()
         assert anls("ab" * 2_000, ["ba" * 2_000]) > 0.9
-        assert time.perf_counter() - start < 20
+        assert time.process_time() - start < 20
 
 
 def test_page_accuracy():
@@ -310,7 +310,7 @@ def test_edit_distance_is_the_textbooks(first, second):
 
 
 def test_deep_braces_and_a_wall_of_tags_take_bounded_time():
-    start = time.perf_counter()
+    start = time.process_time()
     extract_answer((r"\boxed{" * 14_000)[:MAX_TEXT_CHARS])
     extract_answer(("<answer>" * 14_000)[:MAX_TEXT_CHARS])
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -121,9 +121,9 @@ class TestLenientReading:
 
     @pytest.mark.parametrize("text", ["[" * 100_000, "[1" * 50_000, "[1," * 33_000, "9" * 100_000, "(1,2)" * 20_000])
     def test_walls_of_text_take_bounded_time(self, text):
-        start = time.perf_counter()
+        start = time.process_time()
         find_boxes(text)
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
 
     @settings(max_examples=300, deadline=None)
     @given(st.text(alphabet="[]()<>,.0123456789eE+-naif \n"))

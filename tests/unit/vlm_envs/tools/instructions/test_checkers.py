@@ -331,12 +331,13 @@ def test_a_text_begins_and_ends_with_itself(text, substring):
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("piece", ["1", ".", "a. ", "x\n\n", "3.5% ", "猫。", '."'])
-def test_a_megabyte_takes_bounded_time(piece, profile):
-    text = (piece * (MAX_TEXT_CHARS // len(piece) + 1))[:MAX_TEXT_CHARS]
+def test_a_wall_of_text_takes_bounded_time(piece, profile):
+    num_chars = MAX_TEXT_CHARS // 4
+    text = (piece * (num_chars // len(piece) + 1))[:num_chars]
     started = time.process_time()
     for name, arguments in EXAMPLES.items():
         Constraint.of(name, **arguments).check(text, profile=profile)
-    # All 19 checks: 0.5 to 6 s on the machine this was written on.
+    # All 19 checks: 0.1 to 2 s on the machine this was written on.
     assert time.process_time() - started < 60
 
 
