@@ -12,6 +12,7 @@ import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from vlm_envs.errors import EngineUnavailableError
@@ -31,8 +32,8 @@ def connected_ray() -> Any:
     """Returns Ray, connected to a cluster.
 
     A program that has called `ray.init` keeps its cluster. Otherwise Ray looks for one as it always does: at
-    `RAY_ADDRESS`, then for one that `ray start` has left on this machine; where there is none, a local one is started
-    that ends with this process.
+    `RAY_ADDRESS`, then for one that `ray start` has started on this machine; where there is none, or none answers any
+    more, a local one is started that ends with this process.
 
     Raises:
         EngineUnavailableError: If Ray is not installed, or no cluster can be reached or started.
@@ -46,9 +47,10 @@ def connected_ray() -> Any:
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS", "")
         _require_reachable(address)
+        quiet: dict[str, Any] = {"log_to_driver": False, "include_dashboard": False, "logging_level": logging.ERROR}
         with _sigterm_kept():
             try:
-                ray.init(log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR)
+                ray.init(address=None if address or _is_started_here() else "local", **quiet)
             except Exception as error:  # whatever Ray finds wrong with addresses, tokens, versions and this machine
                 raise EngineUnavailableError(f"{_where(address)}: {str(error).strip()}. {_REMEDY}") from error
     return ray
@@ -69,13 +71,29 @@ def _require_reachable(address: str) -> None:
             f"RAY_ADDRESS={address} is for Ray's client; worlds are talked to from a machine of the cluster. Start "
             "this there, with RAY_ADDRESS=HOST:6379 or by `ray job submit`."
         )
-    host, _, port = address.rpartition(":")
-    if not port.isdigit():  # "auto" and "local" are names that Ray knows
-        return
+    if address.rpartition(":")[2].isdigit():  # "auto" and "local" are names that Ray knows
+        try:
+            _reach(address)
+        except (OSError, OverflowError) as error:
+            raise EngineUnavailableError(f"{_where(address)}: {error}. {_REMEDY}") from error
+
+
+def _is_started_here() -> bool:
+    """Returns whether `ray start` has started a cluster on this machine that still answers.
+
+    One that was killed leaves its address behind, for which Ray itself would wait without an end.
+    """
+    noted_in = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_TIMEOUT_S).close()
-    except (OSError, OverflowError) as error:
-        raise EngineUnavailableError(f"{_where(address)}: {error}. {_REMEDY}") from error
+        _reach(noted_in.read_text(encoding="utf-8").strip())
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _reach(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_TIMEOUT_S).close()
 
 
 @contextmanager

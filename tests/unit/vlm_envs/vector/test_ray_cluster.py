@@ -15,7 +15,7 @@ from vlm_envs.vector.ray_cluster import connected_ray, import_paths
 
 
 @pytest.fixture
-def init(monkeypatch):
+def init(monkeypatch, tmp_path):
     """Has a Ray of our own imported, and returns what its `init` is called with."""
     called = []
     ray = SimpleNamespace(is_initialized=lambda: False, init=lambda **kwargs: called.append(kwargs))
@@ -23,7 +23,7 @@ def init(monkeypatch):
     for name in list(os.environ):
         if name.startswith("RAY_"):
             monkeypatch.delenv(name)
-    monkeypatch.setattr(os, "environ", dict(os.environ))
+    monkeypatch.setattr(os, "environ", dict(os.environ) | {"RAY_TMPDIR": str(tmp_path)})
     return called
 
 
@@ -49,12 +49,21 @@ def test_ray_says_nothing_and_reports_nothing_unless_told_to(init):
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "1"
 
 
-@pytest.mark.parametrize("address", ["", "auto", "local"])
-def test_ray_looks_for_its_cluster_itself(init, monkeypatch, address):
+@pytest.mark.parametrize("address", ["auto", "local"])
+def test_ray_reads_the_names_it_knows(init, monkeypatch, address):
     monkeypatch.setitem(os.environ, "RAY_ADDRESS", address)
     connected_ray()
-    assert len(init) == 1
-    assert "address" not in init[0], "Ray reads the variable"
+    assert [each["address"] for each in init] == [None], "Ray reads the variable"
+
+
+def test_a_cluster_of_this_machine_is_joined_while_it_answers(init, tmp_path):
+    connected_ray()
+    (tmp_path / "ray").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{server.getsockname()[1]}")
+        connected_ray()
+    connected_ray()
+    assert [each["address"] for each in init] == ["local", None, "local"]
 
 
 def test_an_address_that_nobody_answers_at_is_refused_at_once(init, monkeypatch):
