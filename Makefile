@@ -49,7 +49,7 @@ test-vllm: $(DEV_READY) .venv-vllm/installed ## Sample and train with a real vLL
 	"$(PYTHON)" -m pytest tests/vllm --ignore tests/vllm/inside -s --session-timeout 3600
 
 test-ray: $(DEV_READY) ## Kill worlds and machines of local Ray clusters, and train on one; not part of `make test`.
-	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/unit/vlm_envs/vector tests/unit/training/loop/test_lost_workers.py --workers ray
+	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/ray tests/unit/vlm_envs/vector tests/unit/training/loop/test_lost_workers.py --workers ray --session-timeout 3600
 
 soak: $(DEV_READY) ## Run the slow proofs (oracles over hundreds of seeds); not part of `make test`.
 	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 14400

@@ -77,6 +77,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "step": Benchmark(summary="whole steps of a world", run=_from("world_speed", "steps_per_s")),
     "batched": Benchmark(summary="grid worlds moved by numbers", run=_from("world_speed", "batched_steps_per_s")),
     "vector": Benchmark(summary="many worlds: serial, thread, process", run=_from("world_speed", "vector_steps_per_s")),
+    "ray": Benchmark(
+        summary="many worlds: serial, process, on Ray",
+        run=_from("ray_speed", "spread_steps_per_s"),
+        needs=("ray", "panda3d"),
+    ),
     "navigation": Benchmark(
         summary="steps in a furnished home", run=_from("engine_speed", "navigation_steps_per_s"), needs=("panda3d",)
     ),
@@ -133,7 +138,7 @@ def run_speed(
     for name in names:
         benchmark = BENCHMARKS[name]
         if benchmark.missing:
-            skipped[name] = f"needs {', '.join(benchmark.missing)}: pip install '.[train,sim]'"
+            skipped[name] = f"needs {', '.join(benchmark.missing)}: pip install '.[train,sim,ray]'"
             continue
         on_start(name)
         try:

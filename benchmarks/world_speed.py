@@ -16,7 +16,7 @@ import numpy as np
 
 import vlm_envs
 from benchmarks.measure import Row, median_times_s
-from vlm_envs.vector.kinds import WORKER_KINDS
+from vlm_envs.vector.kinds import LOCAL_KINDS
 from vlm_envs.vector.make import world_vector
 from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.grids.task import ACTION_NAMES
@@ -168,7 +168,7 @@ def vector_steps_per_s(*, quick: bool) -> list[Row]:
     num_steps, num_repeats = (5, 2) if quick else (60, 5)
     vectors = {
         workers: world_vector("VLM/FrozenLake-v0", NUM_VECTOR_ENVS, workers=workers, desc=LAKE, max_turns=_MANY_TURNS)
-        for workers in WORKER_KINDS
+        for workers in LOCAL_KINDS
     }
     try:
         calls = [functools.partial(_bounce, vector, num_steps) for vector in vectors.values()]

@@ -25,7 +25,10 @@ _DEFAULTS = {
 """Environment variables that Ray reads, where the user has not set them."""
 
 _REACH_TIMEOUT_S = 10.0
-_REMEDY = "Start one with `ray start --head`; without RAY_ADDRESS a local one is started."
+_REMEDY = (
+    "Start one with `ray start --head`; one that asks for a token wants RAY_AUTH_MODE=token here, too. Without "
+    "RAY_ADDRESS a local one is started."
+)
 
 
 def connected_ray() -> Any:
