@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any, Literal, TypeVar, cast
@@ -55,12 +55,15 @@ class AcceleratedEngine:
         self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=30))
         self._mesh = init_device_mesh(self.device.type, (self.num_processes,)) if kind == "fsdp2" else None
 
-    def prepare(self, module: nn.Module) -> nn.Module:
-        """Returns the module sharded in place, or wrapped for gradients to be summed over processes."""
+    def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
+        """Returns the module sharded in place, or wrapped for gradients to be summed over processes.
+
+        One without trained weights has no gradients, and its passes run in the same type as the others'.
+        """
         if self._mesh is not None:
-            return ShardedModule(module, self._mesh, self.compute_dtype, self._any_has)
+            return ShardedModule(module, self._mesh, self.compute_dtype, self._any_has, whole)
         if not any(weight.requires_grad for weight in module.parameters()):
-            return module
+            return _Autocast(module, self.device, self.compute_dtype)
         # A process may show no picture where another does, or nobody does: those weights have no gradient then
         wrapped = DistributedDataParallel(
             module,
@@ -82,7 +85,7 @@ class AcceleratedEngine:
 
     def accumulating(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
         """Gives a block behind which DDP sums gradients if it is the last; FSDP2 does behind each, see there."""
-        if isinstance(module, _Autocast) and not is_last:
+        if isinstance(module, _Autocast) and isinstance(module.module, DistributedDataParallel) and not is_last:
             return cast("AbstractContextManager[None]", module.module.no_sync())
         return nullcontext()
 
@@ -125,9 +128,9 @@ class AcceleratedEngine:
 
 
 class _Autocast(nn.Module):
-    """A DDP module whose passes run in another type than its weights are kept in."""
+    """A module whose passes run in another type than its weights are kept in."""
 
-    def __init__(self, module: DistributedDataParallel, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__()
         self.module, self._device_type, self._dtype = module, device.type, dtype
 

@@ -6,7 +6,7 @@ through the models here, and that gradients, and what models said of rows, are p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol, TypeVar
 
@@ -30,8 +30,13 @@ class Engine(Protocol):
     rank: int
     group: Any
 
-    def prepare(self, module: nn.Module) -> nn.Module:
-        """Returns a module that is trained by all processes; its `forward` is what may be called."""
+    def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
+        """Returns a module that all processes train, or only ask; its `forward` is what may be called.
+
+        Args:
+            module: Rows first.
+            whole: Those of its weights that stay whole in each process: several models share them.
+        """
 
     def acting(self, model: Any) -> Any:
         """Returns a whole model to sample from, made before `prepare`: the model itself where that stays whole.
@@ -75,7 +80,7 @@ class LocalEngine:
     rank = 0
     group: Any = None
 
-    def prepare(self, module: nn.Module) -> nn.Module:
+    def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
         """Returns the module as it is."""
         return module
 

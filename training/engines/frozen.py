@@ -27,6 +27,13 @@ def has_frozen_vision_tower(model: Any) -> bool:
     return not any(weight.requires_grad for part in vision_parts(model) for weight in part.parameters())
 
 
+def frozen_tower(model: Any) -> list[nn.Parameter]:
+    """Returns the weights of a vision tower that is not trained, which every copy of the model shares; else none."""
+    if not has_frozen_vision_tower(model):
+        return []
+    return [weight for part in vision_parts(model) for weight in part.parameters()]
+
+
 def copied_but_frozen(module: Module) -> Module:
     """Returns a copy of a module with weights of its own, but for frozen ones, which are shared."""
     return copy.deepcopy(module, {id(weight): weight for weight in module.parameters() if not weight.requires_grad})

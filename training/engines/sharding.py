@@ -7,8 +7,8 @@ and only on accelerators, while a run has a policy, a critic and a reference, an
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,21 +25,27 @@ class ShardedModule(nn.Module):
     """A module spread over all processes of a mesh.
 
     Decoder layers are put together one at a time, and what is around them (embeddings, vision tower, head) as long as
-    a pass takes. Gradients are summed over processes behind every backward pass, for unsummed ones would be whole.
+    a pass takes, its backward pass included. Gradients are summed over processes behind every backward pass, for
+    unsummed ones would be whole.
 
     A process whose rows show no picture leaves the vision tower out, and another that has some would wait for its
-    gradients for ever; so all take part, with zeros, wherever one has pictures. A frozen tower is left whole: it is
-    shared by several models, and asked outside of their passes.
+    gradients for ever; so all take part, with zeros, wherever one has pictures.
 
     Args:
         module: Whose `forward` takes a batch first; sharded in place.
         mesh: The processes.
         compute_dtype: Type of weights and activations in a pass; the weights that are kept stay as they are.
         any_has: Whether something is so in any process.
+        whole: Weights that are left as they are, as those of a frozen tower, which is asked outside of passes, too.
     """
 
     def __init__(
-        self, module: nn.Module, mesh: DeviceMesh, compute_dtype: torch.dtype, any_has: Callable[[bool], bool]
+        self,
+        module: nn.Module,
+        mesh: DeviceMesh,
+        compute_dtype: torch.dtype,
+        any_has: Callable[[bool], bool],
+        whole: Collection[nn.Parameter] = (),
     ) -> None:
         super().__init__()
         self.module, self._any_has = module, any_has
@@ -52,10 +58,9 @@ class ShardedModule(nn.Module):
         tower = vision_parts(module.model if isinstance(module, PolicyModel) else module)
         is_trained = any(weight.requires_grad for part in tower for weight in part.parameters())
         self._trained_tower = tuple(tower) if is_trained else ()
-        ignored = set[nn.Parameter]() if is_trained else {weight for part in tower for weight in part.parameters()}
         for layer in decoder_layers(module):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
-        fully_shard(self, mesh=mesh, mp_policy=policy, ignored_params=ignored)
+        fully_shard(self, mesh=mesh, mp_policy=policy, ignored_params=set(whole))
         for part in self.modules():
             if isinstance(part, FSDPModule):
                 part.set_gradient_divide_factor(1.0)  # the loss is divided by what all rows count
@@ -63,6 +68,8 @@ class ShardedModule(nn.Module):
 
     def forward(self, batch: Batch, *args: Any) -> Any:
         """Returns what the module does."""
+        # Else FSDP2 would wait for a backward pass that does not come, with all that is around the layers put together
+        cast("FSDPModule", self).set_reshard_after_forward(not torch.is_grad_enabled(), recurse=False)
         outputs = self.module(batch, *args)
         if not self._trained_tower or not torch.is_grad_enabled():
             return outputs

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from training.engines.frozen import (
     SeenPictures,
     copied_but_frozen,
     freeze_vision_tower,
+    frozen_tower,
     has_frozen_vision_tower,
     share_frozen,
 )
@@ -82,11 +84,10 @@ class Learner:
         self._acting = self.engine.acting(policy)
         # The whole model's tower: one process may have pictures to show it and another none
         self._pictures = SeenPictures(self._acting) if has_frozen_vision_tower(policy) else None
-        self._policy = self.engine.prepare(self._policy_model(self.policy))
-        self._reference = (
-            self.engine.prepare(self._policy_model(self.reference)) if self.reference is not None else None
-        )
-        self._critic = self.engine.prepare(self.critic) if self.critic is not None else None
+        prepare = partial(self.engine.prepare, whole=frozen_tower(policy))
+        self._policy = prepare(self._policy_model(self.policy))
+        self._reference = prepare(self._policy_model(self.reference)) if self.reference is not None else None
+        self._critic = prepare(self.critic) if self.critic is not None else None
         self.policy_optimizer = self._optimizer(policy, "policy", ppo.learning_rate)
         self.critic_optimizer = (
             self._optimizer(self.critic, "critic", self.critic_config.learning_rate)

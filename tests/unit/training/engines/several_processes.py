@@ -7,6 +7,7 @@ came to in `<name>.pt`.
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import socket
 import subprocess
@@ -35,6 +36,9 @@ from training.loop.learner import Learner
 
 CHECKOUT = Path(__file__).parents[4]
 NUM_UPDATES = 3
+LOOKED = "looked"
+PARTS: Mapping[str, str] = {"tower": "visual.blocks.0.attn.qkv", "decoder": "layers.0.self_attn.q_proj"}
+"""Of the tiny model, as names of modules end."""
 _PPO = PPOConfig(
     num_minibatches=4,
     micro_batch_size=1,
@@ -86,11 +90,21 @@ class Alone:
         return self._reached[name]
 
 
-def check_processes(alone: Alone, num_processes: int, *names: str) -> None:
-    """Checks that so many processes come to what one comes to, in each of some learners, `ddp-grpo` for instance."""
+def run_processes(alone: Alone, num_processes: int, *names: str) -> None:
+    """Runs learners by name in so many processes."""
     processes = launched(num_processes, str(alone.directory), *names)
     told = [process.communicate(timeout=240)[0] for process in processes]
     assert [process.returncode for process in processes] == [0] * num_processes, told
+
+
+def check_processes(alone: Alone, num_processes: int, *names: str) -> None:
+    """Checks that so many processes come to what one comes to, in each of some learners, `ddp-grpo` for instance."""
+    run_processes(alone, num_processes, *names)
+    check_reached(alone, *names)
+
+
+def check_reached(alone: Alone, *names: str) -> None:
+    """Checks that what `run_processes` left is what one process comes to."""
     for name in names:
         got, want = torch.load(alone.directory / f"{name}.pt", weights_only=False), alone[name.partition("-")[2]]
         for part in ("policy", "acting", "critic", "reference"):
@@ -137,6 +151,28 @@ def trained(model: Any, suppressed_ids: list[int], config: RunConfig, batch: Bat
     }
 
 
+def looked(model: Any, suppressed_ids: list[int], batch: Batch, engine: Engine) -> dict[str, Any]:
+    """Returns how a learner in bfloat16 looks at rows before its first step.
+
+    The types that parts of its models give out; how far policy and reference are apart, which are the same still; and
+    how many weights of each are whole in this process afterwards.
+    """
+    ppo = replace(_PPO, old_logprobs="trainer")
+    config = replace(CONFIGS["bilevel_gae"], dtype="bfloat16", ppo=ppo)
+    learner = Learner(copy.deepcopy(model), suppressed_ids, config, engine)
+    models = {"policy": learner.policy, "reference": learner.reference, "critic": learner.critic}
+    types: dict[tuple[str, str], set[torch.dtype]] = {}
+    for (who, whose), (part, suffix) in itertools.product(models.items(), PARTS.items()):
+        given = types.setdefault((who, part), set())
+        for name, module in whose.named_modules():
+            if name.endswith(suffix):
+                module.register_forward_hook(lambda _module, _inputs, output, given=given: given.add(output.dtype))
+    ref_kl = learner.model_outputs(batch).ref_kl
+    weights = {who: [*whose.parameters()] for who, whose in models.items()}
+    num_whole = {who: sum(not hasattr(each, "full_tensor") for each in weights[who]) for who in models}
+    return {"types": types, "kl": ref_kl, "num_whole": num_whole}
+
+
 def whole(module: Any) -> dict[str, torch.Tensor]:
     """Returns a module's state, sharded or not."""
     state = module.state_dict()
@@ -166,7 +202,7 @@ def launched(num_processes: int, *arguments: str, module: str = __name__) -> lis
 
 
 def main(directory: Path, *names: str) -> None:
-    """Runs learners by name, `ddp-grpo`."""
+    """Runs learners by name, `ddp-grpo`; those that only look at rows are called `LOOKED`."""
     from training.engines.accelerated import AcceleratedEngine
 
     torch.set_num_threads(1)
@@ -175,7 +211,11 @@ def main(directory: Path, *names: str) -> None:
     for name in names:
         kind, _, algorithm = name.partition("-")
         engine = AcceleratedEngine(kind, on_cpu=True, timeout_min=1.0)  # type: ignore[arg-type]
-        result = trained(model, encoder.suppressed_ids(), CONFIGS[algorithm], batch, engine)
+        if algorithm == LOOKED:
+            engine.compute_dtype = torch.bfloat16  # accelerate has one type for all that a process does
+            result = looked(model, encoder.suppressed_ids(), batch, engine)
+        else:
+            result = trained(model, encoder.suppressed_ids(), CONFIGS[algorithm], batch, engine)
         if engine.rank == 0:
             torch.save(result, directory / f"{name}.pt")
 

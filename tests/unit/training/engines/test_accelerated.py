@@ -5,21 +5,35 @@ More processes, algorithms, a frozen tower and adapters are in `make soak`.
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
-from tests.unit.training.engines.several_processes import Alone, check_processes
+from tests.unit.training.engines.several_processes import LOOKED, PARTS, Alone, check_reached, run_processes
 from training.loop.micro_batches import shared_rows
+
+MODELS = ("policy", "reference", "critic")
 
 
 @pytest.fixture(scope="module")
 def alone(tiny_directory, tmp_path_factory):
-    """What one process comes to."""
-    return Alone(tiny_directory, tmp_path_factory.mktemp("case"))
+    """What one process comes to, beside what two have come to."""
+    alone = Alone(tiny_directory, tmp_path_factory.mktemp("case"))
+    run_processes(alone, 2, *(f"{kind}-{name}" for kind in ("ddp", "fsdp2") for name in ("bilevel_gae", LOOKED)))
+    return alone
 
 
 def test_two_processes_come_to_what_one_comes_to(alone):
-    check_processes(alone, 2, "ddp-bilevel_gae", "fsdp2-bilevel_gae")
+    check_reached(alone, "ddp-bilevel_gae", "fsdp2-bilevel_gae")
+
+
+def test_all_models_run_in_one_type_and_start_alike(alone):
+    for kind in ("ddp", "fsdp2"):
+        got = torch.load(alone.directory / f"{kind}-{LOOKED}.pt", weights_only=False)
+        assert got["types"] == {each: {torch.bfloat16} for each in itertools.product(MODELS, PARTS)}, kind
+        assert got["kl"] == 0, kind
+    assert got["num_whole"] == dict.fromkeys(MODELS, 0), "what FSDP2 put together for a pass is let go of"
 
 
 def test_the_case_is_one_that_could_tell(alone):
