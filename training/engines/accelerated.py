@@ -69,6 +69,7 @@ class AcceleratedEngine:
             module,
             device_ids=[self.device] if self.device.type != "cpu" else None,
             find_unused_parameters=True,
+            gradient_as_bucket_view=True,  # not a copy of all of them beside the buckets in a step
         )
         wrapped.register_comm_hook(None, lambda _, bucket: _summed(bucket))
         return _Autocast(wrapped, self.device, self.compute_dtype)

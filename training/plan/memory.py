@@ -20,6 +20,9 @@ SAMPLER_COPIES = 6
 ADAMW_COPIES = 2
 """Float32 copies of one weight while AdamW steps it, where no fused kernel does."""
 
+AtHand = Literal["reference", "policy", "critic"]
+"""Whose part of what may wait in the host's memory a device holds in a phase."""
+
 PARTS = (
     "weights",
     "sampler",
@@ -31,6 +34,7 @@ PARTS = (
     "activations",
     "logits",
     "KV cache",
+    "buckets",
     "gathered",
     "vLLM",
     "reserved",
@@ -46,12 +50,21 @@ class Spread:
         num_processes: GPUs, one process each.
         compute_bytes: Bytes of a weight as passes take it (`--dtype`).
         is_fused: Whether one kernel takes a whole step of AdamW, as on GPUs.
+        offloads_reference: Whether the reference waits in the host's memory. Shards do not.
+        offloads_optimizer: Whether masters and AdamW's moments do.
     """
 
     engine: Literal["local", "ddp", "fsdp2"]
     num_processes: int
     compute_bytes: int
     is_fused: bool = True
+    offloads_reference: bool = False
+    offloads_optimizer: bool = False
+
+    @property
+    def has_buckets(self) -> bool:
+        """Whether gradients are summed over processes in float32 buckets, which DDP keeps from its start to its end."""
+        return self.engine == "ddp" and self.num_processes > 1
 
     @property
     def num_shards(self) -> int:
@@ -93,12 +106,14 @@ class Passes:
         evaluation: Without.
         layers: That without the head.
         num_micro_batches: Micro-batches of an optimiser step in each process.
+        recomputes_layers: Whether the backward pass computes layers anew.
     """
 
     training: PassBytes
     evaluation: PassBytes
     layers: PassBytes
     num_micro_batches: int
+    recomputes_layers: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +135,15 @@ class Phase:
 
 
 def held(
-    policy: ModelShape, critic: ModelShape | None, spread: Spread, *, has_reference: bool, fixed: dict[str, float]
+    policy: ModelShape,
+    critic: ModelShape | None,
+    spread: Spread,
+    *,
+    has_reference: bool,
+    fixed: dict[str, float],
+    at_hand: AtHand | None = None,
 ) -> dict[str, float]:
-    """Returns what is there in every phase.
+    """Returns what is there all through a phase.
 
     Args:
         policy: Its size.
@@ -130,14 +151,18 @@ def held(
         spread: How models lie on GPUs.
         has_reference: Whether there is a copy of the first policy; what is frozen is not copied.
         fixed: Bytes of parts that are no models.
+        at_hand: Whose part of what waits in the host's memory otherwise is needed.
     """
-    states = optimizer_states(policy, spread)
+    has_reference = has_reference and (not spread.offloads_reference or at_hand == "reference")
+    steps_policy, steps_critic = (not spread.offloads_optimizer or at_hand == who for who in ("policy", "critic"))
+    num_trained = policy.num_trained + (0 if critic is None else critic.num_trained)
     return {
         "weights": spread.kept(policy),
         "sampler": spread.has_acting_copy * policy.num_parameters * spread.compute_bytes,
-        **states,
+        **{name: steps_policy * each for name, each in optimizer_states(policy, spread).items()},
         "reference": has_reference * policy.num_trained * spread.weight_bytes / spread.num_shards,
-        "critic": 0.0 if critic is None else model_and_states(critic, spread),
+        "critic": 0.0 if critic is None else model_and_states(critic, spread, has_states=steps_critic),
+        "buckets": float(spread.has_buckets * FLOAT32 * num_trained),
         **fixed,
     }
 
@@ -148,10 +173,10 @@ def optimizer_states(model: ModelShape, spread: Spread) -> dict[str, float]:
     return {"masters": spread.has_masters * FLOAT32 * trained, "Adam": 2 * FLOAT32 * trained}
 
 
-def model_and_states(model: ModelShape, spread: Spread) -> float:
+def model_and_states(model: ModelShape, spread: Spread, *, has_states: bool = True) -> float:
     """Returns the bytes of a second model with what its optimiser keeps; what is frozen it shares with the first."""
     weights = model.num_trained * spread.weight_bytes / spread.num_shards
-    return weights + sum(optimizer_states(model, spread).values())
+    return weights + has_states * sum(optimizer_states(model, spread).values())
 
 
 def gradients_beside(passed: PassBytes, model: ModelShape, spread: Spread, *, num_micro_batches: int) -> float:
@@ -159,11 +184,14 @@ def gradients_beside(passed: PassBytes, model: ModelShape, spread: Spread, *, nu
 
     They come into being while what was kept for them goes, so the most of both is less than the sum of their mosts; but
     from the second micro-batch of a step on, those of the first are there all along. Weights of few bits have gradients
-    of few bits, which are added up in float32 behind each backward pass.
+    of few bits, which are added up in float32 behind each backward pass. DDP has a step's last ones in its buckets,
+    into which each goes when it is whole: those of an only micro-batch are nowhere else.
     """
     whole = FLOAT32 * model.num_trained / spread.num_shards
     growing = spread.weight_bytes / spread.num_shards
     is_first = num_micro_batches == 1
+    if spread.has_buckets and is_first:
+        return float(FLOAT32 * model.largest_weight)
     if spread.has_masters:
         before = 0.0 if is_first else whole
         most = max(before + passed.most(growing), whole + growing * model.largest_weight)
@@ -183,22 +211,23 @@ def step_extras(model: ModelShape, spread: Spread) -> float:
     return FLOAT32 * (ADAMW_COPIES * model.largest_weight + copies) / spread.num_shards
 
 
-def gathered(model: ModelShape, spread: Spread, *, is_trained: bool, num_models: int = 1) -> float:
-    """Returns what several GPUs put together for each other.
+def gathered(model: ModelShape, spread: Spread, *, is_trained: bool, recomputes_layers: bool = False) -> float:
+    """Returns what a pass of one of several GPUs puts together.
 
     FSDP2 gathers all that is in no decoder layer, and layer by layer the one that computes and the next one, in the
     type of passes; of the former and of one layer it holds whole gradients, too, and the larger of the two in float32
-    while it is summed. What is in no layer stays gathered until a backward pass is over, so that policy, reference and
-    critic have it side by side. DDP adds gradients up in buckets as large as they are, and where passes are in another
-    type than weights, autocast keeps these in it until the pass is over.
+    while it is summed. Behind a pass nothing stays gathered. With DDP, where passes are in another type than weights,
+    autocast keeps the trained ones in it until the pass is over, with gradients or without, and a backward pass needs
+    the frozen ones beside adapters, too, unless layers are computed anew; a frozen tower is in none.
     """
     if spread.engine == "local" or spread.num_processes == 1:
         return 0.0
     if spread.engine == "ddp":
-        cast = spread.compute_bytes if spread.has_acting_copy else 0
-        return float(is_trained * model.num_trained * (FLOAT32 + cast))
+        keeps_frozen = is_trained and not recomputes_layers
+        num_cast = model.num_parameters - model.num_frozen_vision if keeps_frozen else model.num_trained
+        return float(spread.has_acting_copy * spread.compute_bytes * num_cast)
     outside, layer = model.num_outside_layers, model.largest_layer
-    found = spread.compute_bytes * (num_models * outside + 2 * layer)
+    found = spread.compute_bytes * (outside + 2 * layer)
     if is_trained:
         found += spread.compute_bytes * (outside + layer) + FLOAT32 * max(outside, layer)
     return float(found)
@@ -232,7 +261,7 @@ def sampling(
     """Returns the phase in which episodes are played.
 
     Args:
-        always: What is held in every phase.
+        always: What is held all through it.
         policy: Its size.
         spread: How models lie on GPUs.
         num_rows: Episodes side by side in one process.
@@ -249,34 +278,27 @@ def sampling(
     return Phase(name="sample", parts=always | parts)
 
 
-def evaluating(
-    always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes, *, num_models: int
-) -> Phase:
+def evaluating(always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes) -> Phase:
     """Returns the phase in which models say what they think of the rows before the update."""
     activations = min(passes.layers.most(), passes.evaluation.most())
     logits = passes.evaluation.most() - activations
-    collected = gathered(model, spread, is_trained=False, num_models=num_models)
+    collected = gathered(model, spread, is_trained=False)
     return Phase(name="evaluate", parts=always | {"activations": activations, "logits": logits, "gathered": collected})
 
 
-def updating(
-    always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes, *, what: str, num_models: int
-) -> Phase:
+def updating(always: dict[str, float], model: ModelShape, spread: Spread, passes: Passes, *, what: str) -> Phase:
     """Returns the phase of forward and backward passes of one model."""
     gradients = gradients_beside(passes.training, model, spread, num_micro_batches=passes.num_micro_batches)
-    collected = gathered(model, spread, is_trained=True, num_models=num_models)
+    collected = gathered(model, spread, is_trained=True, recomputes_layers=passes.recomputes_layers)
     return Phase(
         name=f"{what} update", parts=always | {"gradients": gradients, **_split(passes.training), "gathered": collected}
     )
 
 
-def stepping(always: dict[str, float], model: ModelShape, spread: Spread, *, what: str, num_models: int) -> Phase:
-    """Returns the phase of an optimiser's step, where DDP's buckets and what FSDP2 left gathered are still there."""
-    left = spread.num_shards > 1 and spread.compute_bytes * (num_models - 1) * model.num_outside_layers
-    buckets = FLOAT32 * model.num_trained if spread.engine == "ddp" and spread.num_processes > 1 else 0
-    gradients = FLOAT32 * model.num_trained / spread.num_shards
-    parts = {"gradients": gradients + step_extras(model, spread), "gathered": float(buckets + left)}
-    return Phase(name=f"{what} step", parts=always | parts)
+def stepping(always: dict[str, float], model: ModelShape, spread: Spread, *, what: str) -> Phase:
+    """Returns the phase of an optimiser's step, by gradients that DDP has in its buckets."""
+    gradients = 0.0 if spread.has_buckets else FLOAT32 * model.num_trained / spread.num_shards
+    return Phase(name=f"{what} step", parts=always | {"gradients": gradients + step_extras(model, spread)})
 
 
 def _split(passed: PassBytes) -> dict[str, float]:

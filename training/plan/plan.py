@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from training.config.processes import engine_name, require_engine
@@ -10,6 +11,7 @@ from training.config.run import RunConfig
 from training.config.worlds import MAX_PARALLEL
 from training.plan.config import GIB, PlanConfig
 from training.plan.memory import (
+    AtHand,
     Passes,
     Phase,
     Spread,
@@ -111,11 +113,14 @@ def episodes_side_by_side(config: RunConfig, plan: PlanConfig) -> tuple[int, str
 
 def spread_of(config: RunConfig, plan: PlanConfig, *, is_fused: bool = True) -> Spread:
     """Returns how a run's models lie on its GPUs."""
+    engine = planned_engine(config, plan)
     return Spread(
-        engine=planned_engine(config, plan),
+        engine=engine,
         num_processes=plan.num_gpus,
         compute_bytes=WEIGHT_BYTES[config.dtype],
         is_fused=is_fused,
+        offloads_reference=config.memory.offload_reference and engine != "fsdp2",
+        offloads_optimizer=config.memory.offload_optimizer and engine != "fsdp2",
     )
 
 
@@ -137,7 +142,7 @@ def update_phases(
 ) -> list[Phase]:
     """Returns the phases of an update with micro-batches of so many of the longest rows, or of all that there are."""
     spread = spread_of(config, plan, is_fused=is_fused)
-    always = _held(config, plan, passes, spread)
+    always = partial(_held, config, plan, passes, spread)
     per_step, row = rows_per_step(config, plan), passes.row
     # The passes before an update are over the whole batch, not over an optimiser step's rows
     num_before = min(num_rows, -(-config.num_groups * config.group_size // plan.num_gpus)) * row.num_turns
@@ -147,12 +152,12 @@ def update_phases(
         evaluation=passes.policy_evaluation(num_before),
         layers=passes.prefill(num_before),
         num_micro_batches=-(-per_step // of_policy),
+        recomputes_layers=config.memory.gradient_checkpointing,
     )
-    num_models = 1 + _has_reference(config) + (passes.critic_shape is not None)
     phases = [
-        evaluating(always, passes.policy_shape, spread, policy, num_models=num_models),
-        updating(always, passes.policy_shape, spread, policy, what="policy", num_models=num_models),
-        stepping(always, passes.policy_shape, spread, what="policy", num_models=num_models),
+        evaluating(always(at_hand="reference"), passes.policy_shape, spread, policy),
+        updating(always(at_hand="policy"), passes.policy_shape, spread, policy, what="policy"),
+        stepping(always(at_hand="policy"), passes.policy_shape, spread, what="policy"),
     ]
     critic = config.algorithm.critic_config
     if passes.critic_shape is not None and critic is not None:
@@ -161,8 +166,8 @@ def update_phases(
         trained = passes.critic_training(num_rows * row.num_turns)
         of_critic = replace(policy, training=trained, num_micro_batches=-(-per_step // num_rows))
         phases += [
-            updating(always, passes.critic_shape, spread, of_critic, what="critic", num_models=num_models),
-            stepping(always, passes.critic_shape, spread, what="critic", num_models=num_models),
+            updating(always(at_hand="critic"), passes.critic_shape, spread, of_critic, what="critic"),
+            stepping(always(at_hand="critic"), passes.critic_shape, spread, what="critic"),
         ]
     return phases
 
@@ -199,13 +204,16 @@ def _fixed(plan: PlanConfig) -> dict[str, float]:
     return {"vLLM": plan.vllm_memory * plan.gpu_memory * GIB, "reserved": plan.reserved * GIB}
 
 
-def _held(config: RunConfig, plan: PlanConfig, passes: ModelPasses, spread: Spread) -> dict[str, float]:
+def _held(
+    config: RunConfig, plan: PlanConfig, passes: ModelPasses, spread: Spread, at_hand: AtHand | None = None
+) -> dict[str, float]:
     return held(
         passes.policy_shape,
         passes.critic_shape,
         spread,
         has_reference=_has_reference(config),
         fixed=_fixed(plan),
+        at_hand=at_hand,
     )
 
 

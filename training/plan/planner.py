@@ -41,7 +41,7 @@ class Planner:
         dtype = torch.float32 if spread_of(config, plan).activation_bytes == FLOAT32 else torch.bfloat16
         key = (
             dtype,
-            config.memory,
+            (config.memory.gradient_checkpointing, config.memory.freeze_vision_tower),
             config.lora,
             config.algorithm.critic_config is not None,
             config.ppo.entropy_coef > 0,

@@ -25,7 +25,8 @@ DECIDED_BY = {
     "activations": "tokens of a micro-batch x layers",
     "logits": "a chunk of tokens x vocabulary; when sampling, episodes",
     "KV cache": "episodes x tokens x layers x heads for keys and values",
-    "gathered": "fsdp2: layers, and what is in none; ddp: buckets, weights in --dtype",
+    "buckets": "ddp: 4 bytes a trained parameter, of policy and critic",
+    "gathered": "fsdp2: layers, and what is in none; ddp: weights in --dtype",
     "vLLM": "--vllm-memory x --gpu-memory",
     "reserved": "--reserved: CUDA's context, kernels, gaps",
 }

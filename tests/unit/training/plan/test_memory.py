@@ -20,6 +20,7 @@ from training.plan.memory import (
     model_and_states,
     starting,
     step_extras,
+    stepping,
 )
 from training.plan.meta_run import PassBytes
 from training.plan.shapes import model_without_memory, shape_of
@@ -60,7 +61,20 @@ def test_what_is_always_there(shapes, engine, num_gpus, compute_bytes, weight_by
         "Adam": NUM * 8 / num_shards,
         "reference": NUM * weight_bytes / num_shards,
         "critic": NUM_CRITIC * (weight_bytes + masters + 8) / num_shards,
+        "buckets": 4 * (NUM + NUM_CRITIC) if engine == "ddp" else 0,
         "vLLM": 5.0,
+    }
+
+
+@pytest.mark.parametrize("at_hand", [None, "reference", "policy", "critic"])
+def test_what_waits_in_the_hosts_memory(shapes, at_hand):
+    everything = held(*shapes, spread(), has_reference=True, fixed={})
+    offloaded = replace(spread(), offloads_reference=True, offloads_optimizer=True)
+    assert held(*shapes, offloaded, has_reference=True, fixed={}, at_hand=at_hand) == everything | {
+        "masters": NUM * 4 * (at_hand == "policy"),
+        "Adam": NUM * 8 * (at_hand == "policy"),
+        "reference": NUM * 2 * (at_hand == "reference"),
+        "critic": NUM_CRITIC * (14 if at_hand == "critic" else 2),
     }
 
 
@@ -111,6 +125,14 @@ def test_gradients(shapes, weight_bytes, num_micro_batches, expected):
     assert found == expected
 
 
+def test_ddps_gradients_go_into_its_buckets(shapes):
+    lies, embeddings = spread("ddp", 8), 4 * 151_936 * 2048
+    assert gradients_beside(NO_PASS, shapes[0], lies, num_micro_batches=1) == embeddings  # each one until it is there
+    assert gradients_beside(NO_PASS, shapes[0], lies, num_micro_batches=2) == 4 * NUM  # only the last ones' are
+    assert stepping({}, shapes[0], lies, what="policy").parts == {"gradients": 0}
+    assert stepping({}, shapes[0], spread("ddp", 1), what="policy").parts == {"gradients": 4 * NUM}
+
+
 def test_gradients_come_as_activations_go(shapes):
     goes = PassBytes(kept=8.0 * NUM, peaks=(8.0 * NUM, 5.0 * NUM, 0.0), num_gradients=(0, NUM // 2, NUM))
     assert gradients_beside(goes, shapes[0], spread(compute_bytes=4), num_micro_batches=1) == 0  # 5 + 4 / 2 are below 8
@@ -123,11 +145,15 @@ def test_what_gpus_put_together(shapes):
     assert shapes[0].largest_layer == layer and outside > 151_936 * 2048
     trained, not_trained = {"is_trained": True}, {"is_trained": False}
     assert gathered(shapes[0], spread(), **trained) == 0
-    assert gathered(shapes[0], spread("ddp", 8, 4), **trained) == 4 * NUM  # buckets
-    assert gathered(shapes[0], spread("ddp", 8), **trained) == 6 * NUM  # and weights in bfloat16
-    assert gathered(shapes[0], spread("ddp", 8), **not_trained) == 0
+    assert gathered(shapes[0], spread("ddp", 8, 4), **trained) == 0
+    assert gathered(shapes[0], spread("ddp", 8), **trained) == 2 * NUM  # weights in bfloat16
+    assert gathered(shapes[0], spread("ddp", 8), **not_trained) == 2 * NUM
+    tower = 668_684_288
+    adapted = replace(shapes[0], num_trained=1000, num_frozen_vision=tower)
+    assert gathered(adapted, spread("ddp", 8), **trained) == 2 * (NUM - tower)
+    assert gathered(adapted, spread("ddp", 8), **trained, recomputes_layers=True) == 2 * 1000
+    assert gathered(adapted, spread("ddp", 8), **not_trained) == 2 * 1000
     assert gathered(shapes[0], spread("fsdp2", 8), **not_trained) == 2 * (outside + 2 * layer)
-    assert gathered(shapes[0], spread("fsdp2", 8), **not_trained, num_models=3) == 2 * (3 * outside + 2 * layer)
     assert gathered(shapes[0], spread("fsdp2", 8), **trained) == 2 * (2 * outside + 3 * layer) + 4 * outside
 
 
