@@ -96,6 +96,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "sampling": Benchmark(
         summary="tokens sampled from the tiny model", run=_from("model_speed", "sampled_tokens_per_s"), needs=_MODEL
     ),
+    "rollouts": Benchmark(
+        summary="turns where no episode waits for another",
+        run=_from("rollout_speed", "turns_per_s"),
+        needs=_MODEL,
+    ),
     "training": Benchmark(
         summary="tokens learnt from by the tiny model", run=_from("model_speed", "trained_tokens_per_s"), needs=_MODEL
     ),
