@@ -10,7 +10,7 @@ from training.cli.command_line import switched
 from training.config.processes import EngineName
 from training.config.run import RunConfig
 from training.plan.config import PlanConfig
-from training.plan.plan import Plan
+from training.plan.plan import Plan, planned_engine
 from vlm_envs.errors import VLMEnvsError
 
 MAX_GPUS = 64
@@ -60,8 +60,8 @@ def remedies(config: RunConfig, plan: PlanConfig, planned: Planner) -> list[Reme
 
 
 def _kept(options: list[str], change: Change) -> list[str]:
-    """Returns the options that a change does not give another value."""
-    given = {word for word in change.options.split() if word.startswith("--")}
+    """Returns the options that a change does not give another value, or switch off."""
+    given = {word.replace(".no-", ".") for word in change.options.split() if word.startswith("--")}
     return [each for each in options if not given & {*each.split()}]
 
 
@@ -83,6 +83,22 @@ def _with_fewer_evaluated(config: RunConfig, plan: PlanConfig) -> Change | None:
         return None
     options = " ".join(f"--{name.replace('_', '-')} {number}" for name, number in fewer.items())
     return Change(options=options, config=replace(config, **fewer), plan=plan)
+
+
+def _with_idle_states(config: RunConfig, plan: PlanConfig) -> Change | None:
+    has_critic = config.algorithm.critic_config is not None  # without one, AdamW's only states are needed at the most
+    if not has_critic or config.memory.offload_optimizer or planned_engine(config, plan) == "fsdp2":
+        return None
+    memory = replace(config.memory, offload_optimizer=True)
+    return Change(options="--memory.offload-optimizer", config=replace(config, memory=memory), plan=plan)
+
+
+def _with_idle_reference(config: RunConfig, plan: PlanConfig) -> Change | None:
+    has_copy = config.decided().ppo.kl_coef > 0 and config.lora.rank is None
+    if not has_copy or config.memory.offload_reference or planned_engine(config, plan) == "fsdp2":
+        return None
+    memory = replace(config.memory, offload_reference=True)
+    return Change(options="--memory.offload-reference", config=replace(config, memory=memory), plan=plan)
 
 
 def _with_half_the_bits(config: RunConfig, plan: PlanConfig) -> Change | None:
@@ -108,11 +124,13 @@ def _with_frozen_tower(config: RunConfig, plan: PlanConfig) -> Change | None:
 def _with_adapters(config: RunConfig, plan: PlanConfig) -> Change | None:
     if config.lora.rank is not None or config.engine == "fsdp2":
         return None
+    memory = replace(config.memory, offload_reference=False, freeze_vision_tower=False)  # which adapters make idle
     try:
-        adapted = replace(config, lora=replace(config.lora, rank=LORA_RANK))
+        adapted = replace(config, lora=replace(config.lora, rank=LORA_RANK), memory=memory)
     except VLMEnvsError:  # some algorithms or places do not go with adapters
         return None
-    return Change(options=f"--lora.rank {LORA_RANK}", config=adapted, plan=plan)
+    switches = _switched_off(config, "offload_reference", "freeze_vision_tower")
+    return Change(options=" ".join([f"--lora.rank {LORA_RANK}", *switches]), config=adapted, plan=plan)
 
 
 def _with_shards(config: RunConfig, plan: PlanConfig) -> Change | None:
@@ -125,7 +143,14 @@ def _without_reference(config: RunConfig, plan: PlanConfig) -> Change | None:
     if config.decided().ppo.kl_coef == 0:
         return None
     ppo = replace(config.ppo, kl_coef=0.0, kl_placement="reward", kl_estimator=None)
-    return Change(options="--ppo.kl-coef 0", config=replace(config, ppo=ppo), plan=plan)
+    memory = replace(config.memory, offload_reference=False)
+    options = " ".join(["--ppo.kl-coef 0", *_switched_off(config, "offload_reference")])
+    return Change(options=options, config=replace(config, ppo=ppo, memory=memory), plan=plan)
+
+
+def _switched_off(config: RunConfig, *names: str) -> list[str]:
+    """Returns the options that switch off what is on of a run's settings of memory."""
+    return [f"--memory.no-{name.replace('_', '-')}" for name in names if getattr(config.memory, name)]
 
 
 def _without_critic(config: RunConfig, plan: PlanConfig) -> Change | None:
@@ -153,6 +178,8 @@ CHANGES = (
     _with_one_row,
     _with_fewer_evaluated,
     _with_checkpoints,
+    _with_idle_reference,
+    _with_idle_states,
     _with_half_the_bits,
     _with_shards,
     _without_reference,
