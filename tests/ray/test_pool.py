@@ -56,6 +56,20 @@ def test_more_actors_than_cpus_find_a_place():
         assert len({pid for each in pids for pid in each}) == 6
 
 
+def test_worlds_that_do_not_wait_for_each_other_are_lost_alone():
+    move = "<answer>Right</answer>"
+    with VectorWorld([corridor] * 2, workers="ray", num_workers=2) as worlds:
+        worlds.reset(seed=0)
+        for lost in (False, True):
+            if lost:
+                os.kill(worlds.apply({0: process_of})[0], signal.SIGKILL)
+            worlds.send({0: move, 1: move})
+            steps = {}
+            while len(steps) < 2:
+                steps |= worlds.recv(30.0)
+            assert {i: step.truncated for i, step in steps.items()} == {0: lost, 1: False}
+
+
 def test_lambdas_can_be_sent_and_what_cannot_is_named():
     with VectorWorld([lambda: corridor(max_turns=7)], workers="ray") as worlds:
         assert worlds.get_attr("max_turns") == (7,)
