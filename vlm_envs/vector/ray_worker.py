@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import secrets
-import signal
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
@@ -38,11 +37,9 @@ class WorldActor:
 
     A call of an actor's method takes Ray close to a millisecond, many times what a process's pipe takes; and one call
     for all environments of a worker could not tell which of them hangs. So Ray finds the place, starts, watches and
-    ends, and what worlds say goes straight from machine to machine.
+    ends, and what worlds say goes straight from machine to machine. Ray keeps Ctrl-C from its processes: it is left to
+    the owner, which then closes the socket.
     """
-
-    def __init__(self) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's, which then closes the socket
 
     def listen(self, key: bytes) -> Any:
         """Returns the address at which the owner, who has the key, is awaited."""
