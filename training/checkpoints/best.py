@@ -10,6 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
 from training.checkpoints.files import PROVENANCE, has_model
 from training.checkpoints.state import save_model
@@ -51,6 +54,13 @@ def best_policy(directory: Path) -> BestPolicy | None:
         return BestPolicy(**{name: known[name] for name in BestPolicy.__dataclass_fields__})
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def load_best(directory: Path, *, dtype: torch.dtype) -> Any:
+    """Returns a run's best policy, in the host's memory; what is drawn behind it is as if nothing had been loaded."""
+    with torch.random.fork_rng(devices=[]):
+        model, _ = load_checkpoint(directory / BEST, dtype=dtype)
+    return model
 
 
 def save_best(directory: Path, best: BestPolicy, model: Any, encoder: ChatEncoder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +40,24 @@ def at_hand(tensors: Callable[[], Iterable[Tensor]], device: torch.device) -> It
         yield
     finally:
         move(tensors(), HOST)
+
+
+@contextmanager
+def in_place_of(absent: Any, present: Any) -> Iterator[None]:
+    """Has one model on another's device within the block, and that one in the host's memory: never both on the device.
+
+    Args:
+        absent: Is where it was behind the block, the same to the bit.
+        present: In the host's memory before the block and behind it.
+    """
+    device = absent.device
+    absent.to(HOST)
+    try:
+        present.to(device)
+        yield
+    finally:
+        present.to(HOST)
+        absent.to(device)
 
 
 def own_weights(module: nn.Module, others: Iterable[nn.Module]) -> list[Tensor]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,15 @@ import numpy as np
 import torch
 
 from agents.agent import LearningAgent
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.hf.context import context_limit
-from training.checkpoints.best import BEST, BestPolicy, best_policy, save_best
+from training.checkpoints.best import BestPolicy, best_policy, load_best, save_best
 from training.checkpoints.files import LATEST
 from training.checkpoints.state import copied, load_checkpoint_state, save_checkpoint, save_together
 from training.config.run import RunConfig
 from training.config.worlds import world_names
 from training.engines.engine import Engine
+from training.engines.offload import in_place_of
 from training.errors import PeerError, TrainingStoppedError
 from training.loop.actor import acting_agent
 from training.loop.collect import Collector
@@ -98,13 +98,16 @@ class Trainer:
         """Returns an agent that acts with a model."""
         return acting_agent(self.config, model, self.encoder, seed=seed, rank=self.engine.rank)
 
-    def _acting(self, best: BestPolicy | None) -> Any:
-        """Returns a model that acts with the policy's weights, or with those that are kept as the best."""
+    @contextmanager
+    def _acting(self, best: BestPolicy | None) -> Iterator[Any]:
+        """Gives a model with the policy's weights, or in its place on the device one with those kept as the best."""
+        model = self.learner.acting_policy()
         if best is None or self._is_best:
-            return self.learner.acting_policy()
-        with torch.random.fork_rng(devices=[]):  # what goes on from here draws as if nothing had been loaded
-            model, _ = load_checkpoint(self.directory / BEST, dtype=getattr(torch, self.config.dtype))
-        return model.to(self.learner.policy.device)
+            yield model
+        else:
+            best_model = load_best(self.directory, dtype=getattr(torch, self.config.dtype))
+            with in_place_of(model, best_model):
+                yield best_model
 
     def run(self) -> None:
         """Trains until the configured iteration, until interrupted, or until something fails.
@@ -311,8 +314,8 @@ class Trainer:
         """
         if num_episodes == 0:
             return []
-        agent = self._agent(self._acting(best), seed=self.config.seed + 1)
         with ExitStack() as opened:
+            agent = self._agent(opened.enter_context(self._acting(best)), seed=self.config.seed + 1)
             scorer = None
             if self._scorer is not None:
                 scorer = opened.enter_context(closing(self._scorer.for_evaluation()))

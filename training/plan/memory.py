@@ -258,7 +258,7 @@ def starting(
 def sampling(
     always: dict[str, float], policy: ModelShape, spread: Spread, *, num_rows: int, cache: float, prefill: PassBytes
 ) -> Phase:
-    """Returns the phase in which episodes are played.
+    """Returns the phase in which episodes are played; by the best policy in the last one's place, where one is kept.
 
     Args:
         always: What is held all through it.

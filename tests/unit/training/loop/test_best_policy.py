@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,14 +99,26 @@ def end_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, is_end: Calla
 
 
 def test_the_test_levels_are_played_by_the_policy_that_was_best_on_validation(
-    config: RunConfig, playing: dict[str, dict[int, Weights]], capsys: pytest.CaptureFixture[str]
+    config: RunConfig,
+    playing: dict[str, dict[int, Weights]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    real, replaced = trainer.in_place_of, []
+
+    def watched(absent: Any, present: Any) -> AbstractContextManager[None]:
+        replaced.append((dict(absent.state_dict()), dict(present.state_dict())))
+        return real(absent, present)
+
+    monkeypatch.setattr(trainer, "in_place_of", watched)
     directory = train(replace(config, worlds=(WORLD, replace(WORLD, name="b"))))
     best = BestPolicy(iteration=2, validation_success=0.75, num_val_episodes=2)
     assert best_policy(directory) == best, "of two that solve as many it is the earlier one"
     assert not same(playing["val"][2], playing["val"][4]), "the policy did learn in between"
     assert same(kept(directory), playing["val"][2])
     assert same(playing["test"][4], playing["val"][2])
+    [(absent, present)] = replaced
+    assert same(absent, playing["val"][4]) and same(present, playing["val"][2]), "never both on a device"
     evaluations = RunReader(directory).evaluations()
     after = [line for line in evaluations if line["label"] == "after"]
     assert [(line["iteration"], line["policy_iteration"], line["validation_success"]) for line in after] == [

@@ -13,6 +13,7 @@ from tests.unit.second_device import DeviceTensor, moved, second_device
 from tests.unit.training.batches import played_batch, run_config
 from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
+from training.engines.offload import in_place_of
 from training.loop.learner import Learner
 
 OFFLOADED = MemoryConfig(offload_reference=True, offload_optimizer=True)
@@ -94,6 +95,18 @@ def test_a_tower_that_is_shared_stays_where_the_policy_is(played):
         assert where(learner.policy.parameters()) == {True}
         assert where(learner.reference.model.visual.parameters()) == {True}
         assert where(learner.reference.model.language_model.parameters()) == {False}
+
+
+def test_one_model_takes_anothers_place_and_gives_it_back():
+    with second_device():
+        absent, present = moved(torch.nn.Linear(2, 2)), torch.nn.Linear(2, 2)
+        before = {name: value.to("cpu") for name, value in absent.state_dict().items()}
+        absent.device = torch.device("meta")
+        with pytest.raises(KeyError), in_place_of(absent, present):
+            assert where(absent.parameters()) == {False} and where(present.parameters()) == {True}
+            raise KeyError
+        assert where(absent.parameters()) == {True} and where(present.parameters()) == {False}
+        assert all(torch.equal(value.to("cpu"), before[name]) for name, value in absent.state_dict().items())
 
 
 def test_on_a_cpu_nothing_is_copied(played):
