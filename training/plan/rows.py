@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from agents.hf.agent import load_encoder
 from agents.hf.context import context_limit
-from agents.hf.families.family import ProcessedImage
+from agents.hf.families.family import ProcessedImage, require_pixels
 from agents.oracle import RandomAgent
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec
@@ -123,7 +124,7 @@ def longest_row(config: RunConfig, plan: PlanConfig, model_config: Any, director
             f"{plan.context_tokens}.",
         )
         return _as_said(config, plan, model_config).within(limit, ends_seen=False)
-    encode, how = _encoder(directory, model_config)
+    encode, how = _encoder(directory, model_config, config.sampling.max_image_pixels)
     rows = [_longest_of(spec, config, encode, how) for spec in config.worlds]
     ends_seen = config.algorithm.needs_final_observations
     return max((row.within(limit, ends_seen=ends_seen) for row in rows), key=lambda row: row.num_tokens)
@@ -171,13 +172,14 @@ def _longest(segments: list[Segment]) -> Segment:
     return max(segments, key=lambda segment: segment.num_tokens)
 
 
-def _encoder(directory: Path, model_config: Any) -> tuple[Encode, str]:
-    """Returns how observations become tokens, and how that is known."""
+def _encoder(directory: Path, model_config: Any, max_pixels: int | None) -> tuple[Encode, str]:
+    """Returns how observations become tokens with pictures of so many pixels at most, and how that is known."""
     if not (directory / "tokenizer_config.json").is_file():
         how = "with the most tiles, an upper estimate" if model_config.model_type in TILED else "counted by the patch"
         told = f"pictures {how}, text at {CHARS_PER_TOKEN} characters a token (there is no tokenizer)"
-        return _estimated(model_config), told
+        return _estimated(model_config, max_pixels), told
     encoder = load_encoder(directory)
+    encoder.limit_pixels(max_pixels)
 
     def encode(observation: Observation, is_first: bool) -> Segment:
         segment = encoder.encode(observation, is_first=is_first)
@@ -186,11 +188,11 @@ def _encoder(directory: Path, model_config: Any) -> tuple[Encode, str]:
     return encode, "counted by the checkpoint's own tokenizer and image processor"
 
 
-def _estimated(model_config: Any) -> Encode:
+def _estimated(model_config: Any, max_pixels: int | None) -> Encode:
     """Returns how many tokens observations take as far as config.json tells."""
 
     def encode(observation: Observation, is_first: bool) -> Segment:
-        images = tuple(picture(each.shape[:2], model_config) for each in observation_images(observation))
+        images = tuple(picture(each.shape[:2], model_config, max_pixels) for each in observation_images(observation))
         num_chars = sum(len(value) for value in observation.values() if isinstance(value, str))
         num_text = -(-num_chars // CHARS_PER_TOKEN) + MARKUP_TOKENS
         return Segment(num_tokens=num_text + sum(image.num_tokens for image in images), images=images)
@@ -198,22 +200,28 @@ def _estimated(model_config: Any) -> Encode:
     return encode
 
 
-def picture(size_px: tuple[int, int], model_config: Any) -> ProcessedImage:
+def picture(size_px: tuple[int, int], model_config: Any, max_pixels: int | None = None) -> ProcessedImage:
     """Returns a black picture as a model's vision tower takes it: a Qwen-VL at its own size, others as most tiles.
 
+    Args:
+        size_px: Height and width.
+        model_config: The model's.
+        max_pixels: Most that the tower is shown, in all tiles.
+
     Raises:
-        ConfigError: If the model is of another family, whose pictures only its image processor knows.
+        ConfigError: If the model is of another family, whose pictures only its image processor knows, or if the limit
+            is below what the smallest picture has.
     """
     vision, kind = getattr(model_config, "vision_config", None), model_config.model_type
     if kind in TILED:
-        return _tiled(model_config, TILED[kind])
+        return _tiled(model_config, _most_tiles(model_config, max_pixels))
     merge = getattr(vision, "spatial_merge_size", None)
     if vision is None or merge is None or not hasattr(vision, "temporal_patch_size"):
         raise ConfigError(
             f"How a {kind} takes pictures is not in its config.json. Put its tokenizer and preprocessor_config.json "
             "beside it, or leave pictures out of the count: --context-tokens N --image-tokens 0."
         )
-    height, width = (max(1, round(side / (vision.patch_size * merge))) * merge for side in size_px)
+    height, width = (side * merge for side in _blocks(size_px, vision.patch_size * merge, max_pixels))
     per_patch = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
     return ProcessedImage(
         inputs={
@@ -223,6 +231,26 @@ def picture(size_px: tuple[int, int], model_config: Any) -> ProcessedImage:
         num_tokens=height * width // merge**2,
         key=b"",
     )
+
+
+def _blocks(size_px: tuple[int, int], side_px: int, max_pixels: int | None) -> tuple[int, int]:
+    """Returns how many squares a picture has along its sides: as many as are nearest, or that few that it may have."""
+    height, width = (max(1, round(side / side_px)) for side in size_px)
+    if max_pixels is None or height * width * side_px**2 <= max_pixels:
+        return height, width
+    require_pixels(max_pixels, side_px**2)
+    scale = math.sqrt(max_pixels / math.prod(size_px)) / side_px
+    height, width = (max(1, math.floor(side * scale)) for side in size_px)
+    return height, width
+
+
+def _most_tiles(model_config: Any, max_pixels: int | None) -> int:
+    """Returns how many tiles a picture has at most, the whole beside them among them."""
+    most, side_px = TILED[model_config.model_type], _tile_px(model_config)
+    if max_pixels is None:
+        return most
+    require_pixels(max_pixels, side_px**2)
+    return min(most, max_pixels // side_px**2)
 
 
 def _tiled(model_config: Any, num_tiles: int) -> ProcessedImage:

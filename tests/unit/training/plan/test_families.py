@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
-from transformers import Qwen2_5_VLConfig
+from transformers import AutoConfig, Qwen2_5_VLConfig
 
+from agents.hf.sampling import SamplingConfig
 from tests.unit.families import SAVERS, TOKENS_PER_TILE
+from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.plan.configs import QWEN2_5_VL_3B
 from training.__main__ import main
+from training.plan.config import PlanConfig
+from training.plan.rows import longest_row
+from vlm_envs.errors import ConfigError
 
 MOST_TILES = {"internvl": 13, "smolvlm": 17, "gemma3": 1}
 FEW = ("--num-eval-episodes", "4", "--num-val-episodes", "4", "--worlds.0.kwargs.max-turns", "2", "--algorithm", "grpo")
@@ -39,6 +46,36 @@ def test_every_family_is_planned_whole_and_by_its_config_alone(tmp_path, planned
     assert code == 0 and "upper estimate" in alone["row"]["how"]
     assert alone["row"]["num_tokens"] > alone["row"]["num_images"] * MOST_TILES[family] * TOKENS_PER_TILE
     assert alone["phases"]["policy update"]["activations"] > 0
+
+
+@pytest.mark.parametrize("family", [None, *SAVERS])
+def test_pictures_are_as_small_as_the_run_makes_them(tiny_directory, tmp_path, family):
+    directory = Path(shutil.copytree(tiny_directory, tmp_path / "model")) if family is None else tmp_path
+    if family is not None:
+        SAVERS[family](directory)
+    model_config = AutoConfig.from_pretrained(directory)
+    tile_px = 28 if family is None else model_config.vision_config.image_size
+    side_px = tile_px if isinstance(tile_px, int) else tile_px[0]
+    limit = 3 * side_px**2
+
+    def num_image_tokens(max_image_pixels):
+        config = run_config(worlds=(WORLD,), sampling=SamplingConfig(max_image_pixels=max_image_pixels))
+        return longest_row(config, PlanConfig(), model_config, directory).later.num_image_tokens
+
+    def both():
+        return num_image_tokens(None), num_image_tokens(limit)
+
+    own, own_limited = both()
+    for each in directory.iterdir():
+        if each.name != "config.json":
+            each.unlink()
+    estimated, estimated_limited = both()
+    most_now = own_limited if family is None else 3 * TOKENS_PER_TILE
+    assert own_limited <= estimated_limited <= most_now
+    if family != "gemma3":  # whose pictures have one size
+        assert own_limited < own and estimated_limited < estimated
+        with pytest.raises(ConfigError, match="max_image_pixels must be at least"):
+            num_image_tokens(1)
 
 
 def test_rows_are_cut_where_conversations_end(tiny_directory, planned):
