@@ -45,6 +45,10 @@ def make_engine(
         from agents.vllm.server import ServerEngine
 
         return ServerEngine(config, encoder, sampling, max_context_tokens=limit)
+    if config.process == "own":
+        from agents.vllm.process import ProcessEngine
+
+        return ProcessEngine(config, model, encoder, sampling, max_context_tokens=limit)
     from agents.vllm.local import LocalEngine
 
     return LocalEngine(config, model, encoder, sampling, max_context_tokens=limit)

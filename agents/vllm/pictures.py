@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from agents.hf.families.family import Family, ProcessedImage
 from agents.hf.families.qwen_vl import QwenVL
-from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.errors import ConfigError
 
 if TYPE_CHECKING:
     from vllm.multimodal.inputs import MultiModalKwargsItem
@@ -63,18 +63,9 @@ def kwargs_item(image: ProcessedImage) -> MultiModalKwargsItem:
 
 
 def encoded_picture(image: ProcessedImage) -> str:
-    """Returns a picture as it is sent to a server.
+    """Returns a picture as it is sent to a server; needs the package msgpack."""
+    import msgpack
 
-    Raises:
-        EngineUnavailableError: If the package that writes MessagePack is not installed.
-    """
-    try:
-        import msgpack
-    except ModuleNotFoundError as error:
-        raise EngineUnavailableError(
-            "Pictures are sent to a vLLM server with the package msgpack, which is not installed. Run: pip install "
-            "'.[vllm]'"
-        ) from error
     elements = {}
     for name, value in _arguments(image).items():
         data = [str(value.dtype), list(value.shape), msgpack.ExtType(_RAW, value.tobytes())]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from agents.hf.sampling import SamplingConfig
 from agents.vllm.config import VLLMConfig
 from agents.vllm.engine import Request, sampling_params
 from agents.vllm.errors import SamplerLostError
+from agents.vllm.installed import require_msgpack
 from agents.vllm.pictures import encoded_picture, picture_key
-from agents.vllm.weights import distinct, write_weights
+from agents.vllm.weights import parts, write_weights
 from vlm_envs.errors import ConfigError
 
 RECEIVER = "agents.vllm.worker.WeightReceiver"
@@ -46,6 +47,7 @@ class ServerEngine:
         max_context_tokens: Most tokens of a conversation.
 
     Raises:
+        EngineUnavailableError: If a package is not installed here.
         ConfigError: If the server is not one that can be trained with; the message says how to start it.
         SamplerLostError: If there is none.
     """
@@ -54,6 +56,7 @@ class ServerEngine:
         self, config: VLLMConfig, encoder: ChatEncoder, sampling: SamplingConfig, *, max_context_tokens: int
     ) -> None:
         assert config.url is not None, "a server has an address"
+        require_msgpack()
         self.version = ""
         self._config, self._params = config, sampling_params(encoder, sampling)
         limits = httpx2.Limits(max_connections=config.max_parallel, max_keepalive_connections=config.max_parallel)
@@ -77,9 +80,10 @@ class ServerEngine:
             write_weights(directory, weights)
             self._call("reload_weights", kwargs={"weights_path": str(directory.absolute())})
         else:
-            for part, is_first, is_last in _parts(weights):
-                text = base64.b64encode(part).decode("ascii")
-                self._call("receive_weights", args=[text, "1" if is_first else "", "1" if is_last else ""])
+            pieces = list(parts(weights, _PART_BYTES))
+            for number, piece in enumerate(pieces, 1):
+                text = base64.b64encode(safetensors.torch.save(piece)).decode("ascii")
+                self._call("receive_weights", args=[text, str(number), str(len(pieces))])
         self._reached("POST", "/update_weight_version", {"new_version": version})
         self.version = version
         self._pictures = {}
@@ -180,21 +184,6 @@ class ServerEngine:
                 "PYTHONPATH; or name a folder that both see: --vllm.weights-dir."
             )
         return reply
-
-
-def _parts(weights: Mapping[str, Tensor]) -> Iterator[tuple[bytes, bool, bool]]:
-    """Yields weights in pieces, each with whether it is the first, and the last."""
-    groups: list[dict[str, Tensor]] = [{}]
-    size = 0
-    for name, value in distinct(weights).items():
-        if size and size + value.nbytes > _PART_BYTES:
-            groups.append({})
-            size = 0
-        groups[-1][name] = value
-        size += value.nbytes
-    for number, group in enumerate(groups):
-        tensors = {name: value.detach().cpu().contiguous() for name, value in group.items()}
-        yield safetensors.torch.save(tensors), number == 0, number == len(groups) - 1
 
 
 def _failed(error: str) -> SampledResponse:

@@ -17,21 +17,24 @@ from torch import Tensor
 class WeightReceiver:
     """Becomes a part of vLLM's worker, whose `reload_weights` takes what came."""
 
-    def receive_weights(self, part: str, is_first: str, is_last: str) -> None:
+    def receive_weights(self, part: str, number: str, num_parts: str) -> None:
         """Keeps a part of the weights; with the last one, all are taken.
 
         Args:
             part: Tensors by name, as safetensors writes them, in base64.
-            is_first: `"1"` for the first part, before which nothing counts; else empty.
-            is_last: `"1"` for the last one, else empty.
+            number: Which part it is, from 1, with which everything that came before is forgotten.
+            num_parts: How many there are.
         """
-        parts: list[bytes] = [] if is_first else vars(self).setdefault("_weight_parts", [])
+        parts: list[bytes] = [] if int(number) == 1 else vars(self).get("_weight_parts", [])
         parts.append(base64.b64decode(part))
         vars(self)["_weight_parts"] = parts
-        if is_last:
-            worker: Any = self
-            worker.reload_weights(weights_iterator=_tensors(parts))
-            vars(self)["_weight_parts"] = []
+        if int(number) < int(num_parts):
+            return
+        del vars(self)["_weight_parts"]
+        if len(parts) != int(num_parts):
+            raise ValueError(f"Of {num_parts} parts of the weights only {len(parts)} came; send all of them again.")
+        worker: Any = self
+        worker.reload_weights(weights_iterator=_tensors(parts))
 
 
 def _tensors(parts: list[bytes]) -> Iterator[tuple[str, Tensor]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 
 import numpy as np
 import pytest
@@ -117,7 +116,7 @@ def test_what_it_cannot_be_made_from_is_told(tiny, engine, monkeypatch):
         make_agent("vllm")
     with pytest.raises(FileNotFoundError):
         make_agent("vllm:nowhere")
-    monkeypatch.setitem(sys.modules, "vllm", None)
+    monkeypatch.setattr("agents.vllm.installed.find_spec", lambda name: None)
     told = r"needs the package vllm,.*pip install '\.\[vllm\]' vllm==.*--vllm\.url"
     with pytest.raises(EngineUnavailableError, match=told):
         make_engine(VLLMConfig(), *tiny)
