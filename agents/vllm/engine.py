@@ -55,8 +55,17 @@ class VLLMEngine(Protocol):
             SamplerLostError: If the engine cannot be reached.
         """
 
-    def generate(self, requests: Sequence[Request]) -> list[SampledResponse]:
-        """Returns a response to each request; one that cannot be had says why and has no tokens."""
+    def add_request(self, name: str, request: Request) -> None:
+        """Asks for a response, of a name that no other has."""
+
+    def step(self) -> dict[str, SampledResponse]:
+        """Goes on with what was asked for; returns responses that are there, by name, if only to say why there is none.
+
+        Called while there are requests without a response.
+        """
+
+    def abort(self, names: Sequence[str]) -> None:
+        """Gives up requests, which are not answered any more."""
 
     def close(self) -> None:
         """Lets go of everything."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import random
 import tempfile
@@ -49,7 +48,6 @@ class LocalEngine:
         require_vllm()
         self.version = ""
         self._params = sampling_params(encoder, sampling)
-        self._numbers = itertools.count()
         with tempfile.TemporaryDirectory(prefix="vlm-envs-vllm-") as folder:
             model.config.save_pretrained(Path(folder))
             encoder.save_processor(Path(folder))
@@ -61,21 +59,20 @@ class LocalEngine:
             self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
         self.version = version
 
-    def generate(self, requests: Sequence[Request]) -> list[SampledResponse]:
-        """Returns a response to each request."""
-        engine = self._llm.llm_engine
-        names = [str(next(self._numbers)) for _ in requests]
-        answers: dict[str, RequestOutput] = {}
-        try:
-            with _generators_kept():
-                for name, request in zip(names, requests, strict=True):
-                    engine.add_request(name, self._input(request), self._params_of(request))
-                while engine.has_unfinished_requests():
-                    answers |= {each.request_id: each for each in engine.step() if each.finished}
-        except BaseException:
-            engine.abort_request(names)
-            raise
-        return [_sample(answers[name]) for name in names]
+    def add_request(self, name: str, request: Request) -> None:
+        """Asks for a response."""
+        with _generators_kept():
+            self._llm.llm_engine.add_request(name, self._input(request), self._params_of(request))
+
+    def step(self) -> dict[str, SampledResponse]:
+        """Goes on by a token or so; returns the responses that are over."""
+        with _generators_kept():
+            outputs = self._llm.llm_engine.step()
+        return {each.request_id: _sample(each) for each in outputs if each.finished}
+
+    def abort(self, names: Sequence[str]) -> None:
+        """Gives up requests."""
+        self._llm.llm_engine.abort_request(list(names))
 
     def close(self) -> None:
         """Ends vLLM."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -38,15 +39,18 @@ class VLLMSampler:
         self.engine, self.encoder, self.seed = engine, encoder, seed
         self.num_started = 0
         self._rows: dict[int, _Row] = {}
+        self._asked: dict[str, int] = {}
 
     def start(self, rows: Sequence[int]) -> None:
         """Forgets everything and opens one empty conversation per row."""
+        self.release()
         self.num_started += 1
         self._rows = {row: _Row() for row in rows}
 
     def release(self) -> None:
-        """Forgets everything."""
-        self._rows = {}
+        """Forgets everything, and gives up what is yet to be answered."""
+        self.engine.abort([*self._asked])
+        self._rows, self._asked = {}, {}
 
     def continue_rows(self, rows: Sequence[int], segments: Sequence[PromptSegment]) -> list[SampledResponse]:
         """Appends a segment to each row and samples its response; one that cannot be had says why.
@@ -56,12 +60,38 @@ class VLLMSampler:
             segments: What each row is shown.
         """
         self._rows = {row: self._rows[row] for row in rows}
-        requests = [self._request(row, segment) for row, segment in zip(rows, segments, strict=True)]
-        samples = self.engine.generate(requests)
-        for row, sample in zip(rows, samples, strict=True):
+        for row, segment in zip(rows, segments, strict=True):
+            self.add_request(row, segment)
+        samples: dict[int, SampledResponse] = {}
+        while self.has_unfinished_requests:
+            samples |= self.step()
+        return [samples[row] for row in rows]
+
+    @property
+    def has_unfinished_requests(self) -> bool:
+        """Whether any row is yet to be answered."""
+        return bool(self._asked)
+
+    def add_request(self, row: int, segment: PromptSegment) -> None:
+        """Appends a segment to a row and asks for its response."""
+        name = uuid.uuid4().hex
+        self.engine.add_request(name, self._request(row, segment))
+        self._asked[name] = row
+
+    def step(self) -> dict[int, SampledResponse]:
+        """Goes on with all rows that are yet to be answered; returns the responses that are there, by row."""
+        samples = {self._asked.pop(name): sample for name, sample in self.engine.step().items() if name in self._asked}
+        for row, sample in samples.items():
             self._rows[row].ids += sample.ids
             self._rows[row].num_turns += 1
         return samples
+
+    def abort(self, row: int) -> None:
+        """Gives up what was asked for a row."""
+        names = [name for name, asked in self._asked.items() if asked == row]
+        self.engine.abort(names)
+        for name in names:
+            del self._asked[name]
 
     def _request(self, row: int, segment: PromptSegment) -> Request:
         known = self._rows[row]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ class ServerEngine:
             base_url=config.url.rstrip("/"), timeout=config.timeout_s, limits=limits, trust_env=False
         )
         self._pool = ThreadPoolExecutor(config.max_parallel, thread_name_prefix="vllm")
+        self._asked: dict[str, Future[SampledResponse]] = {}
         self._pictures: dict[bytes, str] = {}
         self._require_usable(max_context_tokens)
 
@@ -88,13 +89,21 @@ class ServerEngine:
         self.version = version
         self._pictures = {}
 
-    def generate(self, requests: Sequence[Request]) -> list[SampledResponse]:
-        """Returns a response to each request; one that the server does not give, or not of these weights, says why."""
-        return [each.result() for each in [self.submit(request) for request in requests]]
+    def add_request(self, name: str, request: Request) -> None:
+        """Asks for a response."""
+        self._asked[name] = self._pool.submit(self._response, self._body(request))
 
-    def submit(self, request: Request) -> Future[SampledResponse]:
-        """Returns the response to a request as soon as it is there; a failure is a response, too."""
-        return self._pool.submit(self._response, self._body(request))
+    def step(self) -> dict[str, SampledResponse]:
+        """Waits for a response; returns all there are. One that cannot be had, or is of other weights, says why."""
+        wait(self._asked.values(), return_when=FIRST_COMPLETED)
+        over = [name for name, future in self._asked.items() if future.done()]
+        return {name: self._asked.pop(name).result() for name in over}
+
+    def abort(self, names: Sequence[str]) -> None:
+        """Gives up requests; those that the server has already it ends by itself."""
+        for name in names:
+            if future := self._asked.pop(name, None):
+                future.cancel()
 
     def close(self) -> None:
         """Ends the connections; the server goes on."""

@@ -14,21 +14,32 @@ class FakeEngine:
         self.version, self.end_of_turn_id, self.lost_after = "", end_of_turn_id, lost_after
         self.requests: list = []
         self.loaded: list = []
-        self.is_closed = False
+        self.asked: dict = {}
+        self.is_closed, self.num_answered = False, 0
 
     def load(self, weights, version):
         self.version = version
         self.loaded.append({name: value.clone() for name, value in weights.items()})
 
-    def generate(self, requests):
-        return [self._answer(request) for request in requests]
+    def add_request(self, name, request):
+        self.asked[name] = request
+        self.requests.append(request)
+
+    def step(self):
+        """Answers the last that was asked for, alone."""
+        name, request = self.asked.popitem()
+        return {name: self._answer(request)}
+
+    def abort(self, names):
+        for name in names:
+            self.asked.pop(name, None)
 
     def close(self):
         self.is_closed = True
 
     def _answer(self, request):
-        self.requests.append(request)
-        if self.lost_after is not None and len(self.requests) > self.lost_after:
+        self.num_answered += 1
+        if self.lost_after is not None and self.num_answered > self.lost_after:
             return SampledResponse(ids=[], logprobs=[], error="the engine is gone")
         ids = [*np.random.default_rng(request.seed).integers(300, 400, 3).tolist(), self.end_of_turn_id]
         return SampledResponse(ids=ids, logprobs=[-0.5] * len(ids))

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from agents.agent import LearningAgent
+from agents.agent import ContinuousAgent, LearningAgent
 from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent
 from agents.rollout import failure_of
 from agents.vllm.agent import VLLMAgent, make_engine
 from agents.vllm.config import VLLMConfig
+from agents.vllm.continuous_agent import ContinuousVLLMAgent
 from agents.vllm.sampler import VLLMSampler
 from tests.unit.agents.vllm.engines import FakeEngine
 from tests.unit.episodes import play
@@ -102,8 +103,31 @@ def test_an_episode_whose_response_is_lost_ends_and_says_so_and_the_others_go_on
     engine = FakeEngine(tiny[1].end_of_turn_id, lost_after=3)
     agent = VLLMAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, engine=engine)
     episodes = play(agent, range(2))
-    assert [failure_of(episode) for episode in episodes] == ["", "the engine is gone"]
-    assert [turn.stop_reason for turn in episodes[1].turns] == ["stop", "error"]
+    assert [failure_of(episode) for episode in episodes] == ["the engine is gone", ""]
+    assert [turn.stop_reason for turn in episodes[0].turns] == ["stop", "error"]
+
+
+def test_episodes_that_wait_for_none_are_those_of_a_batch_that_waits(tiny):
+    made = {"model": tiny[0], "encoder": tiny[1], "sampling": SAMPLING, "seed": 3}
+    engines = [FakeEngine(tiny[1].end_of_turn_id) for _ in range(2)]
+    waiting, continuous = VLLMAgent(**made, engine=engines[0]), ContinuousVLLMAgent(**made, engine=engines[1])
+    assert isinstance(continuous, ContinuousAgent) and not isinstance(waiting, ContinuousAgent)
+    for a, b in zip(*(play(agent, range(4), max_turns=(3, 1)) for agent in (waiting, continuous)), strict=True):
+        assert [turn.response_text for turn in a.turns] == [turn.response_text for turn in b.turns]
+        assert all(np.array_equal(x.prompt_ids, y.prompt_ids) for x, y in zip(a.turns, b.turns, strict=True))
+    assert len(engines[0].requests) == len(engines[1].requests) > 4
+
+
+def test_what_is_given_up_is_not_answered_any_more(tiny, engine):
+    sampler, segment = VLLMSampler(engine, tiny[1], 3), tiny[1].encode({"text": "Hi.", "images": ()}, is_first=True)
+    sampler.start(range(2))
+    for row in range(2):
+        sampler.add_request(row, segment)
+    sampler.abort(1)
+    assert [*sampler.step()] == [0] and not sampler.has_unfinished_requests and not engine.asked
+    sampler.add_request(0, segment)
+    sampler.release()
+    assert not engine.asked
 
 
 def test_only_an_engine_of_its_own_is_closed_with_it(agent, engine):
