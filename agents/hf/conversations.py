@@ -108,7 +108,7 @@ class Conversations:
 
     def _response(self, row: int, segment: PromptSegment, sample: SampledResponse) -> Response:
         if sample.error:
-            return Response(text="", stop_reason="error", error=sample.error)
+            return Response(text="", stop_reason="error", error=sample.error, prompt_ids=segment.ids)
         stopped = sample.ids[-1] == self.encoder.end_of_turn_id
         self._was_cut[row] = not stopped
         self._num_tokens[row] = self._num_tokens.get(row, 0) + len(segment.ids) + len(sample.ids)

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import tyro
 
 from agents.hf.sampling import SamplingConfig
+from agents.vllm.config import VLLMConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.shipped import ShippedAlgorithm, name_of
@@ -48,6 +49,9 @@ class RunConfig:
         sampling: How responses are drawn, in training and in evaluation.
         rollout: Whether the turns of all episodes are in step (`barrier`), or each episode goes on as soon as its world
             has answered (`async`), with a random stream of its own.
+        sampler: What samples responses: the model itself (`transformers`), or `vllm` with a copy of its weights that is
+            brought up to date after each update. Seeds are then each response's own.
+        vllm: Where vLLM samples and what it may take.
         judge: Turn-level judge rewards.
         algorithm: How credit is assigned and the policy's loss taken, with settings of its own. On the command line
             `--algorithm NAME` takes another one; what both have stays.
@@ -87,6 +91,8 @@ class RunConfig:
     group_size: int = 4
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     rollout: Literal["barrier", "async"] = "barrier"
+    sampler: Literal["transformers", "vllm"] = "transformers"
+    vllm: VLLMConfig = field(default_factory=VLLMConfig)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
     algorithm: tyro.conf.AvoidSubcommands[ShippedAlgorithm | Algorithm] = field(default_factory=BilevelGAE)
     ppo: PPOConfig = field(default_factory=PPOConfig)
@@ -154,6 +160,8 @@ class RunConfig:
     def _algorithm_contradictions(self) -> Iterator[str]:
         """Yields what an algorithm, its update and its samples cannot do together."""
         algorithm, ppo, name = self.algorithm, self.ppo, name_of(self.algorithm)
+        if self.sampler != "vllm" and self.vllm != VLLMConfig():
+            yield "--vllm.* would do nothing: the model itself samples. Use --sampler vllm, or leave these options out."
         if self.group_size < algorithm.min_group_size:
             flag = (algorithm.sibling_setting or "").replace("_", "-")
             what = f"--algorithm.{flag}" if flag else f"--algorithm {name}"

@@ -1,31 +1,70 @@
-"""Who acts in a run: an agent with the policy's weights."""
+"""Who acts in a run: agents with the policy's weights, which share what samples for them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_learning_agent
+from agents.vllm.engine import VLLMEngine
 from training.config.run import RunConfig
+from training.engines.lora import has_adapters, merged_state
 
-AGENTS = {"barrier": "hf", "async": "agents.hf.continuous_agent:ContinuousHFAgent"}
-"""By the kind of rollout."""
+AGENTS = {
+    ("transformers", "barrier"): "hf",
+    ("transformers", "async"): "agents.hf.continuous_agent:ContinuousHFAgent",
+    ("vllm", "barrier"): "vllm",
+    ("vllm", "async"): "agents.vllm.continuous_agent:ContinuousVLLMAgent",
+}
+"""By what samples and the kind of rollout."""
 
 
-def acting_agent(config: RunConfig, model: Any, encoder: ChatEncoder, *, seed: int, rank: int) -> LearningAgent:
-    """Returns an agent that acts with a model, and in no process as in another.
+class Actors:
+    """Makes the agents of a run; vLLM is started with the first of them, and shared by all.
 
     Args:
         config: The run.
-        model: The policy, or another one.
-        encoder: Its chat format.
-        seed: The same in all processes.
-        rank: Which process it is.
+        encoder: The chat format.
+        rank: Which process this is.
     """
-    seed = seed if rank == 0 else int(np.random.default_rng([seed, rank]).integers(2**62))
-    return make_learning_agent(
-        AGENTS[config.rollout], model=model, encoder=encoder, sampling=config.sampling, seed=seed
-    )
+
+    def __init__(self, config: RunConfig, encoder: ChatEncoder, *, rank: int) -> None:
+        self._config, self._encoder, self._rank = config, encoder, rank
+        self._engine: VLLMEngine | None = None
+
+    def agent(self, model: Any, *, seed: int) -> LearningAgent:
+        """Returns an agent that acts with a model, and in no process as in another.
+
+        Args:
+            model: The policy, or another one.
+            seed: The same in all processes.
+        """
+        config = self._config
+        seed = seed if self._rank == 0 else int(np.random.default_rng([seed, self._rank]).integers(2**62))
+        made = {"model": model, "encoder": self._encoder, "sampling": config.sampling, "seed": seed}
+        if config.sampler == "vllm":
+            made |= {"engine": self._shared_engine(model), "weights_of": plain_weights}
+        return make_learning_agent(AGENTS[config.sampler, config.rollout], **made)
+
+    def close(self) -> None:
+        """Ends what samples."""
+        if self._engine is not None:
+            self._engine.close()
+        self._engine = None
+
+    def _shared_engine(self, model: Any) -> VLLMEngine:
+        if self._engine is None:
+            from agents.vllm.agent import make_engine
+
+            self._engine = make_engine(self._config.vllm, model, self._encoder, self._config.sampling)
+        return self._engine
+
+
+def plain_weights(model: Any) -> Mapping[str, Tensor]:
+    """Returns a model's weights under the names that a checkpoint has for them, with its adapters merged in."""
+    return merged_state(model) if has_adapters(model) else model.state_dict()

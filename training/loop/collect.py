@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from agents.agent import Agent
-from agents.rollout import is_lost, try_rollout
+from agents.rollout import failure_of, is_lost, try_rollout
 from training.config.run import RunConfig
 from training.data.mix import MixedWorlds, MixEntry, MixUnit
 from training.engines.engine import Engine, LocalEngine
@@ -93,11 +93,7 @@ class Collector:
             if sampling_round > 0:
                 _logger.warning("Round %d of iteration %d lost all its episodes.", sampling_round, iteration)
                 return []
-            raise WorkerError(
-                f"Nothing is left of iteration {iteration}: the workers of {num_lost} of {num_episodes} "
-                "episodes were lost, although they were started anew. The warnings above say how. Look after the "
-                "worlds' engines and the machine's memory, then go on with --resume."
-            )
+            raise WorkerError(_nothing_left(iteration, [sibling for each in played for sibling in each.siblings]))
         return groups
 
     def _played(self, agent: Agent, place: MixEntry, first: int) -> list[_Played]:
@@ -128,3 +124,19 @@ class Collector:
     def close(self) -> None:
         """Ends the worlds' workers."""
         self._worlds.close()
+
+
+def _nothing_left(iteration: int, episodes: Sequence[Trajectory | None]) -> str:
+    """Returns what is said where every episode was lost, or none of a whole group was not."""
+    told = f"Nothing is left of iteration {iteration}: "
+    num_lost = sum(map(is_lost, episodes))
+    unanswered = [each for each in episodes if each is not None and each.turns[-1].stop_reason == "error"]
+    if unanswered and len(unanswered) == num_lost:
+        return (
+            f"{told}the responses of {num_lost} of {len(episodes)} episodes could not be had. The last reason: "
+            f"{failure_of(unanswered[-1])} Look after what samples them, then go on with --resume."
+        )
+    return (
+        f"{told}the workers of {num_lost} of {len(episodes)} episodes were lost, although they were started anew. The "
+        "warnings above say how. Look after the worlds' engines and the machine's memory, then go on with --resume."
+    )

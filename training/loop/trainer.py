@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
 from agents.hf.context import context_limit
 from training.checkpoints.best import BestPolicy, best_policy, load_best, save_best
@@ -24,7 +23,7 @@ from training.config.worlds import world_names
 from training.engines.engine import Engine
 from training.engines.offload import in_place_of
 from training.errors import PeerError, TrainingStoppedError
-from training.loop.actor import acting_agent
+from training.loop.actor import Actors
 from training.loop.collect import Collector
 from training.loop.console import RunConsole
 from training.loop.credit import assigned_credit
@@ -68,7 +67,8 @@ class Trainer:
         self._reference = reference
         self._max_context_tokens = context_limit(model.config, config.sampling)
         self.engine = self.learner.engine
-        self.agent = self._agent(self.learner.acting_policy(), seed=config.seed)
+        self._actors = Actors(config, encoder, rank=self.engine.rank)
+        self.agent = self._actors.agent(self.learner.acting_policy(), seed=config.seed)
         self.collector = Collector(config, self.engine)
         # What judges remember is in one place, and so is what they ask of models
         self._scorer = TurnScorer(config.judge, device=str(model.device)) if self.engine.rank == 0 else None
@@ -94,10 +94,6 @@ class Trainer:
         assert self._scorer is not None, "only the main process scores"
         return self._scorer
 
-    def _agent(self, model: Any, *, seed: int) -> LearningAgent:
-        """Returns an agent that acts with a model."""
-        return acting_agent(self.config, model, self.encoder, seed=seed, rank=self.engine.rank)
-
     @contextmanager
     def _acting(self, best: BestPolicy | None) -> Iterator[Any]:
         """Gives a model with the policy's weights, or in its place on the device one with those kept as the best."""
@@ -118,6 +114,7 @@ class Trainer:
         with stop_on_interrupt("iteration", "the iteration is lost", more) as should_stop, ExitStack() as opened:
             if self._scorer is not None:
                 opened.callback(self._scorer.close)
+            opened.callback(self._actors.close)
             opened.callback(self.collector.close)
             try:
                 is_resumed = self._saved_iteration >= 0
@@ -315,7 +312,7 @@ class Trainer:
         if num_episodes == 0:
             return []
         with ExitStack() as opened:
-            agent = self._agent(opened.enter_context(self._acting(best)), seed=self.config.seed + 1)
+            agent = self._actors.agent(opened.enter_context(self._acting(best)), seed=self.config.seed + 1)
             scorer = None
             if self._scorer is not None:
                 scorer = opened.enter_context(closing(self._scorer.for_evaluation()))
@@ -374,7 +371,7 @@ class Trainer:
         self.learner.load_state_dict(state["learner"])
         acting = self.learner.acting_policy()
         if state["agent"] is None:  # of a process that was not there
-            self.agent = self._agent(acting, seed=self.config.seed + self.learner.num_updates)
+            self.agent = self._actors.agent(acting, seed=self.config.seed + self.learner.num_updates)
         self.agent.sync(acting, self.learner.num_updates)
         if state["agent"] is not None:
             self.agent.load_state_dict(state["agent"])

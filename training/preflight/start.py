@@ -28,6 +28,7 @@ from training.config.run import RunConfig
 from training.config.worlds import WorldSpec, world_names
 from training.preflight.context import require_context
 from training.preflight.memory_packages import require_attention, require_peft
+from training.preflight.sampler import require_sampler
 from training.preflight.wandb_login import require_wandb
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
@@ -96,6 +97,7 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     require_wandb(config.wandb_project)
     require_peft(config.lora)
     require_attention(config.memory)
+    require_sampler(config)
     if config.model is not None and not resume:
         _require_start(config.model)
     config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))

@@ -8,14 +8,14 @@ from agents.hf.conversations import SampledResponse
 
 
 class FakeEngine:
-    """Answers each request by its seed alone, or with an error where `lost` names how many are asked before."""
+    """Answers each request by its seed alone, or with an error: all after so many, or those of a number, from 1."""
 
     def __init__(self, end_of_turn_id: int, lost_after: int | None = None) -> None:
         self.version, self.end_of_turn_id, self.lost_after = "", end_of_turn_id, lost_after
         self.requests: list = []
         self.loaded: list = []
         self.asked: dict = {}
-        self.is_closed, self.num_answered = False, 0
+        self.is_closed, self.num_answered, self.lost = False, 0, frozenset()
 
     def load(self, weights, version):
         self.version = version
@@ -39,7 +39,8 @@ class FakeEngine:
 
     def _answer(self, request):
         self.num_answered += 1
-        if self.lost_after is not None and self.num_answered > self.lost_after:
+        after = self.lost_after is not None and self.num_answered > self.lost_after
+        if after or self.num_answered in self.lost:
             return SampledResponse(ids=[], logprobs=[], error="the engine is gone")
         ids = [*np.random.default_rng(request.seed).integers(300, 400, 3).tolist(), self.end_of_turn_id]
         return SampledResponse(ids=ids, logprobs=[-0.5] * len(ids))
