@@ -14,7 +14,7 @@ from training.config.places import require_writable
 from training.config.processes import process_rank
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.config.run import RunConfig
-from training.errors import PeerError, TrainingStoppedError
+from training.errors import GradientError, PeerError, TrainingStoppedError
 from training.plan.command import run_plan
 from training.preflight.start import checked, ready, require_teachable
 from training.recipes.shipped import RECIPES
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return 2
             _run_recipe(recipe, options)
     except TrainingStoppedError as error:
-        print(f"stopped: {error}", file=sys.stderr)
+        if process_rank() == 0 or not isinstance(error, GradientError):
+            print(f"stopped: {error}", file=sys.stderr)
         return 1
     except (VLMEnvsError, ValueError, FileNotFoundError, FileExistsError) as error:
         if process_rank() == 0 or not isinstance(error, ConfigError | PeerError):

@@ -9,11 +9,15 @@ class TrainingStoppedError(VLMEnvsError):
     """A run cannot go on as it is; its message says why and what to do, and what was learnt is saved."""
 
 
-class NonFiniteGradientError(TrainingStoppedError, ArithmeticError):
+class GradientError(TrainingStoppedError, ArithmeticError):
+    """Gradients that cannot be gone on with: the same in all processes of a run, which raise it in the same step."""
+
+
+class NonFiniteGradientError(GradientError):
     """Gradients were not finite several times in a row; the weights are those of the last good step."""
 
 
-class ExplodingGradientError(TrainingStoppedError, ArithmeticError):
+class ExplodingGradientError(GradientError):
     """Gradients were far larger than before, several times in a row."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -17,12 +16,12 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.context import context_limit
 from training.checkpoints.best import BestPolicy, best_policy, load_best, save_best
 from training.checkpoints.files import LATEST
-from training.checkpoints.state import copied, load_checkpoint_state, save_checkpoint, save_together
+from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together
 from training.config.run import RunConfig
 from training.config.worlds import world_names
 from training.engines.engine import Engine
 from training.engines.offload import in_place_of
-from training.errors import PeerError, TrainingStoppedError
+from training.errors import TrainingStoppedError
 from training.loop.actor import Actors
 from training.loop.collect import Collector
 from training.loop.console import RunConsole
@@ -33,10 +32,11 @@ from training.loop.loggers import RunLoggers
 from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
 from training.loop.out_of_memory import OF_EVALUATION, OF_SAMPLING, OF_UPDATE, memory_told
 from training.loop.placement import weights_like
+from training.loop.rescue import Rescue
 from training.loop.rounds import sample_groups
 from training.loop.scored_batch import scored_batch
 from training.loop.supervised import stop_on_interrupt
-from training.loop.terminated import is_peer_lost, launchers_limit, saved_iterations
+from training.loop.terminated import launchers_limit
 from training.rewards.score import ScoredTrajectory, TurnScorer
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
 
@@ -75,11 +75,10 @@ class Trainer:
         self.loggers: RunLoggers | None = None
         self.iteration = 0
         self._started = time.monotonic()
-        self._saved_iteration = -1
+        self.saved_iteration = -1
         self.best: BestPolicy | None = None
         self._is_best = False
-        self._before: dict[str, Any] | None = None
-        self._running: int | None = None
+        self._rescue = Rescue(self)
         self._rollout_s: list[float] = []
 
     @property
@@ -117,14 +116,14 @@ class Trainer:
             opened.callback(self._actors.close)
             opened.callback(self.collector.close)
             try:
-                is_resumed = self._saved_iteration >= 0
+                is_resumed = self.saved_iteration >= 0
                 if self.engine.rank == 0:
                     loggers = RunLoggers(self.config, self.directory, iteration=self.iteration, is_resumed=is_resumed)
                     self.loggers = opened.enter_context(loggers)
                 with memory_told("in an evaluation or a save", OF_EVALUATION):
                     self._run(lambda: any(self.engine.gather([should_stop()])))
             except BaseException as error:
-                self._rescue(error)
+                self._rescue.save(error)
                 raise
 
     def _run(self, should_stop: Callable[[], bool]) -> None:
@@ -148,42 +147,17 @@ class Trainer:
 
     def _iterate(self) -> dict[str, float]:
         """Runs one iteration and logs it, and until that is done keeps what the run was before it."""
-        if self._saved_iteration != self.iteration and self.engine.num_processes == 1:
-            self._before = copied(self.state_dict())
-        self._running, self._is_best = self.iteration, False
-        try:
-            metrics = self.train_iteration()
-        except TrainingStoppedError as error:
-            raise type(error)(
-                f"{error} This was iteration {self.iteration}; to train on with other settings, start a new run with "
-                f"--model {self.directory / LATEST / 'model'}."
-            ) from error
-        self.engine.on_main(lambda: self._log(metrics))
-        self._running, self._before = None, None
-        return metrics
-
-    def _rescue(self, error: BaseException) -> None:
-        """Saves the run as it was before what failed; if that fails, or of several processes, the last save stands."""
-        if self._saved_iteration < 0:
-            return  # the first checkpoint of all is what failed
-        where = f"in iteration {self._running}" if self._running is not None else f"after {self.iteration} iterations"
-        kept = "the last checkpoint is"
-        if self.engine.num_processes == 1:
+        with self._rescue.iteration():
+            self._is_best = False
             try:
-                if self._before is not None:
-                    self.load_state_dict(self._before)
-                if self._before is not None or self._running is None:
-                    self.save()
-            except Exception as second:
-                kept = f"this run could not be saved ({type(second).__name__}: {second}); the last checkpoint is"
-            else:
-                kept = "saved"
-        elif is_peer_lost(error) or (self.engine.rank > 0 and isinstance(error, PeerError)):
-            return  # which is told by who takes it, or by the main process
-        else:  # a checkpoint may be in place before all know
-            self._saved_iteration = saved_iterations(self.directory) or self._saved_iteration
-        after = f"as of {self._saved_iteration} iterations. Go on with --resume."
-        print(f"{type(error).__name__} {where}: {kept} {after}", file=sys.stderr)
+                metrics = self.train_iteration()
+            except TrainingStoppedError as error:
+                raise type(error)(
+                    f"{error} This was iteration {self.iteration}; to train on with other settings, start a new run "
+                    f"with --model {self.directory / LATEST / 'model'}."
+                ) from error
+            self.engine.on_main(lambda: self._log(metrics))
+        return metrics
 
     def train_iteration(self) -> dict[str, float]:
         """Runs one iteration and returns its metrics."""
@@ -386,11 +360,11 @@ class Trainer:
             save_checkpoint(directory, state, model, self.encoder)
         else:
             save_together(directory, self.engine, state, self._own_state(), model, self.encoder)
-        self._saved_iteration = self.iteration
+        self.saved_iteration = self.iteration
 
     def resume(self) -> None:
         """Continues from the latest checkpoint of the run's directory; raises if there is none."""
         state = load_checkpoint_state(self.directory / LATEST, engine=self.engine, like=weights_like(self.learner))
         self.load_state_dict(state)
         self.best = best_policy(self.directory)
-        self._saved_iteration = self.iteration
+        self.saved_iteration = self.iteration

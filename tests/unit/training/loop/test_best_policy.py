@@ -22,6 +22,7 @@ from training.checkpoints.files import num_iterations_done
 from training.config.run import RunConfig
 from training.loop import trainer
 from training.loop.evaluation import EvaluationResult
+from training.loop.rescue import Rescue
 from training.loop.run import train
 from training.loop.trainer import Trainer
 from vlm_envs.records.run_data import RunReader
@@ -95,7 +96,7 @@ def end_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, is_end: Calla
         return real(*args, **kwargs)
 
     monkeypatch.setattr(owner, name, ending)
-    monkeypatch.setattr(Trainer, "_rescue", lambda self, error: None)
+    monkeypatch.setattr(Rescue, "save", lambda self, error: None)
 
 
 def test_the_test_levels_are_played_by_the_policy_that_was_best_on_validation(
