@@ -21,7 +21,7 @@ def test_no_process_samples_as_another_does(tiny, tmp_path, rollout):
         engine = OneOfSeveral(rank, num_processes)
         trainer = Trainer(config, copy.deepcopy(model), encoder, tmp_path, None, engine)
         resumed = trainer.state_dict() | {"agent": None, "torch_rng": None}  # of a process that was not there
-        agents = [trainer.agent, trainer._agent(trainer.learner.acting_policy(), seed=config.seed + 1)]
+        agents = [trainer.agent, trainer._actors.agent(trainer.learner.acting_policy(), seed=config.seed + 1)]
         trainer.load_state_dict(resumed)
         return [agent.seed for agent in (*agents, trainer.agent)]
 
