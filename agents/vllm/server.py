@@ -134,7 +134,7 @@ class ServerEngine:
             if reply.status_code != httpx2.codes.OK:
                 return _failed(f"The vLLM server refused ({reply.status_code}): {_told(reply)}")
             choice = reply.json()["choices"][0]
-            versions = {span["weight_version"] for span in choice["weight_versions"]}
+            versions = {span["version"] for span in choice["weight_versions"]}
             if versions != {body["cache_salt"]}:
                 return _failed(f"The vLLM server answered with other weights ({', '.join(versions)}): started anew?")
             ids, steps = choice["token_ids"], choice["logprobs"]["content"]

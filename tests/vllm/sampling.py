@@ -7,6 +7,7 @@ import torch
 
 from agents.hf.agent import HFAgent, load_checkpoint
 from agents.hf.sampling import SamplingConfig
+from agents.rollout import failure_of
 from agents.vllm.agent import VLLMAgent
 from agents.vllm.sampler import VLLMSampler
 from tests.unit.episodes import play
@@ -37,6 +38,7 @@ def require_alike(engine, model, encoder, *, num_episodes=6):
     theirs = play(VLLMAgent(**asked, engine=engine), range(num_episodes), max_turns=(3,))
     ours = play(HFAgent(**asked), range(num_episodes), max_turns=(3,))
     assert sum(len(episode.turns) for episode in ours) >= 2 * num_episodes, "most have three turns"
+    assert [failure_of(episode) for episode in theirs] == [""] * num_episodes
     for a, b in zip(theirs, ours, strict=True):
         assert [turn.response_ids.tolist() for turn in a.turns] == [turn.response_ids.tolist() for turn in b.turns]
         for mine, other in zip(a.turns, b.turns, strict=True):

@@ -52,6 +52,8 @@ class VLLMServer:
         ]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VLLM_"))}
         environment = kept | {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+        # For `agents.vllm`: its endpoints, and what its workers import
+        environment |= {"VLLM_SERVER_DEV_MODE": "1", "PYTHONPATH": str(CHECKOUT)}
         with self.log.open("ab") as log:
             # From another folder: here `vllm` would be the one of these tests
             self._process = subprocess.Popen(

@@ -65,7 +65,7 @@ class FakeServer(ThreadingHTTPServer):
         elif path == "/update_weight_version":
             self.weight_version = body["new_version"]
         elif path == "/inference/v1/generate" and body:
-            spans = [{"weight_version": self.reports or self.weight_version, "start": 0, "end": 2}]
+            spans = [{"version": self.reports or self.weight_version, "start": 0, "end": 2}]
             ids = [301, self.end_of_turn_id]
             logprobs = {"content": [{"token_id": each, "logprob": -0.25} for each in ids]}
             return {"choices": [{"token_ids": ids, "logprobs": logprobs, "weight_versions": spans}]}
