@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from agents.hf.chat import ChatEncoder
@@ -14,6 +15,8 @@ from agents.hf.conversations import SampledResponse
 from agents.hf.families.family import ProcessedImage
 from agents.hf.sampling import SamplingConfig
 
+_MAX_ROWS = 128
+"""Most responses that are sampled at once without a GPU."""
 _NEVER = -100.0
 """Added to the logits of tokens that are never sampled: as much as vLLM allows, and e^-100 is 0 to a float32."""
 
@@ -84,6 +87,16 @@ def sampling_params(encoder: ChatEncoder, sampling: SamplingConfig) -> dict[str,
         "detokenize": False,
         "skip_special_tokens": False,
     }
+
+
+def scheduling(max_context_tokens: int) -> dict[str, int]:
+    """Returns how much vLLM does at once on this machine; its own choice on a GPU.
+
+    On a CPU vLLM 0.32 fails where a prompt with a seed is fed in several steps, so all have to fit into one.
+    """
+    if torch.cuda.is_available():
+        return {}
+    return {"max_num_seqs": _MAX_ROWS, "max_num_batched_tokens": _MAX_ROWS * max_context_tokens}
 
 
 def image_offsets(ids: Sequence[int], images: Sequence[ProcessedImage], image_token_id: int) -> tuple[int, ...]:

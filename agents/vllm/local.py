@@ -18,7 +18,7 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.conversations import SampledResponse
 from agents.hf.sampling import SamplingConfig
 from agents.vllm.config import VLLMConfig
-from agents.vllm.engine import Request, sampling_params
+from agents.vllm.engine import Request, sampling_params, scheduling
 from agents.vllm.installed import require_vllm
 from agents.vllm.pictures import kwargs_item, picture_key
 from vlm_envs.errors import ConfigError
@@ -122,6 +122,7 @@ def _started(config: VLLMConfig, folder: str, dtype: str, max_context_tokens: in
                 mm_device_do_normalize=False,  # pictures come as the vision tower takes them
                 mm_processor_cache_gb=0,
                 disable_log_stats=True,
+                **scheduling(max_context_tokens),
                 seed=0,
             )
         except (ValueError, RuntimeError) as error:

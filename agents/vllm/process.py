@@ -22,6 +22,7 @@ from torch import Tensor
 from agents.hf.chat import ChatEncoder
 from agents.hf.sampling import SamplingConfig
 from agents.vllm.config import VLLMConfig
+from agents.vllm.engine import scheduling
 from agents.vllm.errors import SamplerLostError
 from agents.vllm.installed import require_vllm
 from agents.vllm.server import ServerEngine
@@ -129,12 +130,14 @@ class ProcessEngine(ServerEngine):
 
 
 def _command(config: VLLMConfig, directory: Path, port: int, dtype: str, max_context_tokens: int) -> list[str]:
+    limits = {f"--{name.replace('_', '-')}": str(value) for name, value in scheduling(max_context_tokens).items()}
     return [
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--host", "127.0.0.1", "--port", str(port)),
         *("--model", str(directory), "--dtype", dtype.removeprefix("torch."), "--seed", "0"),
         *("--max-model-len", str(max_context_tokens), "--gpu-memory-utilization", str(config.memory_fraction)),
         *("--limit-mm-per-prompt", json.dumps({"image": config.max_images, "video": 0})),
         *("--enable-scale-out", "--logprobs-mode", "processed_logprobs", "--no-mm-device-do-normalize"),
+        *(word for limit in limits.items() for word in limit),
         *(() if config.compiles else ("--enforce-eager",)),
     ]
 
