@@ -19,7 +19,8 @@ def tiny():
 
 @pytest.mark.timeout(1500)
 def test_tokens_follow_the_weights_however_they_are_sent_and_a_lost_server_costs_its_episodes(serve, tiny, tmp_path):
-    with serve(*OPTIONS.split(), "--worker-extension-cls", RECEIVER) as server:
+    room = ("--max-num-seqs", "64", "--max-num-batched-tokens", str(64 * 2048))
+    with serve(*OPTIONS.split(), *room, "--worker-extension-cls", RECEIVER) as server:
         sent = VLLMConfig(url=server.url, wait_s=0)
         engine = make_engine(sent, *tiny, GREEDY)
         require_new_weights(engine, *tiny)
