@@ -9,6 +9,7 @@ from agents.hf.agent import HFAgent, load_checkpoint
 from agents.hf.sampling import SamplingConfig
 from agents.rollout import failure_of
 from agents.vllm.agent import VLLMAgent
+from agents.vllm.continuous_agent import ContinuousVLLMAgent
 from agents.vllm.sampler import VLLMSampler
 from tests.unit.episodes import play
 from tests.vllm.server import CHECKPOINT
@@ -52,6 +53,15 @@ def require_new_weights(engine, model, encoder):
     before = require_alike(engine, model, encoder)
     assert require_alike(engine, changed(model), encoder) != before
     assert require_alike(engine, model, encoder) == before
+
+
+def require_never_waiting(engine, model, encoder):
+    """Asserts that episodes are those of a batch that waits, when none waits for another."""
+    asked = {"model": model, "encoder": encoder, "sampling": GREEDY, "engine": engine}
+    waiting, continuous = (play(kind(**asked), range(6), max_turns=(3, 1)) for kind in (VLLMAgent, ContinuousVLLMAgent))
+    for a, b in zip(waiting, continuous, strict=True):
+        assert [turn.response_ids.tolist() for turn in a.turns] == [turn.response_ids.tolist() for turn in b.turns]
+        assert failure_of(b) == ""
 
 
 def segments_of(encoder, num_rows):

@@ -9,7 +9,14 @@ import torch
 from agents.vllm.agent import make_engine
 from agents.vllm.config import VLLMConfig
 from agents.vllm.engine import sampling_params
-from tests.vllm.sampling import GREEDY, checkpoint, require_alike, require_alone, require_new_weights
+from tests.vllm.sampling import (
+    GREEDY,
+    checkpoint,
+    require_alike,
+    require_alone,
+    require_never_waiting,
+    require_new_weights,
+)
 
 CONFIG = VLLMConfig(memory_fraction=0.1, max_images=4)
 
@@ -32,6 +39,10 @@ def test_greedy_tokens_are_the_transformers_samplers_and_so_are_their_log_probab
 
 def test_what_is_sampled_after_a_sync_is_what_the_new_weights_say(engine, tiny):
     require_new_weights(engine, *tiny)
+
+
+def test_episodes_are_the_same_when_none_waits_for_another(engine, tiny):
+    require_never_waiting(engine, *tiny)
 
 
 def test_a_row_is_sampled_alike_whoever_is_beside_it(engine, tiny, monkeypatch):

@@ -5,7 +5,6 @@ trainer is that of floating-point numbers in every iteration; and after a few bo
 what 256 of them can tell (their 95 % intervals overlap), and more than the cold start does.
 """
 
-import contextlib
 import json
 from dataclasses import replace
 
@@ -16,7 +15,8 @@ from training.loop.run import train
 from training.recipes.tiny import frozenlake_tiny
 
 NUM_ITERATIONS = 6
-NEAR = 1e-3
+NEAR = 1e-5
+"""Of the mean over a mini-batch."""
 
 
 def trained(tmp_path, name, **changes):
@@ -39,7 +39,6 @@ def test_it_ends_where_it_ends_without(tmp_path):
     assert all(line["lost_episodes"] == 0 for line in sampled)
     for label in ("before", "after"):
         ours, theirs = evaluated[label], known[label]
-        with contextlib.suppress(KeyError):
-            print(label, ours["success"], theirs["success"])
+        print(label, ours["success"], theirs["success"])
         assert ours["success_low"] <= theirs["success_high"] and theirs["success_low"] <= ours["success_high"]
     assert evaluated["after"]["success"] > evaluated["before"]["success"]
