@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -31,6 +33,7 @@ from agents.vllm.weights import write_weights
 _MEMORY = Path("/dev/shm")
 _START_S = 900.0
 _PAUSE_S = 0.5
+_PR_SET_PDEATHSIG = 1
 
 
 class ProcessEngine(ServerEngine):
@@ -66,6 +69,7 @@ class ProcessEngine(ServerEngine):
         own = replace(
             config, process="same", url=f"http://127.0.0.1:{self._port}", weights_dir=str(directory), wait_s=0.0
         )
+        atexit.register(self._kill)
         try:
             self._start()
             super().__init__(own, encoder, sampling, max_context_tokens=max_context_tokens)
@@ -87,6 +91,7 @@ class ProcessEngine(ServerEngine):
         """Ends the process."""
         super().close()
         self._kill()
+        atexit.unregister(self._kill)
         self._folder.cleanup()
 
     def _start(self) -> None:
@@ -97,7 +102,13 @@ class ProcessEngine(ServerEngine):
         environment = {**defaults, **os.environ, "VLLM_SERVER_DEV_MODE": "1"}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                self._command, cwd=self._folder.name, env=environment, stdout=log, stderr=log, start_new_session=True
+                self._command,
+                cwd=self._folder.name,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
         deadline = time.monotonic() + _START_S
         while not self._is_up():
@@ -140,6 +151,11 @@ def _command(config: VLLMConfig, directory: Path, port: int, dtype: str, max_con
         *(word for limit in limits.items() for word in limit),
         *(() if config.compiles else ("--enforce-eager",)),
     ]
+
+
+def _end_with_parent() -> None:
+    """Has Linux, where vLLM runs, ask this process to end when its parent is gone, however that ended (prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _free_port() -> int:
