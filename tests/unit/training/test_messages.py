@@ -80,7 +80,9 @@ MISTAKES = {
     f"{LAKE} --worlds.0.env-id VLM/ZoomQA-v0 --judge.grounding-weight 0 --judge.worldmodeling-weight 0": (
         "Change what it does not take, yours or a recipe's, with --worlds.0.kwargs.NAME VALUE."
     ),
-    f"{LAKE} --worlds.0.workers quick": "--worlds.0.workers must be one of 'serial', 'thread', 'process'; got 'quick'.",
+    f"{LAKE} --worlds.0.workers quick": (
+        "--worlds.0.workers must be one of 'serial', 'thread', 'process', 'ray'; got 'quick'."
+    ),
     f"cold_start {LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
     "curate --set side_px=-1": "side_px",
     "unplanned:Own/Unplanned-v0": "has no planner",
