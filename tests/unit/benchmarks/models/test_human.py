@@ -115,7 +115,7 @@ def test_a_person_is_a_row_like_any_other_and_can_go_on_another_day(at_terminal,
 def test_ctrl_c_at_the_prompt_leaves_a_board(at_terminal, tmp_path):
     terminal = at_terminal([*WORDS, "--episodes", "1", "--out", str(tmp_path)])
     terminal.until(_PROMPT)
-    time.sleep(0.5)  # Python's input() misses a signal that comes between its prompt and its wait for keys
+    time.sleep(0.5)  # a person takes a moment; a signal right behind the prompt was once not heard
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.end() == 130
     assert "Stopped: interrupted. The same command goes on." in terminal.shown
