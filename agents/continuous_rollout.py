@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agents.agent import ContinuousAgent, Response
@@ -39,30 +39,13 @@ def play_continuously(
     episodes = {
         row: _Episode(observations[row], infos[row]) for row in range(len(seeds)) if "worker_error" not in infos[row]
     }
-    stepped: dict[int, Response] = {}
     agent.start(worlds)
     for row, episode in episodes.items():
         agent.add_request(row, episode.observation)
-    while stepped or agent.has_unfinished_requests:
-        answers = agent.step() if agent.has_unfinished_requests else {}
-        failed = {row: response for row, response in answers.items() if response.stop_reason == "error"}
-        said = {row: response for row, response in answers.items() if row not in failed}
-        for row, response in failed.items():
-            episodes[row].fail(response)
-        if said:
-            worlds.send({row: response.text for row, response in said.items()})
-            stepped |= said
-        done = worlds.recv(0.0 if agent.has_unfinished_requests else None) if stepped else {}
-        for row, step in done.items():
-            if row in stepped:
-                episodes[row].go_on(agent, row, stepped.pop(row), step)
-            else:  # lost with the worker of another, while it was answered
-                agent.abort(row)
-                episodes[row].lose(step)
-            if not episodes[row].is_over:
-                agent.add_request(row, episodes[row].observation)
-        if on_turn is not None:
-            for row in (*failed, *done):
+    under_way = _UnderWay(agent, worlds, episodes)
+    while under_way:
+        for row in under_way.go_on():
+            if on_turn is not None:
                 on_turn(row, episodes[row].turns[-1])
     return {
         row: Trajectory(
@@ -75,6 +58,50 @@ def play_continuously(
         )
         for row, episode in episodes.items()
     }
+
+
+class _UnderWay:
+    """Episodes whose agent or whose worlds have not answered yet."""
+
+    def __init__(self, agent: ContinuousAgent, worlds: VectorWorld, episodes: Mapping[int, _Episode]) -> None:
+        self._agent, self._worlds, self._episodes = agent, worlds, episodes
+        self._stepped: dict[int, Response] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._stepped or self._agent.has_unfinished_requests)
+
+    def go_on(self) -> list[int]:
+        """Takes what agent and worlds answer by now; returns the numbers of the worlds that have one turn more."""
+        failed = self._answered() if self._agent.has_unfinished_requests else []
+        if not self._stepped:
+            return failed
+        done = self._worlds.recv(0.0 if self._agent.has_unfinished_requests else None)
+        for row, step in done.items():
+            self._received(row, step)
+        return [*failed, *done]
+
+    def _answered(self) -> list[int]:
+        """Has worlds stepped whose agent has answered; returns those whose answer could not be had."""
+        answers = self._agent.step()
+        said = {row: response for row, response in answers.items() if response.stop_reason != "error"}
+        if said:
+            self._worlds.send({row: response.text for row, response in said.items()})
+            self._stepped |= said
+        failed = [row for row in answers if row not in said]
+        for row in failed:
+            self._episodes[row].fail(answers[row])
+        return failed
+
+    def _received(self, row: int, step: Step) -> None:
+        """Takes what a step came to, and asks the agent again unless the episode is over."""
+        episode = self._episodes[row]
+        if row in self._stepped:
+            episode.go_on(self._agent, row, self._stepped.pop(row), step)
+        else:  # lost with the worker of another, while it was answered
+            self._agent.abort(row)
+            episode.lose(step)
+        if not episode.is_over:
+            self._agent.add_request(row, episode.observation)
 
 
 class _Episode:

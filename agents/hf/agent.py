@@ -78,6 +78,34 @@ def load_encoder(directory: str | Path) -> ChatEncoder:
     return ChatEncoder(tokenizer, family.image_reader(tokenizer, image_processor, config))
 
 
+def loaded_or_given(
+    agent: str, directory: str | Path | None, model: Any, encoder: ChatEncoder | None, *, dtype: str = "auto"
+) -> tuple[Any, ChatEncoder]:
+    """Returns the model and the encoder that an agent is made from: a checkpoint's, or both as they are given.
+
+    Args:
+        agent: What the agent is called.
+        directory: A checkpoint, as `load_checkpoint` reads it; None for the other two.
+        model: A model in memory.
+        encoder: Its chat format.
+        dtype: Type of a checkpoint's weights; `"auto"` keeps it.
+
+    Raises:
+        ConfigError: If there is neither a directory nor a model with its encoder, or both.
+        FileNotFoundError: If there is no checkpoint.
+        ValueError: If it is of no family that is known, incomplete or damaged.
+    """
+    given = (directory is not None, model is not None, encoder is not None)
+    if given not in ((True, False, False), (False, True, True)):
+        raise ConfigError(
+            f"The agent {agent!r} takes a checkpoint directory, {agent}:DIR; or, from Python, model and encoder."
+        )
+    if directory is not None:
+        return load_checkpoint(directory, dtype=dtype)
+    assert encoder is not None
+    return model, encoder
+
+
 class CheckpointAgent(ABC):
     """An agent whose responses a transformers model samples; a `LearningAgent` as far as weights go.
 
@@ -107,15 +135,9 @@ class CheckpointAgent(ABC):
         device: str = "auto",
         dtype: str = "auto",
     ) -> None:
-        given = (directory is not None, model is not None, encoder is not None)
-        if given not in ((True, False, False), (False, True, True)):
-            raise ConfigError(
-                "The agent 'hf' takes a checkpoint directory, hf:DIR; or, from Python, model and encoder."
-            )
+        model, encoder = loaded_or_given("hf", directory, model, encoder, dtype=dtype)
         if directory is not None:
-            model, encoder = load_checkpoint(directory, dtype=dtype)
             model = model.to(torch_device(device))
-        assert encoder is not None
         self.directory = directory
         self.model, self.encoder, self.seed = model, encoder, seed
         self.policy_version = 0
@@ -143,6 +165,14 @@ class CheckpointAgent(ABC):
         self._conversations.release()
         if _sees_anew(self.model):
             self._sampler.seen.forget()
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Opens one conversation per world."""
+        self._open(worlds.num_envs)
+        self._conversations.start()
+
+    def _open(self, num_rows: int) -> None:
+        self._sampler.start(range(num_rows))
 
     def fits(self, row: int, observation: Observation) -> bool:
         """Returns whether there is room for an observation and the longest response to it."""
@@ -189,11 +219,6 @@ class HFAgent(CheckpointAgent):
             f"The run was on {state['device']} and goes on on {self._generator.device.type}, whose generators have "
             "states of another kind: responses are drawn from a new seed, not from where they were."
         )
-
-    def start(self, worlds: VectorWorld) -> None:
-        """Opens one conversation per world."""
-        self._sampler.start(range(worlds.num_envs))
-        self._conversations.start()
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a sampled response per row.

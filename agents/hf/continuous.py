@@ -16,14 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.hf.chat import PromptSegment
 from agents.hf.conversations import SampledResponse
-from agents.hf.decoding import TokenDrawer, prefill_chunks
+from agents.hf.decoding import ModelSampler, prefill_chunks
 from agents.hf.draws import Draws
 from agents.hf.families.family import ProcessedImage
-from agents.hf.families.registry import family_of
-from agents.hf.families.seen import SeenImages
-from agents.hf.sampling import SamplingConfig
 from agents.hf.slot_cache import SlotCache
 
 JOIN_RATIO = 0.25
@@ -49,22 +46,8 @@ class _Row:
     logprobs: list[float] = field(default_factory=list)
 
 
-class ContinuousSampler:
-    """Continues conversations, none of which waits for another.
-
-    Args:
-        model: A model of a known family, with its head.
-        encoder: Gives padding, end-of-turn and suppressed tokens.
-        sampling: How responses are drawn.
-        draws: Source of randomness.
-    """
-
-    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, draws: Draws) -> None:
-        self.model, self.encoder, self.sampling = model, encoder, sampling
-        self.family = family_of(model)
-        self.seen = SeenImages()
-        self._tokens = TokenDrawer(encoder, sampling, draws, device=model.device)
-        self.start([])
+class ContinuousSampler(ModelSampler):
+    """Continues conversations, none of which waits for another. See `ModelSampler` for its arguments."""
 
     def start(self, rows: Sequence[int], draws: Draws | None = None) -> None:
         """Forgets everything and opens one empty conversation per row.

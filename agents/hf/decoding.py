@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +13,8 @@ from transformers.generation.logits_process import TopPLogitsWarper
 
 from agents.hf.chat import ChatEncoder
 from agents.hf.draws import Draws
+from agents.hf.families.registry import family_of
+from agents.hf.families.seen import SeenImages
 from agents.hf.sampling import SamplingConfig
 
 _NO_IDS = torch.LongTensor()
@@ -70,3 +74,25 @@ def prefill_chunks(is_image_BT: Tensor, num_tokens: int | None, *, whole_images:
         end = end or next((each for each in range(start + step, width) if each in cuts), width)
         yield start, end
         start = end
+
+
+class ModelSampler(ABC):
+    """What samplers of a transformers model are made from.
+
+    Args:
+        model: A model of a known family, with its head.
+        encoder: Gives padding, end-of-turn and suppressed tokens.
+        sampling: How responses are drawn.
+        draws: Source of randomness.
+    """
+
+    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, draws: Draws) -> None:
+        self.model, self.encoder, self.sampling = model, encoder, sampling
+        self.family = family_of(model)
+        self.seen = SeenImages()
+        self._tokens = TokenDrawer(encoder, sampling, draws, device=model.device)
+        self.start([])
+
+    @abstractmethod
+    def start(self, rows: Sequence[int]) -> None:
+        """Forgets everything and opens one empty conversation per row."""

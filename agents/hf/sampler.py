@@ -13,32 +13,14 @@ import numpy as np
 import torch
 
 from agents.hf.cache import GrowingCache
-from agents.hf.chat import ChatEncoder, PromptSegment
+from agents.hf.chat import PromptSegment
 from agents.hf.conversations import SampledResponse
-from agents.hf.decoding import TokenDrawer, prefill_chunks
-from agents.hf.draws import Draws
+from agents.hf.decoding import ModelSampler, prefill_chunks
 from agents.hf.families.family import ImageFeatures
-from agents.hf.families.registry import family_of
-from agents.hf.families.seen import SeenImages
-from agents.hf.sampling import SamplingConfig
 
 
-class CachedSampler:
-    """Continues a batch of conversations; a `Sampler`.
-
-    Args:
-        model: A model of a known family, with its head.
-        encoder: Gives padding, end-of-turn and suppressed tokens.
-        sampling: How responses are drawn.
-        draws: Source of randomness.
-    """
-
-    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, draws: Draws) -> None:
-        self.model, self.encoder, self.sampling = model, encoder, sampling
-        self.family = family_of(model)
-        self.seen = SeenImages()
-        self._tokens = TokenDrawer(encoder, sampling, draws, device=model.device)
-        self.start([])
+class CachedSampler(ModelSampler):
+    """Continues a batch of conversations; a `Sampler`. See `ModelSampler` for its arguments."""
 
     def start(self, rows: Sequence[int]) -> None:
         """Forgets everything and opens one empty conversation per row."""
@@ -51,15 +33,7 @@ class CachedSampler:
 
     @torch.no_grad()
     def continue_rows(self, rows: Sequence[int], segments: Sequence[PromptSegment]) -> list[SampledResponse]:
-        """Appends a segment to each row and samples its response.
-
-        Args:
-            rows: A subset of the rows started, in any order; the others are dropped for good.
-            segments: What each row is shown.
-
-        Returns:
-            One sample per row, in the order of `rows`.
-        """
+        """Appends a segment to each row and samples its response, see `Sampler`."""
         self._keep(rows)
         logits = self._prefill(segments)
         self._tokens.draws.begin(rows)

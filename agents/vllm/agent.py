@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from agents.agent import Response
-from agents.hf.agent import load_checkpoint
+from agents.hf.agent import loaded_or_given
 from agents.hf.chat import ChatEncoder
 from agents.hf.checkpoint import weights_digest
 from agents.hf.context import context_limit
@@ -21,7 +21,6 @@ from agents.vllm.config import VLLMConfig
 from agents.vllm.engine import VLLMEngine
 from agents.vllm.pictures import require_sendable
 from agents.vllm.sampler import VLLMSampler
-from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
 
@@ -87,14 +86,7 @@ class VLLMAgent:
         engine: VLLMEngine | None = None,
         weights_of: WeightsOf | None = None,
     ) -> None:
-        given = (directory is not None, model is not None, encoder is not None)
-        if given not in ((True, False, False), (False, True, True)):
-            raise ConfigError(
-                "The agent 'vllm' takes a checkpoint directory, vllm:DIR; or, from Python, model and encoder."
-            )
-        if directory is not None:
-            model, encoder = load_checkpoint(directory)
-        assert encoder is not None
+        model, encoder = loaded_or_given("vllm", directory, model, encoder)
         self.directory, self.encoder, self.seed = directory, encoder, seed
         self.sampling = sampling or SamplingConfig()
         encoder.limit_pixels(self.sampling.max_image_pixels)
