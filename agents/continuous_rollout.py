@@ -12,6 +12,7 @@ from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.episodes import Step
 
 OnTurn = Callable[[int, Turn], None]
+OnEpisode = Callable[[int, Trajectory], None]
 
 
 def play_continuously(
@@ -22,6 +23,7 @@ def play_continuously(
     observations: Sequence[Observation],
     infos: Sequence[dict[str, Any]],
     on_turn: OnTurn | None = None,
+    on_episode: OnEpisode | None = None,
 ) -> dict[int, Trajectory]:
     """Returns the episodes of the worlds that were started, by their number.
 
@@ -35,6 +37,7 @@ def play_continuously(
         observations: What they show.
         infos: With a `worker_error` where a world could not be reset.
         on_turn: Called after each turn with the number of its world.
+        on_episode: Called with each episode as soon as it is over, and the number of its world.
     """
     episodes = {
         row: _Episode(observations[row], infos[row]) for row in range(len(seeds)) if "worker_error" not in infos[row]
@@ -43,21 +46,16 @@ def play_continuously(
     for row, episode in episodes.items():
         agent.add_request(row, episode.observation)
     under_way = _UnderWay(agent, worlds, episodes)
+    played: dict[int, Trajectory] = {}
     while under_way:
         for row in under_way.go_on():
             if on_turn is not None:
                 on_turn(row, episodes[row].turns[-1])
-    return {
-        row: Trajectory(
-            env_id=env_ids[row],
-            seed=seeds[row],
-            turns=tuple(episode.turns),
-            final_observation=episode.observation,
-            start_state_hash=episode.start_hash,
-            policy_version=agent.policy_version,
-        )
-        for row, episode in episodes.items()
-    }
+            if episodes[row].is_over:
+                played[row] = episodes[row].trajectory(env_ids[row], seeds[row], agent.policy_version)
+                if on_episode is not None:
+                    on_episode(row, played[row])
+    return {row: played[row] for row in episodes}
 
 
 class _UnderWay:
@@ -115,6 +113,17 @@ class _Episode:
     @property
     def is_over(self) -> bool:
         return bool(self.turns) and (self.turns[-1].terminated or self.turns[-1].truncated)
+
+    def trajectory(self, env_id: str, seed: int, policy_version: int) -> Trajectory:
+        """Returns the episode, which is over."""
+        return Trajectory(
+            env_id=env_id,
+            seed=seed,
+            turns=tuple(self.turns),
+            final_observation=self.observation,
+            start_state_hash=self.start_hash,
+            policy_version=policy_version,
+        )
 
     def go_on(self, agent: ContinuousAgent, row: int, response: Response, step: Step) -> None:
         """Adds the turn that a step was; it is the last if there is no room for another."""

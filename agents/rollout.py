@@ -6,11 +6,11 @@ Which of the two it is, is the agent's: one that batches whoever is there (`Cont
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agents.agent import Agent, ContinuousAgent, Response
-from agents.continuous_rollout import play_continuously
+from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously
 from agents.turns import failed_turn, fits, make_turn
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
@@ -23,7 +23,7 @@ def rollout(
     seeds: Sequence[int],
     *,
     env_ids: Sequence[str],
-    on_turn: Callable[[int, Turn], None] | None = None,
+    on_turn: OnTurn | None = None,
 ) -> list[Trajectory]:
     """Returns one episode played in every world of a batch.
 
@@ -52,15 +52,25 @@ def try_rollout(
     seeds: Sequence[int],
     *,
     env_ids: Sequence[str],
+    on_turn: OnTurn | None = None,
+    on_episode: OnEpisode | None = None,
 ) -> list[Trajectory | None]:
     """Returns one episode played in every world of a batch that can be started; otherwise as `rollout`.
+
+    Args:
+        agent: Who acts.
+        worlds: N worlds, in any mix.
+        seeds: N reset seeds.
+        env_ids: N registered ids.
+        on_turn: Called after each turn with the number of its world.
+        on_episode: Called with each episode and the number of its world; while others go on, if the agent lets them.
 
     Returns:
         N trajectories, in the order of the worlds; None for a world that could not be reset, not even in a worker
         started anew. A world that crashed later ends its episode as truncated.
     """
     observations, infos = worlds.try_reset(seed=list(seeds))
-    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"])
+    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode)
     return [played.get(row) for row in range(len(seeds))]
 
 
@@ -82,11 +92,12 @@ def _play(
     env_ids: Sequence[str],
     observations: Sequence[Observation],
     infos: Sequence[dict[str, Any]],
-    on_turn: Callable[[int, Turn], None] | None = None,
+    on_turn: OnTurn | None = None,
+    on_episode: OnEpisode | None = None,
 ) -> dict[int, Trajectory]:
     """Returns the episodes of the worlds that were started, by their number."""
     if isinstance(agent, ContinuousAgent):
-        return play_continuously(agent, worlds, seeds, env_ids, observations, infos, on_turn)
+        return play_continuously(agent, worlds, seeds, env_ids, observations, infos, on_turn, on_episode)
     current, info = list(observations), list(infos)
     started = [row for row in range(len(seeds)) if "worker_error" not in info[row]]
     start_hashes = {row: info[row]["state_hash"] for row in started}
@@ -118,7 +129,7 @@ def _play(
             if on_turn is not None:
                 on_turn(row, turns[row][-1])
         live = [row for row in live if not (turns[row][-1].terminated or turns[row][-1].truncated)]
-    return {
+    played = {
         row: Trajectory(
             env_id=env_ids[row],
             seed=seeds[row],
@@ -129,6 +140,10 @@ def _play(
         )
         for row in started
     }
+    for row, episode in played.items():
+        if on_episode is not None:
+            on_episode(row, episode)
+    return played
 
 
 def _responses(agent: Agent, rows: list[int], observations: list[Observation]) -> list[Response]:

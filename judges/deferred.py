@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from judges.ahead import Ahead
 from judges.scores import JudgeScore, Reward
 
 _Item = TypeVar("_Item")
@@ -42,6 +43,8 @@ class Deferred:
         unanswered: What is said of an open question; it must be what unavailable is to the reward.
         key_of: Tells questions apart, if their arguments cannot be hashed.
         is_sampled: Whether asking the same again may be answered otherwise, so that it has to be asked again.
+        ask_one: Takes the arguments of one question and answers it, in any thread; None if none is to be asked ahead.
+        ahead: Where answers are that were asked for ahead.
     """
 
     def __init__(
@@ -51,7 +54,10 @@ class Deferred:
         *,
         key_of: Callable[[tuple[Any, ...]], Hashable] = lambda question: question,
         is_sampled: bool = False,
+        ask_one: Callable[[tuple[Any, ...]], Any] | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
+        self._ask_one, self._ahead = ask_one, ahead or Ahead()
         self._ask_all, self._unanswered, self._key_of, self._is_sampled = ask_all, unanswered, key_of, is_sampled
         self._answers: dict[Hashable, Any] = {}
         self._questions: dict[Hashable, tuple[Any, ...]] = {}
@@ -78,8 +84,19 @@ class Deferred:
     def ask_deferred(self) -> bool:
         """Asks all that was deferred; returns whether that is anything."""
         asked, self._questions = self._questions, {}
-        if asked:
-            self._answers |= dict(zip(asked, self._ask_all(list(asked.values())), strict=True))
+        under_way = {key: self._ahead.take((id(self), key)) for key in asked}
+        new = {key: question for key, question in asked.items() if under_way[key] is None}
+        if new:
+            self._answers |= dict(zip(new, self._ask_all(list(new.values())), strict=True))
+        self._answers |= {key: answer.result() for key, answer in under_way.items() if answer is not None}
+        return bool(asked)
+
+    def ask_ahead(self) -> bool:
+        """Begins to ask all that was deferred, where that may be done ahead; returns whether there is anything."""
+        asked, self._questions = self._questions, {}
+        if self._ask_one is not None:
+            for key, question in asked.items():
+                self._ahead.ask((id(self), key), self._ask_one, question)
         return bool(asked)
 
     def drop_deferred(self) -> None:
@@ -92,13 +109,16 @@ class Deferred:
         self.restart()
 
 
-def defer(judge: Callable[..., JudgeScore], map_fn: MapFn, *, is_sampled: bool = False) -> Deferred:
+def defer(
+    judge: Callable[..., JudgeScore], map_fn: MapFn, *, is_sampled: bool = False, ahead: Ahead | None = None
+) -> Deferred:
     """Returns the stand-in of a judge; the repetitions of one question are asked one after the other, in their order.
 
     Args:
         judge: Takes a question's arguments.
         map_fn: How many questions are put to it together.
-        is_sampled: Whether asking the same again may be answered otherwise.
+        is_sampled: Whether asking the same again may be answered otherwise. Then nothing is asked ahead.
+        ahead: Where answers are that were asked for ahead.
     """
 
     def ask_all(questions: list[tuple[Any, ...]]) -> list[JudgeScore]:
@@ -113,7 +133,30 @@ def defer(judge: Callable[..., JudgeScore], map_fn: MapFn, *, is_sampled: bool =
         }
         return [by_place[place] for place in range(len(questions))]
 
-    return Deferred(ask_all, JudgeScore.unavailable("not asked yet"), is_sampled=is_sampled)
+    return Deferred(
+        ask_all,
+        JudgeScore.unavailable("not asked yet"),
+        is_sampled=is_sampled,
+        ask_one=None if is_sampled else lambda question: judge(*question),
+        ahead=ahead,
+    )
+
+
+def ask_ahead(judges: Sequence[Deferred], reward_of: Callable[[], Any]) -> None:
+    """Begins to ask what one reward asks first.
+
+    Args:
+        judges: The stand-ins; as in `rewards_with_deferred`, the questions of the first that has any are asked.
+        reward_of: Works the reward out, by asking them.
+    """
+    for judge in judges:
+        judge.restart()
+    reward_of()
+    has_asked = False
+    for judge in judges:
+        if has_asked:
+            judge.drop_deferred()
+        has_asked = has_asked or judge.ask_ahead()
 
 
 def rewards_with_deferred(

@@ -11,7 +11,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any, Self, TypeVar
@@ -113,9 +113,26 @@ class ModelClient:
             The results in the items' order, each as soon as it is there. Where the context is left by an exception,
             what has not begun yet never does.
         """
+        with self._pool() as pool:
+            yield pool.map(function, items)
+
+    @contextmanager
+    def submitting(self) -> Iterator[Callable[[Callable[[Any], Any], Any], Future[Any]]]:
+        """Yields what calls a function on an item in a thread, for questions that come up one by one.
+
+        What has not begun at the end of the context never does, and what has gives up waiting.
+        """
+        with self._pool() as pool:
+            try:
+                yield pool.submit
+            finally:
+                self._stopping.set()
+
+    @contextmanager
+    def _pool(self) -> Iterator[ThreadPoolExecutor]:
         pool = ThreadPoolExecutor(self.config.max_parallel, thread_name_prefix="endpoint")
         try:
-            yield pool.map(function, items)
+            yield pool
         except BaseException:
             # Ctrl-C must not wait for every question of a batch to exhaust its attempts.
             self._stopping.set()

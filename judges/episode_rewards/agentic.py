@@ -30,7 +30,13 @@ def _build(models: JudgeModels) -> EpisodeJudge:
     def look_at_all(asked: list[tuple[Any, ...]]) -> list[Reward]:
         return models.map_fn(lambda one: reward_of(one[0]), asked)
 
-    look = Deferred(look_at_all, Reward.unavailable("not asked yet"), key_of=lambda asked: id(asked[0]))
+    look = Deferred(
+        look_at_all,
+        Reward.unavailable("not asked yet"),
+        key_of=lambda asked: id(asked[0].turns),  # which an episode keeps that is given another world's name
+        ask_one=lambda one: reward_of(one[0]),
+        ahead=models.ahead,
+    )
     return EachByItself(look, [look])
 
 

@@ -293,7 +293,9 @@ def argos_judge(models: JudgeModels, config: ArgosConfig | None = None) -> Episo
             replace(config, require_points=False) if is_empty else config,
         )
 
-    return EachByItself(reward_of, [each for each in (answers, told) if each is not None])
+    # A mask may take a model's pass, and is not to be found twice
+    asked = [each for each in (answers, told) if each is not None]
+    return EachByItself(reward_of, asked, is_asked_ahead=models.masks is None)
 
 
 ARGOS = EpisodeReward(

@@ -23,8 +23,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from judges.ahead import Ahead
 from judges.consistency.words import CONSISTENCY_GRADES, word_consistency
-from judges.deferred import MapFn, defer, one_by_one, rewards_with_deferred
+from judges.deferred import MapFn, ask_ahead, defer, one_by_one, rewards_with_deferred
 from judges.episode_rewards.archive import Reference, RolloutArchive
 from judges.episode_rewards.episode import key_of, own_pieces, query_id, strategy_of, true_boxes
 from judges.episode_rewards.models import ConsistencyJudge, JudgeModels
@@ -243,6 +244,7 @@ class IvgrJudge:
         config: How the consistency judge is asked.
         archive: The references so far; an empty one by default.
         map_fn: How many questions are put to a judge together.
+        ahead: Where answers are that were asked for while episodes were played.
     """
 
     def __init__(
@@ -253,17 +255,29 @@ class IvgrJudge:
         config: ConsistencyConfig | None = None,
         archive: RolloutArchive | None = None,
         map_fn: MapFn = one_by_one,
+        ahead: Ahead | None = None,
     ) -> None:
         self.archive = archive if archive is not None else RolloutArchive()
         self._config = config
         self._consistency_judge = defer(consistency_judge, map_fn, is_sampled=True)
-        self._answer_judge = None if answer_judge is None else defer(answer_judge, map_fn)
+        self._answer_judge = None if answer_judge is None else defer(answer_judge, map_fn, ahead=ahead)
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order."""
         judges = [each for each in (self._answer_judge, self._consistency_judge) if each is not None]
         before = self.state_dict()
         return rewards_with_deferred(self._rewards, [list(episodes)], judges, lambda: self.load_state_dict(before))
+
+    def ask_ahead(self, episode: Trajectory) -> None:
+        """Begins to ask about the answer.
+
+        Not of an episode that is compared with a reference: which that is, the batch decides, and then whether there is
+        anything to ask about the answer.
+        """
+        is_compared = strategy_of(episode) != GROUNDED and bool(true_boxes(episode))
+        if (judge := self._answer_judge) is not None and not is_compared:
+            answer = extract_answer(own_pieces(episode)[0])
+            ask_ahead([judge], lambda: match_answer(answer, key_of(episode), judge))
 
     def _rewards(self, episodes: list[Trajectory]) -> list[Reward]:
         members: dict[str, list[int]] = {}
@@ -303,7 +317,9 @@ class IvgrJudge:
 
 
 def _build(models: JudgeModels) -> IvgrJudge:
-    return IvgrJudge(models.consistency_judge, answer_judge=models.answer_judge, map_fn=models.map_fn)
+    return IvgrJudge(
+        models.consistency_judge, answer_judge=models.answer_judge, map_fn=models.map_fn, ahead=models.ahead
+    )
 
 
 IVGR = EpisodeReward(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from judges.ahead import Ahead
 from judges.consistency.words import word_consistency
 from judges.deferred import Deferred, MapFn, defer, one_by_one
 from judges.reading.answers import AnswerJudge
@@ -77,6 +78,7 @@ class JudgeModels:
         likelihoods: Of answers after their reasoning; None leaves that out.
         agentic_judge: Looks at the first pictures and judges the last response.
         map_fn: How many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.
+        ahead: Where answers are that were asked for while episodes were played.
     """
 
     answer_judge: AnswerJudge | None = None
@@ -85,7 +87,8 @@ class JudgeModels:
     likelihoods: Likelihoods | None = None
     agentic_judge: AgenticJudge | None = None
     map_fn: MapFn = one_by_one
+    ahead: Ahead = field(default_factory=Ahead)
 
     def deferred_answers(self) -> Deferred | None:
         """Returns the stand-in of the judge of answers; None without one."""
-        return None if self.answer_judge is None else defer(self.answer_judge, self.map_fn)
+        return None if self.answer_judge is None else defer(self.answer_judge, self.map_fn, ahead=self.ahead)

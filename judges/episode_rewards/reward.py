@@ -10,9 +10,9 @@ import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
-from judges.deferred import Deferred, rewards_with_deferred
+from judges.deferred import Deferred, ask_ahead, rewards_with_deferred
 from judges.episode_rewards.models import JudgeModels, Model
 from judges.reading.answers import AnswerScale
 from judges.scores import Reward
@@ -41,6 +41,15 @@ class EpisodeJudge(Protocol):
 
     def metrics(self) -> dict[str, float]:
         """Returns what there is to log besides the rewards."""
+        ...
+
+
+@runtime_checkable
+class AskingEpisodeJudge(EpisodeJudge, Protocol):
+    """One whose questions about an episode may be asked before the others of its batch are over."""
+
+    def ask_ahead(self, episode: Trajectory) -> None:
+        """Begins to ask what it will ask about an episode, as far as that is known; `ahead` has the answers."""
         ...
 
 
@@ -154,10 +163,19 @@ class EachByItself:
     Args:
         reward_of: Of one episode.
         judges: Whom it asks.
+        is_asked_ahead: Whether it may ask them while other episodes are played. Then it is worked out once more, so not
+            where that takes long by itself.
     """
 
-    def __init__(self, reward_of: Callable[[Trajectory], Reward], judges: Sequence[Deferred] = ()) -> None:
+    def __init__(
+        self,
+        reward_of: Callable[[Trajectory], Reward],
+        judges: Sequence[Deferred] = (),
+        *,
+        is_asked_ahead: bool = True,
+    ) -> None:
         self._reward_of, self._judges = reward_of, judges
+        self._is_asked_ahead = is_asked_ahead and bool(judges)
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order; raises `ConfigError` if its function gives anything else."""
@@ -166,6 +184,11 @@ class EachByItself:
             return [self._required(self._reward_of(episode)) for episode in unit]
 
         return rewards_with_deferred(rewards_of, [[episode] for episode in episodes], self._judges)
+
+    def ask_ahead(self, episode: Trajectory) -> None:
+        """Begins to ask what the reward of an episode asks, which is to be called for later."""
+        if self._is_asked_ahead:
+            ask_ahead(self._judges, lambda: self._reward_of(episode))
 
     def _required(self, given: Any) -> Reward:
         """Returns what the function gave, which may be the user's own; raises `ConfigError` if it is no reward."""

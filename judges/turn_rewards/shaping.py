@@ -190,9 +190,8 @@ def shape(
     names = [term.name for term in terms]
     if len(set(names)) != len(names):
         raise ConfigError(f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.")
-    sections: set[Section] = {section for term in terms for section in term.sections}
     turns = [ScoredTurn(turn=turn, env_id=each.env_id) for each in trajectories for turn in each.turns]
-    all_scores = _score_sections(turns, sorted(sections), judge_for)
+    all_scores = _score_sections(turns, sections_of(terms), judge_for)
     turns = [replace(turn, scores=scores) for turn, scores in zip(turns, all_scores, strict=True)]
     columns = [term(turns) for term in terms]
     rewarded = iter(
@@ -202,27 +201,37 @@ def shape(
     return [tuple(next(rewarded) for _ in each.turns) for each in trajectories]
 
 
+def sections_of(terms: Sequence[RewardTerm]) -> list[Section]:
+    """Returns the sections whose scores some terms read."""
+    return sorted({section for term in terms for section in term.sections})
+
+
 def _score_sections(
     turns: Sequence[ScoredTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
 ) -> list[dict[Section, JudgeScore]]:
     """Returns the scores of each turn's sections; judges of one model ask about all texts at once."""
-    places: dict[int, list[tuple[int, Section]]] = {}
-    claims: dict[int, list[TextAndState]] = {}
-    judges: dict[int, Judge] = {}
+    asked = claims_by_judge(turns, sections, judge_for)
+    scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
+    judged = score_together([(judge, [claim for _, _, claim in claims]) for judge, claims in asked])
+    for (_, claims), column in zip(asked, judged, strict=True):
+        for (index, section, _), score in zip(claims, column, strict=True):
+            scores[index][section] = score
+    return scores
+
+
+def claims_by_judge(
+    turns: Sequence[ScoredTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
+) -> list[tuple[Judge, list[tuple[int, Section, TextAndState]]]]:
+    """Returns each judge with what it is to score: of which turn, by its number, which section, and what it says."""
+    asked: dict[int, tuple[Judge, list[tuple[int, Section, TextAndState]]]] = {}
     for index, turn in enumerate(turns):
         for section in sections:
             text = turn.text(section)
             if text is not None:
                 judge = _judge_finder(judge_for, section)(turn.env_id, turn.turn.info["representation"])
-                judges[id(judge)] = judge
-                places.setdefault(id(judge), []).append((index, section))
-                claims.setdefault(id(judge), []).append((text, turn.truth(section)))
-    scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
-    judged = score_together([(judge, claims[key]) for key, judge in judges.items()])
-    for key, column in zip(judges, judged, strict=True):
-        for (index, section), score in zip(places[key], column, strict=True):
-            scores[index][section] = score
-    return scores
+                _, claims = asked.setdefault(id(judge), (judge, []))
+                claims.append((index, section, (text, turn.truth(section))))
+    return list(asked.values())
 
 
 def _judge_finder(judge_for: JudgeFor | Mapping[Section, JudgeFor], section: Section) -> JudgeFor:

@@ -5,21 +5,32 @@ from __future__ import annotations
 import logging
 from collections.abc import Container, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from agents.agent import Agent
+from agents.continuous_rollout import OnEpisode, OnTurn
 from agents.rollout import failure_of, is_lost, try_rollout
 from training.config.run import RunConfig
 from training.data.mix import MixedWorlds, MixEntry, MixUnit
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
-from vlm_envs.trajectory import Trajectory, TrajectoryGroup
+from vlm_envs.trajectory import Trajectory, TrajectoryGroup, Turn
 
 _logger = logging.getLogger(__name__)
 
 _FIRST_SEED = 100_000_000
 """Training seeds below belong to the cold start, so that no level is shown to both."""
+
+
+class Watcher(Protocol):
+    """Is told of what is played, as soon as it is: judges, who ask about it while others still play."""
+
+    def saw_turn(self, env_id: str, turn: Turn) -> None:
+        """Takes a turn of an episode that goes on, or its last."""
+
+    def saw_episode(self, trajectory: Trajectory) -> None:
+        """Takes an episode that is over."""
 
 
 class _Played(NamedTuple):
@@ -50,7 +61,12 @@ class Collector:
         return self._worlds.units(iteration)
 
     def collect(
-        self, agent: Agent, iteration: int, sampling_round: int = 0, worlds: Container[str] | None = None
+        self,
+        agent: Agent,
+        iteration: int,
+        sampling_round: int = 0,
+        worlds: Container[str] | None = None,
+        watcher: Watcher | None = None,
     ) -> list[TrajectoryGroup]:
         """Plays one iteration's episodes; seeds depend on iteration and round only, so a resumed run sees the same.
 
@@ -59,6 +75,7 @@ class Collector:
             iteration: Number of the iteration, from 0.
             sampling_round: Which of its rounds, below `algorithm.max_sampling_rounds`; no two have a level in common.
             worlds: Names of the worlds that are played; None for all.
+            watcher: Who is told of what this process plays; of its episodes it is given the turns that are returned.
 
         Returns:
             `num_groups` groups of `group_size` siblings, in the order of their worlds; at times one more or fewer where
@@ -75,8 +92,12 @@ class Collector:
         if sampling_round == 0:
             self._num_lost_episodes = self._num_dropped_groups = 0
         places = [place for place in self._worlds.played(iteration) if worlds is None or place.name in worlds]
-        own = [each for place in places for each in self._played(agent, place, first)]
-        played = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
+        own = [each for place in places for each in self._played(agent, place, first, watcher)]
+        mine = {
+            (each.place, each.number): each for each in own
+        }  # which gathering copies, and a watcher knows as they are
+        gathered = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
+        played = [mine.get((each.place, each.number), each) for each in gathered]
         names = {place.number: place.name for place in places}
         groups: list[TrajectoryGroup] = []
         for each in played:
@@ -96,7 +117,7 @@ class Collector:
             raise WorkerError(_nothing_left(iteration, [sibling for each in played for sibling in each.siblings]))
         return groups
 
-    def _played(self, agent: Agent, place: MixEntry, first: int) -> list[_Played]:
+    def _played(self, agent: Agent, place: MixEntry, first: int, watcher: Watcher | None) -> list[_Played]:
         """Plays this process's groups of a world, on levels counted from the first seed of the round."""
         if not place.own:
             return []
@@ -108,7 +129,9 @@ class Collector:
         except WorkerError as error:
             _logger.warning("%s %d groups of %s are left out.", error, len(place.own), place.name)
         else:
-            played = try_rollout(agent, worlds, seeds, env_ids=[place.spec.env_id] * len(seeds))
+            on_turn, on_episode = _told(place, watcher)
+            env_ids = [place.spec.env_id] * len(seeds)
+            played = try_rollout(agent, worlds, seeds, env_ids=env_ids, on_turn=on_turn, on_episode=on_episode)
         return [
             _Played(place.number, group, played[index * size : (index + 1) * size])
             for index, group in enumerate(place.own)
@@ -124,6 +147,16 @@ class Collector:
     def close(self) -> None:
         """Ends the worlds' workers."""
         self._worlds.close()
+
+
+def _told(place: MixEntry, watcher: Watcher | None) -> tuple[OnTurn | None, OnEpisode | None]:
+    """Returns what tells a watcher of turns and episodes of a world."""
+    if watcher is None:
+        return None, None
+    return (
+        lambda row, turn: watcher.saw_turn(place.spec.env_id, turn),
+        lambda row, episode: watcher.saw_episode(replace(episode, world=place.name)),
+    )
 
 
 def _nothing_left(iteration: int, episodes: Sequence[Trajectory | None]) -> str:

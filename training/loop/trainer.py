@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -196,12 +196,13 @@ class Trainer:
 
     def _play(self, sampling_round: int, worlds: frozenset[str] | None) -> list[ScoredTrajectory]:
         """Plays and scores a round of groups."""
-        started = time.monotonic()
-        with memory_told("while sampling", OF_SAMPLING):
-            groups = self.collector.collect(self.agent, self.iteration, sampling_round, worlds)
-        self._rollout_s.append(time.monotonic() - started)
-        played = [trajectory for group in groups for trajectory in group.trajectories]
-        return self.engine.on_main(lambda: self.scorer.score(played)) if played else []
+        started, watcher = time.monotonic(), self._scorer if self.config.rollout == "async" else None
+        with nullcontext() if watcher is None else watcher.asking_ahead():
+            with memory_told("while sampling", OF_SAMPLING):
+                groups = self.collector.collect(self.agent, self.iteration, sampling_round, worlds, watcher)
+            self._rollout_s.append(time.monotonic() - started)
+            played = [trajectory for group in groups for trajectory in group.trajectories]
+            return self.engine.on_main(lambda: self.scorer.score(played)) if played else []
 
     def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
         """Keeps some of this iteration's episodes, with what the algorithm made of their turns."""

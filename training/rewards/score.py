@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.api.client import ChatClient
 from judges.agentic.generate import chat_generate
 from judges.agentic.judge import AgenticJudge
+from judges.ahead import Ahead, AheadJudge, finding_ahead
 from judges.episode_rewards.models import JudgeModels, Model
 from judges.episode_rewards.registry import episode_reward
-from judges.episode_rewards.reward import EpisodeJudge, EpisodeReward, rewards_by
+from judges.episode_rewards.reward import AskingEpisodeJudge, EpisodeJudge, EpisodeReward, rewards_by
 from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
 from judges.llm.shaping import llm_judges
 from judges.scores import Reward
@@ -22,14 +24,16 @@ from judges.turn_rewards.shaping import (
     RewardTerm,
     ScoredTurn,
     Section,
+    claims_by_judge,
     exact_judge,
     grounding_reward,
+    sections_of,
     shape,
     worldmodeling_reward,
 )
 from training.config.judges import JudgeConfig
 from training.rewards.verifier import verifier_models
-from vlm_envs.trajectory import Trajectory
+from vlm_envs.trajectory import Trajectory, Turn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +68,11 @@ class ScoredTrajectory:
     @property
     def is_lost(self) -> bool:
         """Whether the episode did not end by itself: its worker failed or its API was unavailable."""
-        return any("worker_error" in turn.info or turn.stop_reason == "error" for turn in self.trajectory.turns)
+        return any(map(_is_lost, self.trajectory.turns))
+
+
+def _is_lost(turn: Turn) -> bool:
+    return "worker_error" in turn.info or turn.stop_reason == "error"
 
 
 def reward_terms(config: JudgeConfig) -> list[RewardTerm]:
@@ -88,18 +96,46 @@ class TurnScorer:
         self._episode_judge: EpisodeJudge | None = None
         self._models: Mapping[str, Any] = {}
         self._client = ChatClient(config.endpoint) if config.endpoint else None
+        self._ahead = Ahead()
         self._judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
         if self._client is not None and config.method != "exact":
-            self._judge_for = llm_judges(self._client, config.method)
+            judges = llm_judges(self._client, config.method)
+            self._judge_for = {section: finding_ahead(find, self._ahead) for section, find in judges.items()}
         if config.episode_reward is not None:
             self._models = verifier_models(config.verifier, device) if models is None else models
             reward = episode_reward(config.episode_reward)
-            self._episode_judge = reward.make_judge(JudgeModels(**self._models, **_model_judges(self._client, reward)))
+            asked = _model_judges(self._client, reward)
+            self._episode_judge = reward.make_judge(JudgeModels(**self._models, **asked, ahead=self._ahead))
             self._episode_name = reward.name
 
     def for_evaluation(self) -> TurnScorer:
         """Returns a scorer of evaluations, to be closed after use; it shares nothing with this one that can change."""
         return TurnScorer(self._config.of_evaluations, models=self._models)
+
+    @contextmanager
+    def asking_ahead(self) -> Iterator[None]:
+        """Lets `saw_turn` and `saw_episode` put questions to the judge model; within the block they are scored, too."""
+        if self._client is None:
+            yield
+            return
+        with self._ahead.open(self._client.submitting()):
+            yield
+
+    def saw_turn(self, env_id: str, turn: Turn) -> None:
+        """Begins to ask about a turn of an episode that goes on; if that is lost later, it was asked about in vain."""
+        if self._client is None or _is_lost(turn):
+            return
+        scored = ScoredTurn(turn=turn, env_id=env_id)
+        for judge, claims in claims_by_judge([scored], sections_of(self.terms), self._judge_for):
+            if isinstance(judge, AheadJudge):
+                judge.ask_ahead([claim for _, _, claim in claims])
+
+    def saw_episode(self, trajectory: Trajectory) -> None:
+        """Begins to ask about an episode that is over."""
+        if self._client is None or not isinstance(self._episode_judge, AskingEpisodeJudge):
+            return
+        if not any(map(_is_lost, trajectory.turns)):
+            self._episode_judge.ask_ahead(trajectory)
 
     def score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
         """Judges every turn of a batch of trajectories.

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.checkpoints.state import load_checkpoint_state
 from training.loop.run import train
+from training.rewards.score import TurnScorer
 
 
 def test_it_resumes_bit_by_bit(tiny_directory, tmp_path):
@@ -31,3 +34,23 @@ def test_it_resumes_bit_by_bit(tiny_directory, tmp_path):
     lines = metrics_of(directory)
     assert [line["iteration"] for line in lines] == [0, 1, 2]
     assert all(line["sampler_gap"] < 1e-4 for line in lines)
+
+
+@pytest.mark.parametrize("rollout", ["barrier", "async"])
+def test_judges_are_told_of_turns_and_episodes_as_they_come(rollout, tiny_directory, tmp_path, monkeypatch):
+    told = {"saw_turn": [], "saw_episode": []}
+    for name, seen in told.items():
+        monkeypatch.setattr(TurnScorer, name, lambda scorer, *seen_, seen=seen: seen.append(seen_[-1]))
+    train(
+        run_config(
+            output=str(tmp_path),
+            model=str(tiny_directory),
+            rollout=rollout,
+            num_iterations=1,
+            num_eval_episodes=0,
+            num_threads=1,
+        )
+    )
+    turns = [turn for episode in told["saw_episode"] for turn in episode.turns]
+    assert len(told["saw_episode"]) == (4 if rollout == "async" else 0)
+    assert len(told["saw_turn"]) == len(turns)
