@@ -22,7 +22,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test test-ray test-vllm soak lint format docs pages speed play clean
+.PHONY: help install drivers train test test-peers test-ray test-vllm soak lint format docs pages speed play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -47,6 +47,9 @@ test-vllm: $(DEV_READY) .venv-vllm/installed ## Sample and train with a real vLL
 	@for file in tests/vllm/inside/test_*.py; do VLLM_CPU_KVCACHE_SPACE=1 HF_HUB_OFFLINE=1 \
 	  .venv-vllm/bin/python -m pytest $$file --noconftest -s --session-timeout 3600 || exit 1; done
 	"$(PYTHON)" -m pytest tests/vllm --ignore tests/vllm/inside -s --session-timeout 3600
+
+test-peers: $(DEV_READY) .venv-peers/installed ## Compare training with TRL, in .venv-peers; not part of `make test`.
+	"$(PYTHON)" -m pytest tests/peers -s
 
 test-ray: $(DEV_READY) ## Kill worlds and machines of local Ray clusters, and train on one; not part of `make test`.
 	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/ray tests/unit/vlm_envs/vector tests/unit/training/loop/test_lost_workers.py --workers ray --session-timeout 3600
@@ -75,12 +78,12 @@ speed: $(TRAIN_READY) ## Measure speed on this machine.
 play: $(WORLDS_READY) ## Play a world in the terminal; another world: ENV_ID=VLM/FrozenLake-v0.
 	@"$(PYTHON)" -m vlm_envs play $(ENV_ID)
 
-clean: ## Remove .venv, .venv-vllm, caches and the built site; runs/ stays.
-	rm -rf .venv .venv-vllm site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## Remove .venv, .venv-peers, .venv-vllm, caches and the built site; runs/ stays.
+	rm -rf .venv .venv-peers .venv-vllm site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian leaves pip out of new environments unless python3-venv is installed; then the system's pip puts it there.
-.venv/made .venv-vllm/made: %/made:
+.venv/made .venv-peers/made .venv-vllm/made: %/made:
 	@"$(BASE_PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed. Name one: make BASE_PYTHON=python3.12" >&2; exit 1; }
 	@"$(BASE_PYTHON)" -m venv $* 2>$*.log || { rm -rf $*; \
@@ -113,6 +116,14 @@ clean: ## Remove .venv, .venv-vllm, caches and the built site; runs/ stays.
 	@.ci/drivers --browser
 	@echo "Installing what development needs into .venv (once) ..."
 	@$(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+# An environment of its own: where torch is for CPUs, transformers does not load beside this torchvision, unless the
+# benchmark has declared what it lacks.
+.venv-peers/installed: .venv-peers/made pyproject.toml constraints.txt
+	@echo "Installing TRL into .venv-peers (once) ..."
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt $(TORCH_ARGS) torch
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[peers]'
 	@touch $@
 
 # vLLM's audio packages have extensions that do not load beside its torch; nothing here hears anything.

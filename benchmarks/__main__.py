@@ -20,6 +20,8 @@ from benchmarks.models.evaluate import EvaluateOptions, run_evaluate
 from benchmarks.models.rescore import RescoreOptions, run_rescore
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table
+from benchmarks.trainers.command import run_trainer
+from benchmarks.trainers.compare import TrainerOptions
 from vlm_envs.arguments.options import EXIT_USAGE, Commands, run_command, tell
 from vlm_envs.errors import ConfigError
 
@@ -105,6 +107,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "suites": (SuitesOptions, run_suites),
         "sb3": (Sb3Options, run_sb3),
         "speed": (Speed, _speed),
+        "trainer": (TrainerOptions, run_trainer),
         "memory": (Memory, _memory),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,6 +19,13 @@ ENV_ID = re.compile(r"(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w
 _WORLD_OPTION = re.compile(
     r"--worlds\.(?P<number>\d+)\.(?P<kwargs>kwargs\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?", re.DOTALL
 )
+
+_OPTIONAL = {"name", "num_workers"}
+_NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
+    "weight": ("a number", lambda value: float(ast.literal_eval(value))),
+    "num_workers": ("a whole number", int),
+}
+"""What the fields of a world that are numbers take, and how it is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +106,15 @@ def _field(option: str, name: str, values: list[str]) -> Any:
         )
     if len(values) != 1:
         raise ConfigError(f"{option} takes one value; got {' '.join(values) or 'none'}.")
-    if name != "weight":
-        return None if (name, values[0]) == ("name", "None") else values[0]
+    if name in _OPTIONAL and values[0] == "None":
+        return None
+    if name not in _NUMBERS:
+        return values[0]
+    what, read = _NUMBERS[name]
     try:
-        return float(ast.literal_eval(values[0]))
+        return read(values[0])
     except (ValueError, SyntaxError, TypeError):
-        raise ConfigError(f"{option} takes a number; got {values[0]!r}.") from None
+        raise ConfigError(f"{option} takes {what}; got {values[0]!r}.") from None
 
 
 def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) -> tuple[WorldSpec, ...]:
@@ -125,5 +135,6 @@ def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) 
 
 
 def _spec(number: int, settings: dict[str, Any]) -> WorldSpec:
-    with fields_named({WorldSpec: {each.name: f"--worlds.{number}.{each.name}" for each in fields(WorldSpec)}}):
+    names = {each.name: f"--worlds.{number}.{each.name.replace('_', '-')}" for each in fields(WorldSpec)}
+    with fields_named({WorldSpec: names}):
         return WorldSpec(**settings)

@@ -91,7 +91,8 @@ def check_same_run(config: RunConfig, directory: Path) -> None:
 
 
 def _may_differ(name: str) -> bool:
-    return name in MAY_DIFFER or name.startswith("vllm.") or (name.startswith("worlds.") and name.endswith(".workers"))
+    of_workers = name.startswith("worlds.") and name.endswith((".workers", ".num_workers"))
+    return name in MAY_DIFFER or name.startswith("vllm.") or of_workers
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

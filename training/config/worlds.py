@@ -6,9 +6,10 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from vlm_envs.arguments.ranges import field_name, require_above
+from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
 from vlm_envs.errors import WorkerError, require, require_choice
 from vlm_envs.registration import make, registered_name
 from vlm_envs.vector.env import VectorWorld
@@ -38,6 +39,8 @@ class WorldSpec:
         workers: Where worlds are stepped: `"serial"`, `"thread"`, `"process"` or `"ray"`. The grid worlds step in
             microseconds, less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong
             in processes, and on the machines of a Ray cluster where one machine's cores are too few.
+        num_workers: Threads, processes or actors, each of which steps its worlds one after another; None for one per
+            CPU core. Worlds that only wait, for a server elsewhere say, want a thread each.
     """
 
     env_id: str
@@ -45,11 +48,18 @@ class WorldSpec:
     weight: float = 1.0
     name: str | None = None
     workers: str = "serial"
+    num_workers: int | None = None
 
     def __post_init__(self) -> None:
         registered_name(self.env_id)
         require_above(self, 0, "weight")
         require_choice(field_name(self, "workers"), self.workers, WORKER_KINDS)
+        require_at_least(self, 1, "num_workers")
+        require(
+            self.num_workers is None or self.workers != "serial",
+            f"{field_name(self, 'num_workers')} {self.num_workers} would do nothing: serial worlds have no workers. "
+            f"Use {field_name(self, 'workers')} thread, process or ray, or leave it out.",
+        )
         require("split" not in self.kwargs, "Leave `split` out of a WorldSpec's kwargs; the trainer sets it.")
 
     @property
@@ -72,12 +82,15 @@ class WorldSpec:
         Raises:
             WorkerError: If a worker dies or hangs while it makes them, three times in a row.
         """
+        made = partial(
+            world_vector, self.env_id, num_envs, split=split, workers=self.workers, num_workers=self.num_workers
+        )
         for _ in range(NUM_STARTS - 1):
             try:
-                return world_vector(self.env_id, num_envs, split=split, workers=self.workers, **self.kwargs)
+                return made(**self.kwargs)
             except WorkerError as error:
                 _logger.warning("%s Worlds of %s are made anew.", error, self.env_id)
-        return world_vector(self.env_id, num_envs, split=split, workers=self.workers, **self.kwargs)
+        return made(**self.kwargs)
 
     def try_vector(self, num_envs: int, *, split: str) -> VectorWorld | None:
         """Returns what `make_vector` does, or None where it cannot: for those who can do without these worlds."""

@@ -83,6 +83,10 @@ MISTAKES = {
     f"{LAKE} --worlds.0.workers quick": (
         "--worlds.0.workers must be one of 'serial', 'thread', 'process', 'ray'; got 'quick'."
     ),
+    f"{LAKE} --worlds.0.num-workers 4": (
+        "--worlds.0.num-workers 4 would do nothing: serial worlds have no workers. Use --worlds.0.workers thread"
+    ),
+    f"{LAKE} --worlds.0.num-workers 2.5": "--worlds.0.num-workers takes a whole number; got '2.5'.",
     f"cold_start {LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
     "curate --set side_px=-1": "side_px",
     "unplanned:Own/Unplanned-v0": "has no planner",

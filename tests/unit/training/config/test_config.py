@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 
 import pytest
@@ -34,6 +35,7 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
     [
         (lambda: WorldSpec(env_id=LAKE, weight=0.0), "weight must be above 0; got 0.0"),
         (lambda: WorldSpec(env_id=LAKE, kwargs={"split": "test"}), "the trainer sets it"),
+        (lambda: WorldSpec(env_id=LAKE, workers="thread", num_workers=0), "num_workers must be at least 1; got 0"),
         (lambda: ColdStartConfig(num_steps=-1), "num_steps must be at least 0; got -1"),
         (lambda: ColdStartConfig(batch_size=0), "at least 1"),
         (
@@ -119,3 +121,10 @@ def test_recipes_are_named_after_themselves_and_can_be_written_down(name):
     for spec in config.worlds:
         with spec.make_vector(1, split="val") as worlds:
             assert worlds.get_attr("split") == ("val",)
+
+
+def test_a_world_has_as_many_workers_as_it_is_given():
+    before = threading.active_count()
+    with WorldSpec(env_id=LAKE, workers="thread", num_workers=6).make_vector(8, split="train") as worlds:
+        worlds.reset(seed=0)
+        assert threading.active_count() == before + 6

@@ -1,0 +1,1 @@
+"""Whole training iterations, ours and those of peers, on equal work."""

@@ -1,0 +1,157 @@
+"""Iterations of this project's trainer, as a user runs them, without evaluations and checkpoints."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from agents.hf.agent import load_checkpoint
+from agents.hf.chat import ChatEncoder
+from agents.hf.sampling import SamplingConfig
+from benchmarks.trainers import world
+from benchmarks.trainers.judge import register_judge
+from benchmarks.trainers.measured import Lap, Measured, peak_mib
+from benchmarks.trainers.stopwatch import ModelCounts, Stopwatch
+from benchmarks.trainers.work import Work
+from training.algorithms.grpo import GRPO
+from training.checkpoints.files import model_directory
+from training.config.judges import JudgeConfig
+from training.config.ppo import PPOConfig
+from training.config.run import RunConfig
+from training.config.worlds import WorldSpec
+from training.loop.collect import Collector
+from training.loop.run import prepare
+from training.loop.trainer import Trainer
+from vlm_envs.trajectory import TrajectoryGroup
+from vlm_envs.vector.env import VectorWorld
+
+
+class Mode(NamedTuple):
+    """How our side plays.
+
+    Attributes:
+        rollout: As in `RunConfig`.
+        workers: As in `WorldSpec`.
+    """
+
+    rollout: Literal["barrier", "async"]
+    workers: str
+
+
+MODES = {
+    "in_step": Mode("barrier", "serial"),
+    "in_step_threads": Mode("barrier", "thread"),
+    "async": Mode("async", "serial"),
+    "async_threads": Mode("async", "thread"),
+}
+"""By name; with threads, each world has one."""
+
+
+class EndlessEncoder(ChatEncoder):
+    """A chat format whose end of turn is never sampled, so that every response has the length it may have."""
+
+    def suppressed_ids(self) -> list[int]:
+        """Returns what a policy never samples, which is the end of turn, too."""
+        return sorted({*super().suppressed_ids(), self.end_of_turn_id})
+
+
+def load(work: Work) -> tuple[Any, EndlessEncoder]:
+    """Returns the checkpoint's model in float32, and its chat format."""
+    model, encoder = load_checkpoint(model_directory(work.model), dtype="float32")
+    return model, EndlessEncoder(encoder.tokenizer, encoder.image_reader)
+
+
+def run_config(work: Work, mode: Mode) -> RunConfig:
+    """Returns the run; its judge must be registered."""
+    return RunConfig(
+        name="trainer_benchmark",
+        model=work.model,
+        worlds=(
+            WorldSpec(
+                env_id=f"{world.__name__}:{world.ENV_ID}",
+                kwargs=dict(work.world_kwargs),
+                workers=mode.workers,
+                num_workers=work.num_episodes if mode.workers != "serial" else None,
+            ),
+        ),
+        num_iterations=work.num_iterations + 1,
+        num_groups=work.num_groups,
+        group_size=work.group_size,
+        sampling=SamplingConfig(max_new_tokens=work.tokens),
+        rollout=mode.rollout,
+        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="late_judge"),
+        algorithm=GRPO(),
+        ppo=PPOConfig(
+            learning_rate=work.learning_rate,
+            warmup_iterations=0,
+            num_minibatches=1,
+            micro_batch_size=work.micro_batch_size,
+            kl_coef=0.0,
+            old_logprobs="sampler",
+        ),
+        num_eval_episodes=0,
+        checkpoint_every=0,
+        record_every=0,
+        device="cpu",
+        num_threads=work.num_threads,
+        engine="local",
+    )
+
+
+def measured(work: Work, mode: Mode) -> Measured:
+    """Returns what iterations take, after one that warms up."""
+    register_judge(work.judge_ms, work.judge_parallel)
+    config = run_config(work, mode)
+    prepare(config)
+    model, encoder = load(work)
+    watch = Stopwatch("rest")
+    counts = ModelCounts(model, watch)
+    for name in ("step", "recv", "send", "try_reset"):
+        watch.wrap(VectorWorld, name, "worlds")
+    watch.wrap(encoder, "encode", "encode")
+    with tempfile.TemporaryDirectory() as directory:
+        trainer = Trainer(config, model, encoder, Path(directory), None)
+        _watch(trainer, watch)
+        played = _kept(trainer.collector)
+        laps = []
+        try:
+            for iteration in range(work.num_iterations + 1):
+                watch.lap(), counts.lap()
+                trainer.train_iteration()
+                laps.append(Lap(seconds=watch.lap(), counts=counts.lap()))
+                _require_the_work(work, iteration, played.pop())
+        finally:
+            trainer.collector.close()
+            trainer.scorer.close()
+    return Measured(laps=laps[1:], peak_mib=peak_mib())
+
+
+def _kept(collector: Collector) -> list[list[TrajectoryGroup]]:
+    """Returns a list to which what is played is added from here on."""
+    played: list[list[TrajectoryGroup]] = []
+    collect = collector.collect
+
+    def kept(*args: Any, **kwargs: Any) -> list[TrajectoryGroup]:
+        played.append(collect(*args, **kwargs))
+        return played[-1]
+
+    setattr(collector, "collect", kept)  # noqa: B010
+    return played
+
+
+def _require_the_work(work: Work, iteration: int, groups: list[TrajectoryGroup]) -> None:
+    """Checks that an iteration was what `work` says."""
+    assert [group.trajectories[0].seed for group in groups] == work.levels(iteration), "other levels were played"
+    lengths = [[len(turn.response_ids) for turn in each.turns] for group in groups for each in group.trajectories]
+    assert lengths == [[work.tokens] * work.turns] * work.num_episodes, "turns or responses have other lengths"
+
+
+def _watch(trainer: Trainer, watch: Stopwatch) -> None:
+    agent = trainer.agent
+    for name in ("respond", "step"):
+        if hasattr(agent, name):
+            watch.wrap(agent, name, "decode")
+    watch.wrap(trainer.scorer, "score", "judges")
+    watch.wrap(trainer.learner, "model_outputs", "passes")
+    watch.wrap(trainer.learner, "update", "update")

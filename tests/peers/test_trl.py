@@ -1,0 +1,49 @@
+"""The comparison with TRL, with TRL: `make test-peers`."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+PYTHON = CHECKOUT / ".venv-peers" / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    if not PYTHON.is_file():
+        pytest.skip("needs TRL in .venv-peers: make test-peers")
+    path = tmp_path_factory.mktemp("trl") / "told.json"
+    done = subprocess.run(
+        [str(PYTHON), "-m", "benchmarks", "trainer", "--quick", "--json", str(path)],
+        cwd=CHECKOUT,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_frozen_trajectory_is_the_same_in_both(told):
+    assert told["same"]["num_tokens"] > 0
+    assert told["same"]["max_difference"] < 1e-4
+
+
+def test_both_learn_from_the_same_work(told):
+    for case in told["cases"]:
+        counts = [medians["counts"] for medians in case["medians"].values()]
+        assert len(counts) == 3
+        assert len({each["trained_images"] for each in counts}) == 1
+        assert len({each["decode_tokens"] for each in counts[:2]}) == 1  # those in step, TRL and ours
+
+
+def test_ours_prefills_and_encodes_less(told):
+    for case in told["cases"]:
+        trl, *ours = (medians["counts"] for medians in case["medians"].values())
+        for each in ours:
+            assert each["prefill_tokens"] < trl["prefill_tokens"] / 2
+            assert each["sampled_images"] < trl["sampled_images"]
