@@ -1,9 +1,11 @@
-"""Rollouts in which no episode waits for another: each goes on as soon as its world has answered."""
+"""Rollouts in which no episode waits for another: each goes on, and begins, as soon as its world has answered."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from agents.agent import ContinuousAgent, Response
 from agents.turns import failed_turn, fits, make_turn
@@ -24,6 +26,7 @@ def play_continuously(
     infos: Sequence[dict[str, Any]],
     on_turn: OnTurn | None = None,
     on_episode: OnEpisode | None = None,
+    rows: Iterable[int] | None = None,
 ) -> dict[int, Trajectory]:
     """Returns the episodes of the worlds that were started, by their number.
 
@@ -38,42 +41,109 @@ def play_continuously(
         infos: With a `worker_error` where a world could not be reset.
         on_turn: Called after each turn with the number of its world.
         on_episode: Called with each episode as soon as it is over, and the number of its world.
+        rows: Numbers of the worlds that are played; None for all.
     """
-    episodes = {
-        row: _Episode(observations[row], infos[row]) for row in range(len(seeds)) if "worker_error" not in infos[row]
-    }
     agent.start(worlds)
-    for row, episode in episodes.items():
-        agent.add_request(row, episode.observation)
-    under_way = _UnderWay(agent, worlds, episodes)
-    played: dict[int, Trajectory] = {}
-    while under_way:
-        for row in under_way.go_on():
-            if on_turn is not None:
-                on_turn(row, episodes[row].turns[-1])
-            if episodes[row].is_over:
-                played[row] = episodes[row].trajectory(env_ids[row], seeds[row], agent.policy_version)
-                if on_episode is not None:
-                    on_episode(row, played[row])
-    return {row: played[row] for row in episodes}
+    under_way = _UnderWay(agent, worlds)
+    for row in range(len(seeds)) if rows is None else rows:
+        if "worker_error" not in infos[row]:
+            under_way.begin(row, observations[row], infos[row])
+    return under_way.play(_Trajectories(agent, seeds, env_ids), on_turn, on_episode)
+
+
+def play_from_resets(
+    agent: ContinuousAgent,
+    worlds: VectorWorld,
+    seeds: Sequence[int],
+    env_ids: Sequence[str],
+    on_turn: OnTurn | None = None,
+    on_episode: OnEpisode | None = None,
+) -> dict[int, Trajectory]:
+    """Resets worlds and plays them, each as soon as it is reset; otherwise as `play_continuously`.
+
+    A world that could not be reset is tried again when the others are through, in `VectorWorld.try_reset`'s way, and so
+    is one whose worker was lost in another's reset before it had a turn: what cannot be started costs itself only.
+    """
+    worlds.cancel()
+    agent.start(worlds)
+    under_way = _UnderWay(agent, worlds)
+    under_way.reset(seeds)
+    played = under_way.play(_Trajectories(agent, seeds, env_ids), on_turn, on_episode)
+    if again := sorted(under_way.not_started):
+        mask = np.isin(np.arange(len(seeds)), again)
+        observations, infos = worlds.try_reset(seed=list(seeds), options={"reset_mask": mask})
+        played |= play_continuously(
+            agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode, rows=again
+        )
+    return played
+
+
+class _Trajectories(NamedTuple):
+    """What episodes are besides what happens in them."""
+
+    agent: ContinuousAgent
+    seeds: Sequence[int]
+    env_ids: Sequence[str]
+
+    def of(self, row: int, episode: _Episode) -> Trajectory:
+        """Returns an episode that is over."""
+        return Trajectory(
+            env_id=self.env_ids[row],
+            seed=self.seeds[row],
+            turns=tuple(episode.turns),
+            final_observation=episode.observation,
+            start_state_hash=episode.start_hash,
+            policy_version=self.agent.policy_version,
+        )
 
 
 class _UnderWay:
-    """Episodes whose agent or whose worlds have not answered yet."""
+    """Episodes whose agent or whose worlds have not answered yet.
 
-    def __init__(self, agent: ContinuousAgent, worlds: VectorWorld, episodes: Mapping[int, _Episode]) -> None:
-        self._agent, self._worlds, self._episodes = agent, worlds, episodes
+    Attributes:
+        not_started: Numbers of the worlds whose episode did not come about.
+    """
+
+    def __init__(self, agent: ContinuousAgent, worlds: VectorWorld) -> None:
+        self._agent, self._worlds = agent, worlds
+        self._episodes: dict[int, _Episode] = {}
+        self._resetting: set[int] = set()
         self._stepped: dict[int, Response] = {}
+        self.not_started: set[int] = set()
 
-    def __bool__(self) -> bool:
-        return bool(self._stepped or self._agent.has_unfinished_requests)
+    def reset(self, seeds: Sequence[int]) -> None:
+        """Has all worlds reset."""
+        self._worlds.send_resets(dict(enumerate(seeds)))
+        self._resetting = set(range(len(seeds)))
 
-    def go_on(self) -> list[int]:
+    def begin(self, row: int, observation: Observation, info: dict[str, Any]) -> None:
+        """Begins the episode of a world that was reset."""
+        self._episodes[row] = _Episode(observation, info)
+        self._agent.add_request(row, observation)
+
+    def play(
+        self, trajectories: _Trajectories, on_turn: OnTurn | None, on_episode: OnEpisode | None
+    ) -> dict[int, Trajectory]:
+        """Plays all that were begun, or are yet to be, and returns them."""
+        played: dict[int, Trajectory] = {}
+        while self._resetting or self._stepped or self._agent.has_unfinished_requests:
+            for row in self._go_on():
+                episode = self._episodes[row]
+                if on_turn is not None:
+                    on_turn(row, episode.turns[-1])
+                if episode.is_over:
+                    played[row] = trajectories.of(row, episode)
+                    if on_episode is not None:
+                        on_episode(row, played[row])
+        return dict(sorted(played.items()))
+
+    def _go_on(self) -> list[int]:
         """Takes what agent and worlds answer by now; returns the numbers of the worlds that have one turn more."""
         failed = self._answered() if self._agent.has_unfinished_requests else []
-        if not self._stepped:
+        if not self._stepped and not self._resetting:
             return failed
         done = self._worlds.recv(0.0 if self._agent.has_unfinished_requests else None)
+        self._take_resets(done)
         for row, step in done.items():
             self._received(row, step)
         return [*failed, *done]
@@ -89,6 +159,21 @@ class _UnderWay:
         for row in failed:
             self._episodes[row].fail(answers[row])
         return failed
+
+    def _take_resets(self, done: dict[int, Step]) -> None:
+        """Begins the episodes of worlds that were reset, and takes them out of what is done."""
+        resets = {row: done.pop(row) for row in self._resetting & done.keys()}
+        self._resetting -= resets.keys()
+        failed = {row for row, reset in resets.items() if "worker_error" in reset.info}
+        for row in sorted(resets.keys() - failed):
+            self.begin(row, resets[row].observation, resets[row].info)
+        if failed:  # a worker that was lost in it takes along what it had just reset
+            lost = {row for row, step in done.items() if "worker_error" in step.info and not self._episodes[row].turns}
+            for row in lost:
+                done.pop(row)
+                if self._stepped.pop(row, None) is None:
+                    self._agent.abort(row)
+            self.not_started |= failed | lost
 
     def _received(self, row: int, step: Step) -> None:
         """Takes what a step came to, and asks the agent again unless the episode is over."""
@@ -113,17 +198,6 @@ class _Episode:
     @property
     def is_over(self) -> bool:
         return bool(self.turns) and (self.turns[-1].terminated or self.turns[-1].truncated)
-
-    def trajectory(self, env_id: str, seed: int, policy_version: int) -> Trajectory:
-        """Returns the episode, which is over."""
-        return Trajectory(
-            env_id=env_id,
-            seed=seed,
-            turns=tuple(self.turns),
-            final_observation=self.observation,
-            start_state_hash=self.start_hash,
-            policy_version=policy_version,
-        )
 
     def go_on(self, agent: ContinuousAgent, row: int, response: Response, step: Step) -> None:
         """Adds the turn that a step was; it is the last if there is no room for another."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.agent import Agent, ContinuousAgent, Response
-from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously
+from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously, play_from_resets
 from agents.turns import failed_turn, fits, make_turn
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
@@ -69,6 +69,9 @@ def try_rollout(
         N trajectories, in the order of the worlds; None for a world that could not be reset, not even in a worker
         started anew. A world that crashed later ends its episode as truncated.
     """
+    if isinstance(agent, ContinuousAgent):
+        started = play_from_resets(agent, worlds, seeds, env_ids, on_turn, on_episode)
+        return [started.get(row) for row in range(len(seeds))]
     observations, infos = worlds.try_reset(seed=list(seeds))
     played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode)
     return [played.get(row) for row in range(len(seeds))]

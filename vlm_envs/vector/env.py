@@ -86,6 +86,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         )
         self._take_spaces(self._pool)
         self._episodes = Episodes(self.num_envs)
+        self._resetting: set[int] = set()
 
     def _take_spaces(self, pool: WorkerPool) -> None:
         """Sets spaces and metadata from the first world, after checking that the others agree."""
@@ -221,11 +222,21 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         terminated, truncated = self._episodes.terminated.copy(), self._episodes.truncated.copy()
         return self._episodes.observations(), rewards, terminated, truncated, self._episodes.infos(acting)
 
+    def send_resets(self, seeds: Mapping[int, int | None]) -> None:
+        """Begins to start an episode in some worlds, without waiting; `recv` has what they show.
+
+        Args:
+            seeds: By number of the world.
+        """
+        pool = self._open_pool()
+        self._resetting |= seeds.keys()
+        pool.send({i: Call("reset", (), {"seed": seed, "options": None}) for i, seed in seeds.items()})
+
     def send(self, actions: Mapping[int, str]) -> None:
         """Begins a step of some worlds, without waiting; `recv` has what comes of it.
 
-        A world is stepped again only after its step was received. `step`, `reset`, `call` and `apply` give up what is
-        under way: the episodes of worlds whose step was not received yet have to be reset.
+        A world is stepped again only after its step, or its reset, was received. `step`, `reset`, `call` and `apply`
+        give up what is under way: the episodes of worlds whose step was not received yet have to be reset.
 
         Args:
             actions: Response by number of the world.
@@ -239,23 +250,42 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         self._open_pool().send({i: Call("step", (action,)) for i, action in actions.items()})
 
     def recv(self, timeout_s: float | None = None) -> dict[int, Step]:
-        """Returns the steps that are done, at least one where there is one under way.
+        """Returns the steps and resets that are done, at least one where there is one under way.
 
         Args:
             timeout_s: Longest time to wait for the first, in seconds; None for as long as it takes.
 
         Returns:
             Steps by number of the world. One that failed is truncated, as in `step`; so are worlds that were not
-            stepped and were lost with another's worker.
+            stepped and were lost with another's worker. A reset is a step without a reward: truncated where the world
+            could not be started.
         """
         replies = {
             i: reply
             for i, reply in sorted(self._open_pool().recv(timeout_s).items())
-            if reply.value is not None or self._episodes.is_running(i)
+            if reply.value is not None or i in self._resetting or self._episodes.is_running(i)
         }
-        steps = {i: self._episodes.step(i, self._take(i, reply)) for i, reply in replies.items()}
+        started = self._resetting & replies.keys()
+        self._resetting -= started
+        steps = {
+            i: self._episodes.step(i, self._begin(i, reply) if i in started else self._take(i, reply))
+            for i, reply in replies.items()
+        }
         _raise_mistakes(replies)
         return steps
+
+    def _begin(self, i: int, reply: CallResult) -> float:
+        """Starts a world's episode, or leaves it out where its reset failed; there is no reward."""
+        if reply.error is None and reply.lost is None:
+            self._episodes.start(i, reply)
+        else:
+            self._episodes.leave_out(i, reply)
+        return 0.0
+
+    def cancel(self) -> None:
+        """Gives up what is under way, as `reset` does: episodes whose step was not received have to be reset."""
+        self._resetting.clear()
+        self._open_pool().cancel()
 
     def _take(self, i: int, reply: CallResult) -> float:
         """Goes on with a world's episode, or ends it where its step failed, and returns the reward."""
@@ -265,6 +295,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         return reward
 
     def _run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
+        self._resetting.clear()
         return self._open_pool().run(calls)
 
     def _open_pool(self) -> WorkerPool:
