@@ -20,6 +20,7 @@ from benchmarks.models.evaluate import EvaluateOptions, run_evaluate
 from benchmarks.models.rescore import RescoreOptions, run_rescore
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table
+from benchmarks.timeline.command import TimelineOptions, run_timeline
 from benchmarks.trainers.command import run_trainer
 from benchmarks.trainers.compare import TrainerOptions
 from vlm_envs.arguments.options import EXIT_USAGE, Commands, run_command, tell
@@ -108,6 +109,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "sb3": (Sb3Options, run_sb3),
         "speed": (Speed, _speed),
         "trainer": (TrainerOptions, run_trainer),
+        "timeline": (TimelineOptions, run_timeline),
         "memory": (Memory, _memory),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }

@@ -1,0 +1,1 @@
+"""One training iteration as a picture: who waits for whom."""
