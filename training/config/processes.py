@@ -31,7 +31,12 @@ def engine_name(asked: EngineName, environment: Mapping[str, str] = os.environ) 
 
 
 def require_engine(
-    engine: EngineName, *, num_groups: int, has_adapters: bool, environment: Mapping[str, str] = os.environ
+    engine: EngineName,
+    *,
+    num_groups: int,
+    has_adapters: bool,
+    staleness: int = 0,
+    environment: Mapping[str, str] = os.environ,
 ) -> None:
     """Refuses processes that cannot train a run together.
 
@@ -39,6 +44,7 @@ def require_engine(
         engine: The run's setting.
         num_groups: Groups it plays an iteration.
         has_adapters: Whether it trains adapters only.
+        staleness: Updates that its policy is ahead of what sampled.
         environment: Of this process.
 
     Raises:
@@ -53,6 +59,11 @@ def require_engine(
         engine not in ("ddp", "fsdp2") or processes > 1,
         f"--engine {engine} trains in several processes, and this is one. Start them with: accelerate launch "
         "--multi_gpu --num_processes 2 -m training ..., or use --engine auto.",
+    )
+    require(
+        staleness == 0 or processes == 1,
+        f"--staleness {staleness} samples beside the update, in one process, and {processes} were launched: what they "
+        "say to each other in the two would mix. Use --staleness 0, or one process.",
     )
     for variable in ("ACCELERATE_USE_DEEPSPEED", "ACCELERATE_USE_MEGATRON_LM"):
         require(

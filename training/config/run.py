@@ -49,6 +49,9 @@ class RunConfig:
         sampling: How responses are drawn, in training and in evaluation.
         rollout: Whether the turns of all episodes are in step (`barrier`), or each episode goes on as soon as its world
             has answered (`async`), with a random stream of its own.
+        staleness: Updates that the policy is ahead of the one that sampled what it learns from: 0, or 1, which samples
+            the next batch beside the update on this one. Log-probabilities are the sampler's then (--ppo.old-logprobs
+            sampler), or corrected towards it (--ppo.importance-cap).
         sampler: What samples responses: the model itself (`transformers`), or `vllm` with a copy of its weights that is
             brought up to date after each update. Seeds are then each response's own.
         vllm: Where vLLM samples and what it may take.
@@ -91,6 +94,7 @@ class RunConfig:
     group_size: int = 4
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     rollout: Literal["barrier", "async"] = "barrier"
+    staleness: int = 0
     sampler: Literal["transformers", "vllm"] = "transformers"
     vllm: VLLMConfig = field(default_factory=VLLMConfig)
     judge: JudgeConfig = field(default_factory=JudgeConfig)
@@ -124,6 +128,10 @@ class RunConfig:
         require_at_least(self, 1, "num_groups", "group_size", "process_timeout_min")
         require_at_least(self, 0, "num_iterations", "num_eval_episodes", "num_val_episodes", "num_threads", "seed")
         require_at_least(self, 0, "eval_every", "checkpoint_every", "record_every")
+        require(
+            self.staleness in (0, 1),
+            f"--staleness is 0, or 1 to sample the next batch beside the update; got {self.staleness}.",
+        )
         require_resumable(self.algorithm)
         require(
             self.wandb_project is None or re.fullmatch(r"[^/\\#?%:]{1,128}", self.wandb_project) is not None,
@@ -176,6 +184,16 @@ class RunConfig:
                 "distribution than the trainer's. Use --ppo.old-logprobs trainer (and --ppo.importance-cap 2) or "
                 "--sampling.top-p 1."
             )
+        if self.staleness and algorithm.learns_observations:
+            yield (
+                f"--algorithm {name} learns from observations here, too, for which the sampler has no log-probability: "
+                "what --staleness 1 lets the policy be ahead of it cannot be corrected. Use --staleness 0."
+            )
+        elif self.staleness and ppo.old_logprobs == "trainer" and ppo.importance_cap is None:
+            yield (
+                "--staleness 1 learns from what an earlier policy said, and nothing corrects for it. Use "
+                "--ppo.importance-cap 2, or --ppo.old-logprobs sampler."
+            )
         if algorithm.learns_observations and (ppo.old_logprobs == "sampler" or ppo.importance_cap is not None):
             yield (
                 f"--algorithm {name} learns from observations here, too, for which the sampler has no log-probability: "
@@ -217,6 +235,11 @@ class RunConfig:
         if self.eval_every > 0 and self.num_val_episodes == 0:
             every = self.eval_every
             yield f"--eval-every {every} evaluates --num-val-episodes 0. Raise the second or use --eval-every 0."
+
+    @property
+    def acts_on_copy(self) -> bool:
+        """Whether a copy of the policy samples while that is trained; vLLM has weights of its own."""
+        return self.staleness > 0 and self.sampler == "transformers"
 
     def decided(self) -> Self:
         """Returns the run with the update as its algorithm takes it: what that decides itself in place of `ppo`'s."""

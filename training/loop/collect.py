@@ -66,7 +66,7 @@ class Collector:
         iteration: int,
         sampling_round: int = 0,
         worlds: Container[str] | None = None,
-        watcher: Watcher | None = None,
+        watchers: Sequence[Watcher] = (),
     ) -> list[TrajectoryGroup]:
         """Plays one iteration's episodes; seeds depend on iteration and round only, so a resumed run sees the same.
 
@@ -75,7 +75,7 @@ class Collector:
             iteration: Number of the iteration, from 0.
             sampling_round: Which of its rounds, below `algorithm.max_sampling_rounds`; no two have a level in common.
             worlds: Names of the worlds that are played; None for all.
-            watcher: Who is told of what this process plays; of its episodes it is given the turns that are returned.
+            watchers: Who is told of what this process plays; of episodes they are given the turns that are returned.
 
         Returns:
             `num_groups` groups of `group_size` siblings, in the order of their worlds; at times one more or fewer where
@@ -92,10 +92,8 @@ class Collector:
         if sampling_round == 0:
             self._num_lost_episodes = self._num_dropped_groups = 0
         places = [place for place in self._worlds.played(iteration) if worlds is None or place.name in worlds]
-        own = [each for place in places for each in self._played(agent, place, first, watcher)]
-        mine = {
-            (each.place, each.number): each for each in own
-        }  # which gathering copies, and a watcher knows as they are
+        own = [each for place in places for each in self._played(agent, place, first, watchers)]
+        mine = {(each.place, each.number): each for each in own}  # not as gathering copies them: watchers know these
         gathered = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
         played = [mine.get((each.place, each.number), each) for each in gathered]
         names = {place.number: place.name for place in places}
@@ -117,7 +115,7 @@ class Collector:
             raise WorkerError(_nothing_left(iteration, [sibling for each in played for sibling in each.siblings]))
         return groups
 
-    def _played(self, agent: Agent, place: MixEntry, first: int, watcher: Watcher | None) -> list[_Played]:
+    def _played(self, agent: Agent, place: MixEntry, first: int, watchers: Sequence[Watcher]) -> list[_Played]:
         """Plays this process's groups of a world, on levels counted from the first seed of the round."""
         if not place.own:
             return []
@@ -129,7 +127,7 @@ class Collector:
         except WorkerError as error:
             _logger.warning("%s %d groups of %s are left out.", error, len(place.own), place.name)
         else:
-            on_turn, on_episode = _told(place, watcher)
+            on_turn, on_episode = _told(place, watchers)
             env_ids = [place.spec.env_id] * len(seeds)
             played = try_rollout(agent, worlds, seeds, env_ids=env_ids, on_turn=on_turn, on_episode=on_episode)
         return [
@@ -149,14 +147,21 @@ class Collector:
         self._worlds.close()
 
 
-def _told(place: MixEntry, watcher: Watcher | None) -> tuple[OnTurn | None, OnEpisode | None]:
-    """Returns what tells a watcher of turns and episodes of a world."""
-    if watcher is None:
+def _told(place: MixEntry, watchers: Sequence[Watcher]) -> tuple[OnTurn | None, OnEpisode | None]:
+    """Returns what tells watchers of turns and episodes of a world."""
+    if not watchers:
         return None, None
-    return (
-        lambda row, turn: watcher.saw_turn(place.spec.env_id, turn),
-        lambda row, episode: watcher.saw_episode(replace(episode, world=place.name)),
-    )
+
+    def on_turn(row: int, turn: Turn) -> None:
+        for watcher in watchers:
+            watcher.saw_turn(place.spec.env_id, turn)
+
+    def on_episode(row: int, episode: Trajectory) -> None:
+        named = replace(episode, world=place.name)
+        for watcher in watchers:
+            watcher.saw_episode(named)
+
+    return on_turn, on_episode
 
 
 def _nothing_left(iteration: int, episodes: Sequence[Trajectory | None]) -> str:

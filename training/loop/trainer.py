@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
 from agents.hf.context import context_limit
 from training.checkpoints.best import BestPolicy, best_policy, load_best, save_best
@@ -29,12 +30,12 @@ from training.loop.credit import assigned_credit
 from training.loop.evaluation import EvaluationResult, evaluate, mean_success, told
 from training.loop.learner import Learner
 from training.loop.loggers import RunLoggers
-from training.loop.metrics import mean_scores, rollout_metrics, turn_credit, turn_notes
-from training.loop.out_of_memory import OF_EVALUATION, OF_SAMPLING, OF_UPDATE, memory_told
+from training.loop.metrics import mean_scores, turn_credit, turn_notes
+from training.loop.out_of_memory import OF_EVALUATION, OF_UPDATE, memory_told
 from training.loop.placement import weights_like
+from training.loop.prefetch import Batches
 from training.loop.rescue import Rescue
-from training.loop.rounds import sample_groups
-from training.loop.scored_batch import scored_batch
+from training.loop.sampling import Sampling
 from training.loop.supervised import stop_on_interrupt
 from training.loop.terminated import launchers_limit
 from training.rewards.score import ScoredTrajectory, TurnScorer
@@ -65,13 +66,15 @@ class Trainer:
         self.config, self.encoder, self.directory, self._writer = config, encoder, directory, writer
         self.learner = Learner(model, encoder.suppressed_ids(), config, engine, reference=reference_model)
         self._reference = reference
-        self._max_context_tokens = context_limit(model.config, config.sampling)
         self.engine = self.learner.engine
         self._actors = Actors(config, encoder, rank=self.engine.rank)
-        self.agent = self._actors.agent(self.learner.acting_policy(), seed=config.seed)
+        agent = self._actors.agent(self.learner.acting_policy(), seed=config.seed)
         self.collector = Collector(config, self.engine)
         # What judges remember is in one place, and so is what they ask of models
         self._scorer = TurnScorer(config.judge, device=str(model.device)) if self.engine.rank == 0 else None
+        limit = context_limit(model.config, config.sampling)
+        sampling = Sampling(config, encoder, self.engine, self.collector, self._scorer, max_context_tokens=limit)
+        self.batches = Batches(config, self.learner, agent, self._scorer, sampling)
         self.loggers: RunLoggers | None = None
         self.iteration = 0
         self._started = time.monotonic()
@@ -79,13 +82,17 @@ class Trainer:
         self.best: BestPolicy | None = None
         self._is_best = False
         self._rescue = Rescue(self)
-        self._rollout_s: list[float] = []
 
     @property
     def writer(self) -> RunWriter:
         """What writes the run's data down, in the main process."""
         assert self._writer is not None, "only the main process writes"
         return self._writer
+
+    @property
+    def agent(self) -> LearningAgent:
+        """Who acts."""
+        return self.batches.agent
 
     @property
     def scorer(self) -> TurnScorer:
@@ -115,6 +122,7 @@ class Trainer:
                 opened.callback(self._scorer.close)
             opened.callback(self._actors.close)
             opened.callback(self.collector.close)
+            opened.callback(self.batches.drop)
             try:
                 is_resumed = self.saved_iteration >= 0
                 if self.engine.rank == 0:
@@ -136,6 +144,7 @@ class Trainer:
             while self.iteration < self.config.num_iterations and not is_stopped:
                 metrics = self._iterate()
                 console.advance(self.iteration - 1, metrics, SHOWN)
+                self.batches.check()
                 self._after_iteration(console)
                 is_stopped = should_stop()
         self.save()
@@ -162,21 +171,8 @@ class Trainer:
     def train_iteration(self) -> dict[str, float]:
         """Runs one iteration and returns its metrics."""
         started = time.monotonic()
-        self.agent.sync(self.learner.acting_policy(), self.learner.num_updates)
-        self._rollout_s = []
-        sample = sample_groups(
-            self._play,
-            partial(
-                scored_batch, encoder=self.encoder, config=self.config, max_context_tokens=self._max_context_tokens
-            ),
-            self.config.algorithm,
-            units=self.collector.units(self.iteration),
-            group_size=self.config.group_size,
-        )
-        self.agent.release()
-        first, learnt = sample.first, sample.learnt
-        metrics = rollout_metrics(first.scored, first.batch, rollout_s=self._rollout_s[0])
-        metrics |= self.collector.metrics() | sample.metrics
+        sampled = self.batches.next(self.iteration)
+        learnt = sampled.sample.learnt
         batch = self.config.algorithm.keep(learnt.batch)
         outputs = self.learner.model_outputs(batch)
         credit = assigned_credit(self.config.algorithm, batch, outputs)
@@ -186,23 +182,14 @@ class Trainer:
         with memory_told("in the update", OF_UPDATE):
             update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
 
-        metrics |= update | self.engine.on_main(lambda: self.scorer.metrics())
+        self.batches.wait()
+        metrics = sampled.metrics | update | sampled.judged
         metrics["iteration_s"] = time.monotonic() - started
-        metrics["rollout_s"] = sum(self._rollout_s)
+        metrics["rollout_s"] = sampled.rollout_s
         if outputs.ref_kl is not None:
             metrics["kl"] = outputs.ref_kl
         self.iteration += 1
         return metrics
-
-    def _play(self, sampling_round: int, worlds: frozenset[str] | None) -> list[ScoredTrajectory]:
-        """Plays and scores a round of groups."""
-        started, watcher = time.monotonic(), self._scorer if self.config.rollout == "async" else None
-        with nullcontext() if watcher is None else watcher.asking_ahead():
-            with memory_told("while sampling", OF_SAMPLING):
-                groups = self.collector.collect(self.agent, self.iteration, sampling_round, worlds, watcher)
-            self._rollout_s.append(time.monotonic() - started)
-            played = [trajectory for group in groups for trajectory in group.trajectories]
-            return self.engine.on_main(lambda: self.scorer.score(played)) if played else []
 
     def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
         """Keeps some of this iteration's episodes, with what the algorithm made of their turns."""
@@ -331,28 +318,27 @@ class Trainer:
             "elapsed_s": time.monotonic() - self._started,
             "learner": self.learner.state_dict(),
             **self._own_state(),
-            "terms": self._scorer.state_dict() if self._scorer is not None else None,
+            "terms": self.batches.state()["terms"],
             "reference": self._reference,
         }
 
     def _own_state(self) -> dict[str, Any]:
         """Returns where this process's sampling stands."""
-        return {"agent": self.agent.state_dict(), "torch_rng": torch.get_rng_state()}
+        return {"agent": self.batches.state()["agent"], "torch_rng": torch.get_rng_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from what `state_dict` returned."""
+        self.batches.drop()
         self.iteration = state["iteration"]
         self._started = time.monotonic() - state["elapsed_s"]
         self.learner.load_state_dict(state["learner"])
         acting = self.learner.acting_policy()
         if state["agent"] is None:  # of a process that was not there
-            self.agent = self._actors.agent(acting, seed=self.config.seed + self.learner.num_updates)
-        self.agent.sync(acting, self.learner.num_updates)
+            self.batches.agent = self._actors.agent(acting, seed=self.config.seed + self.learner.num_updates)
+        self.batches.agent.sync(acting, self.learner.num_updates)
         if state["agent"] is not None:
-            self.agent.load_state_dict(state["agent"])
             torch.set_rng_state(state["torch_rng"])
-        if self._scorer is not None:
-            self._scorer.load_state_dict(state["terms"])
+        self.batches.load_state(state)
 
     def save(self) -> None:
         """Writes the latest checkpoint; all processes do together."""

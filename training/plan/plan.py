@@ -169,7 +169,19 @@ def update_phases(
             updating(always(at_hand="critic"), passes.critic_shape, spread, of_critic, what="critic"),
             stepping(always(at_hand="critic"), passes.critic_shape, spread, what="critic"),
         ]
-    return phases
+    return [_with(phase, _sampled_beside(config, plan, passes)) for phase in phases]
+
+
+def _sampled_beside(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> dict[str, float]:
+    """Returns what sampling takes on this device while the update goes on."""
+    if not config.acts_on_copy:
+        return {}
+    parts = _sampling(config, plan, passes).parts
+    return {name: parts[name] for name in ("KV cache", "activations", "logits")}
+
+
+def _with(phase: Phase, beside: dict[str, float]) -> Phase:
+    return replace(phase, parts=phase.parts | {name: phase.parts.get(name, 0.0) + beside[name] for name in beside})
 
 
 def _sampling(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Phase:
@@ -204,6 +216,11 @@ def _fixed(plan: PlanConfig) -> dict[str, float]:
     return {"vLLM": plan.vllm_memory * plan.gpu_memory * GIB, "reserved": plan.reserved * GIB}
 
 
+def _copy(config: RunConfig, passes: ModelPasses, spread: Spread) -> dict[str, float]:
+    """Returns the copy of the policy that samples while it is trained; what is frozen it shares."""
+    return {"sampler": float(passes.policy_shape.num_trained * spread.weight_bytes)} if config.acts_on_copy else {}
+
+
 def _held(
     config: RunConfig, plan: PlanConfig, passes: ModelPasses, spread: Spread, at_hand: AtHand | None = None
 ) -> dict[str, float]:
@@ -212,7 +229,7 @@ def _held(
         passes.critic_shape,
         spread,
         has_reference=_has_reference(config),
-        fixed=_fixed(plan),
+        fixed=_fixed(plan) | _copy(config, passes, spread),
         at_hand=at_hand,
     )
 

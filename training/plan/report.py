@@ -16,7 +16,7 @@ from training.plan.work import Work
 
 DECIDED_BY = {
     "weights": "parameters x bytes of --dtype; x 4 with several GPUs, shared by fsdp2",
-    "sampler": "a whole copy in --dtype to sample with (fsdp2; ddp in bfloat16)",
+    "sampler": "a whole copy in --dtype to sample with (fsdp2; ddp in bfloat16); with --staleness 1 what is trained",
     "masters": "4 bytes a trained parameter, for one GPU in bfloat16",
     "Adam": "8 bytes a trained parameter",
     "gradients": "4 bytes a trained parameter, and those of one backward pass",

@@ -85,7 +85,12 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     """
     directory = Path(config.output) / config.name
     require_writable(directory, config.output)
-    require_engine(config.engine, num_groups=config.num_groups, has_adapters=config.lora.rank is not None)
+    require_engine(
+        config.engine,
+        num_groups=config.num_groups,
+        has_adapters=config.lora.rank is not None,
+        staleness=config.staleness,
+    )
     if resume:
         check_same_run(config, directory)
         if not is_in_cold_start(directory):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from agents.hf.agent import HFAgent
-from agents.hf.sampler import SamplingConfig
+from agents.hf.sampling import SamplingConfig
 from agents.rollout import rollout
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import load, with_ending

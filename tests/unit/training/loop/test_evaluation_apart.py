@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.api.config import EndpointConfig
-from agents.hf.sampler import SamplingConfig
+from agents.hf.sampling import SamplingConfig
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from tests.unit.agents.api.endpoint import FakeEndpoint

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.hf.sampler import SamplingConfig
+from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.algorithms.bilevel_gae import BilevelGAE
@@ -17,7 +17,7 @@ from training.checkpoints.state import copied, load_checkpoint_state
 from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
-from training.loop import loggers, trainer
+from training.loop import loggers, sampling, trainer
 from training.loop.learner import Learner
 from training.loop.run import train
 from training.loop.trainer import Trainer
@@ -68,7 +68,7 @@ def fail_in_the_second(monkeypatch, owner, name):
     [
         (Learner, "_policy_step"),
         (Learner, "_critic_step"),
-        (trainer, "rollout_metrics"),
+        (sampling, "rollout_metrics"),
         (Trainer, "train_iteration"),
         (Trainer, "_log"),
     ],

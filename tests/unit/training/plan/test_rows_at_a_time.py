@@ -56,6 +56,22 @@ def test_evaluations_take_their_keys_and_values(tmp_path):
     assert many["sample"]["KV cache"] == 10 * few["sample"]["KV cache"]
 
 
+def test_what_samples_beside_the_update_is_there_all_along(tmp_path):
+    """A copy of what is trained, and in each phase of the update what sampling takes besides."""
+    passes = case_passes(tmp_path)
+    ppo = replace(CASE.run_config().ppo, importance_cap=2.0)
+    alone, beside = (plan_of(run(staleness=n, ppo=ppo), PlanConfig(), passes).phases_by_name for n in (0, 1))
+    copy = 4.0 * passes.policy_shape.num_trained
+    assert {parts["sampler"] for parts in beside.values()} == {copy}
+    assert beside["sample"] == alone["sample"] | {"sampler": copy}
+    for name in alone.keys() - {"sample"}:
+        taken = {part: alone["sample"][part] for part in ("KV cache", "activations", "logits")}
+        grown = {part: beside[name][part] - alone[name].get(part, 0.0) for part in taken}
+        assert grown == pytest.approx(taken), name
+    by_vllm = plan_of(run(staleness=1, ppo=ppo, sampler="vllm"), PlanConfig(), passes).phases_by_name
+    assert by_vllm == alone
+
+
 def test_passes_before_the_update_are_over_the_whole_batch(tmp_path):
     passes = case_passes(tmp_path)
 
