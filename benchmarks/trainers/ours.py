@@ -107,7 +107,7 @@ def measured(work: Work, mode: Mode) -> Measured:
     model, encoder = load(work)
     watch = Stopwatch("rest")
     counts = ModelCounts(model, watch)
-    for name in ("step", "recv", "send", "try_reset"):
+    for name in ("step", "recv", "send", "send_resets", "try_reset"):
         watch.wrap(VectorWorld, name, "worlds")
     watch.wrap(encoder, "encode", "encode")
     with tempfile.TemporaryDirectory() as directory:
