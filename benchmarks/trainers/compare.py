@@ -25,6 +25,8 @@ MODES = ("in_step", "in_step_threads", "async", "async_threads")
 MAX_DIFFERENCE = 1e-4
 """Of log-probabilities of one frozen trajectory."""
 PACKAGES = ("trl", "datasets", "torchvision")
+TIMEOUT_S = 1800.0
+"""Of one process."""
 
 
 class UnequalWorkError(VLMEnvsError):
@@ -37,7 +39,7 @@ class TrainerOptions:
 
     Both sides have the same weights, levels, group size, turns and tokens a turn, pictures, optimiser, micro-batches
     and threads; no reference and no critic. Each process is fresh and its first iteration is not counted. The defaults
-    take about half an hour; `--quick` a minute.
+    take about half an hour; `--quick` two minutes.
 
     Attributes:
         peer: With whom.
@@ -144,15 +146,22 @@ def in_own_process(what: str, work: Work) -> dict[str, Any]:
     """Returns what a process of `benchmarks.trainers.run_one` prints.
 
     Raises:
-        ConfigError: If it fails; what it said last is told.
+        ConfigError: If it fails, and what it said last is told; or if it takes longer than `TIMEOUT_S`.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.trainers.run_one", what, work.to_json()],
-        capture_output=True,
-        text=True,
-        cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": str(work.num_threads)},
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.trainers.run_one", what, work.to_json()],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "OMP_NUM_THREADS": str(work.num_threads)},
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(
+            f"The process of {what!r} took longer than {TIMEOUT_S / 60:g} minutes and was ended. Ask for less work: "
+            "--num-groups, --num-iterations."
+        ) from error
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise ConfigError(f"The process of {what!r} ended with exit code {done.returncode}. It said: {said}")
