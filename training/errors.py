@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vlm_envs.errors import VLMEnvsError
+from agents.vllm.errors import SamplerLostError
+from vlm_envs.errors import VLMEnvsError, WorkerError
 
 
 class TrainingStoppedError(VLMEnvsError):
@@ -19,6 +20,14 @@ class NonFiniteGradientError(GradientError):
 
 class ExplodingGradientError(GradientError):
     """Gradients were far larger than before, several times in a row."""
+
+
+class SamplersLostError(SamplerLostError):
+    """What samples for a process of several is gone: all processes of the run raise it in the same step."""
+
+
+class NothingLeftError(WorkerError):
+    """Every episode of an iteration was lost: all processes of the run raise it in the same step."""
 
 
 class MemoryExhaustedError(TrainingStoppedError, MemoryError):

@@ -21,6 +21,7 @@ from agents.vllm.config import VLLMConfig
 from agents.vllm.engine import VLLMEngine
 from agents.vllm.pictures import require_sendable
 from agents.vllm.sampler import VLLMSampler
+from vlm_envs.errors import require
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
 
@@ -38,6 +39,7 @@ def make_engine(
         SamplerLostError: If there is no server.
     """
     require_sendable(family_of(model))
+    require(len(config.urls) < 2, f"One process samples on one server, not on {config.url}: name one of them.")
     sampling = sampling or SamplingConfig()
     limit = context_limit(model.config, sampling)
     if config.url is not None:
@@ -151,8 +153,8 @@ class VLLMAgent:
             self.engine.close()
 
     def _load(self) -> None:
-        self._version = uuid.uuid4().hex
-        self.engine.load(self._weights_of(self._model), self._version)
+        self.engine.load(self._weights_of(self._model), uuid.uuid4().hex)
+        self._version = self.engine.version
 
 
 def _state(model: Any) -> Mapping[str, Tensor]:

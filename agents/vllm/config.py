@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -16,7 +17,8 @@ class VLLMConfig:
 
     Attributes:
         url: Address of a vLLM server that samples, `http://HOST:PORT`; none samples on this machine. The server has to
-            be started as docs/scale.md says, with a checkpoint of the model that is trained.
+            be started as docs/scale.md says, with a checkpoint of the model that is trained. Several, with commas
+            between them, are shared out among as many training processes or more.
         weights_dir: Folder that this machine and the server's both see, through which weights go to it after each
             update; none sends them over HTTP, which needs `agents.vllm.worker` on the server.
         process: Whether vLLM lives in this process, which hands it its weights as they are, or in one of its own, which
@@ -26,7 +28,8 @@ class VLLMConfig:
         max_images: Pictures of one conversation that vLLM makes room for at its start, on this machine.
         compiles: Whether vLLM compiles the model and captures CUDA graphs at its start, on this machine: faster on
             GPUs, minutes on CPUs.
-        timeout_s: Seconds after which an answer of the server is given up, and its episode with it.
+        timeout_s: Seconds after which an answer of the server, or of vLLM's own process, is given up, and its episode
+            with it; weights have to be taken within them, too.
         wait_s: Seconds that a server which cannot be reached is waited for, between iterations, before the run stops.
         max_parallel: Most requests the server is sent at once.
 
@@ -48,10 +51,15 @@ class VLLMConfig:
         require_at_least(self, 0, "wait_s")
         require_at_least(self, 1, "max_images", "max_parallel", "timeout_s")
         require_between(self, 0.01, 1, "memory_fraction")
-        parts = urlsplit(self.url or "http://none")
+        for url in self.urls:
+            parts = urlsplit(url)
+            require(
+                parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query,
+                f"{field_name(self, 'url')} must be a server's address, such as http://127.0.0.1:8000; got {url!r}.",
+            )
         require(
-            parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query,
-            f"{field_name(self, 'url')} must be a server's address, such as http://127.0.0.1:8000; got {self.url!r}.",
+            len({*self.urls}) == len(self.urls),
+            f"{field_name(self, 'url')} names a server twice: {self.url}. Name each once; processes share them.",
         )
         require(
             self.url is not None or self.weights_dir is None,
@@ -63,3 +71,16 @@ class VLLMConfig:
             f"{field_name(self, 'process')} is of vLLM on this machine, and {field_name(self, 'url')} names a server. "
             "Leave one of them out.",
         )
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """Addresses of all servers."""
+        return () if self.url is None else tuple(each.strip() for each in self.url.split(","))
+
+    def for_process(self, rank: int) -> VLLMConfig:
+        """Returns the settings of a training process, whose server is one alone: servers are shared out in turn."""
+        if len(self.urls) < 2:
+            return self
+        number = rank % len(self.urls)
+        folder = self.weights_dir and str(Path(self.weights_dir) / str(number))
+        return replace(self, url=self.urls[number], weights_dir=folder)

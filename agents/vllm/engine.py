@@ -39,20 +39,18 @@ class Request:
 
 
 class VLLMEngine(Protocol):
-    """Samples with the weights it was given last; shared by agents that take turns.
+    """Samples with the weights it was given last; shared by agents that take turns."""
 
-    Attributes:
-        version: What the weights were called that were loaded last; empty before.
-    """
-
-    version: str
+    @property
+    def version(self) -> str:
+        """What the weights are called that were loaded last; empty before."""
 
     def load(self, weights: Mapping[str, Tensor], version: str) -> None:
         """Takes weights, under the names that a checkpoint has for them.
 
         Args:
             weights: All of them.
-            version: What tells them from any that were loaded before.
+            version: What tells them from any that were loaded before; another name may be given to them.
 
         Raises:
             SamplerLostError: If the engine cannot be reached.

@@ -75,8 +75,9 @@ class LocalEngine:
         self._llm.llm_engine.abort_request(list(names))
 
     def close(self) -> None:
-        """Ends vLLM."""
-        self._llm.llm_engine.engine_core.shutdown()
+        """Ends vLLM; in a run of several processes with the process, for it would end torch's group with it."""
+        if not _is_one_of_several():
+            self._llm.llm_engine.engine_core.shutdown()
 
     def _params_of(self, request: Request) -> Any:
         from vllm import SamplingParams
@@ -122,6 +123,8 @@ def _started(config: VLLMConfig, folder: str, dtype: str, max_context_tokens: in
                 mm_device_do_normalize=False,  # pictures come as the vision tower takes them
                 mm_processor_cache_gb=0,
                 disable_log_stats=True,
+                # In a run of several processes vLLM is alone in each, and joins them all the same
+                **({"distributed_executor_backend": "external_launcher"} if _is_one_of_several() else {}),
                 **scheduling(max_context_tokens),
                 seed=0,
             )
@@ -130,6 +133,11 @@ def _started(config: VLLMConfig, folder: str, dtype: str, max_context_tokens: in
                 f"vLLM does not start: {error} --vllm.memory-fraction is the share of the memory it may take; on a "
                 "CPU VLLM_CPU_KVCACHE_SPACE is what its cache may, in GiB."
             ) from error
+
+
+def _is_one_of_several() -> bool:
+    """Returns whether this process is one of a group of torch's."""
+    return torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
 
 
 def _sample(output: RequestOutput) -> SampledResponse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ OPTIONS = "--enable-scale-out --logprobs-mode processed_logprobs --no-mm-device-
 _PART_BYTES = 64 * 2**20
 """Weights that are sent in one piece, about."""
 _PAUSE_S = 2.0
+_PROBE_S = 5.0
+"""Seconds in which a server that was silent has to say that it is well, before it is asked for more."""
 
 
 class ServerEngine:
@@ -45,6 +47,7 @@ class ServerEngine:
         encoder: The chat format of the model that it serves.
         sampling: How responses are drawn.
         max_context_tokens: Most tokens of a conversation.
+        socket: Where it listens on this machine, in place of its address.
 
     Raises:
         EngineUnavailableError: If a package is not installed here.
@@ -53,41 +56,68 @@ class ServerEngine:
     """
 
     def __init__(
-        self, config: VLLMConfig, encoder: ChatEncoder, sampling: SamplingConfig, *, max_context_tokens: int
+        self,
+        config: VLLMConfig,
+        encoder: ChatEncoder,
+        sampling: SamplingConfig,
+        *,
+        max_context_tokens: int,
+        socket: Path | None = None,
     ) -> None:
         assert config.url is not None, "a server has an address"
         require_msgpack()
         self.version = ""
         self._config, self._params = config, sampling_params(encoder, sampling)
+        self._max_context_tokens = max_context_tokens
         limits = httpx2.Limits(max_connections=config.max_parallel, max_keepalive_connections=config.max_parallel)
+        way = httpx2.HTTPTransport(uds=str(socket), limits=limits) if socket is not None else None
         # Asked as it is named: a proxy of the environment is for other hosts
         self._http = httpx2.Client(
-            base_url=config.url.rstrip("/"), timeout=config.timeout_s, limits=limits, trust_env=False
+            base_url=config.url.rstrip("/"), timeout=config.timeout_s, limits=limits, trust_env=False, transport=way
         )
+        self._was_silent, self._next_probe = False, 0.0
         self._pool = ThreadPoolExecutor(config.max_parallel, thread_name_prefix="vllm")
         self._asked: dict[str, Future[SampledResponse]] = {}
         self._pictures: dict[bytes, str] = {}
-        self._require_usable(max_context_tokens)
+        self._waited_for(self._require_usable)
 
     def load(self, weights: Mapping[str, Tensor], version: str) -> None:
         """Has the server take weights, by vLLM's `reload_weights`, through the shared folder or over HTTP.
 
+        One that does not answer is waited for and is given all of them again: what it had before is lost.
+
         Raises:
+            ConfigError: If it was started anew with other options.
             SamplerLostError: If it cannot be reached, or refuses.
         """
         if self._config.weights_dir is not None:
             directory = Path(self._config.weights_dir)
             directory.mkdir(parents=True, exist_ok=True)
             write_weights(directory, weights)
-            self._call("reload_weights", kwargs={"weights_path": str(directory.absolute())})
+        self._waited_for(lambda: self._give(weights, version))
+        self.adopt(version)
+
+    def adopt(self, version: str) -> None:
+        """Samples from here on with weights that another process had the server take."""
+        self.version = version
+        self._pictures, self._was_silent = {}, False
+
+    def _give(self, weights: Mapping[str, Tensor], version: str) -> None:
+        """Has a server that answers take weights.
+
+        No step of it waits for the server: one that was started anew in between, which takes it longer than the time
+        from step to step, would have lost those before.
+        """
+        self._require_usable()
+        if self._config.weights_dir is not None:
+            path = str(Path(self._config.weights_dir).absolute())
+            self._call("reload_weights", kwargs={"weights_path": path})
         else:
             pieces = list(parts(weights, _PART_BYTES))
             for number, piece in enumerate(pieces, 1):
                 text = base64.b64encode(safetensors.torch.save(piece)).decode("ascii")
                 self._call("receive_weights", args=[text, str(number), str(len(pieces))])
         self._reached("POST", "/update_weight_version", {"new_version": version})
-        self.version = version
-        self._pictures = {}
 
     def add_request(self, name: str, request: Request) -> None:
         """Asks for a response."""
@@ -129,34 +159,43 @@ class ServerEngine:
         return body
 
     def _response(self, body: dict[str, Any]) -> SampledResponse:
+        if self._was_silent and (time.monotonic() < self._next_probe or not self._is_well()):
+            return _failed(f"The vLLM server at {self._config.url} was lost: it has not answered others in time.")
         try:
             reply = self._http.post("/inference/v1/generate", json=body)
             if reply.status_code != httpx2.codes.OK:
                 return _failed(f"The vLLM server refused ({reply.status_code}): {_told(reply)}")
-            choice = reply.json()["choices"][0]
-            versions = {span["version"] for span in choice["weight_versions"]}
-            if versions != {body["cache_salt"]}:
-                return _failed(f"The vLLM server answered with other weights ({', '.join(versions)}): started anew?")
-            ids, steps = choice["token_ids"], choice["logprobs"]["content"]
-            return SampledResponse(ids=ids, logprobs=[step["logprob"] for step in steps])
+            return _sampled(reply.json()["choices"][0], body["cache_salt"])
         except httpx2.HTTPError as error:
+            self._was_silent |= isinstance(error, httpx2.TimeoutException)
             return _failed(f"The vLLM server at {self._config.url} was lost: {type(error).__name__}: {error}")
         except (KeyError, IndexError, TypeError, ValueError) as error:
             return _failed(f"The vLLM server gave no answer that can be read: {type(error).__name__}: {error}")
 
-    def _require_usable(self, max_context_tokens: int) -> None:
+    def _is_well(self) -> bool:
+        """Returns whether a server that did not answer in time does so again, without waiting that long once more."""
+        try:
+            reply = self._http.get("/health", timeout=min(_PROBE_S, self._config.timeout_s))
+            self._was_silent = reply.status_code != httpx2.codes.OK
+        except httpx2.HTTPError:
+            self._next_probe = time.monotonic() + _PROBE_S
+        return not self._was_silent
+
+    def _require_usable(self) -> None:
         reply = self._reached("GET", "/server_info?config_format=json", may_fail=True)
         if reply.status_code == httpx2.codes.NOT_FOUND:
             raise self._unusable("not in its development mode (VLLM_SERVER_DEV_MODE=1)")
+        if reply.status_code != httpx2.codes.OK:
+            raise _RefusedError("/server_info", reply)
         config = reply.json()["vllm_config"]["model_config"]
         if config["logprobs_mode"] != "processed_logprobs":
             raise self._unusable(f"started with --logprobs-mode {config['logprobs_mode']}")
         if (config.get("multimodal_config") or {}).get("mm_device_do_normalize"):
             raise self._unusable("started without --no-mm-device-do-normalize")
-        if config["max_model_len"] < max_context_tokens:
+        if config["max_model_len"] < self._max_context_tokens:
             raise self._unusable(
                 f"started with room for {config['max_model_len']} tokens where conversations have up to "
-                f"{max_context_tokens} (its --max-model-len; or --sampling.max-context-tokens here)"
+                f"{self._max_context_tokens} (its --max-model-len; or --sampling.max-context-tokens here)"
             )
         if self._reached("POST", "/inference/v1/generate", {}, may_fail=True).status_code == httpx2.codes.FORBIDDEN:
             raise self._unusable("started without --enable-scale-out")
@@ -173,26 +212,53 @@ class ServerEngine:
         self._reached("POST", "/collective_rpc", {"method": method, **arguments})
 
     def _reached(self, how: str, path: str, body: Any = None, *, may_fail: bool = False) -> httpx2.Response:
-        """Returns the server's reply, once it is there; one that has just been started anew is waited for."""
-        deadline = time.monotonic() + self._config.wait_s
+        """Returns the server's reply; raises `httpx2.HTTPError` if there is none, and `_RefusedError`."""
+        reply = self._http.request(how, path, json=body)
+        if reply.status_code >= httpx2.codes.BAD_REQUEST and not may_fail:
+            raise _RefusedError(path, reply)
+        return reply
+
+    def _waited_for(self, ask: Callable[[], None]) -> None:
+        """Does something from its beginning until the server answers all of it, or the time to wait is over."""
+        deadline, was_refused = time.monotonic() + self._config.wait_s, False
         while True:
             try:
-                reply = self._http.request(how, path, json=body)
-                break
+                return ask()
             except httpx2.HTTPError as error:
                 if time.monotonic() > deadline:
                     raise SamplerLostError(
                         f"No vLLM server answers at {self._config.url} ({type(error).__name__}: {error}). Start it, "
                         "or name another with --vllm.url; a run that had begun goes on with --resume."
                     ) from error
-            time.sleep(_PAUSE_S)
-        if reply.status_code >= httpx2.codes.BAD_REQUEST and not may_fail:
-            raise SamplerLostError(
-                f"The vLLM server at {self._config.url} refuses {path} ({reply.status_code}): {_told(reply)} Weights "
-                f"that are sent to it need --worker-extension-cls {RECEIVER} there, and this checkout in its "
-                "PYTHONPATH; or name a folder that both see: --vllm.weights-dir."
-            )
-        return reply
+            except _RefusedError as error:  # as one does that was started anew among parts of the weights, but once
+                if was_refused or time.monotonic() > deadline:
+                    raise SamplerLostError(
+                        f"The vLLM server at {self._config.url} refuses {error} Weights that are sent to it need "
+                        f"--worker-extension-cls {RECEIVER} there, and this checkout in its PYTHONPATH; or name a "
+                        "folder that both see: --vllm.weights-dir."
+                    ) from error
+                was_refused = True
+            time.sleep(min(_PAUSE_S, max(deadline - time.monotonic(), 0.0)))
+
+
+class _RefusedError(Exception):
+    """A server that answers does not do what it is asked."""
+
+    def __init__(self, path: str, reply: httpx2.Response) -> None:
+        super().__init__(f"{path} ({reply.status_code}): {_told(reply)}")
+
+
+def _sampled(choice: dict[str, Any], version: str) -> SampledResponse:
+    """Returns an answer if it is whole and of the weights that were asked for; what is missing raises an error."""
+    versions = {span["version"] for span in choice["weight_versions"]}
+    if versions != {version}:
+        return _failed(f"The vLLM server answered with other weights ({', '.join(versions)}): started anew?")
+    ids, logprobs = choice["token_ids"], [step["logprob"] for step in choice["logprobs"]["content"]]
+    if choice["finish_reason"] not in ("stop", "length"):
+        return _failed(f"The vLLM server broke off its answer ({choice['finish_reason']}) after {len(ids)} tokens.")
+    if not ids or len(ids) != len(logprobs):
+        raise ValueError(f"{len(ids)} tokens with {len(logprobs)} log-probabilities")
+    return SampledResponse(ids=ids, logprobs=logprobs)
 
 
 def _failed(error: str) -> SampledResponse:

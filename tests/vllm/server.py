@@ -3,13 +3,14 @@
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+from agents.vllm import keeper
 
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = CHECKOUT / ".venv-vllm" / "bin" / "python"
@@ -56,8 +57,10 @@ class VLLMServer:
         environment |= {"VLLM_SERVER_DEV_MODE": "1", "PYTHONPATH": str(CHECKOUT)}
         with self.log.open("ab") as log:
             # From another folder: here `vllm` would be the one of these tests
+            # Kept, for what is killed cannot remove what it has in memory
+            kept = [str(PYTHON), "-P", keeper.__file__, str(os.getpid()), str(self.log.parent / "none"), *command]
             self._process = subprocess.Popen(
-                command, cwd=self.log.parent, env=environment, stdout=log, stderr=log, start_new_session=True
+                kept, cwd=self.log.parent, env=environment, stdout=log, stderr=log, start_new_session=True
             )
         deadline = time.monotonic() + START_S
         while not self._is_up():
@@ -67,13 +70,20 @@ class VLLMServer:
             time.sleep(0.5)
 
     def kill(self):
-        """Ends it at once, without a chance to say anything to anybody."""
+        """Ends it at once, by its keeper's SIGKILL, without a chance to say anything to anybody."""
         if self._process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.terminate()
         self._process.wait()
         self._process = None
+
+    def signal(self, number):
+        """Sends a signal to all of its processes."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        for leader in children.read_text().split() if children.exists() else ():
+            for pid in keeper.session(int(leader)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     def post(self, path, body):
         """Returns the answer to a request that no official package makes."""

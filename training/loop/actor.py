@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from agents.hf.chat import ChatEncoder
 from agents.registry import make_learning_agent
 from agents.vllm.engine import VLLMEngine
 from training.config.run import RunConfig
+from training.engines.engine import Engine
 from training.engines.lora import has_adapters, merged_state
+from training.loop.synced_sampler import SyncedSampler
 
 AGENTS = {
     ("transformers", "barrier"): "hf",
@@ -30,11 +33,11 @@ class Actors:
     Args:
         config: The run.
         encoder: The chat format.
-        rank: Which process this is.
+        processes: Those of the run; all make their agents together.
     """
 
-    def __init__(self, config: RunConfig, encoder: ChatEncoder, *, rank: int) -> None:
-        self._config, self._encoder, self._rank = config, encoder, rank
+    def __init__(self, config: RunConfig, encoder: ChatEncoder, processes: Engine) -> None:
+        self._config, self._encoder, self._processes = config, encoder, processes
         self._engine: VLLMEngine | None = None
 
     def agent(self, model: Any, *, seed: int) -> LearningAgent:
@@ -44,8 +47,8 @@ class Actors:
             model: The policy, or another one.
             seed: The same in all processes.
         """
-        config = self._config
-        seed = seed if self._rank == 0 else int(np.random.default_rng([seed, self._rank]).integers(2**62))
+        config, rank = self._config, self._processes.rank
+        seed = seed if rank == 0 else int(np.random.default_rng([seed, rank]).integers(2**62))
         made = {"model": model, "encoder": self._encoder, "sampling": config.sampling, "seed": seed}
         if config.sampler == "vllm":
             made |= {"engine": self._shared_engine(model), "weights_of": plain_weights}
@@ -61,7 +64,11 @@ class Actors:
         if self._engine is None:
             from agents.vllm.agent import make_engine
 
-            self._engine = make_engine(self._config.vllm, model, self._encoder, self._config.sampling)
+            processes = self._processes
+            config = self._config.vllm.for_process(processes.rank)
+            make = partial(make_engine, config, model, self._encoder, self._config.sampling)
+            gives = config.url is None or processes.rank < len(self._config.vllm.urls)
+            self._engine = SyncedSampler(make, processes, gives=gives) if processes.num_processes > 1 else make()
         return self._engine
 
 

@@ -13,6 +13,7 @@ from agents.rollout import failure_of, is_lost, try_rollout
 from training.config.run import RunConfig
 from training.data.mix import MixedWorlds, MixEntry, MixUnit
 from training.engines.engine import Engine, LocalEngine
+from training.errors import NothingLeftError
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, TrajectoryGroup, Turn
@@ -84,7 +85,7 @@ class Collector:
             lost every episode.
 
         Raises:
-            WorkerError: If every episode of the first round was lost.
+            NothingLeftError: If every episode of the first round was lost.
         """
         rounds_before = iteration * self._config.algorithm.max_sampling_rounds + sampling_round
         offset = self._config.seed * 1_000_003 + rounds_before * self._config.num_groups
@@ -112,7 +113,7 @@ class Collector:
             if sampling_round > 0:
                 _logger.warning("Round %d of iteration %d lost all its episodes.", sampling_round, iteration)
                 return []
-            raise WorkerError(_nothing_left(iteration, [sibling for each in played for sibling in each.siblings]))
+            raise NothingLeftError(_nothing_left(iteration, [sibling for each in played for sibling in each.siblings]))
         return groups
 
     def _played(self, agent: Agent, place: MixEntry, first: int, watchers: Sequence[Watcher]) -> list[_Played]:

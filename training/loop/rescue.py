@@ -10,8 +10,11 @@ from typing import Any, Protocol
 
 from training.checkpoints.state import copied
 from training.engines.engine import Engine
-from training.errors import GradientError, PeerError
+from training.errors import GradientError, NothingLeftError, PeerError, SamplersLostError
 from training.loop.terminated import is_peer_lost, saved_iterations
+
+SHARED = (GradientError, NothingLeftError, SamplersLostError)
+"""What all processes of a run are ended by in the same step."""
 
 
 class SavedRun(Protocol):
@@ -32,8 +35,8 @@ class SavedRun(Protocol):
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next iteration depends on; of several processes, what this one has of it."""
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from what `state_dict` returned."""
+    def load_state_dict(self, state: dict[str, Any], *, acts: bool = True) -> None:
+        """Continues from what `state_dict` returned, or is only put back to be saved."""
 
     def save(self) -> None:
         """Writes the latest checkpoint."""
@@ -43,8 +46,8 @@ class Rescue:
     """Saves a run as of its last whole iteration, whatever ends the next one.
 
     One process always can. Several save together, so they can only where all of them were ended by the same thing in
-    the same place, which is so for gradients (`GradientError`); any other has ended one of them, and the others wait
-    for it elsewhere. Then the last checkpoint stands.
+    the same place (`SHARED`); any other has ended one of them, and the others wait for it elsewhere. Then the last
+    checkpoint stands.
 
     Args:
         run: What is saved.
@@ -66,7 +69,7 @@ class Rescue:
 
     def save(self, error: BaseException) -> None:
         """Saves the run as it was before what failed, and says so; if that fails, too, the last checkpoint stands."""
-        run, is_shared = self._run, isinstance(error, GradientError)
+        run, is_shared = self._run, isinstance(error, SHARED)
         if run.saved_iteration < 0:
             return  # the first checkpoint of all is what failed
         running = self._running
@@ -86,7 +89,7 @@ class Rescue:
         """Puts the run back and saves it; returns what stands then, as the beginning of a sentence."""
         try:
             if self._before is not None:
-                self._run.load_state_dict(self._before)
+                self._run.load_state_dict(self._before, acts=False)
             if self._before is not None or self._running is None:
                 self._run.save()
         except Exception as second:

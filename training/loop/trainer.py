@@ -67,7 +67,7 @@ class Trainer:
         self.learner = Learner(model, encoder.suppressed_ids(), config, engine, reference=reference_model)
         self._reference = reference
         self.engine = self.learner.engine
-        self._actors = Actors(config, encoder, rank=self.engine.rank)
+        self._actors = Actors(config, encoder, self.engine)
         agent = self._actors.agent(self.learner.acting_policy(), seed=config.seed)
         self.collector = Collector(config, self.engine)
         # What judges remember is in one place, and so is what they ask of models
@@ -274,7 +274,9 @@ class Trainer:
         if num_episodes == 0:
             return []
         with ExitStack() as opened:
-            agent = self._actors.agent(opened.enter_context(self._acting(best)), seed=self.config.seed + 1)
+            model = opened.enter_context(self._acting(best))
+            agent = self._actors.agent(model, seed=self.config.seed + 1)
+            agent.sync(model, agent.policy_version)  # here all processes do, and not all have an episode to play
             scorer = None
             if self._scorer is not None:
                 scorer = opened.enter_context(closing(self._scorer.for_evaluation()))
@@ -326,8 +328,14 @@ class Trainer:
         """Returns where this process's sampling stands."""
         return {"agent": self.batches.state()["agent"], "torch_rng": torch.get_rng_state()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from what `state_dict` returned."""
+    def load_state_dict(self, state: dict[str, Any], *, acts: bool = True) -> None:
+        """Continues from what `state_dict` returned.
+
+        Args:
+            state: The state.
+            acts: Whether episodes are played with it, rather than that it is only put back to be saved: what samples
+                may be gone then.
+        """
         self.batches.drop()
         self.iteration = state["iteration"]
         self._started = time.monotonic() - state["elapsed_s"]
@@ -335,7 +343,8 @@ class Trainer:
         acting = self.learner.acting_policy()
         if state["agent"] is None:  # of a process that was not there
             self.batches.agent = self._actors.agent(acting, seed=self.config.seed + self.learner.num_updates)
-        self.batches.agent.sync(acting, self.learner.num_updates)
+        if acts:
+            self.batches.agent.sync(acting, self.learner.num_updates)
         if state["agent"] is not None:
             torch.set_rng_state(state["torch_rng"])
         self.batches.load_state(state)

@@ -9,18 +9,19 @@ from vlm_envs.errors import require
 
 
 def require_sampler(config: RunConfig) -> None:
-    """Refuses to sample with vLLM where its packages are missing, or for several processes.
+    """Refuses to sample with vLLM where its packages are missing, or with more servers than processes that ask them.
 
     Raises:
-        ConfigError: If several processes train.
+        ConfigError: If a server would have nobody to ask it.
         EngineUnavailableError: If a package is not installed.
     """
     if config.sampler != "vllm":
         return
-    processes = num_processes()
+    servers, processes = len(config.vllm.urls), num_processes()
     require(
-        processes == 1,
-        f"--sampler vllm samples for one training process, and {processes} were launched. Use --sampler transformers.",
+        servers <= processes,
+        f"--vllm.url names {servers} servers for {processes} training process{'es' if processes > 1 else ''}, each of "
+        "which asks one. Name fewer; one server takes several GPUs itself, by vLLM's --data-parallel-size.",
     )
     if config.vllm.url is None:
         require_vllm()

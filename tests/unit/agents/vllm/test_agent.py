@@ -157,6 +157,8 @@ def test_a_model_whose_pictures_cannot_be_handed_over_is_refused(tiny, monkeypat
     [
         ({"url": "localhost:8000"}, "must be a server's address"),
         ({"url": "http://a/?b"}, "must be a server's address"),
+        ({"url": "http://a:1,"}, "must be a server's address"),
+        ({"url": "http://a:1, http://a:1"}, "names a server twice"),
         ({"weights_dir": "/w"}, "there is none: name it"),
         ({"url": "http://a:1", "process": "own"}, "Leave one of them out"),
         ({"memory_fraction": 0}, "memory_fraction"),
@@ -166,3 +168,12 @@ def test_a_model_whose_pictures_cannot_be_handed_over_is_refused(tiny, monkeypat
 def test_settings_that_contradict_each_other_are_refused(settings, told):
     with pytest.raises(ConfigError, match=told):
         VLLMConfig(**settings)
+
+
+def test_servers_are_shared_out_in_turn_each_with_a_folder_of_its_own():
+    config = VLLMConfig(url="http://a:1, http://b:2", weights_dir="/w")
+    shared_out = [config.for_process(rank) for rank in range(3)]
+    assert [each.url for each in shared_out] == ["http://a:1", "http://b:2", "http://a:1"]
+    assert [each.weights_dir for each in shared_out] == ["/w/0", "/w/1", "/w/0"]
+    one = VLLMConfig(url="http://a:1", weights_dir="/w")
+    assert one.for_process(1) == one

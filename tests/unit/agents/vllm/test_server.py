@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgpack
@@ -16,6 +17,7 @@ import torch
 
 import agents.vllm.server as server_module
 from agents.hf.sampling import SamplingConfig
+from agents.rollout import failure_of
 from agents.vllm.agent import VLLMAgent
 from agents.vllm.config import VLLMConfig
 from agents.vllm.errors import SamplerLostError
@@ -28,26 +30,34 @@ SAMPLING = SamplingConfig(max_new_tokens=4)
 
 
 class FakeServer(ThreadingHTTPServer):
-    """Answers with two tokens and keeps what it was sent; a fault is a status for a path, or a cut connection (0)."""
+    """Answers with two tokens and keeps what it was sent; `restart` loses its weights.
+
+    A fault is a status for a path, a cut connection (0), or silence.
+    """
 
     daemon_threads = True
 
     def __init__(self, end_of_turn_id):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.end_of_turn_id, self.weight_version, self.reports = end_of_turn_id, "default", None
-        self.faults, self.bodies = {}, []
+        self.faults, self.bodies, self.speaks = {}, [], threading.Event()
+        self.answered = {"finish_reason": "stop", "logprobs": 2}
+        self.restart_before = ""
         self.config = {
             "logprobs_mode": "processed_logprobs",
             "max_model_len": 4096,
             "multimodal_config": {"mm_device_do_normalize": False},
         }
-        self.worker = type("Worker", (WeightReceiver,), {"reload_weights": self._reload})()
-        self.weights = None
+        self.restart()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
     def url(self):
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def restart(self):
+        self.worker = type("Worker", (WeightReceiver,), {"reload_weights": self._reload})()
+        self.weights, self.weight_version = None, "default"
 
     def _reload(self, *, weights_iterator=None, weights_path=None):
         if weights_path is not None:
@@ -67,8 +77,9 @@ class FakeServer(ThreadingHTTPServer):
         elif path == "/inference/v1/generate" and body:
             spans = [{"version": self.reports or self.weight_version, "start": 0, "end": 2}]
             ids = [301, self.end_of_turn_id]
-            logprobs = {"content": [{"token_id": each, "logprob": -0.25} for each in ids]}
-            return {"choices": [{"token_ids": ids, "logprobs": logprobs, "weight_versions": spans}]}
+            logprobs = {"content": [{"token_id": each, "logprob": -0.25} for each in ids[: self.answered["logprobs"]]]}
+            choice = {"token_ids": ids, "logprobs": logprobs, "weight_versions": spans}
+            return {"choices": [choice | {"finish_reason": self.answered["finish_reason"]}]}
         return {}
 
     def asked(self):
@@ -80,10 +91,19 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         path = self.path.partition("?")[0]
         fault = self.server.faults.get(path)
-        if fault == 0:
+        if path == self.server.restart_before:
+            self.server.restart_before, fault = "", 0
+            self.server.restart()
+        if fault == "silence":
+            self.server.speaks.wait(30)
+        if fault in (0, "silence"):
             self.connection.close()
             return
-        reply = json.dumps({"error": "so it is"} if fault else self.server.answer(self.path, body)).encode()
+        try:
+            said = {"error": "so it is"} if fault else self.server.answer(self.path, body)
+        except ValueError as error:
+            fault, said = 500, {"error": str(error)}
+        reply = json.dumps(said).encode()
         self.send_response(fault or 200)
         self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
@@ -101,6 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
 def server(tiny):
     with FakeServer(tiny[1].end_of_turn_id) as running:
         yield running
+        running.speaks.set()
         running.shutdown()
 
 
@@ -186,6 +207,43 @@ def test_a_response_that_cannot_be_had_ends_its_episode_and_says_why(fault, told
     assert re.search(told, turn.info["agent_error"])
 
 
+@pytest.mark.parametrize(
+    ("answered", "told"),
+    [
+        ({"finish_reason": "abort"}, r"broke off its answer \(abort\) after 2 tokens"),
+        ({"logprobs": 1}, "2 tokens with 1 log-probabilities"),
+    ],
+)
+def test_half_an_answer_is_none(answered, told, agent, server):
+    agent.sync(agent._model, 1)
+    server.answered |= answered
+    (episode,) = play(agent, range(1))
+    assert re.search(told, episode.turns[0].info["agent_error"])
+
+
+def test_a_server_that_hangs_costs_one_deadline_and_not_one_for_each_that_waits(server, tiny):
+    config = VLLMConfig(url=server.url, wait_s=0, timeout_s=1.0, max_parallel=1)
+    engine = ServerEngine(config, tiny[1], SAMPLING, max_context_tokens=1024)
+    agent = VLLMAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, engine=engine)
+    agent.sync(tiny[0], 1)
+    for path in ("/inference/v1/generate", "/health"):
+        server.faults[path] = "silence"
+    start_s = time.monotonic()
+    reasons = [failure_of(episode) for episode in play(agent, range(8))]
+    assert time.monotonic() - start_s < 4.0, "one answer and one question whether it is well"
+    assert "ReadTimeout" in reasons[0] and all("not answered others in time" in each for each in reasons[1:])
+    server.faults.clear()
+    agent.sync(tiny[0], 2)
+    assert not any(map(failure_of, play(agent, range(2))))
+    engine.close()
+
+
+def test_a_server_that_was_silent_and_is_well_again_is_asked_again(agent, server, engine):
+    agent.sync(agent._model, 1)
+    engine._was_silent = True
+    assert not any(map(failure_of, play(agent, range(2))))
+
+
 def test_a_response_of_other_weights_is_none(agent, server):
     agent.sync(agent._model, 1)
     server.reports = "default"
@@ -200,6 +258,33 @@ def test_a_server_that_is_gone_at_a_sync_is_told_with_what_to_do(agent, server):
     server.faults["/update_weight_version"] = 500
     with pytest.raises(SamplerLostError, match=r"refuses /update_weight_version \(500\): .*--worker-extension-cls"):
         agent.sync(agent._model, 1)
+
+
+@pytest.mark.parametrize("before", ["/collective_rpc", "/update_weight_version"])
+def test_a_server_that_is_started_anew_among_its_weights_is_given_all_of_them_again(before, server, tiny, monkeypatch):
+    monkeypatch.setattr(server_module, "_PART_BYTES", 2**14)
+    monkeypatch.setattr(server_module, "_PAUSE_S", 0.01)
+    engine = ServerEngine(VLLMConfig(url=server.url, wait_s=10), tiny[1], SAMPLING, max_context_tokens=1024)
+    real, num_parts = server.worker.receive_weights, []
+
+    def fourth(*part):
+        real(*part)
+        num_parts.append(part)
+        server.restart_before = before if len(num_parts) == 4 or before != "/collective_rpc" else ""
+
+    monkeypatch.setattr(server.worker, "receive_weights", fourth, raising=False)
+    engine.load(tiny[0].state_dict(), "new")
+    engine.close()
+    assert num_parts and server.weight_version == "new"
+    state = tiny[0].state_dict()
+    assert server.weights is not None and all(torch.equal(server.weights[name], state[name]) for name in state)
+
+
+def test_a_server_that_was_started_anew_otherwise_is_refused_at_the_next_sync(agent, server):
+    agent.sync(agent._model, 1)
+    server.config["logprobs_mode"] = "raw_logprobs"
+    with pytest.raises(ConfigError, match="raw_logprobs"):
+        agent.sync(agent._model, 2)
 
 
 @pytest.mark.parametrize(

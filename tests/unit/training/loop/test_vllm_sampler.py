@@ -81,20 +81,27 @@ def test_when_nothing_is_left_the_run_stops_and_goes_on_from_its_checkpoint(engi
     assert len(metrics_of(directory)) == 3 and num_answered > 0
 
 
-def test_a_server_that_is_gone_at_a_sync_ends_the_run_and_leaves_a_checkpoint(engine, config, monkeypatch, capsys):
+@pytest.mark.parametrize("every", [0, 1])
+def test_a_server_that_is_gone_at_a_sync_ends_the_run_and_leaves_a_checkpoint(
+    every, engine, config, monkeypatch, capsys
+):
     real, synced = engine.load, []
 
     def load(weights, version):
         synced.append(version)
-        if len(synced) == 2:
+        if len(synced) >= 2:
             raise SamplerLostError("No vLLM server answers at http://there:8000.")
         real(weights, version)
 
     monkeypatch.setattr(engine, "load", load)
+    config = replace(config, num_eval_episodes=0, checkpoint_every=every)
     with pytest.raises(SamplerLostError):
-        train(replace(config, num_eval_episodes=0))
+        train(config)
     assert "SamplerLostError in iteration 1: saved as of 1 iterations." in capsys.readouterr().err
-    directory = train(replace(config, num_eval_episodes=0), resume=True)
+    monkeypatch.undo()
+    monkeypatch.setattr("agents.vllm.agent.make_engine", lambda *_: engine)
+    monkeypatch.setattr("training.preflight.start.require_sampler", lambda _: None)
+    directory = train(config, resume=True)
     assert load_checkpoint_state(directory / "latest")["iteration"] == 3
 
 
@@ -121,9 +128,15 @@ def test_what_cannot_sample_is_refused_before_anything_costly(config, monkeypatc
     served = replace(config, vllm=VLLMConfig(url="http://127.0.0.1:9"))
     with pytest.raises(EngineUnavailableError, match="msgpack"):
         require_sampler(served)
+    monkeypatch.setattr("agents.vllm.installed.find_spec", lambda name: True)
+    three = replace(config, vllm=VLLMConfig(url="http://a,http://b,http://c"))
+    with pytest.raises(ConfigError, match="names 3 servers for 1 training process, each"):
+        require_sampler(three)
     monkeypatch.setattr("training.preflight.sampler.num_processes", lambda: 2)
-    with pytest.raises(ConfigError, match="2 were launched"):
-        require_sampler(config)
+    with pytest.raises(ConfigError, match="names 3 servers for 2 training processes, each"):
+        require_sampler(three)
+    monkeypatch.setattr("training.preflight.sampler.num_processes", lambda: 4)
+    require_sampler(three)
     with pytest.raises(ConfigError, match=r"--vllm\.\* would do nothing"):
         replace(served, sampler="transformers")
 

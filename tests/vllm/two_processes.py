@@ -1,0 +1,61 @@
+"""Runs of two training processes that vLLM samples for."""
+
+import json
+
+from tests.unit.training.engines.several_processes import launched
+from tests.vllm.server import CHECKPOINT
+
+NEAR = 1e-5
+"""Of sampler and trainer, in the mean over a mini-batch."""
+
+
+def options(output, *more, num_iterations=2, resume=False):
+    settings = {
+        "name": "two",
+        "output": str(output),
+        "num-iterations": str(num_iterations),
+        "num-groups": "3",
+        "group-size": "2",
+        "num-eval-episodes": "5",
+        "num-val-episodes": "0",
+        "checkpoint-every": "0",
+        "num-threads": "1",
+        "sampling.max-context-tokens": "2048",
+        "ppo.num-minibatches": "2",
+        "algorithm.critic.num-minibatches": "1",
+        "algorithm.critic.warmup-iterations": "0",
+        "worlds.0.workers": "serial",
+    }
+    kept = {"name", "output", "num-iterations"}
+    settings = {name: value for name, value in settings.items() if not resume or name in kept}
+    told = ["--resume"] if resume else ["--model", str(CHECKPOINT), "--sampler", "vllm"]
+    return ["frozenlake_tiny", *told, *(word for name in settings for word in (f"--{name}", settings[name])), *more]
+
+
+def ended(processes, timeout_s=400):
+    told = [process.communicate(timeout=timeout_s)[0] for process in processes]
+    return [process.returncode for process in processes], told
+
+
+def trained(output, *more, **settings):
+    """Returns the metrics of each iteration of a run of two processes."""
+    codes, told = ended(launched(2, *options(output, *more, **settings), module="training"))
+    assert codes == [0, 0], "\n\n".join(each[-3000:] for each in told)
+    return metrics(output)
+
+
+def metrics(output):
+    path = output / "two" / "metrics.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [line for line in lines if line["phase"] == "rl"]
+
+
+def require_sampled(rows, output, num_iterations=2):
+    """Asserts that all was played, with the weights that the trainer had."""
+    assert [row["iteration"] for row in rows] == [*range(num_iterations)]
+    gaps = [row["sampler_gap"] for row in rows if "sampler_gap" in row]
+    print("gaps", gaps)
+    assert gaps and all(0 < gap < NEAR for gap in gaps)
+    assert all(row["lost_episodes"] == 0 for row in rows)
+    evaluations = [json.loads(line) for line in (output / "two" / "evaluations.jsonl").read_text().splitlines()]
+    assert [line["label"] for line in evaluations] == ["before", "after"]
