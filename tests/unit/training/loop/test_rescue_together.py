@@ -30,7 +30,7 @@ class StubRun:
     def state_dict(self) -> dict[str, Any]:
         return {"iteration": self.iteration, "weight": self.weight}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any], *, acts: bool = True) -> None:
         self.iteration = state["iteration"]
         self.weight.copy_(state["weight"])
 
