@@ -23,6 +23,9 @@ class MemoryConfig:
             sees another; not of families whose pictures are seen in both directions (Gemma 3). `"auto"` does where
             flash attention computes only what each row sees; other kinds compute what no row may see, too, and are
             slower so. Unpacked, no more than a tenth of a micro-batch that is cut by tokens is padding.
+        prefix_sharing: Whether what rows of a micro-batch begin with goes through a model once, pictures and all, and
+            padding not at all: siblings share their prompt, and as much of their answers as they have in common.
+            `"auto"` does where attention is torch's own (`sdpa`), without sliding windows, and no packing is asked for.
         offload_reference: Keep the reference in the host's memory, but while it says what it would have said.
         offload_optimizer: Keep the optimisers' moments and float32 masters there, but while their model is updated.
     """
@@ -31,6 +34,7 @@ class MemoryConfig:
     freeze_vision_tower: bool = False
     attention: Literal["eager", "sdpa", "flash_attention_2"] | None = None
     packing: Literal["auto", "on", "off"] = "auto"
+    prefix_sharing: Literal["auto", "on", "off"] = "auto"
     offload_reference: bool = False
     offload_optimizer: bool = False
 
@@ -40,6 +44,11 @@ def memory_contradictions(memory: MemoryConfig, *, has_adapters: bool, has_refer
     if memory.offload_reference and (has_adapters or not has_reference):
         why = "is the policy without its adapters (--lora.rank)" if has_reference else "is left out (--ppo.kl-coef 0)"
         yield f"--memory.offload-reference would do nothing: the reference {why}. Use --memory.no-offload-reference."
+    if memory.packing == "on" and memory.prefix_sharing == "on":
+        yield (
+            "--memory.packing on would do nothing: where prefixes are shared there is no padding. Use --memory.packing "
+            "auto."
+        )
     if memory.freeze_vision_tower and has_adapters:
         yield (
             "--memory.freeze-vision-tower would do nothing: --lora.rank freezes everything but its adapters. Use "

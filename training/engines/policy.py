@@ -27,7 +27,15 @@ def hidden_states(model: Any, batch: Batch, row_pass: RowPass | None = None) -> 
     ids_BT, mask_BT = batch.input_ids_BT.to(model.device), batch.attention_mask_BT.to(model.device)
     row_pass = row_pass or RowPass()
     with recomputed_layers(model) if row_pass.recomputes_layers and torch.is_grad_enabled() else nullcontext():
-        return row_hidden_states(model, ids_BT, mask_BT, batch.images, features, packs_rows=row_pass.packs_rows)
+        return row_hidden_states(
+            model,
+            ids_BT,
+            mask_BT,
+            batch.images,
+            features,
+            packs_rows=row_pass.packs_rows,
+            shares_prefixes=row_pass.shares_prefixes,
+        )
 
 
 def token_logprobs(

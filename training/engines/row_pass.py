@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from agents.hf.families.registry import family_of
+from agents.hf.families.shared_attention import can_share_prefixes
 from training.config.memory import MemoryConfig
 from vlm_envs.errors import ConfigError
 
@@ -24,18 +25,25 @@ class RowPass:
     Attributes:
         recomputes_layers: Whether layers keep only what goes into them, where there is a backward pass.
         packs_rows: Whether rows go one behind the other, as a single one without padding.
+        shares_prefixes: Whether what several rows begin with goes through once, without padding.
     """
 
     recomputes_layers: bool = False
     packs_rows: bool = False
+    shares_prefixes: bool = False
+
+    @property
+    def has_padding(self) -> bool:
+        """Whether rows are as wide as the longest of them."""
+        return not (self.packs_rows or self.shares_prefixes)
 
 
 def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
     """Returns how rows go through a model.
 
     Raises:
-        ConfigError: If rows are to be packed that would see each other, for the family makes its own masks; or if its
-            attention is to be one that takes none.
+        ConfigError: If rows are to be packed that would see each other, for the family makes its own masks; if its
+            attention is to be one that takes none; or if prefixes are to be shared and cannot.
     """
     can_pack, is_flash = not family_of(model).keeps_images_whole, "flash" in str(model.config._attn_implementation)
     if memory.packing == "on" and not can_pack:
@@ -50,7 +58,18 @@ def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
             "--memory.attention sdpa."
         )
     packs = memory.packing == "on" or (memory.packing == "auto" and is_flash and can_pack)
-    return RowPass(recomputes_layers=memory.gradient_checkpointing, packs_rows=packs)
+    shares = memory.prefix_sharing == "on" or (memory.prefix_sharing == "auto" and not packs)
+    if memory.prefix_sharing == "on" and not can_share_prefixes(model):
+        raise ConfigError(
+            f"--memory.prefix-sharing on: {model.config.model_type} with the attention "
+            f"{model.config._attn_implementation} cannot share them: it takes --memory.attention sdpa, and tokens that "
+            "see all before them and none behind. Use --memory.prefix-sharing auto."
+        )
+    return RowPass(
+        recomputes_layers=memory.gradient_checkpointing,
+        packs_rows=packs,
+        shares_prefixes=shares and can_share_prefixes(model),
+    )
 
 
 @contextmanager

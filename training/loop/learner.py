@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from agents.hf.families.shared_attention import share_prefixes
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.functional.losses import explained_variance, kl_penalty
 from training.batch import Batch
@@ -65,8 +66,11 @@ class Learner:
         limits = RowLimits(
             max_rows=ppo.micro_batch_size,
             max_tokens=ppo.micro_batch_tokens,
-            packs_rows=self._row_pass.packs_rows,
+            has_padding=self._row_pass.has_padding,
+            keeps_siblings=self._row_pass.shares_prefixes,
         )
+        if self._row_pass.shares_prefixes:
+            share_prefixes(policy)
         self._fitted = FittedPasses(limits, self.engine)
         if config.lora.rank is not None:
             add_adapters(policy, config.lora)
@@ -313,9 +317,15 @@ class Learner:
         self.policy_optimizer.backward(loss)
 
     def _minibatches(self, batch: Batch, num_epochs: int, num_minibatches: int, iteration: int) -> Iterator[list[int]]:
-        """Yields the rows of each optimiser step, in an order that depends on seed, iteration and epoch only."""
+        """Yields the rows of each optimiser step, in an order that depends on seed, iteration and epoch only.
+
+        Siblings stand together, as in verl: their advantages are even, and they share work.
+        """
+        group_B = batch.group_index_B.numpy()
         for epoch in range(num_epochs):
-            order = np.random.default_rng([self.config.seed, iteration, epoch]).permutation(batch.num_rows)
+            rng = np.random.default_rng([self.config.seed, iteration, epoch])
+            groups = rng.permutation(np.unique(group_B))
+            order = np.concatenate([np.flatnonzero(group_B == group) for group in groups])
             for rows in np.array_split(order, num_minibatches):
                 yield rows.tolist()
 

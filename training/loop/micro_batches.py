@@ -24,12 +24,14 @@ class RowLimits:
         max_rows: Most rows, where tokens do not count.
         max_tokens: Most tokens, padding included, of which no more than `MAX_PADDING` is that; a longer row goes alone.
             None counts rows.
-        packs_rows: Whether rows go one behind the other, so that there is no padding.
+        has_padding: Whether rows are as wide as the longest of them.
+        keeps_siblings: Whether siblings go together, as far as there is room.
     """
 
     max_rows: int
     max_tokens: int | None = None
-    packs_rows: bool = False
+    has_padding: bool = True
+    keeps_siblings: bool = False
 
     def __str__(self) -> str:
         if self.max_tokens is None:
@@ -52,7 +54,7 @@ class RowLimits:
 
     def num_tokens(self, lengths: Sequence[int]) -> int:
         """Returns the tokens that rows of these lengths have together, padding included."""
-        return sum(lengths) if self.packs_rows else len(lengths) * max(lengths)
+        return len(lengths) * max(lengths) if self.has_padding else sum(lengths)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,46 +135,65 @@ def row_groups(batch: Batch, rows: Sequence[int], limits: RowLimits, engine: Eng
     Every process has as many, for layers that are spread over processes are put together by all of them at a time.
     """
     lengths = batch.attention_mask_BT.sum(-1).tolist()
-    shares = shared_rows(rows, lengths, engine.num_processes)
+    together = _siblings(rows, batch.group_index_B.tolist()) if limits.keeps_siblings else [[row] for row in rows]
+    shares = shared_rows(together, lengths, engine.num_processes)
     parts = [split_rows(each, lengths, limits) for each in shares]
     own, num_parts = parts[engine.rank], max(map(len, parts))
     shortest = min(rows, key=lambda row: (lengths[row], row))
     return [(each, False) for each in own] + [([shortest], True)] * (num_parts - len(own))
 
 
-def shared_rows(rows: Sequence[int], lengths: Sequence[int], num_processes: int) -> list[list[int]]:
-    """Returns the rows of each process, so that all have about as many tokens: the longest first, to who has least."""
-    shares: list[list[int]] = [[] for _ in range(num_processes)]
+def _siblings(rows: Sequence[int], group_index: Sequence[int]) -> list[list[int]]:
+    """Returns rows by their groups."""
+    groups: dict[int, list[int]] = {}
+    for row in rows:
+        groups.setdefault(group_index[row], []).append(row)
+    return [*groups.values()]
+
+
+def shared_rows(together: Sequence[Sequence[int]], lengths: Sequence[int], num_processes: int) -> list[list[list[int]]]:
+    """Returns the rows of each process, so that all have about as many tokens: the longest first, to who has least.
+
+    Args:
+        together: Rows that stay together.
+        lengths: Tokens of each row of the batch.
+        num_processes: How many share them.
+    """
+    shares: list[list[list[int]]] = [[] for _ in range(num_processes)]
     loads = [0] * num_processes
-    for row in sorted(rows, key=lambda row: (-lengths[row], row)):
+    for rows in sorted(together, key=lambda rows: (-sum(lengths[row] for row in rows), min(rows))):
         process = loads.index(min(loads))
-        shares[process].append(row)
-        loads[process] += lengths[row]
+        shares[process].append(list(rows))
+        loads[process] += sum(lengths[row] for row in rows)
     return shares
 
 
-def split_rows(rows: Sequence[int], lengths: Sequence[int], limits: RowLimits) -> list[list[int]]:
+def split_rows(together: Sequence[Sequence[int]], lengths: Sequence[int], limits: RowLimits) -> list[list[int]]:
     """Returns rows by length, in parts that go through a model together.
 
     Args:
-        rows: Rows of a batch.
+        together: Rows that stay together if a part has room for them all.
         lengths: Tokens of each row of the batch.
         limits: How large a part may be.
     """
-    parts: list[list[int]] = []
-    num_tokens = 0  # of the last part, without padding
-    for row in sorted(rows, key=lambda row: (lengths[row], row)):
-        num_rows, num_tokens = (len(parts[-1]) + 1, num_tokens + lengths[row]) if parts else (1, lengths[row])
-        padded = num_tokens if limits.packs_rows else num_rows * lengths[row]
+
+    def fits(rows: Sequence[int]) -> bool:
         if limits.max_tokens is None:
-            fits = num_rows <= limits.max_rows
-        else:
-            fits = padded <= limits.max_tokens and padded - num_tokens <= MAX_PADDING * padded
-        if parts and fits:
-            parts[-1].append(row)
-        else:
-            parts.append([row])
-            num_tokens = lengths[row]
+            return len(rows) <= limits.max_rows
+        num_tokens = limits.num_tokens([lengths[row] for row in rows])
+        padding = num_tokens - sum(lengths[row] for row in rows)
+        return num_tokens <= limits.max_tokens and padding <= MAX_PADDING * num_tokens
+
+    parts: list[list[int]] = []
+    for rows in sorted(together, key=lambda rows: (max(lengths[row] for row in rows), min(rows))):
+        rows = sorted(rows, key=lambda row: (lengths[row], row))
+        if parts and not fits([*parts[-1], *rows]) and fits(rows):
+            parts.append([])
+        for row in rows:
+            if parts and (not parts[-1] or fits([*parts[-1], row])):
+                parts[-1].append(row)
+            else:
+                parts.append([row])
     return parts
 
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from agents.hf.families.family import ImageFeatures, ImageReader, ProcessedImage, vision_inputs
+
+_NO_MASK = torch.empty(1, 1, 0, 0)
+"""For attention that is told otherwise what each token sees: transformers takes four axes for a finished mask."""
 
 
 class CausalFamily:
@@ -50,15 +54,17 @@ class CausalFamily:
         positions: Tensor,
         mask: Tensor | None = None,
         cache: Any = None,
+        tree: Any = None,
     ) -> Tensor:
         """Returns the last hidden states."""
         output = model.model(
             input_ids=ids_BT,
-            attention_mask=self.attention(model, ids_BT, mask),
+            attention_mask=self.attention(model, ids_BT, mask) if tree is None else _NO_MASK,
             position_ids=positions,
             past_key_values=cache,
             use_cache=cache is not None,
             mm_encoder_outputs=None if features is None else {"image": self.tower_output(features)},
+            **({} if tree is None else {"prefix_tree": tree}),
         )
         hidden_BTD: Tensor = output.last_hidden_state
         return hidden_BTD

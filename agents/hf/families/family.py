@@ -200,6 +200,7 @@ class Family(Protocol):
         positions: Tensor,
         mask: Tensor | None = None,
         cache: Any = None,
+        tree: Any = None,
     ) -> Tensor:
         """Returns the last hidden states, float[B, T, D].
 
@@ -210,6 +211,8 @@ class Family(Protocol):
             positions: Of the tokens, as `positions` gives them.
             mask: int64 `(B, past + T)`, 1 for tokens that may be attended to; None where all before a token may.
             cache: Keys and values of the tokens before; they are appended to.
+            tree: `agents.hf.families.prefix_tree.PrefixTree` whose N nodes the tokens are, `(1, N)`; of a model that
+                takes them.
         """
 
     def logits(self, model: Any, hidden_ND: Tensor) -> Tensor:

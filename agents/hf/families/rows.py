@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from agents.hf.families.family import ImageFeatures, ProcessedImage
+from agents.hf.families.prefix_tree import PrefixTree, prefix_tree
 from agents.hf.families.registry import family_of
 
 
@@ -20,6 +22,7 @@ def row_hidden_states(
     features: ImageFeatures | None = None,
     *,
     packs_rows: bool = False,
+    shares_prefixes: bool = False,
 ) -> Tensor:
     """Returns the last hidden states of whole rows, float[B, T, D]; what stands at padding means nothing.
 
@@ -28,17 +31,62 @@ def row_hidden_states(
         ids_BT: int64, padded on the right.
         mask_BT: int64, 1 for tokens that are not padding.
         images: The pictures of all rows in the order of their placeholders.
-        features: Of these pictures, where they are known already; computed from them otherwise.
+        features: Of these pictures, where they are known already; computed from them otherwise, each picture's once.
         packs_rows: Whether the rows go through the model as a single one without padding, none of which sees another.
+        shares_prefixes: Whether what several rows begin with goes through it once, and no padding does; of a model that
+            takes prefix trees, see `agents.hf.families.shared_attention`. There is nothing left to pack then.
     """
     family = family_of(model)
     if features is None and images:
-        features = family.image_features(model, images)
+        features = _features(model, images)
     # Padding is on the right, where causal attention never looks from a real token: no mask, half the attention work
     positions = family.positions(model, ids_BT, mask_BT, images)
+    if shares_prefixes:
+        tree = prefix_tree(_contents(model, ids_BT, images), mask_BT.cpu()).to(ids_BT.device)
+        return _shared_hidden_states(model, ids_BT, positions, features, tree)
     if packs_rows:
         return _packed_hidden_states(model, ids_BT, mask_BT, positions, features)
     return family.hidden_states(model, ids_BT, features=features, positions=positions)
+
+
+def _features(model: Any, images: Sequence[ProcessedImage]) -> ImageFeatures:
+    """Returns the features of pictures, each of which is shown to the tower once."""
+    distinct = {image.key: image for image in images}
+    seen = family_of(model).image_features(model, [*distinct.values()])
+    if len(distinct) == len(images):
+        return seen
+    ends = np.cumsum([image.num_tokens for image in distinct.values()])
+    end_of = dict(zip(distinct, ends.tolist(), strict=True))
+    places = [np.arange(end_of[image.key] - image.num_tokens, end_of[image.key]) for image in images]
+    return seen.select(torch.from_numpy(np.concatenate(places)).to(seen.tokens_ND.device))
+
+
+def _contents(model: Any, ids_BT: Tensor, images: Sequence[ProcessedImage]) -> Tensor:
+    """Returns what tells each token from others, int64[B, T]: its id; at a placeholder, which picture it is of."""
+    contents_BT = ids_BT.cpu()
+    numbers: dict[bytes, int] = {}
+    of_each = [-1 - numbers.setdefault(image.key, len(numbers)) for image in images]
+    numbers_M = torch.tensor(of_each).repeat_interleave(torch.tensor([image.num_tokens for image in images]))
+    return contents_BT.masked_scatter(contents_BT == model.model.config.image_token_id, numbers_M)
+
+
+def _shared_hidden_states(
+    model: Any, ids_BT: Tensor, positions: Tensor, features: ImageFeatures | None, tree: PrefixTree
+) -> Tensor:
+    """Returns what `row_hidden_states` does, from the nodes of a tree of the rows."""
+    ids_N = tree.nodes(ids_BT)
+    if features is not None:
+        is_image_BT = ids_BT == model.model.config.image_token_id
+        order_BT = (is_image_BT.flatten().cumsum(0) - 1).view_as(ids_BT)  # Of each placeholder, row by row, its feature
+        features = features.select(tree.nodes(order_BT)[tree.nodes(is_image_BT)])
+    hidden_1ND = family_of(model).hidden_states(
+        model,
+        ids_N[None],
+        features=features,
+        positions=positions.flatten(-2).index_select(-1, tree.node_N).unsqueeze(-2),
+        tree=tree,
+    )
+    return tree.rows(hidden_1ND[0])
 
 
 def _packed_hidden_states(

@@ -41,7 +41,7 @@ def test_the_case_is_one_that_could_tell(alone):
     assert max((policy[key] - alone.start[key]).abs().max() for key in policy) > 1e-4, "ten times what may differ"
     lengths = alone.batch.attention_mask_BT.sum(-1).tolist()
     assert len(set(lengths)) > 3
-    assert [] in shared_rows([6], lengths, 2), "a process without a row"
+    assert [] in shared_rows([[6]], lengths, 2), "a process without a row"
     has_pictures = torch.tensor(alone.batch.row_image_offsets).diff() > 0
     assert has_pictures.any()
     assert not has_pictures.all()

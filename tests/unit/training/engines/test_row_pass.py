@@ -178,7 +178,7 @@ def test_packed_rows_are_a_single_one_without_padding(tiny, batch):
 )
 def test_rows_are_packed_where_attention_is_of_what_they_see_alone(packing, attention, packs):
     model = kind_of("qwen3_vl", attention)
-    assert row_pass_of(model, MemoryConfig(packing=packing)) == RowPass(packs_rows=packs)
+    assert row_pass_of(model, MemoryConfig(packing=packing, prefix_sharing="off")) == RowPass(packs_rows=packs)
 
 
 def test_rows_whose_pictures_are_seen_in_both_directions_are_not_packed():
@@ -193,4 +193,5 @@ def test_rows_whose_pictures_are_seen_in_both_directions_are_not_packed():
 def kind_of(model_type, attention):
     """Returns a stand-in for a model, of which only its kind is asked."""
     config = SimpleNamespace(model_type=model_type, _attn_implementation=attention)
-    return SimpleNamespace(config=config, model=SimpleNamespace(config=config))
+    backbone = SimpleNamespace(config=config, get_decoder=lambda: SimpleNamespace(config=config))
+    return SimpleNamespace(config=config, model=backbone)

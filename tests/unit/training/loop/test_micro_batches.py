@@ -17,6 +17,11 @@ ONE_ROW = RowLimits(max_rows=1)
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=40)
 
 
+def alone(lengths):
+    """Returns rows none of which has a sibling."""
+    return [[row] for row in range(len(lengths))]
+
+
 class OneOfSeveral(LocalEngine):
     def __init__(self, rank, num_processes):
         self.rank, self.num_processes = rank, num_processes
@@ -24,7 +29,7 @@ class OneOfSeveral(LocalEngine):
 
 @given(LENGTHS, st.integers(1, 700))
 def test_a_token_budget_holds_padding_included(lengths, max_tokens):
-    parts = split_rows(range(len(lengths)), lengths, RowLimits(max_rows=1, max_tokens=max_tokens))
+    parts = split_rows(alone(lengths), lengths, RowLimits(max_rows=1, max_tokens=max_tokens))
     assert sorted(row for part in parts for row in part) == list(range(len(lengths)))
     for part in parts:
         padded, filled = len(part) * max(lengths[row] for row in part), sum(lengths[row] for row in part)
@@ -34,8 +39,8 @@ def test_a_token_budget_holds_padding_included(lengths, max_tokens):
 
 @given(LENGTHS, st.integers(1, 700))
 def test_packed_rows_fill_a_token_budget(lengths, max_tokens):
-    limits = RowLimits(max_rows=1, max_tokens=max_tokens, packs_rows=True)
-    parts = split_rows(range(len(lengths)), lengths, limits)
+    limits = RowLimits(max_rows=1, max_tokens=max_tokens, has_padding=False)
+    parts = split_rows(alone(lengths), lengths, limits)
     assert sorted(row for part in parts for row in part) == list(range(len(lengths)))
     totals = [sum(lengths[row] for row in part) for part in parts]
     assert all(total <= max_tokens or len(part) == 1 for total, part in zip(totals, parts, strict=True))
@@ -45,7 +50,7 @@ def test_packed_rows_fill_a_token_budget(lengths, max_tokens):
 
 @given(LENGTHS, st.integers(1, 9))
 def test_rows_are_counted_where_tokens_are_not(lengths, max_rows):
-    parts = split_rows(range(len(lengths)), lengths, RowLimits(max_rows=max_rows))
+    parts = split_rows(alone(lengths), lengths, RowLimits(max_rows=max_rows))
     assert [len(part) for part in parts[:-1]] == [max_rows] * (len(parts) - 1)
     flat = [row for part in parts for row in part]
     assert sorted(flat) == list(range(len(lengths)))
@@ -54,9 +59,9 @@ def test_rows_are_counted_where_tokens_are_not(lengths, max_rows):
 
 @given(LENGTHS, st.integers(1, 5))
 def test_processes_share_tokens_evenly(lengths, num_processes):
-    shares = shared_rows(range(len(lengths)), lengths, num_processes)
-    assert sorted(row for share in shares for row in share) == list(range(len(lengths)))
-    loads = [sum(lengths[row] for row in share) for share in shares]
+    shares = shared_rows(alone(lengths), lengths, num_processes)
+    assert sorted(row for share in shares for [row] in share) == list(range(len(lengths)))
+    loads = [sum(lengths[row] for [row] in share) for share in shares]
     assert max(loads) - min(loads) <= max(lengths), "nobody has more than one row too many"
 
 
@@ -94,7 +99,7 @@ def test_nothing_to_learn_is_no_micro_batch(uneven):
 
 @given(LENGTHS, st.integers(1, 9), st.none() | st.integers(1, 700), st.booleans())
 def test_limits_below_halve_the_largest_micro_batch_until_each_is_a_single_row(lengths, max_rows, max_tokens, packs):
-    limits, rows = RowLimits(max_rows=max_rows, max_tokens=max_tokens, packs_rows=packs), range(len(lengths))
+    limits, rows = RowLimits(max_rows=max_rows, max_tokens=max_tokens, has_padding=not packs), alone(lengths)
     parts = split_rows(rows, lengths, limits)
     while (smaller := limits.below(parts, lengths)) is not None:
         before = parts
@@ -102,3 +107,23 @@ def test_limits_below_halve_the_largest_micro_batch_until_each_is_a_single_row(l
         assert len(parts) > len(before)
         assert max(map(len, parts)) <= max(map(len, before))
     assert all(len(part) == 1 for part in parts)
+
+
+@given(st.lists(st.lists(st.integers(1, 300), min_size=1, max_size=6), min_size=1, max_size=8), st.integers(1, 9))
+def test_siblings_go_together_where_there_is_room(groups, max_rows):
+    lengths = [length for group in groups for length in group]
+    places = iter(range(len(lengths)))
+    together = [[next(places) for _ in group] for group in groups]
+    parts = split_rows(together, lengths, RowLimits(max_rows=max_rows, keeps_siblings=True))
+    assert sorted(row for part in parts for row in part) == list(range(len(lengths)))
+    assert all(len(part) <= max_rows for part in parts)
+    for group in together:
+        num_parts = sum(bool({*part} & {*group}) for part in parts)
+        assert num_parts == 1 if len(group) <= max_rows else num_parts <= len(group) // max_rows + 2
+
+
+def test_processes_share_out_whole_groups():
+    batch = replace(text_batch([[-1, 0, 0]] * 6, [[1.0]] * 6), group_index_B=torch.tensor([0, 0, 1, 1, 1, 2]))
+    limits = RowLimits(max_rows=8, keeps_siblings=True)
+    found = [row_groups(batch, [5, 3, 0, 4, 1, 2], limits, OneOfSeveral(rank, 2)) for rank in (0, 1)]
+    assert [[rows for rows, _ in each] for each in found] == [[[2, 3, 4]], [[0, 1, 5]]]
