@@ -47,6 +47,11 @@ class PromptSegment:
     ids: IntArray
     images: tuple[ProcessedImage, ...]
 
+    @property
+    def key(self) -> tuple[bytes, ...]:
+        """What tells its content from others'."""
+        return self.ids.tobytes(), *(image.key for image in self.images)
+
 
 def showable(image: npt.NDArray[np.uint8], max_aspect_ratio: int) -> npt.NDArray[np.uint8]:
     """Returns a picture that an image processor takes: a line of pixels gets black to its right, or below it.

@@ -128,7 +128,7 @@ class ContinuousSampler(ModelSampler):
         state = self._rows[row]
         if state.pending or state.next_position:
             return row
-        return segment.ids.tobytes(), tuple(image.key for image in segment.images)
+        return segment.key
 
     def _feed(self, start: int, ids: Sequence[np.ndarray[Any, Any]], images: Sequence[ProcessedImage]) -> Tensor:
         """Feeds tokens to the rows in the slots from `start` on, and returns the logits behind them, float32[N, V]."""

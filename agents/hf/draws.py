@@ -41,15 +41,14 @@ class BatchDraws:
 
     def __call__(self, logprobs_NV: Tensor, rows: Sequence[int]) -> Tensor:
         """Returns a token for each row."""
-        # Exponential race: the same distribution as torch.multinomial, at a fifth of its cost on a CPU
-        races_NV = torch.empty_like(logprobs_NV).exponential_(generator=self.generator)
-        return (logprobs_NV - races_NV.log()).argmax(dim=-1)
+        drawn_N = torch.rand(len(logprobs_NV), generator=self.generator, device=logprobs_NV.device, dtype=torch.float64)
+        return _tokens_at(drawn_N, logprobs_NV)
 
 
 class EpisodeDraws:
     """Draws each response from a generator of its own, so that no row's depends on who else is asked, or when.
 
-    One number is drawn for each token, on the CPU, and turned into a token by the inverse of the distribution function.
+    Numbers are drawn on the CPU.
 
     Args:
         seed: The same seed, rollout, row and turn draw the same numbers, on any device.
@@ -69,7 +68,16 @@ class EpisodeDraws:
 
     def __call__(self, logprobs_NV: Tensor, rows: Sequence[int]) -> Tensor:
         """Returns a token for each row."""
-        drawn = torch.tensor([self._generators[row].random() for row in rows], dtype=torch.float64)
-        cumulated_NV = logprobs_NV.double().exp().cumsum(-1)
-        drawn_N1 = drawn.to(logprobs_NV.device)[:, None] * cumulated_NV[:, -1:]
-        return torch.searchsorted(cumulated_NV, drawn_N1, right=True)[:, 0].clamp(max=logprobs_NV.shape[-1] - 1)
+        drawn_N = torch.tensor([self._generators[row].random() for row in rows], dtype=torch.float64)
+        return _tokens_at(drawn_N.to(logprobs_NV.device), logprobs_NV)
+
+
+def _tokens_at(drawn_N: Tensor, logprobs_NV: Tensor) -> Tensor:
+    """Returns where the distribution functions pass numbers in [0, 1): a token for each row, int64[N].
+
+    One number a row costs a tenth of the noise for each token that `torch.multinomial` makes.
+    """
+    cumulated_NV = logprobs_NV.double().exp().cumsum(-1)
+    return torch.searchsorted(cumulated_NV, drawn_N[:, None] * cumulated_NV[:, -1:], right=True)[:, 0].clamp(
+        max=logprobs_NV.shape[-1] - 1
+    )

@@ -6,7 +6,7 @@ the right. Padding columns are masked and take no position, so a row's result do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class CachedSampler(ModelSampler):
     def continue_rows(self, rows: Sequence[int], segments: Sequence[PromptSegment]) -> list[SampledResponse]:
         """Appends a segment to each row and samples its response, see `Sampler`."""
         self._keep(rows)
-        logits = self._prefill(segments)
+        logits = self._prefill(segments) if self._mask.shape[1] else self._prefill_first(segments)
         self._tokens.draws.begin(rows)
         samples = [SampledResponse(ids=[], logprobs=[]) for _ in rows]
         open_rows = np.ones(len(rows), dtype=bool)
@@ -57,12 +57,26 @@ class CachedSampler(ModelSampler):
         """Drops the rows that do not go on."""
         if list(rows) == self._rows:
             return
-        index = torch.tensor([self._rows.index(row) for row in rows], device=self._mask.device)
+        self._select(torch.tensor([self._rows.index(row) for row in rows], device=self._mask.device))
+        self._rows = list(rows)
+
+    def _select(self, index: torch.Tensor) -> None:
+        """Takes what stands at some places, in their order, any of them several times."""
         if self._mask.shape[1]:
             self._cache.batch_select_indices(index)
         self._mask, self._next_position = self._mask[index], self._next_position[index]
         self._pending = [self._pending[i] for i in index.tolist()]
-        self._rows = list(rows)
+
+    def _prefill_first(self, segments: Sequence[PromptSegment]) -> torch.Tensor:
+        """Feeds the first segments, one that several rows have once, and returns what `_prefill` does."""
+        numbers: dict[Hashable, int] = {}
+        number_of = [numbers.setdefault(segment.key, len(numbers)) for segment in segments]
+        first = [number_of.index(number) for number in numbers.values()]
+        self._select(torch.tensor(first, device=self._mask.device))
+        logits = self._prefill([segments[place] for place in first])
+        of_each = torch.tensor(number_of, device=self._mask.device)
+        self._select(of_each)
+        return logits[of_each]
 
     def _prefill(self, segments: Sequence[PromptSegment]) -> torch.Tensor:
         """Feeds the segments, left-padded to one width, and returns the logits after them, shape (rows, vocab)."""

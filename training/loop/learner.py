@@ -83,6 +83,8 @@ class Learner:
         if needs_copy:
             self.reference = copied_but_frozen(policy) if reference is None else share_frozen(reference, policy)
             self.reference.requires_grad_(False)
+            if self._row_pass.shares_prefixes:
+                share_prefixes(self.reference)
         self.critic_config = config.algorithm.critic_config
         self.critic = ValueModel(policy, self._row_pass) if self.critic_config is not None else None
         self._acting = self.engine.acting(policy)

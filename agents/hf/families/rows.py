@@ -66,7 +66,7 @@ def _contents(model: Any, ids_BT: Tensor, images: Sequence[ProcessedImage]) -> T
     contents_BT = ids_BT.cpu()
     numbers: dict[bytes, int] = {}
     of_each = [-1 - numbers.setdefault(image.key, len(numbers)) for image in images]
-    numbers_M = torch.tensor(of_each).repeat_interleave(torch.tensor([image.num_tokens for image in images]))
+    numbers_M = torch.from_numpy(np.repeat(np.array(of_each, np.int64), [image.num_tokens for image in images]))
     return contents_BT.masked_scatter(contents_BT == model.model.config.image_token_id, numbers_M)
 
 

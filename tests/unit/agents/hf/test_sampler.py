@@ -196,3 +196,20 @@ def test_settings_out_of_range_are_refused(wrong):
     (field,) = wrong
     with pytest.raises(ConfigError, match=f"{field} must be .*; got"):
         SamplingConfig(**wrong)
+
+
+def test_siblings_are_shown_their_first_prompt_once(family):
+    model, encoder = with_ending(*family), family[1]
+    fed = []
+    model.model.language_model.register_forward_pre_hook(
+        lambda _, args, named: fed.append(tuple(named["inputs_embeds"].shape[:2])), with_kwargs=True
+    )
+    sampling = SamplingConfig(max_new_tokens=MAX_NEW_TOKENS)
+    agent = HFAgent(model=model, encoder=encoder, sampling=sampling, seed=3)
+    together = play(agent, [0, 1, 0, 1, 0], max_turns=(2,))
+    assert fed[0][0] == 2 and fed[1] == (5, 1)
+    batch = batch_of(together, encoder)
+    with torch.no_grad():
+        logprobs_BT, _ = token_logprobs(model, batch, temperature=1.0, suppressed_ids=encoder.suppressed_ids())
+    assert float((logprobs_BT - batch.sampler_logprobs_BT).abs().max()) < 1e-4
+    assert len({trajectory.turns[0].response_ids.tobytes() for trajectory in together}) > 2, "each says its own"
