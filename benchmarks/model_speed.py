@@ -1,13 +1,15 @@
 """How fast the trainer's parts are: advantages, sampling against transformers' own, and one update.
 
-The model is the tiny VLM with its first, random weights: speed does not depend on what it has learnt.
+The model is the tiny VLM: with its first, random weights where speed does not depend on what it has learnt.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +26,9 @@ from agents.registry import make_agent
 from benchmarks import advantages_speed
 from benchmarks.measure import Row, median_times_s
 from training.batch import Batch, make_batch
-from training.data.demonstrations import demonstrations
+from training.checkpoints.files import model_directory
+from training.config.run import RunConfig
+from training.loop.collect import Collector
 from training.loop.learner import Learner
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.splits import split_seeds
@@ -138,26 +142,44 @@ class _Generate:
 
 
 def trained_tokens_per_s(*, quick: bool) -> list[Row]:
-    """Measures one iteration's learning on oracle episodes: model outputs, credit, update. All tokens count."""
-    num_rows, num_repeats = (4, 1) if quick else (64, 3)
-    recipe = frozenlake_tiny()
-    # The expert drew no tokens, so the log-probabilities to compare with are the trainer's own.
-    algorithm = recipe.algorithm.with_critic(warmup_iterations=0)
-    config = replace(recipe, algorithm=algorithm, ppo=replace(recipe.ppo, old_logprobs="trainer"))
-    model, encoder = tiny()
-    trajectories = next(demonstrations(config.worlds, encoder, batch_size=num_rows, mistake_rate=0.0))
-    rewards = [[turn.reward for turn in trajectory.turns] for trajectory in trajectories]
-    batch = make_batch(trajectories, rewards, encoder)
-    learner = Learner(model, encoder.suppressed_ids(), config)
-    (time_s,) = median_times_s([functools.partial(_learn, learner, batch)], num_repeats)
+    """Measures one iteration's learning: outputs of reference and critic, credit, update of policy and critic.
+
+    The episodes are the shipped model's own, groups of four. The peer takes the same step from whole rows, without
+    prefix sharing. All tokens count, on both sides as often as rows have them.
+    """
+    num_groups, num_repeats = (1, 1) if quick else (32, 3)
+    config = frozenlake_tiny()
+    config = replace(config, num_groups=num_groups, algorithm=config.algorithm.with_critic(warmup_iterations=0))
+    assert config.model is not None, "the recipe starts from what it ships"
+    model, encoder = load_checkpoint(model_directory(config.model), dtype=torch.float32)
+    batch = _played(config, model, encoder)
+    whole_rows = replace(config, memory=replace(config.memory, prefix_sharing="off"))
+    learners = [Learner(copy.deepcopy(model), encoder.suppressed_ids(), each) for each in (config, whole_rows)]
+    shared_s, whole_s = median_times_s([functools.partial(_learn, each, batch) for each in learners], num_repeats)
     num_tokens = int(batch.attention_mask_BT.sum())
     return [
         Row(
-            name=f"outputs, credit, update, {num_rows} rows",
-            median=num_tokens / time_s,
+            name=f"outputs, credit, update, {batch.num_rows} rows",
+            median=num_tokens / shared_s,
             unit="tokens/s",
+            compared_with="whole rows",
+            reference=num_tokens / whole_s,
         )
     ]
+
+
+def _played(config: RunConfig, model: Any, encoder: ChatEncoder) -> Batch:
+    """Returns an iteration's episodes."""
+    agent = make_agent("hf", model=model, encoder=encoder, sampling=config.sampling)
+    with closing(Collector(config)) as collector:
+        groups = collector.collect(agent, 0)
+    played = [trajectory for group in groups for trajectory in group.trajectories]
+    return make_batch(
+        played,
+        [[turn.reward for turn in trajectory.turns] for trajectory in played],
+        encoder,
+        group_index=[number for number, group in enumerate(groups) for _ in group.trajectories],
+    )
 
 
 def _learn(learner: Learner, batch: Batch) -> None:

@@ -78,7 +78,7 @@ class PrefixTree:
 
     def rows(self, x_NX: Tensor) -> Tensor:
         """Returns what each token of the rows has of what the nodes have, `(B, T, …)`."""
-        return x_NX.index_select(0, self.place_BT.flatten()).unflatten(0, self.place_BT.shape)
+        return x_NX.index_select(0, self.place_BT.flatten()).view(*self.place_BT.shape, *x_NX.shape[1:])
 
 
 def prefix_tree(contents_BT: Tensor, mask_BT: Tensor) -> PrefixTree:
