@@ -169,6 +169,14 @@ class Batch:
         )
 
 
+def turn_returns(batch: Batch) -> Tensor:
+    """Returns the undiscounted return from each turn of each row that was wholly judged on, float32[turns]."""
+    to_go_BK = batch.turn_rewards_BK.flip(-1).cumsum(-1).flip(-1)
+    num_turns_B = batch.turn_index_BT.amax(-1) + 1
+    has_turn_BK = torch.arange(to_go_BK.shape[1])[None] < num_turns_B[:, None]
+    return to_go_BK[has_turn_BK & batch.comparable_B[:, None]]
+
+
 def make_batch(
     trajectories: Sequence[Trajectory],
     turn_rewards: Sequence[Sequence[float]],

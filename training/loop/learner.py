@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from agents.hf.families.shared_attention import share_prefixes
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.functional.losses import explained_variance, kl_penalty
-from training.batch import Batch
+from training.batch import Batch, turn_returns
 from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
 from training.engines.frozen import (
@@ -33,7 +33,7 @@ from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
 from training.engines.row_pass import row_pass_of
 from training.loop.losses import critic_loss, masked_mean, policy_loss
-from training.loop.micro_batches import MicroBatch, RowLimits, micro_batches, row_groups
+from training.loop.micro_batches import MicroBatch, RowLimits, micro_batches, minibatches, row_groups
 from training.loop.out_of_memory import FittedPasses
 
 
@@ -224,17 +224,18 @@ class Learner:
         """
         ppo = self.config.ppo
         self._set_learning_rates(iteration)
+        key = [self.config.seed, iteration]
         steps: list[dict[str, float]] = []
         if iteration >= self.config.algorithm.critic_warmup_iterations:
             with self._at_hand(self.policy_optimizer):
-                for rows in self._minibatches(batch, ppo.num_epochs, ppo.num_minibatches, iteration):
+                for rows in minibatches(batch, ppo.num_epochs, ppo.num_minibatches, key):
                     steps.append(self._policy_step(batch, outputs, credit.advantages_BT, rows))
             self.policy_optimizer.zero_grad()  # they would lie beside all that comes before the next step
         if credit.returns_BT is not None and self.critic_config is not None:
             assert self.critic_optimizer is not None
             critic = self.critic_config
             with self._at_hand(self.critic_optimizer):
-                for rows in self._minibatches(batch, critic.num_epochs, critic.num_minibatches, iteration):
+                for rows in minibatches(batch, critic.num_epochs, critic.num_minibatches, key):
                     steps.append(self._critic_step(batch, outputs, credit, rows))
             self.critic_optimizer.zero_grad()
         if self._pictures is not None:
@@ -318,19 +319,6 @@ class Learner:
         loss = policy_loss(self.config, micro, outputs, advantages_BT, logprobs_BT, entropy_BT, sums)
         self.policy_optimizer.backward(loss)
 
-    def _minibatches(self, batch: Batch, num_epochs: int, num_minibatches: int, iteration: int) -> Iterator[list[int]]:
-        """Yields the rows of each optimiser step, in an order that depends on seed, iteration and epoch only.
-
-        Siblings stand together, as in verl: their advantages are even, and they share work.
-        """
-        group_B = batch.group_index_B.numpy()
-        for epoch in range(num_epochs):
-            rng = np.random.default_rng([self.config.seed, iteration, epoch])
-            groups = rng.permutation(np.unique(group_B))
-            order = np.concatenate([np.flatnonzero(group_B == group) for group in groups])
-            for rows in np.array_split(order, num_minibatches):
-                yield rows.tolist()
-
     def _micro_batches(self, batch: Batch, rows: list[int], *, with_turn_ends: bool = False) -> Iterator[MicroBatch]:
         """Yields this process's micro-batches of an optimiser step over some rows."""
         ppo = self.config.ppo
@@ -402,11 +390,3 @@ class Learner:
             load_adapted(module, state["reference"], state[name])
         else:
             module.load_state_dict({**module.state_dict(), **state[name]})
-
-
-def turn_returns(batch: Batch) -> Tensor:
-    """Returns the undiscounted return from each turn of each row that was wholly judged on, float32[turns]."""
-    to_go_BK = batch.turn_rewards_BK.flip(-1).cumsum(-1).flip(-1)
-    num_turns_B = batch.turn_index_BT.amax(-1) + 1
-    has_turn_BK = torch.arange(to_go_BK.shape[1])[None] < num_turns_B[:, None]
-    return to_go_BK[has_turn_BK & batch.comparable_B[:, None]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -82,6 +83,25 @@ class MicroBatch:
     def of(self, grid_BT: Tensor) -> Tensor:
         """Returns these rows of a grid of the whole batch, as wide as they are."""
         return grid_BT[self.rows][:, : self.part.input_ids_BT.shape[1]]
+
+
+def minibatches(batch: Batch, num_epochs: int, num_minibatches: int, key: Sequence[int]) -> Iterator[list[int]]:
+    """Yields the rows of each optimiser step, in an order that depends on key and epoch only.
+
+    Siblings stand together, as in verl: their advantages are even, and they share work.
+
+    Args:
+        batch: What all epochs go through.
+        num_epochs: How often.
+        num_minibatches: Optimiser steps of each.
+        key: Seed and iteration.
+    """
+    group_B = batch.group_index_B.numpy()
+    for epoch in range(num_epochs):
+        groups = np.random.default_rng([*key, epoch]).permutation(np.unique(group_B))
+        order = np.concatenate([np.flatnonzero(group_B == group) for group in groups])
+        for rows in np.array_split(order, num_minibatches):
+            yield rows.tolist()
 
 
 def micro_batches(
