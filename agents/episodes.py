@@ -14,6 +14,10 @@ from agents.rollout import try_rollout
 from agents.turns import failed_turn, make_turn
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.episodes import Step
+
+POLL_S = 0.01
+"""How long worlds that are busy are waited for before an agent's answers are looked for again, in seconds."""
 
 
 class Played(NamedTuple):
@@ -73,11 +77,13 @@ def _play_async(
     seats = _Seats(agent, worlds, env_id)
     queue = deque(enumerate(seeds))
     try:
-        while queue or seats.pending:
+        while queue or seats.is_busy:
             if queue and not goes_on():
                 queue.clear()
-            yield from seats.fill(queue)
+            seats.fill(queue)
             yield from seats.go_on()
+            if not seats.is_busy:
+                yield from seats.try_again()
     finally:
         for future in seats.pending:
             future.cancel()
@@ -89,8 +95,15 @@ class _Seats:
     def __init__(self, agent: AsyncAgent, worlds: VectorWorld, env_id: str) -> None:
         self.agent, self.worlds, self.env_id = agent, worlds, env_id
         self.pending: dict[Future[Response], int] = {}
+        worlds.cancel()
         self._free = list(range(worlds.num_envs))
-        self._was_reset = False
+        self._was_reset: set[int] = set()
+        self._resetting: set[int] = set()
+        self._stepped: dict[int, Response] = {}
+        self._lost: dict[int, Step] = {}
+        self._lost_in_reset: set[int] = set()
+        self._not_started: list[tuple[int, int]] = []
+        self._failed: list[int] = []
         self._index: dict[int, int] = {}
         self._seed: dict[int, int] = {}
         self._shown: dict[int, Observation] = {}
@@ -98,54 +111,122 @@ class _Seats:
         self._start_hash: dict[int, str] = {}
         self._turns: dict[int, list[Turn]] = {}
 
-    def fill(self, queue: deque[tuple[int, int]]) -> Iterator[Played]:
-        """Begins an episode in every free seat; yields those whose world could not be started."""
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is awaited, of the agent or of a world."""
+        return bool(self.pending or self._resetting or self._stepped)
+
+    def fill(self, queue: deque[tuple[int, int]]) -> None:
+        """Has the world of every free seat reset, as far as there are episodes to begin."""
+        rows = self._seated(queue)
+        if rows:
+            self.worlds.send_resets({row: self._seed[row] for row in rows})
+            self._resetting |= {*rows}
+
+    def _seated(self, queue: deque[tuple[int, int]]) -> list[int]:
         rows = self._free[: len(queue)]
-        if not rows:
-            return
         del self._free[: len(rows)]
         for row in rows:
             self._index[row], self._seed[row] = queue.popleft()
-        mask = np.isin(np.arange(self.worlds.num_envs), rows)
-        if not self._was_reset:  # Before its first reset a vector resets all of its worlds
-            mask[:], self._was_reset = True, True
-        spare = self._seed[rows[0]]
-        seeds = [self._seed.get(row, spare) if each else None for row, each in enumerate(mask)]
+        return rows
+
+    def try_again(self) -> Iterator[Played]:
+        """Begins what was not started, once nobody is busy; yields those whose world cannot be started."""
+        queue, self._not_started = deque(self._not_started), []
+        self._free, self._failed = [*self._free, *self._failed], []
+        rows = self._seated(queue)
+        self._not_started.extend(queue)
+        if not rows:
+            return
+        mask = np.array([row in rows or row not in self._was_reset for row in range(self.worlds.num_envs)])
+        seeds = [self._seed.get(row, self._seed[rows[0]]) for row in range(self.worlds.num_envs)]
         observations, infos = self.worlds.try_reset(seed=seeds, options={"reset_mask": mask})
+        self._was_reset |= {*range(self.worlds.num_envs)}
         for row in rows:
-            info = infos["env"][row]
-            if "worker_error" in info:
+            if "worker_error" in infos["env"][row]:
                 self._free.append(row)
                 yield Played(self._index[row], None)
-                continue
-            self._shown[row], self._info[row] = observations[row], info
-            self._start_hash[row], self._turns[row] = info["state_hash"], []
-            self.agent.begin(row)
-            self._ask(row)
+            else:
+                self._begin(row, observations[row], infos["env"][row])
+
+    def _begin(self, row: int, observation: Observation, info: dict[str, Any]) -> None:
+        self._shown[row], self._info[row] = observation, info
+        self._start_hash[row], self._turns[row] = info["state_hash"], []
+        self.agent.begin(row)
+        self._ask(row)
 
     def go_on(self) -> Iterator[Played]:
-        """Waits for an answer, carries out all there are, and yields the episodes that are over."""
-        if not self.pending:
-            return
-        done, _ = wait(self.pending, return_when=FIRST_COMPLETED)
-        responses = {self.pending.pop(future): future.result() for future in done}
-        for row in [row for row, response in responses.items() if response.stop_reason == "error"]:
-            self._turns[row].append(failed_turn(self._shown[row], self._info[row], responses.pop(row)))
-            yield self._over(row)
-        if not responses:
-            return
-        actions = [responses[row].text if row in responses else None for row in range(self.worlds.num_envs)]
-        observations, rewards, terminated, truncated, infos = self.worlds.step(actions)
+        """Takes what agent and worlds answer by now, at least one answer, and yields the episodes that are over."""
+        if self.pending:
+            waits_for_worlds = bool(self._resetting or self._stepped)
+            done, _ = wait(self.pending, 0.0 if waits_for_worlds else None, return_when=FIRST_COMPLETED)
+            yield from self._answered({self.pending.pop(future): future.result() for future in done})
+        if self._resetting or self._stepped:
+            yield from self._received(self.worlds.recv(POLL_S if self.pending else None))
+
+    def _answered(self, responses: dict[int, Response]) -> Iterator[Played]:
+        """Has worlds stepped that were answered."""
+        said: dict[int, Response] = {}
         for row, response in responses.items():
-            ends = {"terminated": bool(terminated[row]), "truncated": bool(truncated[row])}
-            outcome = infos["env"][row]
-            turn = make_turn(self._shown[row], self._info[row], response, outcome, float(rewards[row]), **ends)
-            self._turns[row].append(turn)
-            self._shown[row], self._info[row] = observations[row], outcome
-            if terminated[row] or truncated[row]:
+            if row in self._lost:
+                yield from self._lose(row)
+            elif response.stop_reason == "error":
+                self._turns[row].append(failed_turn(self._shown[row], self._info[row], response))
                 yield self._over(row)
             else:
-                self._ask(row)
+                said[row] = response
+        if said:
+            self.worlds.send({row: response.text for row, response in said.items()})
+            self._stepped |= said
+
+    def _received(self, done: dict[int, Step]) -> Iterator[Played]:
+        """Begins the episodes of worlds that were reset, and goes on with those of worlds that were stepped."""
+        resets = {row: done.pop(row) for row in self._resetting & done.keys()}
+        self._resetting -= resets.keys()
+        self._was_reset |= resets.keys()
+        failed = [row for row, reset in resets.items() if "worker_error" in reset.info]
+        for row in failed:
+            self._not_started.append((self._index[row], self._seed[row]))
+        self._failed += failed  # Their worlds are left alone for now: each attempt may cost others their worker
+        for row in sorted(resets.keys() - {*failed}):
+            self._begin(row, resets[row].observation, resets[row].info)
+        for row, step in done.items():
+            response = self._stepped.pop(row, None)
+            if "worker_error" in step.info and failed and not self._turns[row]:
+                self._lost_in_reset.add(row)
+            if response is None:  # lost with another's worker: its answer is awaited all the same
+                self._lost[row] = step
+            elif row in self._lost_in_reset:
+                self._put_off(row)
+            else:
+                yield from self._took(row, response, step)
+
+    def _took(self, row: int, response: Response, step: Step) -> Iterator[Played]:
+        """Adds the turn that a step was, and asks again unless the episode is over."""
+        ends = {"terminated": step.terminated, "truncated": step.truncated}
+        turn = make_turn(self._shown[row], self._info[row], response, step.info, step.reward, **ends)
+        self._turns[row].append(turn)
+        self._shown[row], self._info[row] = step.observation, step.info
+        if step.terminated or step.truncated:
+            yield self._over(row)
+        else:
+            self._ask(row)
+
+    def _lose(self, row: int) -> Iterator[Played]:
+        """Ends an episode that was lost while it was answered, or puts it off if a reset was to blame."""
+        step = self._lost.pop(row)
+        if row in self._lost_in_reset:
+            self._put_off(row)
+            return
+        nothing = Response(text="", stop_reason="error", error=step.info["worker_error"])
+        self._turns[row].append(make_turn(self._shown[row], self._info[row], nothing, step.info, truncated=True))
+        yield self._over(row)
+
+    def _put_off(self, row: int) -> None:
+        """Leaves an episode whose worker was lost in another's reset until the others are over."""
+        self._lost_in_reset.discard(row)
+        self._free.append(row)
+        self._not_started.append((self._index[row], self._seed[row]))
 
     def _ask(self, row: int) -> None:
         self.pending[self.agent.submit(row, self._shown[row])] = row

@@ -1,0 +1,110 @@
+"""Episodes of an agent that answers each by itself: none waits for another's world, in a step or in a reset."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from agents.agent import AsyncAgent, Response
+from agents.episodes import play_episodes
+from agents.rollout import is_lost
+from tests.unit.agents.test_continuous_rollout import WORLD, made
+from tests.unit.agents.test_resets_one_by_one import dying, with_reset
+from vlm_envs.vector.env import VectorWorld
+
+
+class Answering:
+    """Says the same, from threads."""
+
+    policy_version = -1
+
+    def __init__(self):
+        self.pool = ThreadPoolExecutor(4)
+
+    def start(self, worlds):
+        raise NotImplementedError
+
+    def respond(self, rows, observations):
+        raise NotImplementedError
+
+    def begin(self, row):
+        pass
+
+    def submit(self, row, observation):
+        return self.pool.submit(Response, text="<think>x</think><answer>Up</answer>")
+
+
+def played(env_fns, num_episodes, on_played=lambda each: None, **settings):
+    agent = Answering()
+    assert isinstance(agent, AsyncAgent)
+    episodes = {}
+    with VectorWorld(env_fns, **settings) as worlds:
+        for each in play_episodes(agent, worlds, list(range(1, num_episodes + 1)), env_id=WORLD):
+            assert each.number not in episodes
+            episodes[each.number] = each.trajectory
+            on_played(episodes)
+    return episodes
+
+
+def with_step(before):
+    world = made()
+    real = world.unwrapped.step
+
+    def step(action):
+        before()
+        return real(action)
+
+    world.unwrapped.step = step
+    return world
+
+
+@pytest.mark.parametrize("slow", [with_reset, with_step])
+def test_nobody_waits_for_a_slow_world(slow):
+    """World 0 goes on once all other episodes are over, which the other world plays."""
+    others, waited = threading.Event(), []
+
+    def on_played(episodes):
+        if len(episodes) == 4:
+            others.set()
+
+    env_fns = [partial(slow, lambda: waited.append(others.wait(30.0))), made]
+    episodes = played(env_fns, 5, on_played, workers="thread", num_workers=2)
+    assert set(waited) == {True}
+    assert list(episodes)[-1] == 0
+    assert all(len(each.turns) == 3 for each in episodes.values())
+
+
+@pytest.mark.parametrize("num_deaths", [1, 99])
+def test_a_worker_killed_in_a_reset_costs_nobody_an_episode(num_deaths, tmp_path):
+    """Worlds 0, 2 and 4 share a worker, which a reset of 2 kills; the others play what 2 does not, in the end."""
+    marker = tmp_path / "deaths"
+    marker.write_text("again\n" * num_deaths)
+    env_fns = [made, made, partial(dying, marker), made, made, made]
+    episodes = played(env_fns, 7, workers="process", num_workers=2)
+    assert sorted(episodes) == list(range(7))
+    assert not any(map(is_lost, episodes.values()))
+    assert {len(each.turns) for each in episodes.values()} == {3}
+
+
+def test_what_no_world_can_start_is_left_out():
+    def fail():
+        raise RuntimeError("never")
+
+    assert played([partial(with_reset, fail)], 2) == {0: None, 1: None}
+
+
+@pytest.mark.parametrize(("num_others", "num_attempts"), [(0, 3), (2, 1)])
+def test_what_fails_is_tried_again_in_another_world_if_there_is_one(num_others, num_attempts):
+    attempts = []
+
+    def fail():
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise RuntimeError("not yet")
+
+    episodes = played([partial(with_reset, fail), *[made] * num_others], 1)
+    assert [len(each.turns) for each in episodes.values()] == [3]
+    assert len(attempts) == num_attempts
