@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from training.algorithms.critic import CriticConfig
 
@@ -90,6 +90,11 @@ class Algorithm(ABC):
         """How its critic learns, its field `critic`; None for an algorithm without one."""
         critic = getattr(self, "critic", None)
         return critic if isinstance(critic, CriticConfig) else None
+
+    @property
+    def critic_trunk(self) -> Literal["own", "policy"]:
+        """What its critic stands on; `"own"` without one."""
+        return self.critic_config.trunk if self.critic_config is not None else "own"
 
     def with_critic(self, **changes: Any) -> Self:
         """Returns the algorithm with some of its critic's settings changed; as it is, without a critic."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
 from vlm_envs.errors import require
@@ -19,6 +20,9 @@ class CriticConfig:
         num_minibatches: Its optimiser steps per pass. A regression can take many small steps where a policy gradient
             would drown in noise.
         value_clip: Clip of value changes, in standard deviations of the first returns; None for none.
+        trunk: What its head stands on: a model of its `"own"`, trained with it from a copy of the policy; or the
+            `"policy"`, whose hidden states it reads without training them. That takes no second model, and no backward
+            pass but the head's; it sees what the policy has learnt to see.
     """
 
     learning_rate: float = 1e-5
@@ -26,6 +30,7 @@ class CriticConfig:
     num_epochs: int = 1
     num_minibatches: int = 4
     value_clip: float | None = 0.5
+    trunk: Literal["own", "policy"] = "own"
 
     def __post_init__(self) -> None:
         require_above(self, 0, "learning_rate", "value_clip")

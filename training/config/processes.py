@@ -36,6 +36,7 @@ def require_engine(
     num_groups: int,
     has_adapters: bool,
     staleness: int = 0,
+    critic_trunk: str = "own",
     environment: Mapping[str, str] = os.environ,
 ) -> None:
     """Refuses processes that cannot train a run together.
@@ -45,6 +46,7 @@ def require_engine(
         num_groups: Groups it plays an iteration.
         has_adapters: Whether it trains adapters only.
         staleness: Updates that its policy is ahead of what sampled.
+        critic_trunk: What its critic stands on.
         environment: Of this process.
 
     Raises:
@@ -87,6 +89,11 @@ def require_engine(
         not has_adapters or engine_name(engine, environment) != "fsdp2",
         "FSDP2 spreads out weights, and the base of --lora.rank is one for policy, reference and critic. Use --engine "
         "ddp, where a whole base fits beside what little is trained, or leave the adapters out.",
+    )
+    require(
+        critic_trunk == "own" or engine_name(engine, environment) != "fsdp2",
+        "--algorithm.critic.trunk policy reads the policy's layers, which FSDP2 puts together for the policy's own "
+        "passes. Use --engine ddp, or --algorithm.critic.trunk own.",
     )
     require(
         num_groups >= processes,

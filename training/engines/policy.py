@@ -7,7 +7,7 @@ Nothing here knows how large the model is.
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -125,7 +125,7 @@ def token_values(critic: ValueModel, batch: Batch) -> Values:
     """Returns V before each generated token, through each turn's end and after a final observation, with gradients."""
     turn_index_BT = batch.turn_index_BT.to(critic.device)
     mask_BT = turn_index_BT >= 0
-    through_BT = critic.values(hidden_states(critic, batch, critic.row_pass))
+    through_BT = critic.values(critic.hidden_states(batch))
     before_BT = torch.cat([torch.zeros_like(through_BT[:, :1]), through_BT[:, :-1]], dim=1)
     num_turns = batch.turn_rewards_BK.shape[1]
     ahead_BT = turns_ahead(turn_index_BT, num_turns)
@@ -140,7 +140,7 @@ def token_values(critic: ValueModel, batch: Batch) -> Values:
 
 
 class ValueModel(nn.Module):
-    """A critic: the policy's architecture with a scalar head in place of the vocabulary.
+    """A critic: the policy's architecture with a scalar head in place of the vocabulary, or a head on the policy.
 
     The head speaks in standard deviations from a mean, both taken once from the first returns it is shown
     (`calibrate`), so that one learning rate suits rewards of any size.
@@ -148,19 +148,25 @@ class ValueModel(nn.Module):
     Args:
         policy: The model to start from; its weights are copied, but for frozen ones, which are shared.
         row_pass: How rows go through it.
+        trunk: `"policy"` copies nothing and reads the policy's hidden states, whose weights are none of the critic's.
     """
 
     mean: Tensor
     std: Tensor
     is_calibrated: Tensor
 
-    def __init__(self, policy: Any, row_pass: RowPass | None = None) -> None:
+    def __init__(
+        self, policy: Any, row_pass: RowPass | None = None, *, trunk: Literal["own", "policy"] = "own"
+    ) -> None:
         super().__init__()
-        self.row_pass = row_pass
-        self.model = copied_but_frozen(policy.model)
-        self.head = nn.Linear(policy.config.text_config.hidden_size, 1)
-        nn.init.zeros_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        self.row_pass, self.trunk = row_pass, trunk
+        width = policy.config.text_config.hidden_size
+        if trunk == "own":
+            self.model = copied_but_frozen(policy.model)
+            self.head: nn.Module = _zeros(nn.Linear(width, 1))
+        else:
+            vars(self)["model"] = policy.model  # as no part of it: what it trains, saves and moves is its head alone
+            self.head = nn.Sequential(nn.Linear(width, width), nn.GELU(), _zeros(nn.Linear(width, 1)))
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("std", torch.ones(()))
         self.register_buffer("is_calibrated", torch.zeros((), dtype=torch.bool))
@@ -170,6 +176,13 @@ class ValueModel(nn.Module):
     def forward(self, batch: Batch) -> Values:
         """Returns what `token_values` does."""
         return token_values(self, batch)
+
+    def hidden_states(self, batch: Batch) -> Tensor:
+        """Returns the last hidden states of a batch, float[B, T, D]; the policy's are without gradients."""
+        if self.trunk == "own":
+            return hidden_states(self, batch, self.row_pass)
+        with torch.no_grad():
+            return hidden_states(self, batch, self.row_pass)
 
     def values(self, hidden_BTD: Tensor) -> Tensor:
         """Returns the value at each hidden state, float32[B, T], in units of reward."""
@@ -193,12 +206,19 @@ class ValueModel(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.head.weight.device
+        return self.mean.device
 
     @property
     def dtype(self) -> torch.dtype:
         """Type of the weights."""
-        return self.head.weight.dtype
+        return next(self.head.parameters()).dtype
+
+
+def _zeros(layer: nn.Linear) -> nn.Linear:
+    """Returns a layer that says 0."""
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
 
 
 def _scatter(values_N: Tensor, mask_BT: Tensor) -> Tensor:

@@ -86,7 +86,9 @@ class Learner:
             if self._row_pass.shares_prefixes:
                 share_prefixes(self.reference)
         self.critic_config = config.algorithm.critic_config
-        self.critic = ValueModel(policy, self._row_pass) if self.critic_config is not None else None
+        self.critic = None
+        if self.critic_config is not None:
+            self.critic = ValueModel(policy, self._row_pass, trunk=self.critic_config.trunk)
         self._acting = self.engine.acting(policy)
         # The whole model's tower: one process may have pictures to show it and another none
         self._pictures = SeenPictures(self._acting) if has_frozen_vision_tower(policy) else None

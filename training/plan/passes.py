@@ -44,7 +44,8 @@ class ModelPasses:
             freeze_vision_tower(model)
         row_pass = RowPass(recomputes_layers=config.memory.gradient_checkpointing)
         self.policy = PolicyModel(model, temperature=config.sampling.temperature, suppressed_ids=[], row_pass=row_pass)
-        self.critic = ValueModel(model, row_pass) if config.algorithm.critic_config is not None else None
+        critic = config.algorithm.critic_config
+        self.critic = None if critic is None else ValueModel(model, row_pass, trunk=critic.trunk)
         self.policy_shape = shape_of(model, model)
         self.critic_shape: ModelShape | None = None if self.critic is None else shape_of(self.critic, model)
 

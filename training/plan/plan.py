@@ -133,7 +133,13 @@ def planned_engine(config: RunConfig, plan: PlanConfig) -> Literal["local", "ddp
     # As accelerate would start it, whatever this process was started by
     environment = {"WORLD_SIZE": str(plan.num_gpus)}
     has_adapters = config.lora.rank is not None
-    require_engine(config.engine, num_groups=config.num_groups, has_adapters=has_adapters, environment=environment)
+    require_engine(
+        config.engine,
+        num_groups=config.num_groups,
+        has_adapters=has_adapters,
+        critic_trunk=config.algorithm.critic_trunk,
+        environment=environment,
+    )
     return engine_name(config.engine, environment)
 
 

@@ -90,6 +90,7 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
         num_groups=config.num_groups,
         has_adapters=config.lora.rank is not None,
         staleness=config.staleness,
+        critic_trunk=config.algorithm.critic_trunk,
     )
     if resume:
         check_same_run(config, directory)
