@@ -22,7 +22,7 @@ class MemoryConfig:
         packing: Whether the rows of a micro-batch go through a model as a single one without padding, none of which
             sees another; not of families whose pictures are seen in both directions (Gemma 3). `"auto"` does where
             flash attention computes only what each row sees; other kinds compute what no row may see, too, and are
-            slower so. Unpacked, no more than a tenth of a micro-batch that is cut by tokens is padding.
+            slower so.
         prefix_sharing: Whether what rows of a micro-batch begin with goes through a model once, pictures and all, and
             padding not at all: siblings share their prompt, and as much of their answers as they have in common.
             `"auto"` does where attention is torch's own (`sdpa`), without sliding windows, and no packing is asked for.

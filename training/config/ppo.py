@@ -28,7 +28,7 @@ class PPOConfig:
         num_minibatches: Its optimiser steps per pass.
         micro_batch_size: Rows per forward pass; gradients accumulate, results do not depend on it.
         micro_batch_tokens: Tokens per forward pass, padding included, in place of a number of rows: the memory that a
-            pass takes goes by them. No more than a tenth is padding. A longer row goes alone.
+            pass takes goes by them. Without prefix sharing no more than a tenth is padding. A longer row goes alone.
         clip_low: Ratio clip below 1.
         clip_high: Ratio clip above 1.
         entropy_coef: Weight of the entropy bonus.

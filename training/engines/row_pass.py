@@ -32,11 +32,6 @@ class RowPass:
     packs_rows: bool = False
     shares_prefixes: bool = False
 
-    @property
-    def has_padding(self) -> bool:
-        """Whether rows are as wide as the longest of them."""
-        return not (self.packs_rows or self.shares_prefixes)
-
 
 def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
     """Returns how rows go through a model.

@@ -66,7 +66,7 @@ class Learner:
         limits = RowLimits(
             max_rows=ppo.micro_batch_size,
             max_tokens=ppo.micro_batch_tokens,
-            has_padding=self._row_pass.has_padding,
+            has_padding=not self._row_pass.packs_rows,
             keeps_siblings=self._row_pass.shares_prefixes,
         )
         if self._row_pass.shares_prefixes:

@@ -14,7 +14,7 @@ from training.batch import Batch
 from training.engines.engine import Engine
 
 MAX_PADDING = 0.1
-"""Most of a micro-batch that is padding, where it is cut by tokens."""
+"""Most of a micro-batch that is padding, where it is cut by tokens and padding goes through all layers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,8 @@ class RowLimits:
         max_tokens: Most tokens, padding included, of which no more than `MAX_PADDING` is that; a longer row goes alone.
             None counts rows.
         has_padding: Whether rows are as wide as the longest of them.
-        keeps_siblings: Whether siblings go together, as far as there is room.
+        keeps_siblings: Whether siblings go together, as far as there is room, for what they share goes through once.
+            Padding then stands in attention alone, and counts as tokens, but may be any share of them.
     """
 
     max_rows: int
@@ -202,7 +203,8 @@ def split_rows(together: Sequence[Sequence[int]], lengths: Sequence[int], limits
             return len(rows) <= limits.max_rows
         num_tokens = limits.num_tokens([lengths[row] for row in rows])
         padding = num_tokens - sum(lengths[row] for row in rows)
-        return num_tokens <= limits.max_tokens and padding <= MAX_PADDING * num_tokens
+        is_dense = limits.keeps_siblings or padding <= MAX_PADDING * num_tokens
+        return num_tokens <= limits.max_tokens and is_dense
 
     parts: list[list[int]] = []
     for rows in sorted(together, key=lambda rows: (max(lengths[row] for row in rows), min(rows))):

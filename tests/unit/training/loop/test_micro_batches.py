@@ -127,3 +127,14 @@ def test_processes_share_out_whole_groups():
     limits = RowLimits(max_rows=8, keeps_siblings=True)
     found = [row_groups(batch, [5, 3, 0, 4, 1, 2], limits, OneOfSeveral(rank, 2)) for rank in (0, 1)]
     assert [[rows for rows, _ in each] for each in found] == [[[2, 3, 4]], [[0, 1, 5]]]
+
+
+@given(st.lists(st.lists(st.integers(1, 300), min_size=1, max_size=6), min_size=1, max_size=8), st.integers(1, 900))
+def test_padding_in_attention_counts_as_tokens(groups, max_tokens):
+    lengths = [length for group in groups for length in group]
+    places = iter(range(len(lengths)))
+    together = [[next(places) for _ in group] for group in groups]
+    parts = split_rows(together, lengths, RowLimits(max_rows=1, max_tokens=max_tokens, keeps_siblings=True))
+    assert sorted(row for part in parts for row in part) == list(range(len(lengths)))
+    padded = [len(part) * max(lengths[row] for row in part) for part in parts]
+    assert all(num_tokens <= max_tokens or len(part) == 1 for part, num_tokens in zip(parts, padded, strict=True))
