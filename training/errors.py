@@ -27,7 +27,7 @@ class SamplersLostError(SamplerLostError):
 
 
 class NothingLeftError(WorkerError):
-    """Every episode of an iteration was lost: all processes of the run raise it in the same step."""
+    """Every episode of an iteration was lost, or nobody could judge it: all processes raise it in the same step."""
 
 
 class MemoryExhaustedError(TrainingStoppedError, MemoryError):

@@ -11,6 +11,7 @@ from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
 from training.config.run import RunConfig
 from training.engines.engine import Engine
+from training.errors import NothingLeftError
 from training.loop.collect import Collector, Watcher
 from training.loop.metrics import rollout_metrics
 from training.loop.out_of_memory import OF_SAMPLING, memory_told
@@ -68,6 +69,9 @@ class Sampling:
             agent: Who acts.
             iteration: Number of the iteration, from 0.
             watcher: Who is told of what is played, besides judges.
+
+        Raises:
+            NothingLeftError: If nothing can be learnt from, as everything was lost or nobody could judge it.
         """
         config, rollout_s = self._config, list[float]()
 
@@ -82,6 +86,12 @@ class Sampling:
             group_size=config.group_size,
         )
         agent.release()
+        if not sample.learnt.batch.trainable_B.any():
+            raise NothingLeftError(
+                f"Nothing is left of iteration {iteration}: the judges could score none of its "
+                f"{len(sample.learnt.scored)} episodes. The warnings above say why. Look after what they ask, then go "
+                "on with --resume."
+            )
         metrics = rollout_metrics(sample.first.scored, sample.first.batch, rollout_s=rollout_s[0])
         return Sampled(
             sample=sample,

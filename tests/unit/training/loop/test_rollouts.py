@@ -10,7 +10,8 @@ from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.checkpoints.state import load_checkpoint_state
 from training.loop.run import train
-from training.rewards.score import TurnScorer
+from training.rewards.score import ScoredTrajectory, TurnScorer
+from vlm_envs.errors import WorkerError
 
 
 def test_it_resumes_bit_by_bit(tiny_directory, tmp_path):
@@ -54,3 +55,22 @@ def test_judges_are_told_of_turns_and_episodes_as_they_come(rollout, tiny_direct
     turns = [turn for episode in told["saw_episode"] for turn in episode.turns]
     assert len(told["saw_episode"]) == (4 if rollout == "async" else 0)
     assert len(told["saw_turn"]) == len(turns)
+
+
+@pytest.mark.parametrize("rollout", ["barrier", "async"])
+def test_a_judge_that_can_score_nothing_stops_the_run_which_goes_on_once_it_is_back(
+    rollout, tiny_directory, tmp_path, monkeypatch
+):
+    config = run_config(
+        output=str(tmp_path),
+        model=str(tiny_directory),
+        rollout=rollout,
+        num_iterations=2,
+        num_eval_episodes=0,
+        num_threads=1,
+    )
+    monkeypatch.setattr(ScoredTrajectory, "trainable_turns", property(lambda each: [False] * len(each.turns)))
+    with pytest.raises(WorkerError, match=r"Nothing is left of iteration 0: the judges could score none of its 4"):
+        train(config)
+    monkeypatch.undo()
+    assert [line["iteration"] for line in metrics_of(train(config, resume=True))] == [0, 1]
