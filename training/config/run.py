@@ -130,7 +130,7 @@ class RunConfig:
         require_at_least(self, 0, "eval_every", "checkpoint_every", "record_every")
         require(
             self.staleness in (0, 1),
-            f"--staleness is 0, or 1 to sample the next batch beside the update; got {self.staleness}.",
+            f"--staleness must be 0, or 1 to sample the next batch beside the update; got {self.staleness}.",
         )
         require_resumable(self.algorithm)
         require(

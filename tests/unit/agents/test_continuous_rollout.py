@@ -137,6 +137,20 @@ class Scripted:
         raise NotImplementedError
 
 
+class Gathering(Scripted):
+    """Answers nobody before four are there, and then in the order of their rows."""
+
+    has_begun = False
+
+    def step(self):
+        if not self.has_begun and len(self.queue) < 4:
+            return {}
+        if not self.has_begun:
+            self.queue.sort()
+            self.has_begun = True
+        return super().step()
+
+
 def test_worlds_lost_while_others_are_answered_end_their_own_episodes_only():
     """Worlds 0 and 2 share a worker, which dies when 0 is stepped: 2, which waits for its answer, is lost as well."""
     pids = []
@@ -146,7 +160,7 @@ def test_worlds_lost_while_others_are_answered_end_their_own_episodes_only():
             os.kill(pids.pop(), signal.SIGKILL)
             time.sleep(0.3)
 
-    agent = Scripted(kill)
+    agent = Gathering(kill)
     with VectorWorld([partial(slow, 0.3), made, made, made], workers="process", num_workers=2) as worlds:
         pids.append(worlds._pool._workers[0]._carrier.pid)
         played = try_rollout(agent, worlds, [1, 2, 3, 4], env_ids=[WORLD] * 4)

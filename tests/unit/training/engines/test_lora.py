@@ -95,7 +95,7 @@ def test_the_export_needs_no_adapters_and_plays_the_same(family_directory, tmp_p
     merged = AutoModelForImageTextToText.from_pretrained(tmp_path / "merged", dtype=torch.float32).eval()
     assert not has_adapters(merged)
     assert merged.state_dict().keys() == base_state(model).keys()
-    assert torch.allclose(logprobs(merged, encoder, batch), logprobs(model, encoder, batch), atol=1e-4)
+    assert torch.allclose(logprobs(merged, encoder, batch), logprobs(model, encoder, batch), atol=1e-3)
     greedy = SamplingConfig(temperature=0.0, max_new_tokens=6)
     base, _ = load(family_directory)
     ids = [

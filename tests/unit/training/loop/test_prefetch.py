@@ -241,8 +241,8 @@ def test_a_frozen_tower_is_shared_with_the_copy(tiny_directory, tmp_path, monkey
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"staleness": 2}, "--staleness is 0, or 1"),
-        ({"staleness": -1}, "--staleness is 0, or 1"),
+        ({"staleness": 2}, "--staleness must be 0, or 1"),
+        ({"staleness": -1}, "--staleness must be 0, or 1"),
         ({"staleness": 1, "ppo": replace(PPO, importance_cap=None)}, "nothing corrects for it"),
     ],
 )

@@ -27,7 +27,7 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
         first = first["started_from"]
     since = {"data": None, "start_from": None, "max_nonfinite_steps": 5, "checkpoint_every": 100}
     assert since | first["cold_start"] == recipe["cold_start"], "settings added since change nothing"
-    assert [{"name": None} | world for world in first["worlds"]] == recipe["worlds"]
+    assert [{"name": None, "num_workers": None} | world for world in first["worlds"]] == recipe["worlds"]
     assert 0.3 < made_from["validation_success"] < 0.85, "good enough to learn from, with something left to learn"
 
 
