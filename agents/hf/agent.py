@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoTokenizer
@@ -19,7 +18,7 @@ from agents.hf.checkpoint import require_checkpoint, weights_digest
 from agents.hf.context import context_limit
 from agents.hf.conversations import Conversations
 from agents.hf.device import torch_device
-from agents.hf.draws import BatchDraws
+from agents.hf.draws import EpisodeDraws
 from agents.hf.families.registry import family_of_type
 from agents.hf.families.seen import vision_parts
 from agents.hf.sampler import CachedSampler
@@ -107,7 +106,11 @@ def loaded_or_given(
 
 
 class CheckpointAgent(ABC):
-    """An agent whose responses a transformers model samples; a `LearningAgent` as far as weights go.
+    """An agent whose responses a transformers model samples; a `LearningAgent`, but for how it responds.
+
+    Each response is drawn from a random stream of its own, which the agent's seed, the number of the rollout, the row
+    and its turn decide. So what an episode is does not depend on who else is asked, and when, but for floating-point
+    ties.
 
     Args:
         directory: A checkpoint, as `load_checkpoint` reads it; None for `model` and `encoder`.
@@ -140,7 +143,7 @@ class CheckpointAgent(ABC):
             model = model.to(torch_device(device))
         self.directory = directory
         self.model, self.encoder, self.seed = model, encoder, seed
-        self.policy_version = 0
+        self.policy_version = self._num_rollouts = 0
         self.sampling = sampling or SamplingConfig()
         encoder.limit_pixels(self.sampling.max_image_pixels)
         self.max_context_tokens = context_limit(model.config, self.sampling)
@@ -172,7 +175,16 @@ class CheckpointAgent(ABC):
         self._conversations.start()
 
     def _open(self, num_rows: int) -> None:
-        self._sampler.start(range(num_rows))
+        self._sampler.start(range(num_rows), EpisodeDraws(self.seed, self._num_rollouts))
+        self._num_rollouts += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns how many rollouts there were, which decide the random streams of the next."""
+        return {"num_rollouts": self._num_rollouts}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on with the next rollout; behind a state of a time when all rows had one stream, with new ones."""
+        self._num_rollouts = state.get("num_rollouts", self.policy_version)
 
     def fits(self, row: int, observation: Observation) -> bool:
         """Returns whether there is room for an observation and the longest response to it."""
@@ -199,26 +211,7 @@ class HFAgent(CheckpointAgent):
     """Samples in batches, with one cache across turns; see `CheckpointAgent` for its arguments."""
 
     def _make_sampler(self) -> CachedSampler:
-        self._generator = torch.Generator(device=self.model.device).manual_seed(self.seed)
-        return CachedSampler(self.model, self.encoder, self.sampling, BatchDraws(self._generator))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns where the sampling stands, with the kind of device that its generator is of."""
-        return {"device": self._generator.device.type, "generator": self._generator.get_state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on sampling where a state stands; on another kind of device, whose states mean something else, anew.
-
-        The seed is then that of this agent and of the policy's version, so that it is new and can be repeated.
-        """
-        if state["device"] == self._generator.device.type:
-            self._generator.set_state(state["generator"])
-            return
-        self._generator.manual_seed(int(np.random.default_rng([self.seed, self.policy_version]).integers(2**62)))
-        print(
-            f"The run was on {state['device']} and goes on on {self._generator.device.type}, whose generators have "
-            "states of another kind: responses are drawn from a new seed, not from where they were."
-        )
+        return CachedSampler(self.model, self.encoder, self.sampling, EpisodeDraws(self.seed))
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a sampled response per row.

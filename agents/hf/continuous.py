@@ -19,7 +19,7 @@ from torch import Tensor
 from agents.hf.chat import PromptSegment
 from agents.hf.conversations import SampledResponse
 from agents.hf.decoding import ModelSampler, prefill_chunks
-from agents.hf.draws import Draws
+from agents.hf.draws import EpisodeDraws
 from agents.hf.families.family import ProcessedImage
 from agents.hf.slot_cache import SlotCache
 
@@ -49,7 +49,7 @@ class _Row:
 class ContinuousSampler(ModelSampler):
     """Continues conversations, none of which waits for another. See `ModelSampler` for its arguments."""
 
-    def start(self, rows: Sequence[int], draws: Draws | None = None) -> None:
+    def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
         """Forgets everything and opens one empty conversation per row.
 
         Args:

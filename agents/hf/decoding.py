@@ -12,7 +12,7 @@ from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, Tem
 from transformers.generation.logits_process import TopPLogitsWarper
 
 from agents.hf.chat import ChatEncoder
-from agents.hf.draws import Draws
+from agents.hf.draws import EpisodeDraws
 from agents.hf.families.registry import family_of
 from agents.hf.families.seen import SeenImages
 from agents.hf.sampling import SamplingConfig
@@ -22,7 +22,7 @@ _NO_IDS = torch.LongTensor()
 
 
 class TokenDrawer:
-    """Draws tokens from logits as a configuration says.
+    """EpisodeDraws tokens from logits as a configuration says.
 
     Args:
         encoder: Names the tokens that are never drawn.
@@ -31,7 +31,9 @@ class TokenDrawer:
         device: Of the logits.
     """
 
-    def __init__(self, encoder: ChatEncoder, sampling: SamplingConfig, draws: Draws, device: torch.device) -> None:
+    def __init__(
+        self, encoder: ChatEncoder, sampling: SamplingConfig, draws: EpisodeDraws, device: torch.device
+    ) -> None:
         self._is_greedy, self.draws = sampling.temperature == 0.0, draws
         self._warp = LogitsProcessorList([SuppressTokensLogitsProcessor(encoder.suppressed_ids(), device=str(device))])
         if sampling.temperature not in (0.0, 1.0):
@@ -86,7 +88,7 @@ class ModelSampler(ABC):
         draws: Source of randomness.
     """
 
-    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, draws: Draws) -> None:
+    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, draws: EpisodeDraws) -> None:
         self.model, self.encoder, self.sampling = model, encoder, sampling
         self.family = family_of(model)
         self.seen = SeenImages()
@@ -94,5 +96,10 @@ class ModelSampler(ABC):
         self.start([])
 
     @abstractmethod
-    def start(self, rows: Sequence[int]) -> None:
-        """Forgets everything and opens one empty conversation per row."""
+    def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
+        """Forgets everything and opens one empty conversation per row.
+
+        Args:
+            rows: Their numbers.
+            draws: Source of randomness from here on; the same as before by default.
+        """

@@ -16,14 +16,16 @@ from agents.hf.cache import GrowingCache
 from agents.hf.chat import PromptSegment
 from agents.hf.conversations import SampledResponse
 from agents.hf.decoding import ModelSampler, prefill_chunks
+from agents.hf.draws import EpisodeDraws
 from agents.hf.families.family import ImageFeatures
 
 
 class CachedSampler(ModelSampler):
     """Continues a batch of conversations; a `Sampler`. See `ModelSampler` for its arguments."""
 
-    def start(self, rows: Sequence[int]) -> None:
-        """Forgets everything and opens one empty conversation per row."""
+    def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
+        """Forgets everything and opens one empty conversation per row, see `ModelSampler`."""
+        self._tokens.draws = draws or self._tokens.draws
         self._rows = list(rows)
         self._cache = GrowingCache()
         device = self.model.device

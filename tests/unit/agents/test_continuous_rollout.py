@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from agents.agent import ContinuousAgent, Response
+from agents.hf.agent import HFAgent
 from agents.hf.continuous_agent import ContinuousHFAgent
 from agents.hf.sampling import SamplingConfig
 from agents.rollout import is_lost, rollout, try_rollout
@@ -44,23 +45,16 @@ def vector(number=6, **settings):
     return VectorWorld([made] * number, **settings)
 
 
-class InStep:
-    """The same agent, which hides that it could do without waiting."""
-
-    def __init__(self, agent):
-        self.start, self.respond, self.fits, self.policy_version = agent.start, agent.respond, agent.fits, 0
-
-
 @pytest.fixture
 def ending(tiny):
     """The tiny model, whose responses end after a few tokens, and its encoder."""
     return with_ending(*tiny, bias=4.0), tiny[1]
 
 
-def agent_of(ending, **sampling):
+def agent_of(ending, agent_class=ContinuousHFAgent, **sampling):
     model, encoder = ending
     settings = SamplingConfig(**{"max_new_tokens": 12, **sampling})
-    return ContinuousHFAgent(model=model, encoder=encoder, sampling=settings, seed=5)
+    return agent_class(model=model, encoder=encoder, sampling=settings, seed=5)
 
 
 def texts(trajectories):
@@ -81,9 +75,9 @@ def told(trajectory):
 )
 def test_episodes_are_those_of_a_rollout_in_step(ending, settings):
     with vector() as worlds:
-        agent = agent_of(ending)
-        assert isinstance(agent, ContinuousAgent) and not isinstance(InStep(agent), ContinuousAgent)
-        expected = rollout(InStep(agent), worlds, SEEDS, env_ids=[WORLD] * len(SEEDS))
+        in_step = agent_of(ending, HFAgent)
+        assert isinstance(agent_of(ending), ContinuousAgent) and not isinstance(in_step, ContinuousAgent)
+        expected = rollout(in_step, worlds, SEEDS, env_ids=[WORLD] * len(SEEDS))
     assert len({len(each.turns) for each in expected} | {len(turn.response_ids) for turn in expected[0].turns}) > 1
     with vector(**settings) as worlds:
         found = rollout(agent_of(ending), worlds, SEEDS, env_ids=[WORLD] * len(SEEDS))

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from agents.hf.agent import HFAgent
-from agents.hf.draws import BatchDraws
+from agents.hf.draws import EpisodeDraws
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from agents.hf.tokenizer import SPECIAL_TOKENS
@@ -94,7 +94,7 @@ def segments_of_many_kinds(encoder):
 def greedy(model, encoder, segments, follow_up):
     """Returns the tokens of two turns, greedily, of these rows together."""
     sampling = SamplingConfig(temperature=0.0, max_new_tokens=5)
-    sampler = CachedSampler(model, encoder, sampling, BatchDraws(torch.Generator()))
+    sampler = CachedSampler(model, encoder, sampling, EpisodeDraws(0))
     rows = list(range(len(segments)))
     sampler.start(rows)
     first = sampler.continue_rows(rows, segments)
@@ -137,7 +137,8 @@ def test_special_tokens_are_never_sampled_however_likely(tiny):
 
 def draws(model, encoder, logits, num_draws, **sampling):
     """Returns how often each token is drawn from given logits, and the log-probability reported with it."""
-    sampler = CachedSampler(model, encoder, SamplingConfig(**sampling), BatchDraws(torch.Generator().manual_seed(11)))
+    sampler = CachedSampler(model, encoder, SamplingConfig(**sampling), EpisodeDraws(11))
+    sampler._tokens.draws.begin(range(num_draws))
     ids, logprobs = sampler._tokens.draw(logits.expand(num_draws, -1), range(num_draws))
     return torch.bincount(ids, minlength=logits.shape[-1]), dict(zip(ids.tolist(), logprobs.tolist(), strict=True))
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from agents.hf.agent import HFAgent
-from agents.hf.draws import BatchDraws
+from agents.hf.draws import EpisodeDraws
 from agents.hf.families.registry import family_of
 from agents.hf.families.seen import SeenImages, vision_parts
 from agents.hf.sampler import CachedSampler
@@ -133,7 +133,7 @@ def sampled(model, encoder, chunk):
     rng = np.random.default_rng(1)
     square, wide = (rng.integers(0, 256, shape, dtype=np.uint8) for shape in ((56, 56, 3), (56, 112, 3)))
     config = SamplingConfig(temperature=0.0, max_new_tokens=4, prefill_chunk_tokens=chunk)
-    sampler = CachedSampler(model, encoder, config, BatchDraws(torch.Generator()))
+    sampler = CachedSampler(model, encoder, config, EpisodeDraws(0))
     fed, forward = [], sampler._forward
     sampler._forward = lambda ids, *args: (fed.append(ids), forward(ids, *args))[1]
     rows = [0, 1, 2]

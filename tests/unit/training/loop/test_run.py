@@ -340,17 +340,3 @@ def test_gradients_that_stay_infinite_stop_a_run_with_finite_weights_on_disk(arg
     assert all(torch.isfinite(weight).all() for weight in loaded.parameters())
     monkeypatch.undo()
     assert main(arguments("frozenlake_tiny", "again", "--model", str(model))) == 0
-
-
-def test_a_run_goes_on_on_another_kind_of_device(arguments, tmp_path, capsys):
-    command = arguments("frozenlake_tiny", "moved")
-    assert main(command) == 0
-    path = tmp_path / "moved" / "latest" / "state.pt"
-    state = torch.load(path, weights_only=True)
-    assert state["agent"]["device"] == "cpu"
-    state["agent"] = {"device": "cuda", "generator": torch.zeros(16, dtype=torch.uint8)}  # as CUDA's are
-    torch.save(state | {"iteration": 0}, path)
-    capsys.readouterr()
-    assert main([*command, "--resume"]) == 0
-    assert "The run was on cuda and goes on on cpu" in capsys.readouterr().out
-    assert [line["iteration"] for line in metrics_of(tmp_path / "moved")] == [0]

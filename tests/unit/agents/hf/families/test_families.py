@@ -16,7 +16,7 @@ from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE
 from agents.__main__ import main as agents_main
 from agents.hf.agent import HFAgent
 from agents.hf.checkpoint import MODEL_TYPES, require_checkpoint
-from agents.hf.draws import BatchDraws
+from agents.hf.draws import EpisodeDraws
 from agents.hf.families import registry
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
@@ -184,9 +184,7 @@ def test_cached_greedy_sampling_is_the_plain_forward_pass(family, attention):
     model, encoder = with_ending(*family, bias=2.0), family[1]
     assert model.model.get_decoder().config._attn_implementation == attention
     suppressed = encoder.suppressed_ids()
-    sampler = CachedSampler(
-        model, encoder, SamplingConfig(temperature=0.0, max_new_tokens=5), BatchDraws(torch.Generator())
-    )
+    sampler = CachedSampler(model, encoder, SamplingConfig(temperature=0.0, max_new_tokens=5), EpisodeDraws(0))
     shown = {
         0: [(SQUARE, WIDE), (), (TALL,)],
         1: [(), (SQUARE,), ()],
