@@ -13,6 +13,9 @@ from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.episodes import Step
 
+GATHER_S = 0.002
+"""How long after an answer the next may come for both to be taken together, in seconds."""
+
 OnTurn = Callable[[int, Turn], None]
 OnEpisode = Callable[[int, Trajectory], None]
 
@@ -142,11 +145,24 @@ class _UnderWay:
         failed = self._answered() if self._agent.has_unfinished_requests else []
         if not self._stepped and not self._resetting:
             return failed
-        done = self._worlds.recv(0.0 if self._agent.has_unfinished_requests else None)
+        done = self._done()
         self._take_resets(done)
         for row, step in done.items():
             self._received(row, step)
         return [*failed, *done]
+
+    def _done(self) -> dict[int, Step]:
+        """Takes what worlds have done by now; with nobody to answer, waits for some and for those that come with them.
+
+        Whoever comes a moment later would have a pass of their own, which takes longer than that moment.
+        """
+        if self._agent.has_unfinished_requests:
+            return self._worlds.recv(0.0)
+        done = more = self._worlds.recv(None)
+        while more and len(done) < len(self._stepped) + len(self._resetting):
+            more = self._worlds.recv(GATHER_S)
+            done |= more
+        return done
 
     def _answered(self) -> list[int]:
         """Has worlds stepped whose agent has answered; returns those whose answer could not be had."""

@@ -1,25 +1,71 @@
 """Log-probabilities and entropies of chosen tokens, a chunk of logits at a time.
 
 At a vocabulary of 152k the logits of one token take 0.6 MB, and autograd keeps several copies of them. So logits exist
-for one chunk of tokens only: what the backward pass needs of them it computes anew from the hidden states.
+for one chunk of tokens only: what the backward pass needs of them it computes anew from the hidden states. Where they
+are few, as with a small vocabulary, one copy of them is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from training.algorithms.functional.losses import entropy
-
 CHUNK_BYTES = 256 * 2**20
 """Float32 logits that exist at a time, in one copy."""
 
+KEPT_SHARE = 1 / 8
+"""Of a chunk: as many logits or fewer are kept for the backward pass, which takes less time than computing them."""
+
 EntropyMode = Literal["none", "value", "graph"]
 """Whether entropies are wanted: not, as numbers (logged), or with their gradient (paid for)."""
+
+
+class _Scores(torch.autograd.Function):
+    """Log-probabilities of chosen tokens, and entropies, with as few passes over the vocabulary as can be.
+
+    With p the distribution of logits x over a temperature T, and H its entropy,
+    `d log p_c / d x_j = (1[j = c] - p_j) / T` and `d H / d x_j = -p_j (log p_j + H) / T`.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        logits_nV: Tensor,
+        chosen_n: Tensor,
+        suppressed: Tensor,
+        temperature: float,
+        entropy_mode: EntropyMode,
+    ) -> tuple[Tensor, Tensor]:
+        bias_V = torch.zeros(logits_nV.shape[1], device=logits_nV.device).index_fill_(0, suppressed, -torch.inf)
+        logprobs_nV = torch.add(bias_V, logits_nV, alpha=1 / temperature).log_softmax(-1)
+        logprobs_n = logprobs_nV.gather(1, chosen_n[:, None])[:, 0]
+        probabilities_nV = logprobs_nV.exp()
+        logprobs_nV.index_fill_(1, suppressed, 0.0)  # 0 * -inf would be NaN
+        entropy_n = torch.zeros_like(logprobs_n)
+        if entropy_mode != "none":
+            entropy_n = -torch.einsum("nv,nv->n", probabilities_nV, logprobs_nV)
+        has_gradient = entropy_mode == "graph"
+        ctx.save_for_backward(chosen_n, probabilities_nV, *([logprobs_nV, entropy_n] if has_gradient else []))
+        ctx.temperature, ctx.dtype = temperature, logits_nV.dtype
+        if not has_gradient:
+            ctx.mark_non_differentiable(entropy_n)
+        return logprobs_n, entropy_n
+
+    @staticmethod
+    def backward(ctx: Any, *grads_n: Tensor) -> tuple[Tensor, None, None, None, None]:
+        grad_n, entropy_grad_n = (each / ctx.temperature for each in grads_n)
+        chosen_n, probabilities_nV, *rest = ctx.saved_tensors
+        grad_nV = probabilities_nV * -grad_n[:, None]
+        if rest:
+            logprobs_nV, entropy_n = rest
+            grad_nV -= entropy_grad_n[:, None] * probabilities_nV * (logprobs_nV + entropy_n[:, None])
+        grad_nV.scatter_add_(1, chosen_n[:, None], grad_n[:, None])
+        return grad_nV.to(ctx.dtype), None, None, None, None
 
 
 def chosen_logprobs(
@@ -34,7 +80,7 @@ def chosen_logprobs(
 ) -> tuple[Tensor, Tensor]:
     """Returns log-probabilities of N tokens and the entropies of what they were chosen from.
 
-    Beside the hidden states autograd keeps a few numbers a token.
+    Beside the hidden states autograd keeps a few numbers a token, or the distributions of few tokens.
 
     Args:
         logits: From hidden states `(n, D)` to logits `(n, V)`.
@@ -51,23 +97,16 @@ def chosen_logprobs(
     suppressed = torch.tensor(suppressed_ids, dtype=torch.long, device=hidden_ND.device)
 
     def scored(hidden_nD: Tensor, chosen_n: Tensor) -> tuple[Tensor, Tensor]:
-        logits_nV = logits(hidden_nD).float() / (temperature or 1.0)
-        logits_nV = logits_nV.index_fill(1, suppressed, -torch.inf)
-        logprobs_n = logits_nV.log_softmax(-1).gather(1, chosen_n[:, None])[:, 0]
-        if entropy_mode == "none":
-            return logprobs_n, torch.zeros_like(logprobs_n).detach()
-        # Behind what autograd needs, so that recomputing stops before it where it has no gradient
-        with torch.set_grad_enabled(entropy_mode == "graph" and torch.is_grad_enabled()):
-            return logprobs_n, entropy(logits_nV)
+        settings = (suppressed, temperature or 1.0, entropy_mode)
+        scores = _Scores.apply(logits(hidden_nD), chosen_n, *settings)  # type: ignore[no-untyped-call]
+        return cast(tuple[Tensor, Tensor], scores)
 
-    parts = []
-    for hidden_nD, chosen_n in zip(hidden_ND.split(chunk_tokens), chosen_N.split(chunk_tokens), strict=True):
-        if torch.is_grad_enabled():
-            part = checkpoint(scored, hidden_nD, chosen_n, use_reentrant=False, preserve_rng_state=False)
-        else:
-            part = scored(hidden_nD, chosen_n)
-        parts.append(part)
-    logprobs_N, entropy_N = (torch.cat(each) for each in zip(*parts, strict=True))
+    if not torch.is_grad_enabled() or len(chosen_N) <= chunk_tokens * KEPT_SHARE:
+        run = scored
+    else:
+        run = partial(checkpoint, scored, use_reentrant=False, preserve_rng_state=False)
+    chunks = zip(hidden_ND.split(chunk_tokens), chosen_N.split(chunk_tokens), strict=True)
+    logprobs_N, entropy_N = (torch.cat(each) for each in zip(*(run(*chunk) for chunk in chunks), strict=True))
     return logprobs_N, entropy_N
 
 

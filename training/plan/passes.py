@@ -11,7 +11,7 @@ import torch
 from training.batch import OBSERVED, Batch
 from training.config.run import RunConfig
 from training.engines.frozen import freeze_vision_tower
-from training.engines.logprobs import tokens_per_chunk
+from training.engines.logprobs import KEPT_SHARE, tokens_per_chunk
 from training.engines.lora import add_adapters
 from training.engines.policy import PolicyModel, ValueModel, hidden_states
 from training.engines.row_pass import RowPass
@@ -87,11 +87,12 @@ class ModelPasses:
     def _extended(self, what: str, counted: Callable[[Batch], PassBytes], num_turns: float) -> PassBytes:
         """Returns what a pass holds over so many turns, from a few and twice as many.
 
-        Bytes grow evenly with turns, but for logits: until the turns' responses fill a chunk of them. Turns are counted
-        on the same side of it.
+        Bytes grow evenly with turns, but for logits: they are kept for the backward pass while they are few, and grow
+        until they fill a chunk. Turns are counted on the same side of both.
         """
         chunk_turns = tokens_per_chunk(self.policy_shape.vocab_size) / self.row.num_response_tokens
-        few = math.ceil(chunk_turns) if chunk_turns <= min(num_turns, MAX_TURNS) else 1
+        limits = (chunk_turns * KEPT_SHARE, chunk_turns)
+        few = max((math.floor(limit) + 1 for limit in limits if limit < min(num_turns, MAX_TURNS)), default=1)
         pair = []
         for number in (few, 2 * few):
             if (what, number) not in self._counted:

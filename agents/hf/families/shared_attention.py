@@ -29,12 +29,38 @@ def _attention(
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Computes attention as transformers' `sdpa` does; of a tree's nodes, within each of the rows."""
+    if prefix_tree is None and _is_decoding(query, key):
+        return _decoded(query, key, value, attention_mask, **kwargs), None
     if prefix_tree is None:
         attended: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
         return attended
     nodes = [x[0].transpose(0, 1) for x in (query, key, value)]
     answers = [_answers(each, *nodes, **kwargs) for each in prefix_tree.queries]
     return torch.cat(answers).index_select(0, prefix_tree.answer_N)[None], None
+
+
+def _is_decoding(query: Tensor, key: Tensor) -> bool:
+    """Returns whether each row asks for one token, in heads several of which share their keys and values."""
+    return query.shape[2] == 1 and query.shape[1] > key.shape[1]
+
+
+def _decoded(
+    q_BH1D: Tensor,
+    k_BGTD: Tensor,
+    v_BGTD: Tensor,
+    mask: Tensor | None,
+    *,
+    scaling: float,
+    dropout: float = 0.0,
+    **_: Any,
+) -> Tensor:
+    """Returns what one token of each row is answered, `(B, 1, H, D)`: keys and values are read once for their heads."""
+    batch, heads, width = len(q_BH1D), q_BH1D.shape[1], q_BH1D.shape[3]
+    q_BGSD = q_BH1D.reshape(batch, k_BGTD.shape[1], -1, width)  # S heads ask as if they were tokens
+    answer_BGSD = F.scaled_dot_product_attention(
+        q_BGSD, k_BGTD, v_BGTD, attn_mask=mask, scale=scaling, dropout_p=dropout
+    )
+    return answer_BGSD.reshape(batch, 1, heads, width)
 
 
 def _answers(

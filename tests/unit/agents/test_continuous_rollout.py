@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from functools import partial
 
@@ -28,13 +29,13 @@ def made(max_turns=3, **kwargs):
     return make(WORLD, prompt_format="free_think", max_turns=max_turns, **kwargs)
 
 
-def slow(delay_s, **kwargs):
-    """Returns a world whose steps take their time."""
+def slow(wait, **kwargs):
+    """Returns a world that waits before each step."""
     world = made(**kwargs)
     real = world.unwrapped.step
 
     def step(action):
-        time.sleep(delay_s)
+        wait()
         return real(action)
 
     world.unwrapped.step = step
@@ -90,12 +91,17 @@ def test_episodes_are_those_of_a_rollout_in_step(ending, settings):
 
 def test_a_slow_world_holds_up_nobody(ending):
     """The others are through with all of their turns before the slow one has made its first step."""
-    order = []
-    env_fns = [partial(slow, 2.0), *[made] * 5]
+    order, turns, are_through = [], [], threading.Event()
+
+    def on_turn(row, turn):
+        order.append(row)
+        turns.append(turn)
+        if sum(each.terminated or each.truncated for each in turns) == 5:
+            are_through.set()
+
+    env_fns = [partial(slow, lambda: are_through.wait(60.0)), *[made] * 5]
     with VectorWorld(env_fns, workers="thread", num_workers=6) as worlds:
-        played = rollout(
-            agent_of(ending), worlds, SEEDS, env_ids=[WORLD] * 6, on_turn=lambda row, turn: order.append(row)
-        )
+        played = rollout(agent_of(ending), worlds, SEEDS, env_ids=[WORLD] * 6, on_turn=on_turn)
     first = order.index(0)
     assert first == sum(len(each.turns) for each in played[1:])
 
@@ -145,6 +151,26 @@ class Gathering(Scripted):
         return super().step()
 
 
+class AtOnce(Scripted):
+    """Answers all who are there in one step."""
+
+    num_steps = 0
+
+    def step(self):
+        self.num_steps += 1
+        return {row: response for row in [*self.queue] for response in Scripted.step(self).values()}
+
+
+@pytest.mark.parametrize(("gather_s", "is_together"), [(60.0, True), (0.0, False)])
+def test_worlds_that_answer_soon_after_each_other_are_answered_together(monkeypatch, gather_s, is_together):
+    monkeypatch.setattr("agents.continuous_rollout.GATHER_S", gather_s)
+    agent = AtOnce()
+    env_fns = [partial(slow, partial(time.sleep, 0.1 * number), max_turns=2) for number in range(3)]
+    with VectorWorld(env_fns, workers="thread", num_workers=3) as worlds:
+        rollout(agent, worlds, [0, 1, 2], env_ids=[WORLD] * 3)
+    assert (agent.num_steps == 2) == is_together
+
+
 def test_worlds_lost_while_others_are_answered_end_their_own_episodes_only():
     """Worlds 0 and 2 share a worker, which dies when 0 is stepped: 2, which waits for its answer, is lost as well."""
     pids = []
@@ -155,7 +181,9 @@ def test_worlds_lost_while_others_are_answered_end_their_own_episodes_only():
             time.sleep(0.3)
 
     agent = Gathering(kill)
-    with VectorWorld([partial(slow, 0.3), made, made, made], workers="process", num_workers=2) as worlds:
+    with VectorWorld(
+        [partial(slow, partial(time.sleep, 0.3)), made, made, made], workers="process", num_workers=2
+    ) as worlds:
         pids.append(worlds._pool._workers[0]._carrier.pid)
         played = try_rollout(agent, worlds, [1, 2, 3, 4], env_ids=[WORLD] * 4)
         assert [is_lost(each) for each in played] == [True, False, True, False]
@@ -188,7 +216,7 @@ def test_what_was_left_under_way_does_not_reach_the_next_rollout(ending):
         if row == 2:
             raise Stopped
 
-    with VectorWorld([partial(slow, 0.2)] * 3, workers="thread", num_workers=3) as worlds:
+    with VectorWorld([partial(slow, partial(time.sleep, 0.2))] * 3, workers="thread", num_workers=3) as worlds:
         with pytest.raises(Stopped):
             rollout(Scripted(stop), worlds, [1, 2, 3], env_ids=[WORLD] * 3)
         played = rollout(Scripted(), worlds, [4, 5, 6], env_ids=[WORLD] * 3)

@@ -78,6 +78,15 @@ def test_losses_and_gradients_are_those_of_whole_rows(sharing, loss_of, row_pass
     assert_same(found, expected)
 
 
+def test_what_a_sharing_model_samples_is_the_same(sharing):
+    """With the same random numbers, a token at a time, from heads that share keys and values."""
+    model, encoder, batch = sharing
+    share_prefixes(model)
+    again = siblings(model, encoder)
+    assert torch.equal(again.input_ids_BT, batch.input_ids_BT)
+    assert torch.allclose(again.sampler_logprobs_BT, batch.sampler_logprobs_BT, atol=1e-5)
+
+
 def test_adapters_have_the_same_gradients(rows_of_tiny):
     model, encoder, batch = rows_of_tiny
     add_adapters(model, LoRAConfig(rank=4))

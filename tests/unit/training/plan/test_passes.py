@@ -62,7 +62,7 @@ def test_checkpoints_keep_what_goes_into_layers_only(tmp_path):
     case = replace(CASE, num_layers=6)
     plain = passes_of(tmp_path, case).policy_training(8)
     checkpointed = passes_of(tmp_path, case, gradient_checkpointing=True).policy_training(8)
-    assert checkpointed.kept < 0.2 * plain.kept
+    assert checkpointed.kept < 0.25 * plain.kept  # and the distributions of a small vocabulary
     assert checkpointed.most() < plain.most()
 
 
