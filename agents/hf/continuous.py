@@ -20,7 +20,7 @@ from agents.hf.chat import PromptSegment
 from agents.hf.conversations import SampledResponse
 from agents.hf.decoding import ModelSampler, prefill_chunks
 from agents.hf.draws import EpisodeDraws
-from agents.hf.families.family import ProcessedImage
+from agents.hf.families.family import ProcessedImage, placeholder_order
 from agents.hf.slot_cache import SlotCache
 
 JOIN_RATIO = 0.25
@@ -141,7 +141,7 @@ class ContinuousSampler(ModelSampler):
             state.next_position = end
         features = self.seen.features(self.model, images) if images else None
         is_image_BT = ids_BT == self.encoder.image_token_id
-        order_BT = (is_image_BT.flatten().cumsum(0) - 1).view_as(ids_BT)  # of each placeholder, row by row, its feature
+        order_BT = placeholder_order(is_image_BT)
         for first, end in prefill_chunks(
             is_image_BT, self.sampling.prefill_chunk_tokens, whole_images=self.family.keeps_images_whole
         ):

@@ -17,7 +17,7 @@ from agents.hf.chat import PromptSegment
 from agents.hf.conversations import SampledResponse
 from agents.hf.decoding import ModelSampler, prefill_chunks
 from agents.hf.draws import EpisodeDraws
-from agents.hf.families.family import ImageFeatures
+from agents.hf.families.family import ImageFeatures, placeholder_order
 
 
 class CachedSampler(ModelSampler):
@@ -98,7 +98,7 @@ class CachedSampler(ModelSampler):
         features = self.seen.features(self.model, images) if images else None
         is_image = ids == self.encoder.image_token_id
         whole = self.family.keeps_images_whole
-        order = (is_image.flatten().cumsum(0) - 1).view_as(ids)  # Of each placeholder, row by row, its feature
+        order = placeholder_order(is_image)
         for start, end in prefill_chunks(is_image, self.sampling.prefill_chunk_tokens, whole_images=whole):
             self._mask = torch.cat([self._mask, mask[:, start:end]], dim=1)
             shown = order[:, start:end][is_image[:, start:end]]

@@ -67,6 +67,26 @@ def require_engine(
         f"--staleness {staleness} samples beside the update, in one process, and {processes} were launched: what they "
         "say to each other in the two would mix. Use --staleness 0, or one process.",
     )
+    _require_accelerate(engine, environment)
+    require(
+        not has_adapters or engine_name(engine, environment) != "fsdp2",
+        "FSDP2 spreads out weights, and the base of --lora.rank is one for policy, reference and critic. Use --engine "
+        "ddp, where a whole base fits beside what little is trained, or leave the adapters out.",
+    )
+    require(
+        critic_trunk == "own" or engine_name(engine, environment) != "fsdp2",
+        "--algorithm.critic.trunk policy reads the policy's layers, which FSDP2 puts together for the policy's own "
+        "passes. Use --engine ddp, or --algorithm.critic.trunk own.",
+    )
+    require(
+        num_groups >= processes,
+        f"{processes} processes play whole groups each, and --num-groups {num_groups} leaves some without. Use "
+        f"--num-groups {processes} or more, or fewer processes.",
+    )
+
+
+def _require_accelerate(engine: EngineName, environment: Mapping[str, str]) -> None:
+    """Refuses what accelerate was configured for, or made of it, where that is no engine here."""
     for variable in ("ACCELERATE_USE_DEEPSPEED", "ACCELERATE_USE_MEGATRON_LM"):
         require(
             environment.get(variable, "").lower() != "true",
@@ -84,19 +104,4 @@ def require_engine(
         engine != "auto" or not uses_fsdp or environment.get("FSDP_VERSION", "1") == "2",
         "accelerate is configured for FSDP 1, and the engine here is FSDP2. Add --fsdp_version 2 (fsdp_version: 2 in "
         "its file).",
-    )
-    require(
-        not has_adapters or engine_name(engine, environment) != "fsdp2",
-        "FSDP2 spreads out weights, and the base of --lora.rank is one for policy, reference and critic. Use --engine "
-        "ddp, where a whole base fits beside what little is trained, or leave the adapters out.",
-    )
-    require(
-        critic_trunk == "own" or engine_name(engine, environment) != "fsdp2",
-        "--algorithm.critic.trunk policy reads the policy's layers, which FSDP2 puts together for the policy's own "
-        "passes. Use --engine ddp, or --algorithm.critic.trunk own.",
-    )
-    require(
-        num_groups >= processes,
-        f"{processes} processes play whole groups each, and --num-groups {num_groups} leaves some without. Use "
-        f"--num-groups {processes} or more, or fewer processes.",
     )

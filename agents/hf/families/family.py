@@ -70,6 +70,11 @@ class ImageFeatures:
         return ImageFeatures(tokens_ND=self.tokens_ND.detach().to(device), layers=layers)
 
 
+def placeholder_order(is_image_BT: Tensor) -> Tensor:
+    """Returns for each placeholder which feature it takes, row by row, int64[B, T]; elsewhere it means nothing."""
+    return (is_image_BT.flatten().cumsum(0) - 1).view_as(is_image_BT)
+
+
 def joined(features: Sequence[ImageFeatures]) -> ImageFeatures:
     """Returns the features of several pictures, or groups of them, one behind the other; there must be one at least."""
     layers = tuple(torch.cat(each) for each in zip(*(each.layers for each in features), strict=True))

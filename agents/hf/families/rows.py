@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.hf.families.family import ImageFeatures, ProcessedImage
+from agents.hf.families.family import ImageFeatures, ProcessedImage, placeholder_order
 from agents.hf.families.prefix_tree import PrefixTree, prefix_tree
 from agents.hf.families.registry import family_of
 
@@ -77,8 +77,7 @@ def _shared_hidden_states(
     ids_N = tree.nodes(ids_BT)
     if features is not None:
         is_image_BT = ids_BT == model.model.config.image_token_id
-        order_BT = (is_image_BT.flatten().cumsum(0) - 1).view_as(ids_BT)  # Of each placeholder, row by row, its feature
-        features = features.select(tree.nodes(order_BT)[tree.nodes(is_image_BT)])
+        features = features.select(tree.nodes(placeholder_order(is_image_BT))[tree.nodes(is_image_BT)])
     hidden_1ND = family_of(model).hidden_states(
         model,
         ids_N[None],
