@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.util import register_after_fork
 from typing import ClassVar
 
 from vlm_envs.vector.piped_worker import STOP_TIMEOUT_S, PipedWorker
@@ -19,6 +20,17 @@ def _serve_in_process(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
     """Serves in a process, leaving Ctrl-C to the owner, which then closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serve(pipe, env_fns)
+
+
+def _pipe() -> tuple[Connection, Connection]:
+    """Returns the owner's end of a new pipe and the worker's.
+
+    A forked process would inherit the owner's ends, its own and those of all workers before it; while it held them, no
+    worker would see that the owner has closed its own, or is gone.
+    """
+    near_end, far_end = multiprocessing.Pipe()
+    register_after_fork(near_end, Connection.close)
+    return near_end, far_end
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,12 +52,12 @@ class LocalWorker(PipedWorker):
         """Starts the thread or process without waiting for it."""
         self._reset()
         if self.kind == "thread":
-            self.pipe, far_end = multiprocessing.Pipe()
+            self.pipe, far_end = _pipe()
             self._carrier = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
             self._carrier.start()
             return
         context = multiprocessing.get_context(self.start_method)
-        self.pipe, far_end = context.Pipe()
+        self.pipe, far_end = _pipe()
         # typeshed gives the common base of contexts no Process
         self._carrier = context.Process(  # type: ignore[attr-defined]
             target=_serve_in_process, args=(far_end, self.env_fns), daemon=True

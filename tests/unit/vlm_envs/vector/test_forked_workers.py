@@ -1,0 +1,80 @@
+"""Forked workers inherit what their owner has open, and still see that it has closed its end or is gone."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import psutil
+
+from tests.unit.vlm_envs.corridor import CorridorWorld
+from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.local_worker import LocalWorker
+
+CHECKOUT = Path(__file__).parents[4]
+OWNER = """
+import multiprocessing, time
+from tests.unit.vlm_envs.corridor import CorridorWorld
+from vlm_envs.vector.env import VectorWorld
+worlds = VectorWorld([CorridorWorld] * 3, workers="process", num_workers=3, start_method="fork")
+print(*(worker.pid for worker in multiprocessing.active_children()), flush=True)
+time.sleep(600)
+"""
+
+
+class NotingWorld(CorridorWorld):
+    """Leaves a file when it is closed."""
+
+    def __init__(self, left: Path) -> None:
+        super().__init__()
+        self.left = left
+
+    def close(self) -> None:
+        self.left.touch()
+        super().close()
+
+
+def test_each_closes_its_worlds_when_it_is_told_to(tmp_path: Path) -> None:
+    left = [tmp_path / str(index) for index in range(3)]
+    worlds = VectorWorld(
+        [partial(NotingWorld, each) for each in left], workers="process", num_workers=3, start_method="fork"
+    )
+    worlds.close()
+    assert all(each.is_file() for each in left), "none was killed after the time it has to stop"
+
+
+def test_a_thread_stops_although_a_process_was_forked_beside_it() -> None:
+    thread = LocalWorker(env_fns={0: CorridorWorld}, kind="thread", start_method="fork")
+    process = LocalWorker(env_fns={0: CorridorWorld}, kind="process", start_method="fork")
+    for worker in (thread, process):
+        worker.ready()
+    carrier = thread._carrier
+    thread.stop()
+    assert not carrier.is_alive()
+    process.stop()
+
+
+def test_a_killed_owner_leaves_none_behind() -> None:
+    environ = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, env=environ) as owner:
+        assert owner.stdout is not None
+        workers = [int(pid) for pid in owner.stdout.readline().split()]
+        assert len(workers) == 3
+        owner.send_signal(signal.SIGKILL)
+    until = time.monotonic() + 30
+    while any(is_running(pid) for pid in workers) and time.monotonic() < until:
+        time.sleep(0.05)
+    left = [pid for pid in workers if is_running(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
