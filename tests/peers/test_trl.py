@@ -9,6 +9,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 PYTHON = CHECKOUT / ".venv-peers" / "bin" / "python"
+pytestmark = pytest.mark.timeout(1800)  # the first test waits for the whole comparison
 
 
 @pytest.fixture(scope="module")
