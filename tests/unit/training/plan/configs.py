@@ -40,11 +40,11 @@ def save_3b(directory: Path) -> Path:
     return directory
 
 
-def save_shallow(directory: Path) -> Path:
-    """Writes the config.json of a model as wide and with as many tokens, of few layers."""
+def save_shallow(directory: Path, *, num_layers: int = 2) -> Path:
+    """Writes the config.json of a model as wide and with as many tokens, of few layers and one block of the tower."""
     text, vision = QWEN2_5_VL_3B["text_config"], QWEN2_5_VL_3B["vision_config"]
     Qwen2_5_VLConfig(
-        text_config={**text, "num_hidden_layers": 2},
+        text_config={**text, "num_hidden_layers": num_layers},
         vision_config={**vision, "depth": 1, "fullatt_block_indexes": [0]},
         tie_word_embeddings=True,
     ).save_pretrained(directory)

@@ -1,0 +1,11 @@
+"""The paper's run, planned with its whole model."""
+
+from __future__ import annotations
+
+from tests.unit.training.plan.configs import save_3b
+from tests.unit.training.plan.test_command import NUM, check_eight_gpus, planned  # noqa: F401  (a fixture)
+
+
+def test_eight_gpus_hold_the_papers_run(tmp_path, planned):  # noqa: F811
+    # 36 layers keep 5 MB of a token, for 4 rows of some 550 tokens
+    check_eight_gpus(planned, save_3b(tmp_path), NUM, 5e6)
