@@ -35,7 +35,7 @@ from training.loop.credit import assigned_credit
 from training.loop.learner import Learner
 
 CHECKOUT = Path(__file__).parents[4]
-NUM_UPDATES = 3
+NUM_UPDATES = 2
 LOOKED = "looked"
 PARTS: Mapping[str, str] = {"tower": "visual.blocks.0.attn.qkv", "decoder": "layers.0.self_attn.q_proj"}
 """Of the tiny model, as names of modules end."""
@@ -59,6 +59,8 @@ CONFIGS: Mapping[str, RunConfig] = {
     "frozen": run_config(ppo=_PPO, num_groups=4, memory=replace(_MEMORY, freeze_vision_tower=True)),
     "lora": run_config(ppo=_PPO, num_groups=4, memory=_MEMORY, lora=LoRAConfig(rank=4)),
 }
+
+_kept_ports: list[socket.socket] = []
 
 
 class Alone:
@@ -183,10 +185,7 @@ def whole(module: Any) -> dict[str, torch.Tensor]:
 
 def launched(num_processes: int, *arguments: str, module: str = __name__) -> list[subprocess.Popen[str]]:
     """Starts a program as several processes that find each other, as `accelerate launch` does."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(num_processes)}
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_own_port()), "WORLD_SIZE": str(num_processes)}
     shared |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "LOCAL_WORLD_SIZE": str(num_processes)}
     return [
         subprocess.Popen(
@@ -199,6 +198,18 @@ def launched(num_processes: int, *arguments: str, module: str = __name__) -> lis
         )
         for rank in range(num_processes)
     ]
+
+
+def _own_port() -> int:
+    """Returns a port that nobody else is given until this process ends, seconds after which a program listens at it.
+
+    The socket stays open and does not listen: who asks for this very port, as torch's store does, shares it.
+    """
+    kept = socket.socket()
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    _kept_ports.append(kept)
+    return int(kept.getsockname()[1])
 
 
 def main(directory: Path, *names: str) -> None:

@@ -12,8 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.unit.training.engines.several_processes import launched
+from training.__main__ import main
 from training.loop.terminated import saved_iterations
 from vlm_envs.records.run_data import RunReader
+
+LIMIT_S = 250.0
+"""How long processes may take, below what a test may: alone they take seconds, beside others minutes."""
 
 
 def options(tiny_directory: Path, output: Path, **changes: str) -> list[str]:
@@ -40,9 +44,32 @@ def options(tiny_directory: Path, output: Path, **changes: str) -> list[str]:
 
 
 def ended(processes: list[subprocess.Popen[str]]) -> list[str]:
-    told = [process.communicate(timeout=120)[0] for process in processes]
+    """Returns what processes told that ended well; of any others, none is left."""
+    try:
+        told = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
     assert [process.returncode for process in processes] == [0] * len(processes), told
     return told
+
+
+@pytest.fixture
+def running(tiny_directory, tmp_path):
+    """Two processes that train on and on, once they have saved an iteration, and their run; none is left of them."""
+    processes = launched(2, *options(tiny_directory, tmp_path, num_iterations="500"), module="training")
+    run = tmp_path / "two"
+    try:
+        until = time.monotonic() + LIMIT_S
+        while not saved_iterations(run):
+            assert time.monotonic() < until
+            assert all(process.poll() is None for process in processes)
+            time.sleep(0.2)
+        yield processes, run
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def test_two_processes_write_one_run_and_one_goes_on_with_it(tiny_directory, tmp_path):
@@ -60,7 +87,7 @@ def test_two_processes_write_one_run_and_one_goes_on_with_it(tiny_directory, tmp
     assert [line["seed"] for line in trained][::2] == [line["seed"] for line in trained][1::2], "siblings stay together"
     assert len({line["seed"] for line in trained}) == 3
     assert {path.name for path in (run / "latest" / "processes").iterdir()} == {"0.pt", "1.pt"}
-    ended(launched(1, "frozenlake_tiny", "--resume", *there(tmp_path, 3), "--engine", "local", module="training"))
+    assert main(["frozenlake_tiny", "--resume", *there(tmp_path, 3), "--engine", "local"]) == 0
     assert not (run / "latest" / "processes").exists(), "one process keeps it all in one file"
     assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2]
     assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 3}
@@ -70,66 +97,36 @@ def there(output: Path, num_iterations: int) -> list[str]:
     return ["--output", str(output), "--name", "two", "--num-iterations", str(num_iterations)]
 
 
-def test_when_one_dies_the_other_says_how_to_go_on(tiny_directory, tmp_path):
-    processes = launched(2, *options(tiny_directory, tmp_path, num_iterations="500"), module="training")
-    try:
-        progress, until = tmp_path / "two" / "latest" / "progress.json", time.monotonic() + 100
-        while not (progress.is_file() and json.loads(progress.read_text())["iteration"] >= 2):
-            assert time.monotonic() < until
-            assert all(process.poll() is None for process in processes)
-            time.sleep(0.2)
-        os.kill(processes[1].pid, signal.SIGKILL)
-        processes[0].terminate()  # as their launcher does then
-        told = processes[0].communicate(timeout=60)[0]
-        assert processes[0].returncode not in (0, None)
-        (line,) = [line for line in told.splitlines() if "Go on with --resume" in line]
-        done = json.loads(progress.read_text())["iteration"]
-        assert f"as of {done} iterations" in line
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+def test_when_one_dies_the_other_says_how_to_go_on(running):
+    processes, run = running
+    os.kill(processes[1].pid, signal.SIGKILL)
+    processes[0].terminate()  # as their launcher does then
+    told = processes[0].communicate(timeout=LIMIT_S)[0]
+    assert processes[0].returncode not in (0, None)
+    (line,) = [line for line in told.splitlines() if "Go on with --resume" in line]
+    assert f"as of {saved_iterations(run)} iterations" in line
 
 
-def test_a_signal_to_the_main_process_alone_stops_all_after_an_iteration(tiny_directory, tmp_path):
-    processes = launched(2, *options(tiny_directory, tmp_path, num_iterations="500"), module="training")
-    try:
-        progress, until = tmp_path / "two" / "latest" / "progress.json", time.monotonic() + 100
-        while not progress.is_file():
-            assert time.monotonic() < until
-            time.sleep(0.2)
-        processes[0].send_signal(signal.SIGINT)
-        told = ended(processes)
-        assert f"kill -INT {processes[0].pid}" in told[0].splitlines()[0], "said at once"
-        assert "kills the run 30 s later; then the last checkpoint, of" in told[0]
-        assert "Interrupted after iteration" in told[0]
-        assert "kill -INT" not in told[1]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+def test_a_signal_to_the_main_process_alone_stops_all_after_an_iteration(running):
+    processes, _ = running
+    processes[0].send_signal(signal.SIGINT)
+    told = ended(processes)
+    assert f"kill -INT {processes[0].pid}" in told[0].splitlines()[0], "said at once"
+    assert "kills the run 30 s later; then the last checkpoint, of" in told[0]
+    assert "Interrupted after iteration" in told[0]
+    assert "kill -INT" not in told[1]
 
 
-def test_a_lost_connection_ends_in_one_line_with_what_is_on_disk(tiny_directory, tmp_path):
+def test_a_lost_connection_ends_in_one_line_with_what_is_on_disk(running):
     """No launcher ends the other here, so that it is the connection that tells."""
-    processes = launched(2, *options(tiny_directory, tmp_path, num_iterations="500"), module="training")
-    try:
-        progress, until = tmp_path / "two" / "latest" / "progress.json", time.monotonic() + 100
-        while not (progress.is_file() and json.loads(progress.read_text())["iteration"] >= 1):
-            assert time.monotonic() < until
-            assert all(process.poll() is None for process in processes)
-            time.sleep(0.2)
-        os.kill(processes[0].pid, signal.SIGKILL)
-        told = processes[1].communicate(timeout=60)[0]
-        assert processes[1].returncode == 1, told
-        assert "Traceback" not in told
-        done = saved_iterations(tmp_path / "two")
-        assert told.strip().splitlines()[-1].startswith("stopped: another process of the run is gone")
-        assert f"as of {done} iterations. Go on with --resume." in told.strip().splitlines()[-1]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    processes, run = running
+    os.kill(processes[0].pid, signal.SIGKILL)
+    told = processes[1].communicate(timeout=LIMIT_S)[0]
+    assert processes[1].returncode == 1, told
+    assert "Traceback" not in told
+    (*_, last) = told.strip().splitlines()
+    assert last.startswith("stopped: another process of the run is gone")
+    assert f"as of {saved_iterations(run)} iterations. Go on with --resume." in last
 
 
 def test_a_checkpoint_that_is_being_put_in_place_is_counted_and_left_alone(tmp_path):
@@ -162,8 +159,6 @@ def test_a_checkpoint_that_is_being_put_in_place_is_counted_and_left_alone(tmp_p
 def test_processes_that_cannot_train_together_are_refused_in_one_line(
     tiny_directory, tmp_path, monkeypatch, capsys, words, environment, told
 ):
-    from training.__main__ import main
-
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert main([*options(tiny_directory, tmp_path), *words]) == 2
