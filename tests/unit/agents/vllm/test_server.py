@@ -6,7 +6,6 @@ import base64
 import json
 import re
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgpack
@@ -40,7 +39,7 @@ class FakeServer(ThreadingHTTPServer):
     def __init__(self, end_of_turn_id):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.end_of_turn_id, self.weight_version, self.reports = end_of_turn_id, "default", None
-        self.faults, self.bodies, self.speaks = {}, [], threading.Event()
+        self.faults, self.bodies, self.unanswered, self.speaks = {}, [], [], threading.Event()
         self.answered = {"finish_reason": "stop", "logprobs": 2}
         self.restart_before = ""
         self.config = {
@@ -95,6 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.restart_before, fault = "", 0
             self.server.restart()
         if fault == "silence":
+            self.server.unanswered.append(path)
             self.server.speaks.wait(30)
         if fault in (0, "silence"):
             self.connection.close()
@@ -221,16 +221,16 @@ def test_half_an_answer_is_none(answered, told, agent, server):
     assert re.search(told, episode.turns[0].info["agent_error"])
 
 
-def test_a_server_that_hangs_costs_one_deadline_and_not_one_for_each_that_waits(server, tiny):
+def test_a_server_that_hangs_costs_one_deadline_and_not_one_for_each_that_waits(server, tiny, monkeypatch):
+    monkeypatch.setattr("agents.vllm.server._PROBE_S", 600.0)  # however busy the machine is
     config = VLLMConfig(url=server.url, wait_s=0, timeout_s=1.0, max_parallel=1)
     engine = ServerEngine(config, tiny[1], SAMPLING, max_context_tokens=1024)
     agent = VLLMAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, engine=engine)
     agent.sync(tiny[0], 1)
     for path in ("/inference/v1/generate", "/health"):
         server.faults[path] = "silence"
-    start_s = time.monotonic()
     reasons = [failure_of(episode) for episode in play(agent, range(8))]
-    assert time.monotonic() - start_s < 4.0, "one answer and one question whether it is well"
+    assert server.unanswered == ["/inference/v1/generate", "/health"], "one answer, and one question whether it is well"
     assert "ReadTimeout" in reasons[0] and all("not answered others in time" in each for each in reasons[1:])
     server.faults.clear()
     agent.sync(tiny[0], 2)
