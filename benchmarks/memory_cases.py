@@ -154,7 +154,7 @@ class MemoryCase:
             has_final_B=nothing,
             group_index_B=torch.arange(num_rows) // 2,
             trainable_B=~nothing,
-            images=(image,) * (num_rows * num_turns),
+            images=tuple(replace(image, key=str(number).encode()) for number in range(num_rows * num_turns)),
             row_image_offsets=tuple(num_turns * row for row in range(num_rows + 1)),
             image_token_id=IMAGE,
             suppressed_ids=(START, END, IMAGE),

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from agents.hf.families.shared_attention import share_prefixes
 from training.batch import OBSERVED, Batch
+from training.config.memory import MemoryConfig
 from training.config.run import RunConfig
 from training.engines.frozen import freeze_vision_tower
 from training.engines.logprobs import KEPT_SHARE, tokens_per_chunk
 from training.engines.lora import add_adapters
 from training.engines.policy import PolicyModel, ValueModel, hidden_states
-from training.engines.row_pass import RowPass
+from training.engines.row_pass import RowPass, row_pass_of
 from training.plan.meta_run import PassBytes, evaluation_pass, training_pass
 from training.plan.rows import RowShape
 from training.plan.shapes import ModelShape, shape_of
@@ -27,7 +30,8 @@ class ModelPasses:
     """The passes of a run's policy and critic over any number of turns.
 
     Memory goes by tokens and pictures, not by how they are put into rows: attention keeps nothing for pairs of tokens.
-    So a row here is one turn, and what a pass over some rows and over twice as many hold tells it of all others.
+    So a row here is one turn, and what a pass over some rows and over twice as many hold tells it of all others. No two
+    of them begin alike, and no picture is seen twice: what siblings share makes a pass smaller than its plan.
 
     Args:
         model: The checkpoint's model, without memory; what the run freezes of it is frozen here.
@@ -42,7 +46,9 @@ class ModelPasses:
             add_adapters(model, config.lora)
         if config.memory.freeze_vision_tower:
             freeze_vision_tower(model)
-        row_pass = RowPass(recomputes_layers=config.memory.gradient_checkpointing)
+        row_pass = _row_pass(model, config.memory)
+        if row_pass.shares_prefixes:
+            share_prefixes(model)
         self.policy = PolicyModel(model, temperature=config.sampling.temperature, suppressed_ids=[], row_pass=row_pass)
         critic = config.algorithm.critic_config
         self.critic = None if critic is None else ValueModel(model, row_pass, trunk=critic.trunk)
@@ -101,12 +107,12 @@ class ModelPasses:
         return pair[0].towards(pair[1], (num_turns - few) / few)
 
     def _batch(self, num_rows: int) -> Batch:
-        """Returns rows of one average turn each."""
+        """Returns rows of one average turn each, all of them different."""
         row = self.row
         images, num_tokens = row.later.images, max(row.tokens_per_turn, row.later.num_image_tokens + 2)
         image_token_id = self.model.config.image_token_id
-        text_id = 0 if image_token_id != 0 else 1
-        ids = torch.full((num_rows, num_tokens), text_id)
+        text_ids = torch.tensor([each for each in range(num_rows + 1) if each != image_token_id])
+        ids = text_ids[:num_rows, None].repeat(1, num_tokens)
         ids[:, 1 : 1 + row.later.num_image_tokens] = image_token_id
         turn_index = torch.full_like(ids, OBSERVED)
         turn_index[:, -min(row.num_response_tokens, num_tokens - 1) :] = 0
@@ -124,8 +130,19 @@ class ModelPasses:
             has_final_B=nothing,
             group_index_B=torch.arange(num_rows),
             trainable_B=always[:, 0],
-            images=images * num_rows,
+            images=tuple(
+                replace(image, key=f"{place} {number}".encode())
+                for place in range(num_rows)
+                for number, image in enumerate(images)
+            ),
             row_image_offsets=tuple(len(images) * number for number in range(num_rows + 1)),
             image_token_id=image_token_id,
             suppressed_ids=(),
         )
+
+
+def _row_pass(model: Any, memory: MemoryConfig) -> RowPass:
+    """Returns how rows go through a model here, which has torch's own attention; packed they hold as much."""
+    if memory.packing == "on" or memory.attention not in (None, "sdpa"):
+        return RowPass(recomputes_layers=memory.gradient_checkpointing)
+    return row_pass_of(model, memory)

@@ -49,6 +49,16 @@ def test_what_a_pass_holds_grows_evenly_with_turns(tmp_path):
     assert passes.policy_evaluation(4).most() < passes.policy_training(4).most()
 
 
+def test_each_turn_brings_a_picture_of_its_own(tmp_path):
+    """The tower is shown a picture once, however many rows have it; in a plan no two have the same."""
+    grown = []
+    for vision_width in (64, 256):
+        passes = passes_of(tmp_path, vision_width=vision_width)
+        one, two = (passes.policy_training(turns).kept for turns in (1, 2))
+        grown.append(two - one)
+    assert grown[1] > 1.5 * grown[0]
+
+
 def test_logits_stop_growing_where_they_fill_a_chunk(tmp_path):
     chunk_tokens = 2**26 // 500_000
     passes = passes_of(tmp_path, vocab_size=500_000)
