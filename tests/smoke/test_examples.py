@@ -25,7 +25,7 @@ SAYS: dict[str, list[str]] = {
 def run_python(*arguments: str, cwd: Path = CHECKOUT) -> str:
     environ = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PYTHONWARNINGS": "error::UserWarning"}
     result = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, env=environ, timeout=120
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, env=environ, timeout=280
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

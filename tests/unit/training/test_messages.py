@@ -218,7 +218,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
     path = os.pathsep.join(map(str, (CHECKOUT, CHECKOUT / "examples", folder)))
     command = [sys.executable, "-c", RUN_THEM, json.dumps(list(MISTAKES))]
     told = subprocess.run(
-        command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=120
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=280
     )
     assert told.returncode == 0, told.stderr
     assert files_in(folder) == before, "no run is left"

@@ -39,7 +39,7 @@ runpy.run_module("vlm_envs", run_name="__main__")
 def run_plain(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the command line in a process that sees the base package's own requirements only."""
     command = [sys.executable, "-c", PLAIN, str(CHECKOUT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL)
 
 
 def test_the_base_package_requires_nothing_else():

@@ -324,7 +324,7 @@ class TestCache:
             subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], cwd=CHECKOUT, stderr=subprocess.PIPE)
             for _ in range(2)
         ]
-        errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+        errors = [process.communicate(timeout=280)[1].decode() for process in processes]
         assert errors == ["", ""]
         assert ReplyCache(tmp_path).get(f"{6:064x}") == f"{6:064x}" * 50
         assert list(tmp_path.rglob("*.tmp")) == []
@@ -391,4 +391,4 @@ def test_a_client_used_before_a_fork_says_so_after_it(endpoint):
         "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
     )
     endpoint.answer = lambda messages: "YES"
-    subprocess.run([sys.executable, "-c", program, endpoint.base_url], cwd=CHECKOUT, timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", program, endpoint.base_url], cwd=CHECKOUT, timeout=280, check=True)

@@ -119,7 +119,7 @@ def differing(first: object, second: object, path: str = "") -> list[str]:
 )
 def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
     # In this process: engines take seconds to start, and a run starts its workers several times
-    more = ("--num-iterations", "2", "--eval-every", "1", "--worlds.0.workers", "serial")
+    more = ("--num-iterations", "2", "--eval-every", "1", "--num-eval-episodes", "2", "--worlds.0.workers", "serial")
     assert main(arguments(recipe, "smoke", *more)) == 0
     directory = tmp_path / "smoke"
     assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
@@ -175,7 +175,7 @@ def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path):
     )
     assert main(straight) == 0
     child = subprocess.run(
-        [sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, capture_output=True, text=True, timeout=280
     )
     assert child.returncode == -signal.SIGKILL, child.stderr
     assert [line["iteration"] for line in metrics_of(tmp_path / "killed")] == [0, 1]

@@ -32,7 +32,7 @@ SOKOBAN_SOLUTION = ["Up", "Left", "Left", "Left", "Up", "Right"]
 
 def run_cli(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "vlm_envs", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=CHECKOUT, timeout=60)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, cwd=CHECKOUT, timeout=280)
 
 
 # --- list -----------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_no_command_shows_the_commands(capsys):
 
 def test_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -m vlm_envs list | true"
-    result = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=CHECKOUT, timeout=60)
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=CHECKOUT, timeout=280)
     assert result.stderr == ""
 
 

@@ -48,7 +48,7 @@ sys.exit(main(["report", sys.argv[1]]))
 
 def test_the_wheel_records_and_reports_where_torch_and_the_other_rooms_cannot_be_imported(tmp_path):
     command = [sys.executable, "-c", PLAY, str(tmp_path / "mine")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, timeout=280, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "mine" / "report.html")), done.stderr
     reader = RunReader(tmp_path / "mine")
     assert [episode["success"] for episode in reader.trajectories("my agent")] == [True, True, False]

@@ -157,7 +157,7 @@ def test_nothing_is_said_of_documents_open_at_the_end(tmp_path):
         "document = PdfFolder(sys.argv[1]).document('a'); print(document.page_text(1))"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True)
+    result = subprocess.run(command, capture_output=True, text=True, cwd=CHECKOUT, timeout=280, check=True)
     assert (result.stdout.strip(), result.stderr) == ("a", "")
 
 

@@ -35,7 +35,7 @@ print(json.dumps(drawn))
 def drawn(*env_ids: str) -> dict[str, list[str]]:
     """Returns hashes of what worlds draw one after another in a process of their own."""
     command = [sys.executable, "-c", DRAW, json.dumps(env_ids), json.dumps(list(split_seeds("test", 2)))]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=280, check=True)
     return dict(json.loads(done.stdout))
 
 

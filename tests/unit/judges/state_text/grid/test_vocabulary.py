@@ -51,5 +51,5 @@ def test_a_new_world_is_one_scene(monkeypatch):
 def test_the_judges_load_neither_torch_nor_their_siblings():
     rooms = "{'torch', 'transformers', 'agents', 'training'}"
     code = f"import sys, judges; print(sorted({rooms} & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=280)
     assert done.stdout.strip() == "[]"

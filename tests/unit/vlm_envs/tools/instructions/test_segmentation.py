@@ -212,7 +212,7 @@ def test_without_pysbd_the_error_says_what_to_install(monkeypatch):
 def test_pysbd_is_not_imported_before_sentences_are_counted():
     program = "import sys, vlm_envs.tools.instructions; print('pysbd' in sys.modules)"
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=True
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, timeout=280, check=True
     )
     assert result.stdout.strip() == "False"
 
