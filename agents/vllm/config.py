@@ -54,8 +54,12 @@ class VLLMConfig:
         for url in self.urls:
             parts = urlsplit(url)
             require(
-                parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query,
-                f"{field_name(self, 'url')} must be a server's address, such as http://127.0.0.1:8000; got {url!r}.",
+                parts.scheme in ("http", "https")
+                and bool(parts.hostname)
+                and parts.path in ("", "/")
+                and not parts.query,
+                f"{field_name(self, 'url')} must be a server's address alone, without /v1 or another path, such as "
+                f"http://127.0.0.1:8000; got {url!r}.",
             )
         require(
             len({*self.urls}) == len(self.urls),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -28,6 +29,8 @@ from agents.vllm.errors import SamplerLostError
 from agents.vllm.installed import require_vllm
 from agents.vllm.server import ServerEngine
 from agents.vllm.weights import WEIGHTS
+
+_logger = logging.getLogger(__name__)
 
 _START_S, _END_S = 900.0, 60.0
 _PAUSE_S = 0.5
@@ -86,11 +89,11 @@ class ProcessEngine(ServerEngine):
         """
         try:
             if self._process is None or self._process.poll() is not None:
-                self._start()
+                self._start_anew("it is gone")
             try:
                 super().load(weights, version)
-            except SamplerLostError:
-                self._start()
+            except SamplerLostError as error:
+                self._start_anew(str(error))
                 super().load(weights, version)
         finally:  # They are the size of the model, and vLLM has them
             (Path(self._folder.name) / WEIGHTS).unlink(missing_ok=True)
@@ -106,6 +109,10 @@ class ProcessEngine(ServerEngine):
         super().close()
         atexit.unregister(self._kill)
         self._folder.cleanup()
+
+    def _start_anew(self, why: str) -> None:
+        _logger.warning("vLLM's process is started anew: %s", why)
+        self._start()
 
     def _start(self) -> None:
         """Returns once it answers."""

@@ -8,6 +8,7 @@ Source: vLLM 0.32, `vllm.entrypoints.scale_out.token_in_token_out` (`/inference/
 from __future__ import annotations
 
 import base64
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -29,9 +30,13 @@ from agents.vllm.pictures import encoded_picture, picture_key
 from agents.vllm.weights import parts, write_weights
 from vlm_envs.errors import ConfigError
 
+_logger = logging.getLogger(__name__)
+
 RECEIVER = "agents.vllm.worker.WeightReceiver"
 OPTIONS = "--enable-scale-out --logprobs-mode processed_logprobs --no-mm-device-do-normalize"
 """What a server has to be started with."""
+CHECKOUT = Path(__file__).parents[2]
+"""Where a server finds it, if it is on this machine."""
 _PART_BYTES = 64 * 2**20
 """Weights that are sent in one piece, about."""
 _PAUSE_S = 2.0
@@ -201,10 +206,13 @@ class ServerEngine:
             raise self._unusable("started without --enable-scale-out")
 
     def _unusable(self, what: str) -> ConfigError:
-        receiver = "" if self._config.weights_dir is not None else f" --worker-extension-cls {RECEIVER}"
+        source, receiver = "", ""
+        if self._config.weights_dir is None:
+            source, receiver = f"PYTHONPATH={CHECKOUT} ", f" --worker-extension-cls {RECEIVER}"
         return ConfigError(
-            f"The vLLM server at {self._config.url} is {what}. Start it with: VLLM_SERVER_DEV_MODE=1 vllm serve DIR "
-            f"{OPTIONS}{receiver}"
+            f"The vLLM server at {self._config.url} is {what}. Start it with: {source}VLLM_SERVER_DEV_MODE=1 python -m "
+            f"vllm.entrypoints.openai.api_server --model DIR --max-model-len {self._max_context_tokens} {OPTIONS}"
+            f"{receiver}; docs/scale.md says what else it needs without a GPU."
         )
 
     def _call(self, method: str, **arguments: Any) -> None:
@@ -220,7 +228,7 @@ class ServerEngine:
 
     def _waited_for(self, ask: Callable[[], None]) -> None:
         """Does something from its beginning until the server answers all of it, or the time to wait is over."""
-        deadline, was_refused = time.monotonic() + self._config.wait_s, False
+        deadline, is_told, was_refused = time.monotonic() + self._config.wait_s, False, False
         while True:
             try:
                 return ask()
@@ -230,6 +238,12 @@ class ServerEngine:
                         f"No vLLM server answers at {self._config.url} ({type(error).__name__}: {error}). Start it, "
                         "or name another with --vllm.url; a run that had begun goes on with --resume."
                     ) from error
+                if not is_told:
+                    _logger.warning(
+                        "No vLLM server answers at %s (%s). It is waited for, %.0f seconds at most.",
+                        *(self._config.url, type(error).__name__, self._config.wait_s),
+                    )
+                is_told = True
             except _RefusedError as error:  # as one does that was started anew among parts of the weights, but once
                 if was_refused or time.monotonic() > deadline:
                     raise SamplerLostError(

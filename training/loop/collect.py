@@ -114,6 +114,8 @@ class Collector:
                 _logger.warning("Round %d of iteration %d lost all its episodes.", sampling_round, iteration)
                 return []
             raise NothingLeftError(_nothing_left(iteration, [sibling for each in played for sibling in each.siblings]))
+        if num_lost:
+            _logger.warning("Iteration %d has lost %d of its %d episodes.", iteration, num_lost, num_episodes)
         return groups
 
     def _played(self, agent: Agent, place: MixEntry, first: int, watchers: Sequence[Watcher]) -> list[_Played]:

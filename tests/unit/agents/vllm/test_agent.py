@@ -157,6 +157,7 @@ def test_a_model_whose_pictures_cannot_be_handed_over_is_refused(tiny, monkeypat
     [
         ({"url": "localhost:8000"}, "must be a server's address"),
         ({"url": "http://a/?b"}, "must be a server's address"),
+        ({"url": "http://a:8000/v1"}, "without /v1"),
         ({"url": "http://a:1,"}, "must be a server's address"),
         ({"url": "http://a:1, http://a:1"}, "names a server twice"),
         ({"weights_dir": "/w"}, "there is none: name it"),

@@ -300,7 +300,10 @@ def test_a_server_that_was_started_anew_otherwise_is_refused_at_the_next_sync(ag
 def test_a_server_that_cannot_be_trained_with_is_refused_with_how_to_start_it(change, fault, told, server, tiny):
     server.config |= change
     server.faults |= fault
-    with pytest.raises(ConfigError, match=rf"{told}.* Start it with: VLLM_SERVER_DEV_MODE=1 vllm serve DIR --enable"):
+    with pytest.raises(
+        ConfigError,
+        match=rf"{told}.* Start it with: PYTHONPATH=.* VLLM_SERVER_DEV_MODE=1 python -m vllm.* --model DIR .*--enable",
+    ):
         ServerEngine(VLLMConfig(url=server.url), tiny[1], SAMPLING, max_context_tokens=1024)
 
 
