@@ -48,7 +48,7 @@ class _Scores(torch.autograd.Function):
         logprobs_nV.index_fill_(1, suppressed, 0.0)  # 0 * -inf would be NaN
         entropy_n = torch.zeros_like(logprobs_n)
         if entropy_mode != "none":
-            entropy_n = -torch.einsum("nv,nv->n", probabilities_nV, logprobs_nV)
+            entropy_n = -(probabilities_nV * logprobs_nV).sum(-1)  # a product of matrices, autocast would round
         has_gradient = entropy_mode == "graph"
         ctx.save_for_backward(chosen_n, probabilities_nV, *([logprobs_nV, entropy_n] if has_gradient else []))
         ctx.temperature, ctx.dtype = temperature, logits_nV.dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Mapping
@@ -14,6 +15,10 @@ from typing import ClassVar
 
 from vlm_envs.vector.piped_worker import STOP_TIMEOUT_S, PipedWorker
 from vlm_envs.vector.workers import EnvDescription, EnvFn, serve
+
+_starting = threading.RLock()
+"""Held while a worker is started: a process that another thread forks in between would inherit ends of its pipe."""
+os.register_at_fork(after_in_child=_starting._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def _serve_in_process(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:
@@ -51,8 +56,13 @@ class LocalWorker(PipedWorker):
     def start(self) -> None:
         """Starts the thread or process without waiting for it."""
         self._reset()
+        with _starting:
+            self._start()
+
+    def _start(self) -> None:
         if self.kind == "thread":
             self.pipe, far_end = _pipe()
+            register_after_fork(far_end, Connection.close)  # it is this process's, too
             self._carrier = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
             self._carrier.start()
             return

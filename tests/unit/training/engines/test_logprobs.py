@@ -59,6 +59,18 @@ def test_nothing_is_computed_that_nobody_asked_for(states):
         assert torch.equal(scored(head, hidden_ND, chosen_N)[0], logprobs_N)
 
 
+def test_autocast_rounds_what_the_head_does_and_nothing_after_it(states):
+    head, hidden_ND, chosen_N = states
+    with torch.autocast("cpu", torch.bfloat16):
+        found = scored(head, hidden_ND, chosen_N, chunk_tokens=99)
+        logits_NV = head(hidden_ND)
+    expected = scored(lambda _: logits_NV, hidden_ND, chosen_N, chunk_tokens=99)
+    assert logits_NV.dtype == torch.bfloat16
+    for ours, whole in zip(found, expected, strict=True):
+        assert ours.dtype == torch.float32
+        assert torch.allclose(ours, whole, atol=1e-5)
+
+
 def test_no_token_is_a_chunk_too(states):
     head, hidden_ND, chosen_N = states
     logprobs_N, entropy_N = scored(head, hidden_ND[:0], chosen_N[:0])

@@ -4,11 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
+import pytest
 
 from tests.unit.vlm_envs.corridor import CorridorWorld
 from vlm_envs.vector.env import VectorWorld
@@ -55,6 +58,45 @@ def test_a_thread_stops_although_a_process_was_forked_beside_it() -> None:
     thread.stop()
     assert not carrier.is_alive()
     process.stop()
+
+
+class ExitingWorld(CorridorWorld):
+    """Takes its worker along in a step."""
+
+    def step(self, action: str) -> Any:
+        raise SystemExit
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # on purpose
+def test_a_thread_that_ends_is_seen_at_once_although_a_process_was_forked_beside_it() -> None:
+    threads = VectorWorld([ExitingWorld], workers="thread", num_workers=1, step_timeout_s=60.0)
+    forked = VectorWorld([CorridorWorld], workers="process", num_workers=1, start_method="fork")
+    with threads, forked:
+        threads.reset(seed=0)
+        start = time.monotonic()
+        threads.step(["x"])
+        assert time.monotonic() - start < 30.0
+
+
+def test_pools_that_are_started_at_once_do_not_inherit_from_each_other() -> None:
+    pools: list[VectorWorld] = []
+
+    def made() -> None:
+        pools.append(VectorWorld([CorridorWorld] * 3, workers="process", num_workers=3, start_method="fork"))
+
+    for _ in range(3):
+        threads = [threading.Thread(target=made) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    carriers = [worker._carrier for pool in pools for worker in pool._pool._workers]
+    exits: list[int | None] = []
+    for carrier in carriers:
+        carrier.close = partial(lambda each: exits.append(each.exitcode), carrier)
+    for pool in pools:
+        pool.close()
+    assert exits == [0] * 27, "none had to be killed"
 
 
 def test_a_killed_owner_leaves_none_behind() -> None:
