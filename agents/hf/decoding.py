@@ -22,7 +22,7 @@ _NO_IDS = torch.LongTensor()
 
 
 class TokenDrawer:
-    """EpisodeDraws tokens from logits as a configuration says.
+    """Draws tokens from logits as a configuration says.
 
     Args:
         encoder: Names the tokens that are never drawn.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class EpisodeDraws:
-    """EpisodeDraws each response from a generator of its own, so that no row's depends on who else is asked, or when.
+    """Draws each response from a generator of its own, so that no row's depends on who else is asked, or when.
 
     One number is drawn for each token, on the CPU, and turned into a token by the inverse of the distribution function:
     a tenth of the cost of `torch.multinomial`, which makes noise for every token that could be.

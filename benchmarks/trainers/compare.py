@@ -20,8 +20,8 @@ from benchmarks.trainers.work import Work
 from vlm_envs.arguments.ranges import fields_named, require_at_least
 from vlm_envs.errors import ConfigError, VLMEnvsError, require_choice
 
-MODES = ("in_step", "in_step_threads", "async", "async_threads")
-"""Ours: turns in step or each episode on its own, worlds in this thread or each in one of its own."""
+MODES = ("in_step", "in_step_threads", "async", "async_threads", "beside_update", "beside_update_threads")
+"""Ours: turns in step, each episode on its own, or in step beside the update before."""
 MAX_DIFFERENCE = 1e-4
 """Of log-probabilities of one frozen trajectory."""
 PACKAGES = ("trl", "datasets", "torchvision")
@@ -43,8 +43,9 @@ class TrainerOptions:
 
     Attributes:
         peer: With whom.
-        modes: Which of ours: in_step, in_step_threads, async, async_threads; by default those in step and async, with a
-            thread for each world where worlds take their time.
+        modes: Which of ours: in_step, async, or beside_update, which is one update off-policy and takes a thread of
+            torch more where there is but one; with `_threads` behind it, each world has a thread. By default in_step
+            and async, with threads where worlds take their time.
         num_groups: Start states per iteration.
         group_size: Siblings per start state.
         turns: Of each episode.

@@ -33,10 +33,12 @@ class Mode(NamedTuple):
     Attributes:
         rollout: As in `RunConfig`.
         workers: As in `WorldSpec`.
+        staleness: As in `RunConfig`.
     """
 
     rollout: Literal["barrier", "async"]
     workers: str
+    staleness: int = 0
 
 
 MODES = {
@@ -44,8 +46,10 @@ MODES = {
     "in_step_threads": Mode("barrier", "thread"),
     "async": Mode("async", "serial"),
     "async_threads": Mode("async", "thread"),
+    "beside_update": Mode("barrier", "serial", staleness=1),
+    "beside_update_threads": Mode("barrier", "thread", staleness=1),
 }
-"""By name; with threads, each world has one."""
+"""By name; with threads, each world has one; beside the update, the next batch is sampled meanwhile."""
 
 
 class EndlessEncoder(ChatEncoder):
@@ -75,11 +79,12 @@ def run_config(work: Work, mode: Mode) -> RunConfig:
                 num_workers=work.num_episodes if mode.workers != "serial" else None,
             ),
         ),
-        num_iterations=work.num_iterations + 1,
+        num_iterations=work.num_iterations + 1 + mode.staleness,  # so that the last that counts has one beside it, too
         num_groups=work.num_groups,
         group_size=work.group_size,
         sampling=SamplingConfig(max_new_tokens=work.tokens),
         rollout=mode.rollout,
+        staleness=mode.staleness,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="late_judge"),
         algorithm=GRPO(),
         ppo=PPOConfig(
@@ -94,7 +99,7 @@ def run_config(work: Work, mode: Mode) -> RunConfig:
         checkpoint_every=0,
         record_every=0,
         device="cpu",
-        num_threads=work.num_threads,
+        num_threads=max(1, work.num_threads // (1 + mode.staleness)),  # sampling and update have half of them each
         engine="local",
     )
 
@@ -106,12 +111,13 @@ def measured(work: Work, mode: Mode) -> Measured:
     prepare(config)
     model, encoder = load(work)
     watch = Stopwatch("rest")
-    counts = ModelCounts(model, watch)
     for name in ("step", "recv", "send", "send_resets", "try_reset"):
         watch.wrap(VectorWorld, name, "worlds")
     watch.wrap(encoder, "encode", "encode")
     with tempfile.TemporaryDirectory() as directory:
         trainer = Trainer(config, model, encoder, Path(directory), None)
+        acting = [trainer.batches.snapshot.model] if trainer.batches.snapshot else []
+        counts = ModelCounts(watch, model, *acting)
         _watch(trainer, watch)
         played = _kept(trainer.collector)
         laps = []
@@ -120,8 +126,9 @@ def measured(work: Work, mode: Mode) -> Measured:
                 watch.lap(), counts.lap()
                 trainer.train_iteration()
                 laps.append(Lap(seconds=watch.lap(), counts=counts.lap()))
-                _require_the_work(work, iteration, played.pop())
+                _require_the_work(work, iteration, played.pop(0))
         finally:
+            trainer.batches.drop()
             trainer.collector.close()
             trainer.scorer.close()
     return Measured(laps=laps[1:], peak_mib=peak_mib())

@@ -70,20 +70,22 @@ class ModelCounts:
     A pass of several columns without gradients is a prefill, and its time belongs to that part.
 
     Args:
-        model: Qwen3-VL with its head.
         watch: Counts the time.
+        models: Qwen3-VLs with their heads, counted together; two of them may be at work at a time.
     """
 
-    def __init__(self, model: Any, watch: Stopwatch) -> None:
-        self._watch, self._counts = watch, Counter[str]()
-        self._wrap(model.model, "forward", self._of_backbone)
-        self._wrap(model.model, "get_rope_index", lambda *args, **kwargs: "")
-        self._wrap(model.model, "get_image_features", lambda *args, **kwargs: "")
-        self._wrap(model.model.visual, "forward", self._of_tower)
+    def __init__(self, watch: Stopwatch, *models: Any) -> None:
+        self._watch, self._counts, self._counting = watch, Counter[str](), threading.Lock()
+        for model in models:
+            self._wrap(model.model, "forward", self._of_backbone)
+            self._wrap(model.model, "get_rope_index", lambda *args, **kwargs: "")
+            self._wrap(model.model, "get_image_features", lambda *args, **kwargs: "")
+            self._wrap(model.model.visual, "forward", self._of_tower)
 
     def lap(self) -> dict[str, int]:
         """Returns the counts since the last lap."""
-        counts, self._counts = dict(self._counts), Counter()
+        with self._counting:
+            counts, self._counts = dict(self._counts), Counter()
         return counts
 
     def _wrap(self, module: Any, name: str, count: Callable[..., str]) -> None:
@@ -91,7 +93,8 @@ class ModelCounts:
 
         @functools.wraps(inner)
         def counted(*args: Any, **kwargs: Any) -> Any:
-            decodes = count(*args, **kwargs) == "decode"
+            with self._counting:
+                decodes = count(*args, **kwargs) == "decode"
             if torch.is_grad_enabled() or decodes:
                 return inner(*args, **kwargs)
             with self._watch.part("prefill"):

@@ -145,7 +145,7 @@ def measured(work: Work) -> Measured:
     """Returns what iterations take, after one that warms up."""
     watch = Stopwatch("update")
     with made_trainer(work, watch, num_iterations=work.num_iterations + 1) as trainer:
-        counts = ModelCounts(trainer.model, watch)
+        counts = ModelCounts(watch, trainer.model)
         watch.wrap(trainer, "_prepare_inputs", "rest")
         watch.wrap(trainer, "_generate_single_turn", "decode")
         watch.wrap(trainer, "_tokenize_prompts", "encode")

@@ -50,6 +50,7 @@ class Batches:
 
     Attributes:
         agent: Who acts.
+        snapshot: The policy that acts while the other is trained, where one does.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class Batches:
     ) -> None:
         self.agent = agent
         self._config, self._learner, self._scorer, self._sampling = config, learner, scorer, sampling
-        self._snapshot = Snapshot(learner.policy) if config.acts_on_copy else None
+        self.snapshot = Snapshot(learner.policy) if config.acts_on_copy else None
         self._thread: threading.Thread | None = None
         self._dropped = threading.Event()
         self._sampled: Sampled | None = None
@@ -85,8 +86,8 @@ class Batches:
     def _begin(self, iteration: int) -> None:
         """Begins to sample the batch of an iteration by the policy as it stands."""
         acting = self._learner.acting_policy()
-        if self._snapshot is not None:
-            acting = self._snapshot.renewed(acting)
+        if self.snapshot is not None:
+            acting = self.snapshot.renewed(acting)
         self.agent.sync(acting, self._learner.num_updates)
         self._before, self._dropped = copied(self.state()), threading.Event()
         self._thread = threading.Thread(

@@ -18,7 +18,8 @@ from vlm_envs.vector.workers import EnvDescription, EnvFn, serve
 
 _starting = threading.RLock()
 """Held while a worker is started: a process that another thread forks in between would inherit ends of its pipe."""
-os.register_at_fork(after_in_child=_starting._at_fork_reinit)  # type: ignore[attr-defined]
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_starting._at_fork_reinit)  # type: ignore[attr-defined]
 
 
 def _serve_in_process(pipe: Connection, env_fns: Mapping[int, EnvFn]) -> None:

@@ -154,4 +154,5 @@ def require_painter() -> None:
 
 
 atexit.register(SHARED.close)
-os.register_at_fork(after_in_child=SHARED.forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=SHARED.forget)

@@ -260,6 +260,17 @@ def test_a_server_that_is_gone_at_a_sync_is_told_with_what_to_do(agent, server):
         agent.sync(agent._model, 1)
 
 
+def test_a_server_that_is_gone_is_waited_for_aloud_and_then_given_up(server, tiny, monkeypatch, caplog):
+    monkeypatch.setattr(server_module, "_PAUSE_S", 0.05)
+    engine = ServerEngine(VLLMConfig(url=server.url, wait_s=0.3), tiny[1], SAMPLING, max_context_tokens=1024)
+    server.faults["/collective_rpc"] = 0
+    with pytest.raises(SamplerLostError, match=r"--resume"):
+        engine.load(tiny[0].state_dict(), "new")
+    engine.close()
+    assert caplog.text.count("is waited for, 0 seconds at most") == 1
+    assert sum(path == "/collective_rpc" for path, _ in server.bodies) == 0, "nothing was taken"
+
+
 @pytest.mark.parametrize("before", ["/collective_rpc", "/update_weight_version"])
 def test_a_server_that_is_started_anew_among_its_weights_is_given_all_of_them_again(before, server, tiny, monkeypatch):
     monkeypatch.setattr(server_module, "_PART_BYTES", 2**14)

@@ -92,7 +92,7 @@ class Model(torch.nn.Module):
 
 def test_passes_are_told_apart_by_gradients_and_columns():
     model = Model()
-    counts = ModelCounts(model, Stopwatch("rest"))
+    counts = ModelCounts(Stopwatch("rest"), model)
     with torch.no_grad():
         model.model(input_ids=torch.zeros(4, 30))
         model.model(input_ids=torch.zeros(4, 1))

@@ -30,6 +30,7 @@ from training.config.lora import LoRAConfig
 from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
+from training.engines import logprobs
 from training.engines.engine import Engine, LocalEngine
 from training.loop.credit import assigned_credit
 from training.loop.learner import Learner
@@ -217,6 +218,7 @@ def main(directory: Path, *names: str) -> None:
     from training.engines.accelerated import AcceleratedEngine
 
     torch.set_num_threads(1)
+    logprobs.KEPT_SHARE = 0.0  # alone logits are kept; here they are computed anew on the way back
     model, encoder = load(directory / "model")
     batch = torch.load(directory / "case.pt", weights_only=False)
     for name in names:

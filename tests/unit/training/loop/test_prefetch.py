@@ -230,7 +230,7 @@ def test_a_frozen_tower_is_shared_with_the_copy(tiny_directory, tmp_path, monkey
 
     def look(self, config, learner, *args):
         real(self, config, learner, *args)
-        weights = zip(self._snapshot.model.parameters(), learner.policy.parameters(), strict=True)
+        weights = zip(self.snapshot.model.parameters(), learner.policy.parameters(), strict=True)
         shared.append({(a is b, b.requires_grad) for a, b in weights})
 
     monkeypatch.setattr(Batches, "__init__", look)

@@ -14,16 +14,20 @@ from training.rewards.score import ScoredTrajectory, TurnScorer
 from vlm_envs.errors import WorkerError
 
 
+def short_run(model_directory, output, **changes):
+    fields = {"output": str(output), "model": str(model_directory), "num_eval_episodes": 0, "num_threads": 1}
+    return run_config(**fields | changes)
+
+
 def test_it_resumes_bit_by_bit(tiny_directory, tmp_path):
-    config = run_config(
+    config = short_run(
+        tiny_directory,
+        tmp_path,
         name="straight",
         worlds=(replace(WORLD, workers="serial"),),
-        output=str(tmp_path),
-        model=str(tiny_directory),
         rollout="async",
         num_iterations=3,
         num_eval_episodes=2,
-        num_threads=1,
     )
     straight = train(config)
     broken = replace(config, name="broken")
@@ -42,16 +46,7 @@ def test_judges_are_told_of_turns_and_episodes_as_they_come(rollout, tiny_direct
     told = {"saw_turn": [], "saw_episode": []}
     for name, seen in told.items():
         monkeypatch.setattr(TurnScorer, name, lambda scorer, *seen_, seen=seen: seen.append(seen_[-1]))
-    train(
-        run_config(
-            output=str(tmp_path),
-            model=str(tiny_directory),
-            rollout=rollout,
-            num_iterations=1,
-            num_eval_episodes=0,
-            num_threads=1,
-        )
-    )
+    train(short_run(tiny_directory, tmp_path, rollout=rollout, num_iterations=1))
     turns = [turn for episode in told["saw_episode"] for turn in episode.turns]
     assert len(told["saw_episode"]) == (4 if rollout == "async" else 0)
     assert len(told["saw_turn"]) == len(turns)
@@ -61,14 +56,7 @@ def test_judges_are_told_of_turns_and_episodes_as_they_come(rollout, tiny_direct
 def test_a_judge_that_can_score_nothing_stops_the_run_which_goes_on_once_it_is_back(
     rollout, tiny_directory, tmp_path, monkeypatch
 ):
-    config = run_config(
-        output=str(tmp_path),
-        model=str(tiny_directory),
-        rollout=rollout,
-        num_iterations=2,
-        num_eval_episodes=0,
-        num_threads=1,
-    )
+    config = short_run(tiny_directory, tmp_path, rollout=rollout, num_iterations=2)
     monkeypatch.setattr(ScoredTrajectory, "trainable_turns", property(lambda each: [False] * len(each.turns)))
     with pytest.raises(WorkerError, match=r"Nothing is left of iteration 0: the judges could score none of its 4"):
         train(config)
