@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from agents.agent import LearningAgent
 from training.checkpoints.state import copied
@@ -96,6 +97,7 @@ class Batches:
         self._thread.start()
 
     def _run(self, iteration: int, watcher: DropsOut) -> None:
+        torch.get_num_threads()  # a new thread takes over torch's number of threads now, between two kernels of vLLM else
         try:
             self._sampled = self._sampling(self.agent, iteration, watcher)
         except BaseException as error:
