@@ -97,7 +97,7 @@ class Batches:
         self._thread.start()
 
     def _run(self, iteration: int, watcher: DropsOut) -> None:
-        torch.get_num_threads()  # a new thread takes over torch's number of threads now, between two kernels of vLLM else
+        torch.get_num_threads()  # has a new thread take over their number now, not between two kernels of vLLM
         try:
             self._sampled = self._sampling(self.agent, iteration, watcher)
         except BaseException as error:
