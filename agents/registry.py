@@ -62,6 +62,12 @@ AGENTS: dict[str, AgentEntry] = {
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
+    "hf-told": AgentEntry(
+        factory="agents.hf.told:ToldHFAgent",
+        summary="the same, told what it should see: what it would solve if it saw perfectly",
+        part="DIR",
+        check="agents.hf.checkpoint:require_checkpoint",
+    ),
     "vllm": AgentEntry(
         factory="agents.vllm.agent:VLLMAgent",
         summary="a checkpoint of Qwen2.5-VL or Qwen3-VL, sampled with vLLM on this machine",

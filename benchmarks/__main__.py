@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.claims.command import ClaimsOptions, run_claims
 from benchmarks.models.classical.command import Sb3Options, run_sb3
 from benchmarks.models.cli.config_file import with_file
 from benchmarks.models.cli.forecast import ForecastOptions, run_forecast
@@ -111,6 +112,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "trainer": (TrainerOptions, run_trainer),
         "timeline": (TimelineOptions, run_timeline),
         "memory": (Memory, _memory),
+        "claims": (ClaimsOptions, run_claims),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }
     words = list(sys.argv[1:] if words is None else words)

@@ -10,7 +10,7 @@ from vlm_envs.errors import require
 
 @dataclass(frozen=True, kw_only=True)
 class ColdStartConfig:
-    """Supervised learning on oracle episodes, before reinforcement learning.
+    """Supervised learning on an expert's episodes, before reinforcement learning.
 
     Attributes:
         num_steps: Optimiser steps. 0 for none: reinforcement learning then starts from an untrained model.
@@ -21,10 +21,10 @@ class ColdStartConfig:
         warmup_steps: Steps of linear warm-up.
         weight_decay: AdamW's weight decay.
         mistake_rate: How often the expert acts at random; what it writes stays true.
-        num_suboptimal_steps: Further steps, at the end, under an expert that is suboptimal. The policy then starts out
-            seeing and writing well but playing badly, and it is for reinforcement learning to find out what pays.
-        suboptimal_rate: How often that expert plans a turn without regard for holes or inner walls.
-        suboptimal_learning_rate: Peak learning rate of those steps.
+        suboptimal_rate: How often the expert plans a turn without regard for what makes the world hard (holes, inner
+            walls). What it writes stays true: who imitates it learns to see and to write well, and plays as it does.
+        num_demonstrations: Episodes of the expert that there are, the same whatever the seed, shown again and again in
+            a new order each time. None for as many as the steps take, none of them twice.
         max_grad_norm: Gradient norm that is clipped to.
         max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN. None of them is taken; the last
             one ends the cold start, which is saved as it stands.
@@ -43,9 +43,8 @@ class ColdStartConfig:
     warmup_steps: int = 30
     weight_decay: float = 0.01
     mistake_rate: float = 0.0
-    num_suboptimal_steps: int = 0
     suboptimal_rate: float = 0.0
-    suboptimal_learning_rate: float = 4e-4
+    num_demonstrations: int | None = None
     max_grad_norm: float = 1.0
     max_nonfinite_steps: int = 5
     data: str | None = None
@@ -53,12 +52,10 @@ class ColdStartConfig:
     checkpoint_every: int = 100
 
     def __post_init__(self) -> None:
-        require_at_least(
-            self, 0, "num_steps", "num_first_turn_steps", "num_suboptimal_steps", "warmup_steps", "weight_decay"
-        )
+        require_at_least(self, 0, "num_steps", "num_first_turn_steps", "warmup_steps", "weight_decay")
         require_at_least(self, 0, "checkpoint_every")
-        require_at_least(self, 1, "batch_size", "max_nonfinite_steps")
-        require_above(self, 0, "learning_rate", "suboptimal_learning_rate", "max_grad_norm")
+        require_at_least(self, 1, "batch_size", "num_demonstrations", "max_nonfinite_steps")
+        require_above(self, 0, "learning_rate", "max_grad_norm")
         require_between(self, 0, 1, "mistake_rate", "suboptimal_rate")
         require(
             self.num_steps == 0 or self.num_first_turn_steps <= self.num_steps,
@@ -66,18 +63,8 @@ class ColdStartConfig:
             f"{self.num_steps}; got {self.num_first_turn_steps}.",
         )
         require(
-            (self.num_suboptimal_steps > 0) == (self.suboptimal_rate > 0),
-            "--cold-start.num-suboptimal-steps and --cold-start.suboptimal-rate belong together: set both, or neither; "
-            f"got {self.num_suboptimal_steps} and {self.suboptimal_rate}.",
-        )
-        require(
-            self.data is None or (self.mistake_rate == 0 and self.num_suboptimal_steps == 0),
-            "--cold-start.data has its own expert: leave out --cold-start.mistake-rate, "
-            "--cold-start.num-suboptimal-steps and --cold-start.suboptimal-rate.",
-        )
-        require(
-            self.num_suboptimal_steps > 0 or self.suboptimal_learning_rate == ColdStartConfig.suboptimal_learning_rate,
-            f"--cold-start.suboptimal-learning-rate {self.suboptimal_learning_rate} is of suboptimal steps, "
-            "and --cold-start.num-suboptimal-steps is 0. Set that and --cold-start.suboptimal-rate, or leave the rate "
-            "alone.",
+            self.data is None
+            or (self.mistake_rate == 0 and self.suboptimal_rate == 0 and self.num_demonstrations is None),
+            "--cold-start.data has its own expert and its own episodes: leave out --cold-start.mistake-rate, "
+            "--cold-start.suboptimal-rate and --cold-start.num-demonstrations.",
         )

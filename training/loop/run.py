@@ -197,7 +197,7 @@ def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None
         NonFiniteGradientError: If gradients were not finite too many times in a row; it is saved then, too.
         Exception: Whatever else fails in between, after the model is saved as of the last whole step.
     """
-    model, encoder = _untaught(config)
+    model, encoder = untaught(config)
     _teach(model, encoder, config, directory, writer)
     _validate(model, encoder, config, directory)
     return model, encoder
@@ -213,7 +213,7 @@ def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path,
         torch.set_rng_state(state["torch_rng"])
     started = time.monotonic() - (0.0 if state is None else state["elapsed_s"])
     num_done = 0 if state is None else state["num_done"]
-    num_steps = config.cold_start.num_steps + config.cold_start.num_suboptimal_steps
+    num_steps = config.cold_start.num_steps
 
     def checkpoint(step: int, optimizer: dict[str, Any]) -> None:
         if run is not None:
@@ -272,7 +272,7 @@ def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path,
 
 def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path) -> None:
     """Measures a saved cold start and writes down, beside it, what it reached."""
-    num_steps, told = config.cold_start.num_steps + config.cold_start.num_suboptimal_steps, _saved_in(directory)
+    num_steps, told = config.cold_start.num_steps, _saved_in(directory)
     learnt = f"{num_steps} of {num_steps} steps of the cold start"
     success: float | None = None
     try:
@@ -291,7 +291,7 @@ def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Pa
         raise
 
 
-def _untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:
+def untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:
     """Returns the model a cold start begins with: the given checkpoint, or a tiny VLM of random weights."""
     if config.cold_start.start_from is not None:
         return load_for_training(config.cold_start.start_from, config)

@@ -1,10 +1,11 @@
-"""Cold start: supervised learning on oracle episodes, so that reinforcement learning has something to improve."""
+"""Cold start: supervised learning on an expert's episodes, so that reinforcement learning has something to improve."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -40,7 +41,7 @@ def cold_start(
     num_done: int = 0,
     optimizer_state: dict[str, Any] | None = None,
 ) -> int:
-    """Trains a model in place to imitate the oracle, and at the end, if so configured, a suboptimal expert.
+    """Trains a model in place to imitate an expert.
 
     After each step `on_step` gets its number and metrics, and `should_stop` says whether to end here. Another seed sees
     other levels. After every so many steps, and the last, `on_checkpoint` gets what it can be gone on from: with
@@ -54,61 +55,48 @@ def cold_start(
         NonFiniteGradientError: If that happened too many times in a row.
         Exception: What a world, `on_step` or a step raises. The model is as of the last whole step, whichever it is.
     """
-    start, size = seed * 1_000_003 % 50_000_000, config.batch_size
-    shown = partial(demonstrations, specs, encoder, batch_size=size, mistake_rate=config.mistake_rate)
+    return _imitate(
+        model,
+        encoder,
+        _batches(specs, encoder, config, seed=seed),
+        config,
+        on_step=on_step,
+        should_stop=should_stop,
+        on_checkpoint=on_checkpoint,
+        first=num_done,
+        optimizer_state=optimizer_state,
+    )
+
+
+def _batches(
+    specs: tuple[WorldSpec, ...], encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
+) -> Iterator[list[Trajectory]]:
+    """Returns the batches of a cold start, without end; of first turns only in the first steps."""
     if config.data is not None:
-        batches = recorded_demonstrations(config.data, encoder, config, seed=seed)
-    else:
-        batches = shown(start=start, num_first_turn_batches=config.num_first_turn_steps)
-    num_before = min(num_done, config.num_steps)
-    if num_done < config.num_steps or not config.num_suboptimal_steps:
-        num_done = _imitate(
-            model,
-            encoder,
-            batches,
-            config,
-            on_step=on_step,
-            should_stop=should_stop,
-            on_checkpoint=on_checkpoint,
-            first=num_before,
-            optimizer_state=optimizer_state,
-        )
-        optimizer_state = None
-    if config.num_suboptimal_steps and num_done >= config.num_steps and not should_stop():
-        suboptimal = shown(suboptimal_rate=config.suboptimal_rate, start=start + config.num_steps * size)
-        last = replace(
-            config,
-            num_steps=config.num_suboptimal_steps,
-            num_first_turn_steps=0,
-            learning_rate=config.suboptimal_learning_rate,
-        )
-
-        def on_suboptimal_step(step: int, metrics: dict[str, float]) -> None:
-            on_step(config.num_steps + step, metrics)
-
-        def on_suboptimal_checkpoint(step: int, state: dict[str, Any]) -> None:
-            if on_checkpoint is not None:
-                on_checkpoint(config.num_steps + step, state)
-
-        num_done = config.num_steps + _imitate(
-            model,
-            encoder,
-            suboptimal,
-            last,
-            on_step=on_suboptimal_step,
-            should_stop=should_stop,
-            on_checkpoint=on_suboptimal_checkpoint,
-            first=num_done - config.num_steps,
-            optimizer_state=optimizer_state,
-        )
-    return num_done
+        return recorded_demonstrations(config.data, encoder, config, seed=seed)
+    shown = partial(
+        demonstrations,
+        specs,
+        encoder,
+        batch_size=config.batch_size,
+        mistake_rate=config.mistake_rate,
+        suboptimal_rate=config.suboptimal_rate,
+    )
+    if config.num_demonstrations is None:
+        return shown(start=seed * 1_000_003 % 50_000_000, num_first_turn_batches=config.num_first_turn_steps)
+    played = itertools.chain.from_iterable(shown())
+    return _repeated(list(itertools.islice(played, config.num_demonstrations)), config, seed=seed)
 
 
 def recorded_demonstrations(
     directory: str, encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
 ) -> Iterator[list[Trajectory]]:
     """Yields batches of a data set without end; first turns only in the first steps."""
-    episodes = [tokenized(episode, encoder) for episode in curated_episodes(directory)]
+    return _repeated([tokenized(episode, encoder) for episode in curated_episodes(directory)], config, seed=seed)
+
+
+def _repeated(episodes: Sequence[Trajectory], config: ColdStartConfig, *, seed: int) -> Iterator[list[Trajectory]]:
+    """Yields batches of the same episodes without end; first turns only in the first steps."""
     for step, batch in enumerate(shuffled_batches(episodes, config.batch_size, seed)):
         first_only = step < config.num_first_turn_steps
         yield [replace(each, turns=each.turns[:1]) for each in batch] if first_only else batch

@@ -158,13 +158,9 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
         _require_expert(config, facts)
         if config.cold_start.start_from is not None:
             require_checkpoint(model_directory(config.cold_start.start_from))
-        if config.cold_start.num_suboptimal_steps and not any(each.has_suboptimal_planner for each in facts):
-            cold_start = replace(config.cold_start, num_suboptimal_steps=0, suboptimal_rate=0.0)
-            config = replace(config, cold_start=cold_start)
-            told.append(
-                "Left out: --cold-start.num-suboptimal-steps and --cold-start.suboptimal-rate, for no world here has a "
-                "suboptimal_plan."
-            )
+        if config.cold_start.suboptimal_rate and not any(each.has_suboptimal_planner for each in facts):
+            config = replace(config, cold_start=replace(config.cold_start, suboptimal_rate=0.0))
+            told.append("Left out: --cold-start.suboptimal-rate, for no world here has a suboptimal_plan.")
     return config, told
 
 

@@ -156,9 +156,7 @@ def _grid_recipe(name: str, env_id: str, *, num_iterations: int, suboptimal_rate
         name,
         WorldSpec(env_id=env_id, kwargs=dict(_STRUCTURED)),
         num_iterations=num_iterations,
-        cold_start=ColdStartConfig(
-            num_steps=2600, num_first_turn_steps=600, num_suboptimal_steps=240, suboptimal_rate=suboptimal_rate
-        ),
+        cold_start=ColdStartConfig(num_steps=2600, num_first_turn_steps=600, suboptimal_rate=suboptimal_rate),
         max_new_tokens=96,
     )
     return replace(config, model=f"training/recipes/checkpoints/{name}", tokenizer_worlds=_GRID_WORLDS)

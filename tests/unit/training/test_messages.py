@@ -100,8 +100,8 @@ MISTAKES = {
         "training/recipes/checkpoints/frozenlake_tiny, so no cold start is made. Add --model None to have one made, or "
         "drop this."
     ),
-    f"{LAKE} --cold-start.data=/nowhere --cold_start.num-suboptimal-steps 0 --cold-start.suboptimal-rate 0": (
-        "--cold-start.data and --cold-start.num-suboptimal-steps and --cold-start.suboptimal-rate would do nothing"
+    f"{LAKE} --cold-start.data=/nowhere --cold_start.num-steps 0 --cold-start.suboptimal-rate 0": (
+        "--cold-start.data and --cold-start.num-steps and --cold-start.suboptimal-rate would do nothing"
     ),
     f"cold_start {LAKE} --model some/checkpoint": (
         "error: cold_start makes a model, so --model some/checkpoint would do nothing. To go on from that checkpoint: "

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from agents.hf.agent import load_checkpoint
-from tests.unit.training.batches import run_config
+from tests.unit.training.batches import WORLD, run_config
 from training.config.cold_start import ColdStartConfig
 from training.engines.optimizer import Optimizer
+from training.loop import supervised
 from training.loop.run import make_cold_start
 
 
@@ -124,3 +125,21 @@ def test_what_cannot_be_saved_is_told_beside_what_failed(cold_start, monkeypatch
         make()
     assert "what was learnt could not be saved (OSError: No space left on device)." in capsys.readouterr().err
     assert not directory.exists()
+
+
+def test_a_fixed_set_of_demonstrations_is_shown_again_and_again_in_new_orders(tiny, monkeypatch):
+    shown = []
+    real = supervised.make_batch
+
+    def seen(trajectories, *args):
+        shown.append([(each.seed, len(each.turns)) for each in trajectories])
+        return real(trajectories, *args)
+
+    monkeypatch.setattr(supervised, "make_batch", seen)
+    settings = ColdStartConfig(num_steps=6, num_first_turn_steps=3, batch_size=2, num_demonstrations=3)
+    supervised.cold_start(copy.deepcopy(tiny[0]), tiny[1], (WORLD,), settings, on_step=lambda *_: None, seed=1)
+    seeds = [seed for batch in shown for seed, _ in batch]
+    assert len(set(seeds)) == 3 and [sorted(seeds[i : i + 3]) for i in range(0, 12, 3)] == [sorted(set(seeds))] * 4
+    assert len({tuple(seeds[i : i + 3]) for i in range(0, 12, 3)}) > 1
+    assert all(turns == 1 for batch in shown[:3] for _, turns in batch), "first turns first"
+    assert any(turns > 1 for batch in shown[3:] for _, turns in batch)

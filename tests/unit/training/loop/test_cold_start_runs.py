@@ -34,8 +34,8 @@ def one_thread():
 
 def short_cold_start(tmp_path: Path) -> list[str]:
     words = ["frozenlake_tiny", "--output", str(tmp_path), "--name", "x", "--num-val-episodes", "2"]
-    words += ["--cold-start.num-steps", "3", "--cold-start.num-first-turn-steps", "1"]
-    words += ["--cold-start.num-suboptimal-steps", "1", "--cold-start.suboptimal-rate", "0.5"]
+    words += ["--cold-start.num-steps", "4", "--cold-start.num-first-turn-steps", "1"]
+    words += ["--cold-start.suboptimal-rate", "0.5"]
     return [*words, "--cold-start.batch-size", "2", "--sampling.max-new-tokens", "4", "--num-threads", "1"]
 
 
@@ -149,7 +149,7 @@ def test_gradients_that_stay_infinite_stop_a_cold_start_with_finite_weights_on_d
     shown = capsys.readouterr().err
     assert "those of the cold start had norm nan in 2 steps in a row" in shown
     directory = tmp_path / "x_cold_start"
-    assert f"ended after 4 of 10 steps; what was learnt is saved. Train from it with --model {directory}." in shown
+    assert f"ended after 4 of 9 steps; what was learnt is saved. Train from it with --model {directory}." in shown
     assert json.loads((directory / "provenance.json").read_text())["num_steps_done"] == 4
     loaded, _ = load_checkpoint(directory)
     assert all(torch.isfinite(weight).all() for weight in loaded.parameters())

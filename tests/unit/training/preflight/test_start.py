@@ -114,11 +114,10 @@ def test_beside_a_judged_world_one_without_rules_is_paid_by_its_own_reward():
 
 
 def test_suboptimal_demonstrations_are_left_out_where_no_world_has_a_plan_for_them():
-    suboptimal = ColdStartConfig(num_steps=4, num_first_turn_steps=0, num_suboptimal_steps=2, suboptimal_rate=0.5)
+    suboptimal = ColdStartConfig(num_steps=4, num_first_turn_steps=0, suboptimal_rate=0.5)
     config, told = ready(small(cold_start=suboptimal, judge=NO_JUDGE), imitates=True)
-    assert (config.cold_start.num_suboptimal_steps, config.cold_start.suboptimal_rate) == (0, 0.0)
-    flags = "--cold-start.num-suboptimal-steps and --cold-start.suboptimal-rate"
-    assert told == [f"Left out: {flags}, for no world here has a suboptimal_plan."]
+    assert config.cold_start.suboptimal_rate == 0.0
+    assert told == ["Left out: --cold-start.suboptimal-rate, for no world here has a suboptimal_plan."]
     lake = small(cold_start=suboptimal, worlds=(WorldSpec(env_id="VLM/FrozenLake-v0"),))
     assert ready(lake, imitates=True)[0].cold_start == suboptimal
 

@@ -1,0 +1,67 @@
+"""A checkpoint that is told what it should see: is it the seeing that it fails by, or the thinking?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from agents.agent import Response
+from agents.hf.agent import HFAgent
+from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import Observation
+from vlm_envs.vector.env import VectorWorld
+from vlm_envs.world import World
+
+SEEN = "observation"
+"""The section in which formats have a model write what it sees."""
+
+
+class ToldHFAgent(HFAgent):
+    """Samples as `HFAgent` does, but the description of what is seen is written for it, true, in each response.
+
+    The world is read for it, so it is no contestant: it shows what a policy would solve if it saw perfectly. Pictures
+    are shown all the same. Formats without a section for what is seen are refused.
+    """
+
+    _worlds: VectorWorld | None = None
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Opens one conversation per world, and takes hold of the worlds."""
+        self._worlds = worlds
+        super().start(worlds)
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns a response per row: what was written for it, and what it went on with.
+
+        Raises:
+            ConfigError: If a format has no section for what is seen, or a first observation leaves no room.
+        """
+        assert self._worlds is not None, "start() comes before respond()"
+        openings = self._worlds.apply(dict.fromkeys(rows, opening))
+        segments = [
+            replace(segment, ids=np.append(segment.ids, self.encoder.encode_text(openings[row], is_start=True)))
+            for row, segment in zip(rows, self._conversations.segments(rows, observations), strict=True)
+        ]
+        with self._evaluating():
+            samples = self._sampler.continue_rows(rows, segments)
+        responses = self._conversations.responses(rows, segments, samples)
+        return [replace(each, text=openings[row] + each.text) for row, each in zip(rows, responses, strict=True)]
+
+
+def opening(world: World[Any, Any]) -> str:
+    """Returns the beginning of a response in a world's format, through the end of its true description of the state.
+
+    Raises:
+        ConfigError: If the format has no section for it.
+    """
+    if SEEN not in world.turn_format.sections:
+        raise ConfigError(
+            f"The format of this world has no section {SEEN!r} in which to tell what is seen; it has "
+            f"{', '.join(world.turn_format.sections)}. Use --worlds.0.kwargs.prompt-format grounding_worldmodeling."
+        )
+    truth = world.view.describe(world.state, world.representation)
+    text = world.write_response([], {SEEN: truth})
+    return text[: text.index(">", text.index(truth) + len(truth)) + 1]

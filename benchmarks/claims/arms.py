@@ -1,0 +1,280 @@
+"""The arms of a claim: the expert, the start that both others have, imitation, and reinforcement learning."""
+
+from __future__ import annotations
+
+import copy
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agents.hf.chat import ChatEncoder
+from agents.registry import make_agent
+from benchmarks.claims.claim import Claim
+from training.checkpoints.state import save_model
+from training.config.cold_start import ColdStartConfig
+from training.config.run import RunConfig
+from training.loop.evaluation import evaluate
+from training.loop.run import describe, load_for_training, prepare, untaught
+from training.loop.supervised import cold_start
+from training.loop.trainer import Trainer
+from vlm_envs.records.json_lines import replace_file
+
+NUM_TIMED_STEPS = 12
+"""Of imitation, to know what one takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring:
+    """How arms are measured.
+
+    Attributes:
+        num_points: Validations of each arm, about.
+        num_val_episodes: Validation levels of each, by which the best is chosen.
+        num_test_episodes: Test levels, which the best plays once.
+    """
+
+    num_points: int = 14
+    num_val_episodes: int = 256
+    num_test_episodes: int = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A validation on the way.
+
+    Attributes:
+        cpu_s: CPU seconds of training until then, of this arm alone.
+        step: Steps of imitation, or iterations, until then.
+        success: Share of validation levels solved.
+    """
+
+    cpu_s: float
+    step: int
+    success: float
+
+
+@dataclass(kw_only=True)
+class Arm:
+    """What an arm came to.
+
+    Attributes:
+        kind: `"expert"`, `"start"`, `"imitation"` or `"rl"`.
+        claim: Name of the claim.
+        seed: Of the run.
+        curve: Validations in order.
+        cpu_s: CPU seconds of training in all, without validations.
+        best: The point whose weights played the test levels, the first of equals; None of the expert.
+        solved: Of each test level in the order of its split, whether it was solved.
+        format_rate: Share of turns on test levels whose format was right.
+        made_by: Configuration, versions and commit.
+    """
+
+    kind: str
+    claim: str
+    seed: int
+    curve: list[Point] = field(default_factory=list)
+    cpu_s: float = 0.0
+    best: Point | None = None
+    solved: list[bool] = field(default_factory=list)
+    format_rate: float = 0.0
+    made_by: dict[str, Any] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        """Writes it as JSON, a test level a digit."""
+        told = asdict(self) | {"solved": "".join("01"[each] for each in self.solved)}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, (json.dumps(told, indent=1) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: Path) -> Arm:
+        """Returns what `save` wrote."""
+        told = json.loads(path.read_text(encoding="utf-8"))
+        best = Point(**told["best"]) if told["best"] is not None else None
+        points = {"curve": [Point(**each) for each in told["curve"]], "best": best}
+        return cls(**told | points | {"solved": [each == "1" for each in told["solved"]]})
+
+
+class Stage:
+    """A model that learns, validated on the way; its best weights are kept.
+
+    Args:
+        arm: What is filled in.
+        config: Whose world is played.
+        measuring: On how many levels.
+        say: Is told of each validation.
+    """
+
+    def __init__(self, arm: Arm, config: RunConfig, measuring: Measuring, say: Callable[[str], None]) -> None:
+        self.arm, self._config, self._measuring, self._say = arm, config, measuring, say
+        self._best_weights: dict[str, torch.Tensor] = {}
+
+    def validate(self, model: Any, encoder: ChatEncoder, *, step: int) -> None:
+        """Validates a model as it stands, with a generator of its own."""
+        with torch.random.fork_rng():
+            success = self._played(model, encoder, "val", self._measuring.num_val_episodes)[0]
+        point = Point(cpu_s=self.arm.cpu_s, step=step, success=sum(success) / len(success))
+        self.arm.curve.append(point)
+        if self.arm.best is None or point.success > self.arm.best.success:
+            self.arm.best = point
+            self._best_weights = copy.deepcopy(model.state_dict())
+        arm = self.arm
+        self._say(f"{arm.claim}, seed {arm.seed}, {arm.kind}: {point.success:.3f} after {arm.cpu_s:.0f} s of CPU")
+
+    def test(self, model: Any, encoder: ChatEncoder) -> None:
+        """Has the best weights play the test levels; the model has them from then on."""
+        model.load_state_dict(self._best_weights)
+        played = self._played(model, encoder, "test", self._measuring.num_test_episodes)
+        self.arm.solved, self.arm.format_rate = played
+
+    def _played(self, model: Any, encoder: ChatEncoder, split: str, num_episodes: int) -> tuple[list[bool], float]:
+        is_training = model.training
+        agent = make_agent(
+            "hf", model=model.eval(), encoder=encoder, sampling=self._config.sampling, seed=self._config.seed
+        )
+        played = evaluate(agent, self._config.worlds[0], split=split, num_episodes=num_episodes)
+        model.train(is_training)
+        return [each.success for each in played.trajectories], played.record()["format_rate"]
+
+
+def imitate(
+    stage: Stage, model: Any, encoder: ChatEncoder, config: RunConfig, imitation: ColdStartConfig, num_points: int
+) -> None:
+    """Has a model imitate, and validates it on the way."""
+    every, since = max(1, imitation.num_steps // num_points), time.process_time()
+
+    def on_step(step: int, metrics: dict[str, float]) -> None:
+        nonlocal since
+        stage.arm.cpu_s += time.process_time() - since
+        if (step + 1) % every == 0 or step + 1 == imitation.num_steps:
+            stage.validate(model, encoder, step=step + 1)
+        since = time.process_time()
+
+    cold_start(model, encoder, config.worlds, imitation, on_step=on_step, seed=config.seed)
+
+
+def seconds_per_step(model: Any, encoder: ChatEncoder, config: RunConfig, imitation: ColdStartConfig) -> float:
+    """Returns the median CPU seconds of a step of imitation, tried on a copy of the model."""
+    seconds, since = list[float](), time.process_time()
+
+    def on_step(step: int, metrics: dict[str, float]) -> None:
+        nonlocal since
+        seconds.append(time.process_time() - since)
+        since = time.process_time()
+
+    tried = replace(imitation, num_steps=NUM_TIMED_STEPS, num_demonstrations=None)
+    cold_start(copy.deepcopy(model), encoder, config.worlds, tried, on_step=on_step)
+    return statistics.median(seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arms:
+    """Runs the arms of a claim; each result is a file, written when it is whole, and is not made again.
+
+    Attributes:
+        name: Of the claim.
+        claim: What is tested.
+        runs: Where models go.
+        results: Where results go.
+        measuring: How arms are measured.
+        say: Is told of each validation.
+    """
+
+    name: str
+    claim: Claim
+    runs: Path
+    results: Path
+    measuring: Measuring
+    say: Callable[[str], None]
+
+    @property
+    def start(self) -> Path:
+        """Where the model is that both arms go on from."""
+        return self.runs / self.name / "start"
+
+    def prepare(self) -> None:
+        """Has the expert play, and makes the start or takes the one that is shipped."""
+        self._made("expert", 0, self._play_expert)
+        if not (self.start / "config.json").is_file():
+            self._path("start", 0).unlink(missing_ok=True)  # of a start that is not here
+        self._made("start", 0, self._make_start)
+
+    def run(self, seed: int) -> None:
+        """Runs both arms of one seed, which is not 0: that is the start's. `prepare` comes first."""
+        learnt = self._made("rl", seed, lambda: self._reinforce(seed))
+        self._made("imitation", seed, lambda: self._imitate(seed, learnt.cpu_s))
+
+    def _path(self, kind: str, seed: int) -> Path:
+        return self.results / f"{self.name}-{seed}-{kind}.json"
+
+    def _made(self, kind: str, seed: int, make: Callable[[], Arm]) -> Arm:
+        path = self._path(kind, seed)
+        if not path.is_file():
+            make().save(path)
+        return Arm.load(path)
+
+    def _stage(self, kind: str, config: RunConfig) -> Stage:
+        prepare(config)
+        arm = Arm(kind=kind, claim=self.name, seed=config.seed, made_by=describe(config))
+        return Stage(arm, config, self.measuring, self.say)
+
+    def _play_expert(self) -> Arm:
+        config = self.claim.config(seed=0)
+        expert = make_agent("oracle", suboptimal_rate=self.claim.suboptimal_rate)
+        num_episodes = self.measuring.num_test_episodes
+        played = evaluate(expert, config.worlds[0], split="test", num_episodes=num_episodes)
+        solved = [each.success for each in played.trajectories]
+        return Arm(kind="expert", claim=self.name, seed=0, solved=solved, format_rate=played.record()["format_rate"])
+
+    def _make_start(self) -> Arm:
+        config = self.claim.config(seed=0)
+        stage = self._stage("start", config)
+        if config.model is not None:
+            model, encoder = load_for_training(config.model, config)
+            stage.validate(model, encoder, step=0)
+        else:
+            model, encoder = untaught(config)
+            imitate(stage, model, encoder, config, config.cold_start, self.measuring.num_points)
+        stage.test(model, encoder)
+        save_model(self.start, model, encoder, provenance=stage.arm.made_by)
+        return stage.arm
+
+    def _imitate(self, seed: int, budget_s: float) -> Arm:
+        config = self.claim.config(seed=seed)
+        model, encoder = load_for_training(self.start, config)
+        imitation = replace(config.cold_start, num_first_turn_steps=0, start_from=str(self.start))
+        num_steps = round(budget_s / seconds_per_step(model, encoder, config, imitation))
+        imitation = replace(imitation, num_steps=num_steps)
+        stage = self._stage("imitation", replace(config, model=None, cold_start=imitation))
+        stage.validate(model, encoder, step=0)
+        imitate(stage, model, encoder, config, imitation, self.measuring.num_points)
+        stage.test(model, encoder)
+        return stage.arm
+
+    def _reinforce(self, seed: int) -> Arm:
+        config = replace(self.claim.config(seed=seed), model=str(self.start), output=str(self.start.parent))
+        model, encoder = load_for_training(self.start, config)
+        stage, every = self._stage("rl", config), max(1, config.num_iterations // self.measuring.num_points)
+        directory = self.start.parent / f"rl-{seed}"
+        directory.mkdir(parents=True, exist_ok=True)
+        trainer = Trainer(config, model, encoder, directory, None)
+        stage.validate(model, encoder, step=0)
+        try:
+            for iteration in range(1, config.num_iterations + 1):
+                since = time.process_time()
+                trainer.train_iteration()
+                stage.arm.cpu_s += time.process_time() - since
+                if iteration % every == 0 or iteration == config.num_iterations:
+                    stage.validate(trainer.learner.acting_policy(), encoder, step=iteration)
+        finally:
+            trainer.batches.drop()
+            trainer.collector.close()
+            trainer.scorer.close()
+        stage.test(model, encoder)
+        save_model(directory / "model", model, encoder, provenance=stage.arm.made_by)
+        return stage.arm

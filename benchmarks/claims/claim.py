@@ -1,0 +1,107 @@
+"""The claims that are put to the test: a world, an expert, and how much of it there is to imitate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from training.config.run import RunConfig
+from training.recipes.shipped import RECIPES
+from vlm_envs.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One setting in which reinforcement learning is held against imitation.
+
+    Both arms go on from one start, which has imitated the expert. One is trained by the recipe; the other imitates the
+    same demonstrations for as many CPU seconds, with a learning rate that rises to its peak again and falls over all of
+    them.
+
+    Attributes:
+        title: What it is about, for people.
+        recipe: Whose world and reinforcement learning it is.
+        num_steps: Steps of imitation of the start; None for the start that the recipe is shipped with.
+        suboptimal_rate: See `ColdStartConfig`.
+        num_demonstrations: See `ColdStartConfig`.
+    """
+
+    title: str
+    recipe: str
+    num_steps: int | None
+    suboptimal_rate: float = 0.0
+    num_demonstrations: int | None = None
+
+    def config(self, *, seed: int) -> RunConfig:
+        """Returns the run of reinforcement learning, with what makes its start; nothing of it is evaluated yet."""
+        recipe = RECIPES[self.recipe]()
+        cold_start = replace(
+            recipe.cold_start, suboptimal_rate=self.suboptimal_rate, num_demonstrations=self.num_demonstrations
+        )
+        if self.num_steps is not None:
+            cold_start = replace(
+                cold_start,
+                num_steps=self.num_steps,
+                num_first_turn_steps=min(cold_start.num_first_turn_steps, self.num_steps),
+            )
+        return replace(
+            recipe,
+            seed=seed,
+            model=recipe.model if self.num_steps is None else None,
+            cold_start=cold_start,
+            device="cpu",
+            num_threads=1,
+            num_eval_episodes=0,
+            record_every=0,
+        )
+
+
+CLAIMS = {
+    "frozenlake_suboptimal": Claim(
+        title="FrozenLake, an expert that overlooks holes in half of its turns",
+        recipe="frozenlake_tiny",
+        num_steps=None,
+        suboptimal_rate=0.5,
+    ),
+    "frozenlake_500": Claim(
+        title="FrozenLake, 500 episodes of an optimal expert",
+        recipe="frozenlake_tiny",
+        num_steps=1500,
+        num_demonstrations=500,
+    ),
+    "frozenlake_2000": Claim(
+        title="FrozenLake, 2,000 episodes of an optimal expert",
+        recipe="frozenlake_tiny",
+        num_steps=1500,
+        num_demonstrations=2000,
+    ),
+    "frozenlake_unlimited": Claim(
+        title="FrozenLake, an optimal expert without end", recipe="frozenlake_tiny", num_steps=1500
+    ),
+    "sokoban_suboptimal": Claim(
+        title="Sokoban, an expert that overlooks inner walls in 0.7 of its turns",
+        recipe="sokoban_tiny",
+        num_steps=None,
+        suboptimal_rate=0.7,
+    ),
+    "sokoban_500": Claim(
+        title="Sokoban, 500 episodes of an optimal expert",
+        recipe="sokoban_tiny",
+        num_steps=1500,
+        num_demonstrations=500,
+    ),
+    "sokoban_2000": Claim(
+        title="Sokoban, 2,000 episodes of an optimal expert",
+        recipe="sokoban_tiny",
+        num_steps=1500,
+        num_demonstrations=2000,
+    ),
+    "sokoban_unlimited": Claim(title="Sokoban, an optimal expert without end", recipe="sokoban_tiny", num_steps=1500),
+}
+"""By name. A start is up to twenty minutes of one core, a seed of both arms about as long."""
+
+
+def claim_named(name: str) -> Claim:
+    """Returns a claim; raises `ConfigError` where there is none of that name."""
+    if name not in CLAIMS:
+        raise ConfigError(f"Unknown claim {name!r}.{did_you_mean(name, CLAIMS)} Known: {', '.join(CLAIMS)}.")
+    return CLAIMS[name]

@@ -1,0 +1,96 @@
+"""What `python -m benchmarks claims` does and prints."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterable
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlm_envs.arguments.ranges import require_at_least
+from vlm_envs.errors import ConfigError, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimsOptions:
+    """Hold reinforcement learning against imitation of the same demonstrations with the same compute.
+
+    Each claim is a world, an expert, and how much of it there is. Both arms go on from one start that has imitated it:
+    one by reinforcement learning, the other for as many CPU seconds by imitation. The best of each on validation levels
+    plays the test levels once. What is there is not run again; without `--seeds` it is shown.
+
+    Attributes:
+        only: These claims and no others; a wrong name lists all.
+        seeds: Seeds to run of each, from 1 on; 0 is the start's.
+        num_at_once: Runs at the same time, each on one thread.
+        runs: Where models and logs go.
+        results: Where results are, a file for each arm.
+        picture: Where the picture goes; None for none.
+    """
+
+    only: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    num_at_once: int = 2
+    runs: Path = Path("runs/claims")
+    results: Path = Path("docs/claims")
+    picture: Path | None = None
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "num_at_once")
+        require(min(self.seeds, default=1) >= 1, f"--seeds must be at least 1; got {list(self.seeds)}.")
+        require(len(set(self.seeds)) == len(self.seeds), f"--seeds must differ; got {list(self.seeds)}.")
+
+
+def run_claims(options: ClaimsOptions) -> None:
+    """Runs what is asked for, prints the table of what there is, and draws it.
+
+    Raises:
+        ConfigError: If there is no claim of a name, or nothing to show.
+    """
+    # Imported here, because other benchmarks must not need torch
+    from benchmarks.claims.claim import CLAIMS, claim_named
+    from benchmarks.claims.report import draw, lines, load_arms
+
+    claims = {name: claim_named(name) for name in options.only or CLAIMS}
+    os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
+    with ProcessPoolExecutor(options.num_at_once, multiprocessing.get_context("spawn")) as pool:
+        if options.seeds:
+            _wait(pool.submit(_run, name, None, options) for name in claims)
+            _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in claims)
+    arms = {name: load_arms(options.results, name) for name in claims}
+    if not any(each["rl"] for each in arms.values()):
+        raise ConfigError(
+            f"No seed of {', '.join(claims)} is whole in {options.results}. Run some: python -m benchmarks claims "
+            f"--only {next(iter(claims))} --seeds 1 2 3."
+        )
+    print(*lines(claims, arms), sep="\n")
+    if options.picture is not None:
+        draw(claims, arms, options.picture)
+
+
+def _wait(runs: Iterable[Future[None]]) -> None:
+    """Waits for runs, and raises what the first of them fails of."""
+    for done in as_completed(list(runs)):
+        done.result()
+
+
+def _run(name: str, seed: int | None, options: ClaimsOptions) -> None:
+    """Runs both arms of a seed, or, without one, prepares for them."""
+    from benchmarks.claims.arms import Arms, Measuring
+    from benchmarks.claims.claim import claim_named
+
+    arms = Arms(
+        name=name,
+        claim=claim_named(name),
+        runs=options.runs,
+        results=options.results,
+        measuring=Measuring(),
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    if seed is None:
+        arms.prepare()
+    else:
+        arms.run(seed)

@@ -1,0 +1,112 @@
+"""What the arms of claims came to, as a table and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.claims.arms import Arm
+from benchmarks.claims.claim import Claim
+from vlm_envs.records.comparisons import PairedDifference, paired_bootstrap
+from vlm_envs.records.statistics import Interval
+
+KINDS = {
+    "expert": "the expert",
+    "start": "start",
+    "imitation": "more imitation",
+    "rl": "reinforcement learning",
+}
+"""What arms are called, in the order in which they are shown."""
+COLOURS = {"imitation": "#c0702a", "rl": "#2f6db5"}
+_RESAMPLES, _SEED = 10_000, 0
+
+
+def load_arms(results: Path, name: str) -> dict[str, list[Arm]]:
+    """Returns a claim's arms by kind: the expert, the start, and both others of each seed whose two are there."""
+    found = {
+        kind: {arm.seed: arm for arm in map(Arm.load, sorted(results.glob(f"{name}-*-{kind}.json")))} for kind in KINDS
+    }
+    seeds = sorted(found["imitation"].keys() & found["rl"].keys())
+    both = {kind: [found[kind][seed] for seed in seeds] for kind in ("imitation", "rl")}
+    return {"expert": list(found["expert"].values()), "start": list(found["start"].values()), **both}
+
+
+def rate_interval(arms: Sequence[Arm]) -> tuple[float, Interval]:
+    """Returns the mean success on test levels, and its 95 % interval.
+
+    Levels are drawn again, and so are seeds: both are of what there could have been.
+    """
+    solved_SN = np.array([arm.solved for arm in arms], float)
+    rng = np.random.default_rng(_SEED)
+    num_seeds, num_levels = solved_SN.shape
+    means = [
+        solved_SN[rng.integers(num_seeds, size=num_seeds)][:, rng.integers(num_levels, size=num_levels)].mean()
+        for _ in range(_RESAMPLES)
+    ]
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(solved_SN.mean()), Interval(float(low), float(high))
+
+
+def difference(first: Sequence[Arm], second: Sequence[Arm]) -> PairedDifference:
+    """Returns how much more the second arms solve than the first, level by level over the same seeds."""
+    means = [np.array([arm.solved for arm in arms], float).mean(axis=0) for arms in (first, second)]
+    return paired_bootstrap(*means)
+
+
+def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:
+    """Returns a table in Markdown, a line a claim; those without a whole seed are left out.
+
+    Args:
+        claims: By name.
+        arms: By name of the claim and by kind.
+    """
+    names = [f"{told} (95 %)" for told in KINDS.values()]
+    heading = ["", "seeds", *names, "reinforcement learning less imitation (95 %, p)", "each seed"]
+    rows = [heading, ["---"] * len(heading)]
+    for name, claim in claims.items():
+        by_kind = arms[name]
+        if not by_kind["rl"]:
+            continue
+        rates = [rate_interval(by_kind[kind]) for kind in KINDS]
+        gap = difference(by_kind["imitation"], by_kind["rl"])
+        pairs = zip(by_kind["imitation"], by_kind["rl"], strict=True)
+        each = [np.mean(second.solved) - np.mean(first.solved) for first, second in pairs]
+        rows.append([
+            claim.title,
+            str(len(by_kind["rl"])),
+            *(f"{rate:.3f} ({low:.3f} to {high:.3f})" for rate, (low, high) in rates),
+            f"**{gap.mean:+.3f}** ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {gap.p_value:.4f}",
+            ", ".join(f"{value:+.3f}" for value in each),
+        ])  # fmt: skip
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def draw(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]], path: Path) -> None:
+    """Writes a picture with a panel a claim: validation success over CPU minutes, a thin line a seed."""
+    from matplotlib.figure import Figure  # half a second, for which a wrong option must not wait
+
+    shown = [name for name in claims if arms[name]["rl"]]
+    columns = min(2, len(shown))
+    height = -(-len(shown) // columns)
+    figure = Figure(figsize=(5.6 * columns, 3.4 * height), layout="constrained")
+    panels = figure.subplots(height, columns, squeeze=False, sharey=True).flat
+    for panel, name in zip(panels, shown, strict=False):
+        for kind, colour in COLOURS.items():
+            for number, arm in enumerate(arms[name][kind]):
+                x, y = [point.cpu_s / 60 for point in arm.curve], [point.success for point in arm.curve]
+                label = KINDS[kind] if number == 0 else None
+                panel.plot(x, y, color=colour, linewidth=1.2, alpha=0.85, label=label)
+        for expert in arms[name]["expert"]:
+            rate = sum(expert.solved) / len(expert.solved)
+            panel.axhline(rate, color="#8a8a8a", linewidth=1, linestyle=":", label=KINDS["expert"])
+        panel.set_title(claims[name].title, loc="left", fontsize=10)
+        panel.set(xlabel="CPU minutes from the start on", ylim=(0, 1.02))
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("validation levels solved")
+    figure.axes[0].legend(frameon=False, fontsize=9, loc="lower right")
+    for panel in figure.axes[len(shown) :]:
+        panel.remove()
+    figure.savefig(path, dpi=110)

@@ -1,0 +1,43 @@
+"""An agent whose responses begin with the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agents.hf.agent import HFAgent
+from agents.hf.sampling import SamplingConfig
+from agents.hf.told import ToldHFAgent
+from tests.unit.episodes import play
+from vlm_envs.errors import ConfigError
+
+STATES = {"prompt_format": "grounding_worldmodeling", "representation": "structured"}
+SAMPLING = SamplingConfig(max_new_tokens=6)
+
+
+def test_each_response_begins_with_the_true_state_of_its_turn(tiny):
+    agent = ToldHFAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, seed=1)
+    for episode in play(agent, range(4), max_turns=(2,), **STATES):
+        for turn in episode.turns:
+            truth = str(turn.state).replace("'", "")
+            assert turn.response_text.startswith(f"<think><observation>{truth}</observation>")
+            sampled = tiny[1].decode(turn.response_ids)
+            assert turn.response_text.endswith(sampled) and len(turn.response_ids) <= 6
+
+
+def test_what_it_goes_on_with_is_what_the_model_says_behind_such_a_beginning(tiny):
+    """Its tokens are those that an expert's response has there, so the model meets what it has learnt."""
+    encoder = tiny[1]
+    (episode,) = play(ToldHFAgent(model=tiny[0], encoder=encoder, sampling=SAMPLING), [3], max_turns=(1,), **STATES)
+    (plain,) = play(HFAgent(model=tiny[0], encoder=encoder, sampling=SAMPLING), [3], max_turns=(1,), **STATES)
+    told, untold = episode.turns[0].prompt_ids, plain.turns[0].prompt_ids
+    assert np.array_equal(told[: len(untold)], untold)
+    written = told[len(untold) :]
+    whole = encoder.encode_response(episode.turns[0].response_text)
+    assert np.array_equal(whole[: len(written)], written)
+
+
+def test_a_format_without_a_section_for_what_is_seen_is_refused(tiny):
+    agent = ToldHFAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING)
+    with pytest.raises(ConfigError, match=r"no section 'observation'.*grounding_worldmodeling"):
+        play(agent, [3], max_turns=(1,), prompt_format="free_think")

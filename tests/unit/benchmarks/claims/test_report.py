@@ -1,0 +1,88 @@
+"""What the arms of a claim came to, counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.claims.arms import Arm, Point
+from benchmarks.claims.claim import CLAIMS
+from benchmarks.claims.report import difference, draw, lines, load_arms, rate_interval
+from training.recipes.shipped import RECIPES
+
+NAME = "frozenlake_suboptimal"
+
+
+def arm(kind, seed, solved):
+    points = [Point(cpu_s=10.0, step=1, success=0.25), Point(cpu_s=60.0, step=2, success=0.5)]
+    return Arm(
+        kind=kind,
+        claim=NAME,
+        seed=seed,
+        curve=points,
+        cpu_s=60.0,
+        best=points[1],
+        solved=[each == "1" for each in solved],
+    )
+
+
+@pytest.fixture
+def results(tmp_path):
+    for kind, solved in (("expert", "1010" * 8), ("start", "1000" * 8)):
+        arm(kind, 0, solved).save(tmp_path / f"{NAME}-0-{kind}.json")
+    for seed in (1, 2):
+        for kind, solved in (("imitation", "1100" * 8), ("rl", "1110" * 8)):
+            arm(kind, seed, solved).save(tmp_path / f"{NAME}-{seed}-{kind}.json")
+    arm("rl", 3, "1111").save(tmp_path / f"{NAME}-3-rl.json")
+    return tmp_path
+
+
+def test_an_arm_comes_back_from_its_file(tmp_path):
+    made = arm("rl", 3, "1011")
+    made.save(tmp_path / "arm.json")
+    assert Arm.load(tmp_path / "arm.json") == made
+
+
+def test_only_seeds_whose_two_arms_are_there_count(results):
+    arms = load_arms(results, NAME)
+    assert {kind: [each.seed for each in of] for kind, of in arms.items()} == {
+        "expert": [0],
+        "start": [0],
+        "imitation": [1, 2],
+        "rl": [1, 2],
+    }
+
+
+def test_rates_and_differences_are_of_all_levels_and_seeds(results):
+    arms = load_arms(results, NAME)
+    rate, (low, high) = rate_interval(arms["rl"])
+    assert rate == 0.75 and 0.55 < low < 0.75 < high < 0.95
+    gap = difference(arms["imitation"], arms["rl"])
+    assert gap.mean == 0.25 and gap.interval.low > 0 and gap.p_value < 0.02
+    assert difference(arms["rl"], arms["rl"]).p_value == 1.0
+
+
+def test_the_table_and_the_picture_show_claims_that_were_run(results, tmp_path):
+    arms = {name: load_arms(results, name) for name in CLAIMS}
+    heading, rule, row = lines(CLAIMS, arms)
+    assert heading.count("|") == rule.count("|") == row.count("|")
+    assert "| 2 | 0.500 (" in row and "**+0.250**" in row and "+0.250, +0.250 |" in row
+    draw(CLAIMS, arms, tmp_path / "claims.png")
+    assert (tmp_path / "claims.png").stat().st_size > 5000
+
+
+def test_a_claim_that_is_not_there_and_results_that_are_not_are_told(tmp_path, capsys):
+    assert main(["claims", "--only", "frozenlake_subptimal"]) == 2
+    assert "Did you mean 'frozenlake_suboptimal'?" in capsys.readouterr().err
+    assert main(["claims", "--results", str(tmp_path)]) == 2
+    assert "--seeds 1 2 3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_claim_is_a_run_of_its_recipe_behind_imitation_of_its_expert(name):
+    claim = CLAIMS[name]
+    config = claim.config(seed=4)
+    assert (config.cold_start.suboptimal_rate, config.seed) == (claim.suboptimal_rate, 4)
+    assert (config.model is None) == (claim.num_steps is not None)
+    if config.model is not None:
+        assert config.cold_start == RECIPES[claim.recipe]().cold_start, "the shipped start was made so"
