@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vlm_envs.arguments.options import Commands, run_command
-from vlm_envs.cli import check, gallery, list_worlds, play, report
+from vlm_envs.cli import check, film, gallery, list_worlds, play, report
 
 COMMANDS: Commands = {
     "list": (list_worlds.ListOptions, list_worlds.run),
@@ -13,6 +13,7 @@ COMMANDS: Commands = {
     "play": (play.PlayOptions, play.run),
     "gallery": (gallery.GalleryOptions, gallery.run),
     "report": (report.ReportOptions, report.run),
+    "film": (film.FilmOptions, film.run),
 }
 
 

@@ -1,0 +1,66 @@
+"""A film of recorded episodes: what is shown, for how long, and in which order."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.unit.vlm_envs.records.test_run_data import trajectory, turn
+from vlm_envs.cli.commands import main
+from vlm_envs.records.film import END_MS, PICTURE_PX, SECTION_MS, TURN_MS, write_film
+from vlm_envs.records.json_lines import MissingRunDataError
+from vlm_envs.records.run_data import RunWriter
+
+SAID = {"observation": "I see a player.", "answer": "Up"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    said = turn(info={"success": True, "sections": SAID})
+    unreadable = turn(response="Up, I think", info={"success": False, "sections": {}})
+    writer = RunWriter(tmp_path)
+    writer.config({})
+    writer.trajectories(
+        "after", [trajectory(unreadable, seed=1), trajectory(said, said, seed=2), trajectory(said, seed=3)]
+    )
+    return tmp_path
+
+
+def frames_of(path):
+    with Image.open(path) as film:
+        found = []
+        for number in range(film.n_frames):
+            film.seek(number)
+            found.append((np.asarray(film.convert("RGB")), film.info["duration"]))
+    return found
+
+
+def test_each_section_comes_in_turn_and_a_whole_turn_stands_longer(run, tmp_path):
+    size = write_film(run, tmp_path / "film.gif", label="after", seeds=(3,))
+    frames = frames_of(tmp_path / "film.gif")
+    assert (tmp_path / "film.gif").stat().st_size == size
+    assert [duration for _, duration in frames] == [SECTION_MS, SECTION_MS, TURN_MS, END_MS]
+    inked = [int((pixels[:, PICTURE_PX + 32 :] < 128).any(-1).sum()) for pixels, _ in frames]
+    assert inked[0] < inked[1] < inked[2]
+    shown = frames[0][0][60, 40]
+    assert abs(shown.astype(int) - (200, 30, 30)).max() < 16, "the picture of the turn"
+
+
+def test_solved_episodes_of_several_turns_come_first(run, tmp_path):
+    write_film(run, tmp_path / "chosen.gif", label="after", num_episodes=1)
+    write_film(run, tmp_path / "named.gif", label="after", seeds=(2,))
+    assert (tmp_path / "chosen.gif").read_bytes() == (tmp_path / "named.gif").read_bytes()
+
+
+def test_a_response_that_could_not_be_read_is_shown_as_it_is(run, tmp_path):
+    write_film(run, tmp_path / "film.gif", label="after", seeds=(1,))
+    frames = frames_of(tmp_path / "film.gif")
+    assert len(frames) == 3 and (frames[1][0][:, PICTURE_PX + 32 :] < 128).any()
+
+
+def test_a_level_that_was_not_recorded_is_told(run, tmp_path, capsys):
+    with pytest.raises(MissingRunDataError, match=r"seed 9; there are \[1, 2, 3\]"):
+        write_film(run, tmp_path / "film.gif", label="after", seeds=(9,))
+    assert main(["film", str(run), "--seeds", "2", "3"]) == 0
+    assert "film.gif" in capsys.readouterr().out
+    assert main(["film", str(run), "--label", "befor"]) != 0
+    assert "recorded: 'after'" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""Recorded episodes as a short animation: what an agent is shown, beside what it says of it, section by section."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageDraw, ImageFont
+
+from vlm_envs.errors import require
+from vlm_envs.records.images import ImageStore
+from vlm_envs.records.json_lines import MissingRunDataError, Record, replace_file
+from vlm_envs.records.run_data import RunReader
+
+PICTURE_PX, TEXT_PX, MARGIN_PX, FONT_PX = 280, 520, 16, 15
+INK, PALE, PAPER = "#22303c", "#7a8894", "#ffffff"
+COLOURS = {"observation": "#2f6db5", "reasoning": "#4c4f56", "prediction": "#8a5fb0", "answer": "#b3541e"}
+"""Of the names of sections; others are ink."""
+SECTION_MS, TURN_MS, END_MS = 900, 1100, 2200
+"""How long a new section stands alone, a whole turn, and the end of an episode."""
+NUM_COLOURS = 64
+
+
+def write_film(run: str | Path, path: Path, *, label: str, seeds: Sequence[int] = (), num_episodes: int = 3) -> int:
+    """Writes recorded episodes as an animated GIF without end.
+
+    Args:
+        run: Directory of a run, or of any recorded episodes.
+        path: Of the GIF.
+        label: Of an evaluation with recorded episodes, such as `after`.
+        seeds: Levels to show, in this order; empty for the first solved ones of several turns.
+        num_episodes: How many of those.
+
+    Returns:
+        The file's size in bytes.
+
+    Raises:
+        MissingRunDataError: If there are no such episodes.
+    """
+    reader = RunReader(run)
+    recorded = reader.trajectories(label)
+    frames = list(_film(_chosen(recorded, seeds, num_episodes), ImageStore(Path(run))))
+    images = [image.quantize(NUM_COLOURS, dither=Image.Dither.NONE) for image, _ in frames]
+    buffer = io.BytesIO()
+    durations = [duration_ms for _, duration_ms in frames]
+    images[0].save(buffer, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
+    replace_file(path, buffer.getvalue())
+    return len(buffer.getvalue())
+
+
+def _chosen(episodes: Sequence[Record], seeds: Sequence[int], num_episodes: int) -> list[Record]:
+    """Returns the episodes to show; those of several turns show more than one thought."""
+    if not seeds:
+        solved = [each for each in episodes if each["success"]]
+        return (sorted(solved, key=lambda each: len(each["turns"]) < 2) or list(episodes))[:num_episodes]
+    by_seed = {int(each["seed"]): each for each in episodes}
+    missing = [seed for seed in seeds if seed not in by_seed]
+    if missing:
+        raise MissingRunDataError(f"No recorded episode has the seed {missing[0]}; there are {sorted(by_seed)}.")
+    return [by_seed[seed] for seed in seeds]
+
+
+def _film(episodes: Sequence[Record], images: ImageStore) -> Iterator[tuple[Image.Image, int]]:
+    """Yields frames with how long each stands, in milliseconds."""
+    require(bool(episodes), "There is no recorded episode to show.")
+    height = max(_height(turn) for episode in episodes for turn in episode["turns"])
+    for episode in episodes:
+        for number, turn in enumerate(episode["turns"]):
+            picture, sections = _picture(turn, images), _sections(turn)
+            title = f"{episode['world'] or episode['env_id']}, level {episode['seed']}, turn {number + 1}"
+            for shown in range(len(sections) + 1):
+                is_whole = shown == len(sections)
+                yield _frame(title, picture, sections[:shown], height), TURN_MS if is_whole else SECTION_MS
+        end = "solved" if episode["success"] else "not solved"
+        title = f"{episode['world'] or episode['env_id']}, level {episode['seed']}: {end}"
+        yield _frame(title, _picture(episode["final"], images), sections, height), END_MS
+
+
+def _sections(turn: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Returns what was said, by section and in lines; all of it as one where it could not be read."""
+    said = {name: str(text) for name, text in turn["sections"].items() if str(text).strip()}
+    wide = TEXT_PX // (FONT_PX // 2)
+    return [(name, textwrap.wrap(text, wide)[:6]) for name, text in (said or {"": turn["response"]}).items()]
+
+
+def _height(turn: Mapping[str, Any]) -> int:
+    num_lines = sum(1 + len(lines) for _, lines in _sections(turn))
+    return max(PICTURE_PX, (num_lines + 1) * (FONT_PX + 5)) + 3 * MARGIN_PX + FONT_PX
+
+
+def _picture(shown: Mapping[str, Any], images: ImageStore) -> Image.Image | None:
+    """Returns the last picture shown, at the size of the film."""
+    if not shown["images"]:
+        return None
+    image = Image.open(io.BytesIO(images.load(shown["images"][-1]))).convert("RGB")
+    scale = PICTURE_PX / max(image.size)
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return image.resize(size, Image.Resampling.LANCZOS)
+
+
+def _frame(
+    title: str, picture: Image.Image | None, sections: Sequence[tuple[str, list[str]]], height: int
+) -> Image.Image:
+    """Returns a frame: the title, the picture on the left, and what was said on the right."""
+    frame = Image.new("RGB", (PICTURE_PX + TEXT_PX + 3 * MARGIN_PX, height), PAPER)
+    draw, font = ImageDraw.Draw(frame), ImageFont.load_default(size=FONT_PX)
+    draw.text((MARGIN_PX, MARGIN_PX), title, PALE, font)
+    top = 2 * MARGIN_PX + FONT_PX
+    if picture is not None:
+        frame.paste(picture, (MARGIN_PX, top))
+    left, y = PICTURE_PX + 2 * MARGIN_PX, top
+    for name, lines in sections:
+        if name:
+            draw.text((left, y), name, COLOURS.get(name, INK), font)
+            y += FONT_PX + 5
+        for line in lines:
+            draw.text((left, y), line, INK, font)
+            y += FONT_PX + 5
+        y += 4
+    return frame
