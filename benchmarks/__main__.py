@@ -19,6 +19,7 @@ from benchmarks.models.cli.run import RunOptions, run
 from benchmarks.models.cli.suites import SuitesOptions, run_suites
 from benchmarks.models.evaluate import EvaluateOptions, run_evaluate
 from benchmarks.models.rescore import RescoreOptions, run_rescore
+from benchmarks.results.command import ResultsOptions, run_results
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table
 from benchmarks.timeline.command import TimelineOptions, run_timeline
@@ -113,6 +114,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "timeline": (TimelineOptions, run_timeline),
         "memory": (Memory, _memory),
         "claims": (ClaimsOptions, run_claims),
+        "results": (ResultsOptions, run_results),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }
     words = list(sys.argv[1:] if words is None else words)

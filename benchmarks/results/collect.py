@@ -1,0 +1,147 @@
+"""From a finished run to its result: what it recorded, and what its rivals play now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from agents.agent import Agent
+from agents.hf.agent import load_checkpoint
+from agents.hf.sampling import SamplingConfig
+from agents.hf.told import SEEN, ToldHFAgent
+from agents.lazy import LazyAgent
+from benchmarks.results.result import Result, WorldResult
+from training.checkpoints.best import BEST
+from training.checkpoints.files import LATEST, has_model, model_directory
+from training.config.saved import rebuilt
+from training.config.worlds import WorldSpec, world_names
+from training.loop.evaluation import evaluate
+from vlm_envs.errors import ConfigError, require
+from vlm_envs.records.json_lines import Record
+from vlm_envs.records.run_data import RunReader
+from vlm_envs.trajectory import Trajectory
+
+MEASURES = {"VLM/SVG-v0": "similarity"}
+"""Of worlds whose success says little: which of their metrics counts in its place."""
+MAX_POINTS = 100
+"""Of a curve: of longer ones, so many means."""
+
+
+def collected(directory: Path) -> Result:
+    """Returns what a finished run came to; its lazy rival, and both policies told the truth, play its test levels now.
+
+    Args:
+        directory: Of the run.
+
+    Raises:
+        MissingRunDataError: If there is no run, or it recorded no episodes.
+        ConfigError: If it is not finished, or its evaluations were not recorded whole.
+    """
+    reader = RunReader(directory)
+    config = reader.config
+    specs = rebuilt(tuple[WorldSpec, ...], config["worlds"])
+    sampling = rebuilt(SamplingConfig, config["sampling"])
+    lines = [line for line in reader.metrics() if line.get("phase") == "rl"]
+    labels = {line["label"] for line in reader.evaluations()}
+    require({"before", "after"} <= labels, f"{directory} is not finished: it was not evaluated afterwards.")
+    recorded = {label: _by_world(reader.trajectories(label)) for label in ("before", "after")}
+    for name in world_names(specs):
+        _require_whole(reader, name, {label: len(of[name]) for label, of in recorded.items()})
+    before, after = recorded.values()
+    models = start_of(directory, config), policy_of(directory)
+    agents = {name: _told(models[number], sampling) for number, name in enumerate(("told_before", "told_after"))}
+    worlds = []
+    for spec, name in zip(specs, world_names(specs), strict=True):
+        num_levels, measure = len(after[name]), MEASURES.get(spec.env_id, "success")
+        played = agents if _can_be_told(spec) else {}
+        worlds.append(
+            WorldResult(
+                world=name,
+                env_id=spec.env_id,
+                kwargs=spec.kwargs,
+                measure=measure,
+                before=[_measured(each, measure) for each in before[name]],
+                after=[_measured(each, measure) for each in after[name]],
+                lazy=_played(LazyAgent(), spec, num_levels, measure),
+                **{told: _played(agent, spec, num_levels, measure) for told, agent in played.items()},
+            )
+        )
+    model, _ = load_checkpoint(models[1])
+    return Result(
+        recipe=str(config["recipe"]),
+        title=str(config["trained_with"]),
+        seed=int(config["seed"]),
+        num_parameters=sum(weight.numel() for weight in model.parameters()),
+        num_iterations=len(lines),
+        num_episodes=len(lines) * int(config["num_groups"]) * int(config["group_size"]),
+        minutes=sum(line["iteration_s"] for line in lines) / 60,
+        worlds=worlds,
+        curve=curve(lines),
+        made_by={name: config.get(name) for name in ("command", "commit", "versions")},
+    )
+
+
+def start_of(directory: Path, config: Record) -> Path:
+    """Returns the checkpoint that a run started from."""
+    return directory / "cold_start" if config["model"] is None else model_directory(config["model"])
+
+
+def policy_of(directory: Path) -> Path:
+    """Returns the checkpoint that a run's last evaluation played: its best, where one was chosen."""
+    return directory / BEST if has_model(directory / BEST) else directory / LATEST / "model"
+
+
+def curve(lines: Sequence[Record]) -> list[dict[str, float]]:
+    """Returns what is drawn of a run's iterations: means of as many as make at most `MAX_POINTS` points."""
+    names = {"success": "success", "score/observation": "observation", "score/prediction": "prediction"}
+    size = -(-len(lines) // MAX_POINTS) or 1
+    points = []
+    for first in range(0, len(lines), size):
+        part = lines[first : first + size]
+        known = {new: [line[old] for line in part if line.get(old) is not None] for old, new in names.items()}
+        means = {name: round(float(np.mean(values)), 4) for name, values in known.items() if values}
+        points.append({"iteration": float(np.mean([line["iteration"] for line in part])), **means})
+    return points
+
+
+def _by_world(episodes: Sequence[Record]) -> dict[str, list[Record]]:
+    found: dict[str, list[Record]] = {}
+    for episode in episodes:
+        found.setdefault(episode["world"] or episode["env_id"], []).append(episode)
+    return found
+
+
+def _require_whole(reader: RunReader, name: str, recorded: dict[str, int]) -> None:
+    """Raises `ConfigError` where an evaluation had more episodes than were recorded."""
+    for line in reader.evaluations():
+        if line["label"] in recorded and line["world"] == name and line["num_episodes"] != recorded[line["label"]]:
+            raise ConfigError(
+                f"Of the {line['num_episodes']} episodes of {line['label']!r} in {name}, {recorded[line['label']]} "
+                "were recorded, and levels cannot be paired. Evaluate on at most 256: --num-eval-episodes 256."
+            )
+
+
+def _measured(episode: Record, measure: str) -> float:
+    return float(episode["success"]) if measure == "success" else round(float(episode["metrics"].get(measure, 0.0)), 4)
+
+
+def _can_be_told(spec: WorldSpec) -> bool:
+    with spec.made() as world:
+        return SEEN in world.turn_format.sections
+
+
+def _told(directory: Path, sampling: SamplingConfig) -> Agent:
+    model, encoder = load_checkpoint(directory)
+    return ToldHFAgent(model=model, encoder=encoder, sampling=sampling, seed=1)
+
+
+def _played(agent: Agent, spec: WorldSpec, num_levels: int, measure: str) -> list[float]:
+    played = evaluate(agent, spec, split="test", num_episodes=num_levels)
+    return [_of_trajectory(each, measure) for each in played.trajectories]
+
+
+def _of_trajectory(episode: Trajectory, measure: str) -> float:
+    metrics = episode.turns[-1].info.get("metrics") or {}
+    return _measured({"success": episode.success, "metrics": metrics}, measure)

@@ -1,0 +1,48 @@
+"""What `python -m benchmarks results` does and prints."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlm_envs.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsOptions:
+    """Show what runs came to: on test levels, beside their starts and their lazy rivals.
+
+    Attributes:
+        add: Finished runs, such as runs/frozenlake_tiny, whose results are added or replaced. Their lazy rivals, and
+            their policies told the truth, play the same levels now.
+        results: Where results are, a file for each run.
+        picture: Where the picture of all goes: success over training, beside what judges say of seeing and foreseeing.
+    """
+
+    add: tuple[Path, ...] = ()
+    results: Path = Path("docs/results")
+    picture: Path | None = None
+
+
+def run_results(options: ResultsOptions) -> None:
+    """Adds what is asked for, and prints the table.
+
+    Raises:
+        ConfigError: If there is nothing to show, or a run is not finished.
+    """
+    # Imported here, because other benchmarks must not need torch
+    from benchmarks.results.collect import collected
+    from benchmarks.results.report import draw, lines, load_results
+
+    for directory in options.add:
+        result = collected(directory)
+        path = options.results / f"{result.recipe}.json"
+        result.save(path)
+        print(f"{path}: {len(result.worlds)} worlds", file=sys.stderr)
+    results = load_results(options.results)
+    if not results:
+        raise ConfigError(f"There are no results in {options.results}. Add some: --add runs/frozenlake_tiny.")
+    print(*lines(results), sep="\n")
+    if options.picture is not None:
+        draw(results, options.picture)

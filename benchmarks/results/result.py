@@ -1,0 +1,78 @@
+"""What a run came to on test levels, beside its start and its lazy rival, and what its judges said on the way."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vlm_envs.records.json_lines import replace_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldResult:
+    """One world of a run.
+
+    Attributes:
+        world: What the run calls it.
+        env_id: Its id.
+        kwargs: Its arguments.
+        measure: What each level is measured by: `success`, or one of the world's metrics.
+        before: Of the start on each test level, in the order of the split.
+        after: Of the policy that was trained.
+        lazy: Of the same responses in every episode, whatever is shown.
+        told_before: Of the start, if the true state is written for it in each turn; None where no format has a place.
+        told_after: Of the policy, likewise.
+    """
+
+    world: str
+    env_id: str
+    kwargs: dict[str, Any]
+    measure: str
+    before: list[float]
+    after: list[float]
+    lazy: list[float]
+    told_before: list[float] | None = None
+    told_after: list[float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """A run.
+
+    Attributes:
+        recipe: Its name.
+        title: How it was trained.
+        seed: Its seed.
+        num_parameters: Of the policy.
+        num_iterations: Iterations trained for.
+        num_episodes: Episodes it played for training.
+        minutes: That the iterations took, without evaluations.
+        worlds: What it came to in each.
+        curve: Means of some iterations each: `iteration`, `success`, and the judges' scores, `observation` and
+            `prediction`, where they gave any.
+        made_by: Command, commit and versions.
+    """
+
+    recipe: str
+    title: str
+    seed: int
+    num_parameters: int
+    num_iterations: int
+    num_episodes: int
+    minutes: float
+    worlds: list[WorldResult]
+    curve: list[dict[str, float]] = field(default_factory=list)
+    made_by: dict[str, Any] = field(default_factory=dict)
+
+    def save(self, path: Path) -> None:
+        """Writes it as JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, (json.dumps(asdict(self)) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: Path) -> Result:
+        """Returns what `save` wrote."""
+        told = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**told | {"worlds": [WorldResult(**each) for each in told["worlds"]]})

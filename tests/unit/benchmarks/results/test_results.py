@@ -1,0 +1,130 @@
+"""From a run to a line of the table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from agents.hf.sampling import SamplingConfig
+from benchmarks.__main__ import main
+from benchmarks.results.collect import collected, curve
+from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
+from benchmarks.results.result import Result, WorldResult
+from tests.unit.training.batches import run_config
+from training.algorithms.grpo import GRPO
+from training.config.worlds import WorldSpec
+from training.loop.run import train
+
+LAKE = WorldSpec(
+    env_id="VLM/FrozenLake-v0",
+    kwargs={"prompt_format": "grounding_worldmodeling", "representation": "structured", "max_turns": 2},
+)
+
+
+def made(before, after, measure="success"):
+    return WorldResult(
+        world="lake",
+        env_id="VLM/FrozenLake-v0",
+        kwargs={},
+        measure=measure,
+        before=before,
+        after=after,
+        lazy=[0.0] * 40,
+    )
+
+
+def result(*worlds, **changes):
+    fields = {"recipe": "lake_tiny", "title": "GRPO", "seed": 0, "num_parameters": 7, "num_iterations": 3}
+    return Result(**fields | {"num_episodes": 24, "minutes": 1.2, "worlds": list(worlds)} | changes)
+
+
+@pytest.fixture(scope="module")
+def run(tiny_directory, tmp_path_factory):
+    before = torch.get_num_threads()
+    directory = train(
+        run_config(
+            name="lake",
+            output=str(tmp_path_factory.mktemp("runs")),
+            model=str(tiny_directory),
+            worlds=(LAKE,),
+            algorithm=GRPO(),
+            sampling=SamplingConfig(max_new_tokens=4),
+            num_iterations=2,
+            num_eval_episodes=3,
+            num_threads=1,
+        )
+    )
+    torch.set_num_threads(before)
+    return directory
+
+
+def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path):
+    found = collected(run)
+    (world,) = found.worlds
+    levels = (world.before, world.after, world.lazy, world.told_before, world.told_after)
+    assert [len(each) for each in levels] == [3] * 5
+    assert (found.recipe, found.num_iterations, found.num_episodes) == ("lake", 2, 8)
+    assert [point["iteration"] for point in found.curve] == [0.0, 1.0]
+    found.save(tmp_path / "lake.json")
+    assert load_results(tmp_path) == [found]
+
+
+def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
+    picture = tmp_path / "results.png"
+    words = ["results", "--add", str(run), "--results", str(tmp_path / "results"), "--picture", str(picture)]
+    assert main(words) == 0
+    assert "| `lake` | VLM/FrozenLake-v0 |" in capsys.readouterr().out
+    assert picture.stat().st_size > 5000
+    assert main(["results", "--results", str(tmp_path / "none")]) == 2
+    assert "--add runs/frozenlake_tiny" in capsys.readouterr().err
+
+
+def test_an_unfinished_run_is_refused(run, tmp_path, capsys):
+    other = tmp_path / "unfinished"
+    other.mkdir()
+    (other / "config.json").write_bytes((run / "config.json").read_bytes())
+    assert main(["results", "--add", str(other), "--results", str(tmp_path)]) == 2
+    assert "is not finished" in capsys.readouterr().err
+
+
+def test_evaluations_that_were_not_recorded_whole_are_refused(run, tmp_path, capsys):
+    other = tmp_path / "half"
+    (other / "trajectories").mkdir(parents=True)
+    for name in ("config.json", "metrics.jsonl", "evaluations.jsonl", "trajectories/before.jsonl"):
+        (other / name).write_bytes((run / name).read_bytes())
+    recorded = (run / "trajectories" / "after.jsonl").read_text().splitlines(keepends=True)
+    (other / "trajectories" / "after.jsonl").write_text("".join(recorded[:2]))
+    assert main(["results", "--add", str(other), "--results", str(tmp_path)]) == 2
+    assert "Of the 3 episodes of 'after' in VLM/FrozenLake-v0, 2 were recorded" in capsys.readouterr().err
+
+
+def test_a_line_has_the_means_their_interval_and_the_paired_p_value():
+    world = made([0.0] * 30 + [1.0] * 10, [0.0] * 10 + [1.0] * 30)
+    assert p_value(world) == pytest.approx(2 / 2**20)
+    *_, row = lines([result(world)])
+    assert "| 0.000 | 0.250 | **0.750** (0.598 to 0.858) | < 0.0001 |" in row
+
+
+def test_similarities_have_an_interval_of_resampled_levels():
+    low, high = interval_of([0.4] * 20 + [0.6] * 20, "similarity")
+    assert 0.45 < low < 0.5 < high < 0.55
+    assert p_value(made([0.4] * 40, [0.5] * 40, "similarity")) < 0.01
+    assert p_value(made([0.4] * 40, [0.4] * 40, "similarity")) == 1.0
+
+
+def test_long_curves_become_means():
+    drawn = curve([{"iteration": i, "success": i / 250, "score/observation": None} for i in range(250)])
+    assert len(drawn) == 84 and drawn[0] == {"iteration": 1.0, "success": pytest.approx(1 / 250, abs=1e-4)}
+
+
+def test_panels_are_drawn_for_each_run(tmp_path):
+    points = [{"iteration": float(i), "success": 0.5, "observation": 0.9, "prediction": 0.8} for i in range(3)]
+    draw([result(made([0.0], [1.0]), curve=points, recipe=str(i)) for i in range(4)], tmp_path / "all.png")
+    assert (tmp_path / "all.png").stat().st_size > 5000
+
+
+def test_results_are_plain_json(tmp_path):
+    result(made([0.0], [1.0])).save(tmp_path / "a.json")
+    assert json.loads((tmp_path / "a.json").read_text())["worlds"][0]["after"] == [1.0]
