@@ -13,14 +13,17 @@ from types import FrameType
 from typing import Any
 
 from agents.hf.chat import ChatEncoder
+from agents.hf.families.shared_attention import share_prefixes
 from training.algorithms.functional.losses import aggregate, loss_normalizer
 from training.batch import make_batch
 from training.config.cold_start import ColdStartConfig
+from training.config.memory import MemoryConfig
 from training.config.worlds import WorldSpec
 from training.data.curation import curated_episodes, shuffled_batches
 from training.data.demonstrations import demonstrations, tokenized
 from training.engines.optimizer import Optimizer
-from training.engines.policy import token_logprobs
+from training.engines.policy import PolicyModel
+from training.engines.row_pass import row_pass_of
 from vlm_envs.trajectory import Trajectory
 
 OnStep = Callable[[int, dict[str, float]], None]
@@ -153,13 +156,17 @@ def _imitate(
         optimizer.load_state_dict(optimizer_state, model.state_dict())
     for _ in range(first if first < config.num_steps else 0):
         next(batches)
+    row_pass = row_pass_of(model, MemoryConfig())
+    if row_pass.shares_prefixes:
+        share_prefixes(model)
+    policy = PolicyModel(model, temperature=1.0, suppressed_ids=[], row_pass=row_pass)
     model.train()
     step = first - 1
     for step in range(first, config.num_steps):
         trajectories = next(batches)
         batch = make_batch(trajectories, [[0.0] * len(t.turns) for t in trajectories], encoder)
         mask_BT = batch.response_mask_BT
-        logprobs_BT, _ = token_logprobs(model, batch, temperature=1.0, suppressed_ids=[])
+        logprobs_BT, _ = policy(batch, "none")
         loss = aggregate(
             -logprobs_BT,
             mask_BT.to(logprobs_BT.device),
