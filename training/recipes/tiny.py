@@ -27,31 +27,30 @@ _STRUCTURED = {
 def frozenlake_tiny() -> RunConfig:
     """FrozenLake 4x4 with grounding and world modelling: `make train`.
 
-    The cold start ends under an expert that overlooks holes in half of its turns, so that the policy starts out
-    seeing and writing well and playing badly.
+    It starts from a policy that has imitated an expert such as people are, and no other: in half of its turns that one
+    plans without regard for holes, and so it solves six levels of ten. What it writes is true all the same.
+
+    The critic is a head on the policy, and nothing holds the policy to its start: there is one model to feed, and an
+    iteration takes little more than half the time. Larger groups compare more on each level.
     """
-    return _grid_recipe(
-        "frozenlake_tiny",
-        "VLM/FrozenLake-v0",
-        num_iterations=70,
-        suboptimal_rate=0.5,
+    config = _grid_recipe("frozenlake_tiny", "VLM/FrozenLake-v0", num_iterations=160, suboptimal_rate=0.5)
+    return replace(
+        config,
+        num_groups=16,
+        group_size=8,
+        algorithm=config.algorithm.with_critic(trunk="policy", warmup_iterations=1, num_minibatches=8),
+        ppo=replace(config.ppo, kl_coef=0.0),
     )
 
 
 def sokoban_tiny() -> RunConfig:
     """Sokoban 6x6 with one box, with grounding and world modelling.
 
-    The cold start ends under an expert that overlooks inner walls in most of its turns, for the same reason as
-    FrozenLake's. Without that it solves 0.87 of the test levels, with so little entropy that reinforcement learning
-    finds nothing to choose between. Pushing is learnt more slowly than not falling into holes, so the run is longer
-    and its learning rates fall less.
+    The expert of its cold start plans without regard for inner walls in 0.7 of its turns, and solves three levels of
+    four. The shipped start is older and was made in another way, which its `provenance.json` tells: it imitated an
+    optimal expert first, and that one for its last steps only.
     """
-    config = _grid_recipe(
-        "sokoban_tiny",
-        "VLM/Sokoban-v0",
-        num_iterations=90,
-        suboptimal_rate=0.7,
-    )
+    config = _grid_recipe("sokoban_tiny", "VLM/Sokoban-v0", num_iterations=90, suboptimal_rate=0.7)
     return replace(config, ppo=replace(config.ppo, final_learning_rate_ratio=0.3))
 
 
@@ -151,7 +150,7 @@ def any_world(env_id: str) -> RunConfig:
 
 
 def _grid_recipe(name: str, env_id: str, *, num_iterations: int, suboptimal_rate: float) -> RunConfig:
-    """Returns a run in one grid world from its shipped cold start, which `python -m training cold_start` makes anew."""
+    """Returns a run in one grid world from its shipped start, which `python -m training cold_start NAME` makes anew."""
     config = _recipe(
         name,
         WorldSpec(env_id=env_id, kwargs=dict(_STRUCTURED)),

@@ -22,7 +22,7 @@ IN_BLOCK = 4 * (1280 * 1280) + 4 * 1280 + 3 * 1280 * 3420 + 2 * 3420 + 1280 + 2 
 @pytest.fixture
 def planned(capsys):
     def plan(*words):
-        code = main(["plan", "frozenlake_tiny", *map(str, words)])
+        code = main(["plan", "sokoban_tiny", *map(str, words)])
         said = capsys.readouterr()
         return code, said.out, said.err
 
@@ -70,7 +70,7 @@ def test_the_tiny_run_fits_and_is_counted_by_its_own_tokenizer(planned):
     code, out, _ = planned("--num-groups", 8, "--worlds.0.kwargs.max-turns", 2, "--hours", 1)
     assert code == 0 and "Fits: needs" in out
     assert "32 an iteration" in out and "in 2 turns" in out and "own tokenizer" in out
-    assert "70 iterations in 1 h leave 51 s each" in out
+    assert "90 iterations in 1 h leave 40 s each" in out
 
 
 def test_an_algorithm_without_kl_has_no_reference_to_hold(planned):

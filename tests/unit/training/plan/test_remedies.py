@@ -16,7 +16,7 @@ RUNS = ("", OFFLOADED, "--memory.freeze-vision-tower", "--algorithm grpo", "--pp
 
 
 def run_of(*options):
-    recipe, words = find_recipe(" ".join(["frozenlake_tiny", *options]).split())
+    recipe, words = find_recipe(" ".join(["sokoban_tiny", *options]).split())
     return configured(recipe, words)
 
 
