@@ -1,7 +1,7 @@
 """A small tokenizer trained on the suite's own texts, with the special tokens of the Qwen-VL family.
 
-Coordinates, tags and moves are one token each; everything between them may merge across spaces, so that a whole
-stock phrase becomes a token. Any Unicode string survives the round trip (byte-level alphabet).
+Coordinates, tags and moves are one token each, so that moves can be counted; everything between them may merge across
+spaces, so that a whole stock phrase becomes a token. Any Unicode string survives the round trip (byte-level alphabet).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _UNITS = "|".join(
         *sorted(KNOWN_TAGS),
         r"\(\d{1,2}, \d{1,2}\)",
         "Up|Down|Left|Right",
+        "move(?:ahead|back|left|right)|rotate(?:left|right)|look(?:up|down)",
         r"\n|\d+",
     ]
 )

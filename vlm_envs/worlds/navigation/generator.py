@@ -37,16 +37,22 @@ class Wanted:
         instruction_set: A key of `INSTRUCTION_SETS`.
         min_solution_length: Fewest actions of a shortest plan.
         max_solution_length: Most actions of a shortest plan.
+        targets: Kinds of things that may be asked for; None for all.
     """
 
     instruction_set: str
     min_solution_length: int
     max_solution_length: int
+    targets: tuple[str, ...] | None = None
 
     @property
     def starts_in_view(self) -> bool:
         """Whether the target is in the first picture."""
         return self.instruction_set != "long_horizon"
+
+    def asks_for(self, kind: str) -> bool:
+        """Returns whether things of a kind may be asked for."""
+        return self.targets is None or kind in self.targets
 
     def holds(self, length: int) -> bool:
         """Returns whether a shortest plan's length is in the band."""
@@ -61,7 +67,11 @@ def generate(rng: np.random.Generator, split: str, wanted: Wanted, rules: Rules)
     """
     for _ in range(NUM_HOMES):
         home = furnish(rng, *draw_plan(rng, split))
-        candidates = target_candidates(home, wanted.instruction_set)
+        candidates = [
+            index
+            for index in target_candidates(home, wanted.instruction_set)
+            if wanted.asks_for(home.things[index].kind)
+        ]
         for choice in rng.permutation(len(candidates))[:_NUM_TARGETS].tolist():
             start = _draw_start(rng, home, candidates[choice], wanted, rules)
             if start is not None:
@@ -70,7 +80,8 @@ def generate(rng: np.random.Generator, split: str, wanted: Wanted, rules: Rules)
     raise GenerationError(
         f"No search of set {wanted.instruction_set!r} with a shortest plan of {wanted.min_solution_length} to "
         f"{wanted.max_solution_length} actions was found for split {split!r} in {NUM_HOMES} homes. Widen the band "
-        "(min_solution_length, max_turns, max_actions_per_turn), or lower success_threshold or step_length."
+        "(min_solution_length, max_turns, max_actions_per_turn), allow for more targets, or lower success_threshold or "
+        "step_length."
     )
 
 

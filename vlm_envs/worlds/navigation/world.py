@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -17,6 +18,7 @@ from vlm_envs.worlds.navigation.dynamics import HomeDynamics
 from vlm_envs.worlds.navigation.generator import Wanted
 from vlm_envs.worlds.navigation.instructions import INSTRUCTION_SETS
 from vlm_envs.worlds.navigation.paths import Rules
+from vlm_envs.worlds.navigation.phrases import PHRASES
 from vlm_envs.worlds.navigation.task import NavigationTask
 from vlm_envs.worlds.navigation.view import HomeView
 
@@ -71,7 +73,8 @@ class NavigationWorld(World[Any, Action]):
     `instruction_set="base"`: `base` asks by name, `common_sense` by use, `complex_instruction` by name among
     distractions, `visual_appearance` by colour and shape, `long_horizon` by name and room. `resolution=255`, to 2048;
     `fov=100`; `step_length=0.25`, a multiple of 0.25; `success_threshold=1.0`; `require_visible=False`;
-    `min_solution_length=5` (8 in `long_horizon`); `max_visible=5`; `engine="panda3d"`; and those of every world:
+    `min_solution_length=5` (8 in `long_horizon`); `targets=None`, the kinds of things that may be asked for, such as
+    `("Bed", "Fridge")`, or all; `max_visible=5`; `engine="panda3d"`; and those of every world:
     `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=4`, `max_actions_per_turn=5`, `max_steps=None`,
     `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`. Defaults:
     VAGEN Table 11. Its `down_sample_ratio` and `multiview` have no counterpart here: ask for the resolution you want.
@@ -100,6 +103,7 @@ class NavigationWorld(World[Any, Action]):
         success_threshold: float = 1.0,
         require_visible: bool = False,
         min_solution_length: int | None = None,
+        targets: Sequence[str] | None = None,
         max_visible: int = 5,
         engine: str = "panda3d",
         local_executable_path: str | PathLike[str] | None = None,
@@ -119,7 +123,9 @@ class NavigationWorld(World[Any, Action]):
             require_visible=require_flag("require_visible", require_visible),
             fov_degrees=_within("fov", fov, 20, 150),
         )
-        wanted = _wanted(instruction_set, min_solution_length, max_turns, max_actions_per_turn)
+        wanted = replace(
+            _wanted(instruction_set, min_solution_length, max_turns, max_actions_per_turn), targets=_kinds(targets)
+        )
         of_ai2thor: dict[str, Any] = {
             "local_executable_path": local_executable_path,
             "scenes": scenes,
@@ -156,6 +162,18 @@ def _wanted(instruction_set: str, min_length: int | None, max_turns: int, max_ac
             "lower it or allow for more actions."
         )
     return Wanted(instruction_set=instruction_set, min_solution_length=shortest, max_solution_length=longest)
+
+
+def _kinds(targets: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Returns the kinds that may be asked for, or None for all."""
+    if targets is None:
+        return None
+    kinds = (targets,) if isinstance(targets, str) else tuple(targets)
+    if not kinds:
+        raise ConfigError("targets must name at least one kind of thing; leave it out to ask for all.")
+    for kind in kinds:
+        require_choice("targets", kind, PHRASES)
+    return kinds
 
 
 def _num_steps(step_length: float) -> int:

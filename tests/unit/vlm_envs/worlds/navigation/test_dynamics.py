@@ -190,6 +190,18 @@ def test_generation_is_the_same_in_every_process() -> None:
     )
 
 
+def test_only_the_kinds_that_are_named_are_asked_for() -> None:
+    rules = dynamics()
+    rules.wanted = replace(rules.wanted, targets=("Bed", "Fridge"))
+    found = {rules.generate(rng(seed), "train").target_type for seed in range(12)}
+    assert found == {"Bed", "Fridge"}
+
+
+def test_one_kind_can_be_named_alone() -> None:
+    world = NavigationWorld(targets="Fridge", obs_mode="text", prompt_format="no_think")
+    assert world.reset(seed=0)[1]["state"]["target_obj_type"] == "Fridge"
+
+
 def test_an_impossible_band_says_so() -> None:
     rules = dynamics()
     rules.wanted = Wanted(instruction_set="base", min_solution_length=300, max_solution_length=301)
@@ -210,6 +222,8 @@ def test_an_impossible_band_says_so() -> None:
         ({"resolution": 8}, r"resolution must be an integer from 16 to 2048; got 8\."),
         ({"min_solution_length": 21}, "min_solution_length=21 does not fit into .* = 20 actions"),
         ({"max_visible": -1}, "max_visible"),
+        ({"targets": ("Bed", "Fridg")}, r"targets must be one of .*Did you mean 'Fridge'"),
+        ({"targets": ()}, "targets must name at least one kind"),
         ({"scenes": ["FloorPlan1"]}, "scenes belongs to engine='ai2thor'"),
         ({"representation": "symbolic"}, "representation must be one of"),
     ],
