@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,10 +36,11 @@ _PASSAGE_CM = 60
 
 @dataclass
 class _Furnisher:
-    """Things placed so far, and the floor they need."""
+    """Things placed so far, and the floor they need; only things of some kinds are."""
 
     rng: np.random.Generator
     rooms: tuple[Room, ...]
+    kinds: Collection[str]
     things: list[Thing] = field(default_factory=list)
     taken: list[Rectangle] = field(default_factory=list)
     kept_free: list[Rectangle] = field(default_factory=list)
@@ -113,7 +114,7 @@ class _Furnisher:
         """Returns the companions of a thing that have room; they may reach under it."""
         placed = []
         colors: dict[str, str] = {}
-        for companion in COMPANIONS.get(thing.kind, ()):
+        for companion in (each for each in COMPANIONS.get(thing.kind, ()) if each.kind in self.kinds):
             x, y = relative_to(thing, companion.right_cm, companion.ahead_cm)
             turn = (thing.turn + companion.turn) % 4
             if self.fits(footprint_of(companion.kind, x, y, turn), room):
@@ -186,19 +187,25 @@ class _Furnisher:
         return not any(behind.meets(sides_of(other)) for other in self.rooms if other is not room)
 
 
-def furnish(rng: np.random.Generator, rooms: tuple[Room, ...], doors: tuple[Door, ...]) -> Home:
+def furnish(
+    rng: np.random.Generator,
+    rooms: tuple[Room, ...],
+    doors: tuple[Door, ...],
+    kinds: Collection[str] | None = None,
+) -> Home:
     """Returns a home of a floor plan with random furniture that leaves a way into every room.
 
     Args:
         rng: The only source of randomness.
         rooms: The rooms.
         doors: Their doors; the floor before them stays free.
+        kinds: What the home may hold; None for all there is.
 
     Raises:
         GenerationError: If the furniture shut off a room in each of `NUM_TRIES` homes.
     """
     for _ in range(NUM_TRIES):
-        furnisher = _Furnisher(rng, rooms)
+        furnisher = _Furnisher(rng, rooms, KINDS if kinds is None else kinds)
         for door in doors:
             furnisher.kept_free.append(_way_through(door))
             furnisher.wall_taken.append(_way_through(door))
@@ -214,13 +221,14 @@ def _furnish_room(furnisher: _Furnisher, room: Room) -> None:
     furnishing, rng, start = FURNISHINGS[room.kind], furnisher.rng, len(furnisher.things)
 
     def wanted(kinds: Sequence[str], share: float = 1.0) -> list[str]:
+        kinds = [kind for kind in kinds if kind in furnisher.kinds]
         shuffled = [kinds[index] for index in rng.permutation(len(kinds))] if share < 1 else list(kinds)
         chosen = shuffled[: max(1, round(len(kinds) * share))] if kinds else []
         return [kind for kind in chosen if kind not in UNIQUE or not furnisher.has(kind)]
 
     for kind in wanted(furnishing.along_walls):
         furnisher.along_wall(room, kind)
-    for kind in furnishing.in_middle:
+    for kind in wanted(furnishing.in_middle):
         furnisher.in_middle(room, kind)
     for kind in wanted(furnishing.in_corners, 0.75):
         furnisher.along_wall(room, kind)

@@ -112,9 +112,7 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         targets = [
             each
             for each in event.metadata["objects"]
-            if counts[each["objectType"]] == 1
-            and each["objectType"] in PHRASES
-            and self.wanted.asks_for(each["objectType"])
+            if counts[each["objectType"]] == 1 and each["objectType"] in PHRASES
         ]
         places = sorted(self.thor.reachable_m(scene))
         for _ in range(_NUM_STARTS if targets and places else 0):

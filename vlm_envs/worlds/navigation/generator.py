@@ -37,22 +37,18 @@ class Wanted:
         instruction_set: A key of `INSTRUCTION_SETS`.
         min_solution_length: Fewest actions of a shortest plan.
         max_solution_length: Most actions of a shortest plan.
-        targets: Kinds of things that may be asked for; None for all.
+        things: Kinds of things that homes hold; None for all.
     """
 
     instruction_set: str
     min_solution_length: int
     max_solution_length: int
-    targets: tuple[str, ...] | None = None
+    things: tuple[str, ...] | None = None
 
     @property
     def starts_in_view(self) -> bool:
         """Whether the target is in the first picture."""
         return self.instruction_set != "long_horizon"
-
-    def asks_for(self, kind: str) -> bool:
-        """Returns whether things of a kind may be asked for."""
-        return self.targets is None or kind in self.targets
 
     def holds(self, length: int) -> bool:
         """Returns whether a shortest plan's length is in the band."""
@@ -66,12 +62,8 @@ def generate(rng: np.random.Generator, split: str, wanted: Wanted, rules: Rules)
         GenerationError: If none was found in `NUM_HOMES` homes.
     """
     for _ in range(NUM_HOMES):
-        home = furnish(rng, *draw_plan(rng, split))
-        candidates = [
-            index
-            for index in target_candidates(home, wanted.instruction_set)
-            if wanted.asks_for(home.things[index].kind)
-        ]
+        home = furnish(rng, *draw_plan(rng, split), wanted.things)
+        candidates = target_candidates(home, wanted.instruction_set)
         for choice in rng.permutation(len(candidates))[:_NUM_TARGETS].tolist():
             start = _draw_start(rng, home, candidates[choice], wanted, rules)
             if start is not None:
@@ -80,7 +72,7 @@ def generate(rng: np.random.Generator, split: str, wanted: Wanted, rules: Rules)
     raise GenerationError(
         f"No search of set {wanted.instruction_set!r} with a shortest plan of {wanted.min_solution_length} to "
         f"{wanted.max_solution_length} actions was found for split {split!r} in {NUM_HOMES} homes. Widen the band "
-        "(min_solution_length, max_turns, max_actions_per_turn), allow for more targets, or lower success_threshold or "
+        "(min_solution_length, max_turns, max_actions_per_turn), allow for more things, or lower success_threshold or "
         "step_length."
     )
 

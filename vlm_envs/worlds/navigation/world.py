@@ -73,8 +73,8 @@ class NavigationWorld(World[Any, Action]):
     `instruction_set="base"`: `base` asks by name, `common_sense` by use, `complex_instruction` by name among
     distractions, `visual_appearance` by colour and shape, `long_horizon` by name and room. `resolution=255`, to 2048;
     `fov=100`; `step_length=0.25`, a multiple of 0.25; `success_threshold=1.0`; `require_visible=False`;
-    `min_solution_length=5` (8 in `long_horizon`); `targets=None`, the kinds of things that may be asked for, such as
-    `("Bed", "Fridge")`, or all; `max_visible=5`; `engine="panda3d"`; and those of every world:
+    `min_solution_length=5` (8 in `long_horizon`); `things=None`, the kinds of things that homes hold, such as `("Bed",
+    "Fridge")`, or all (panda3d only); `max_visible=5`; `engine="panda3d"`; and those of every world:
     `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=4`, `max_actions_per_turn=5`, `max_steps=None`,
     `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`. Defaults:
     VAGEN Table 11. Its `down_sample_ratio` and `multiview` have no counterpart here: ask for the resolution you want.
@@ -103,7 +103,7 @@ class NavigationWorld(World[Any, Action]):
         success_threshold: float = 1.0,
         require_visible: bool = False,
         min_solution_length: int | None = None,
-        targets: Sequence[str] | None = None,
+        things: Sequence[str] | None = None,
         max_visible: int = 5,
         engine: str = "panda3d",
         local_executable_path: str | PathLike[str] | None = None,
@@ -124,7 +124,7 @@ class NavigationWorld(World[Any, Action]):
             fov_degrees=_within("fov", fov, 20, 150),
         )
         wanted = replace(
-            _wanted(instruction_set, min_solution_length, max_turns, max_actions_per_turn), targets=_kinds(targets)
+            _wanted(instruction_set, min_solution_length, max_turns, max_actions_per_turn), things=_kinds(things)
         )
         of_ai2thor: dict[str, Any] = {
             "local_executable_path": local_executable_path,
@@ -134,6 +134,8 @@ class NavigationWorld(World[Any, Action]):
         dynamics: Dynamics[Any, Action]
         view: View[Any]
         if engine == "ai2thor":
+            if things is not None:
+                raise ConfigError("things belongs to engine='panda3d'; got engine='ai2thor'.")
             from vlm_envs.worlds.navigation.ai2thor_engine import make_ai2thor
 
             dynamics, view = make_ai2thor(rules, wanted, size_px=resolution, max_visible=max_visible, **of_ai2thor)
@@ -164,15 +166,15 @@ def _wanted(instruction_set: str, min_length: int | None, max_turns: int, max_ac
     return Wanted(instruction_set=instruction_set, min_solution_length=shortest, max_solution_length=longest)
 
 
-def _kinds(targets: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Returns the kinds that may be asked for, or None for all."""
-    if targets is None:
+def _kinds(things: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Returns the kinds that homes hold, or None for all."""
+    if things is None:
         return None
-    kinds = (targets,) if isinstance(targets, str) else tuple(targets)
+    kinds = (things,) if isinstance(things, str) else tuple(things)
     if not kinds:
-        raise ConfigError("targets must name at least one kind of thing; leave it out to ask for all.")
+        raise ConfigError("things must name at least one kind; leave it out for all.")
     for kind in kinds:
-        require_choice("targets", kind, PHRASES)
+        require_choice("things", kind, PHRASES)
     return kinds
 
 

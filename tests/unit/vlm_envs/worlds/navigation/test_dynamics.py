@@ -190,15 +190,15 @@ def test_generation_is_the_same_in_every_process() -> None:
     )
 
 
-def test_only_the_kinds_that_are_named_are_asked_for() -> None:
+def test_homes_hold_only_the_kinds_that_are_named() -> None:
     rules = dynamics()
-    rules.wanted = replace(rules.wanted, targets=("Bed", "Fridge"))
-    found = {rules.generate(rng(seed), "train").target_type for seed in range(12)}
-    assert found == {"Bed", "Fridge"}
+    rules.wanted = replace(rules.wanted, things=("Bed", "Desk"))  # without the desk's chair
+    homes = [rules.generate(rng(seed), "train").home for seed in range(12)]
+    assert {thing.kind for home in homes for thing in home.things} == {"Bed", "Desk"}
 
 
 def test_one_kind_can_be_named_alone() -> None:
-    world = NavigationWorld(targets="Fridge", obs_mode="text", prompt_format="no_think")
+    world = NavigationWorld(things="Fridge", obs_mode="text", prompt_format="no_think")
     assert world.reset(seed=0)[1]["state"]["target_obj_type"] == "Fridge"
 
 
@@ -222,8 +222,8 @@ def test_an_impossible_band_says_so() -> None:
         ({"resolution": 8}, r"resolution must be an integer from 16 to 2048; got 8\."),
         ({"min_solution_length": 21}, "min_solution_length=21 does not fit into .* = 20 actions"),
         ({"max_visible": -1}, "max_visible"),
-        ({"targets": ("Bed", "Fridg")}, r"targets must be one of .*Did you mean 'Fridge'"),
-        ({"targets": ()}, "targets must name at least one kind"),
+        ({"things": ("Bed", "Fridg")}, r"things must be one of .*Did you mean 'Fridge'"),
+        ({"things": ()}, "things must name at least one kind"),
         ({"scenes": ["FloorPlan1"]}, "scenes belongs to engine='ai2thor'"),
         ({"representation": "symbolic"}, "representation must be one of"),
     ],
