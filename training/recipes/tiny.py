@@ -58,8 +58,8 @@ def sokoban_tiny() -> RunConfig:
 def svg_tiny() -> RunConfig:
     """SVG drawings of one shape in one turn, rewarded by how alike they look; cold start included.
 
-    The cold start is short on purpose: twice as many steps draw nearly exactly, and leave nothing to reinforce. There
-    is one turn, because an expert whose first drawing is exact shows nobody how a wrong one is mended.
+    The cold start is short, for 1,600 steps of it draw nearly exactly. There is one turn, because an expert whose first
+    drawing is exact shows nobody how a wrong one is mended.
     """
     config = _recipe(
         "svg_tiny",
@@ -85,8 +85,7 @@ def svg_tiny() -> RunConfig:
 def navigation_tiny() -> RunConfig:
     """Navigation to one of a few large things in homes that hold no others; cold start included.
 
-    Moves are half a metre. The tiny VLM thinks of how many moves away the thing is, and moves. Between 35 things of 51
-    kinds it does not find one: after as many steps it still played without looking.
+    Moves are half a metre. The tiny VLM thinks of how many moves away the thing is, and moves.
     """
     config = _recipe(
         "navigation_tiny",

@@ -66,7 +66,7 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: PPOConfig(kl_placement="loss", kl_estimator="k1"), "Use --ppo.kl-estimator k3"),
         (lambda: replace(NO_JUDGE, method="direct", endpoint=ENDPOINT), "use --judge.method exact"),
         (lambda: ColdStartConfig(num_demonstrations=0), "num_demonstrations must be at least 1; got 0"),
-        (lambda: ColdStartConfig(data="x", num_demonstrations=5), "leave out --cold-start.mistake-rate, --cold-start.suboptimal-rate"),
+        (lambda: ColdStartConfig(data="x", num_demonstrations=5), "leave out --cold-start.mistake-rate, "),
         (lambda: run_config(worlds=()), "at least one world"),
         (lambda: run_config(num_iterations=-1), "num_iterations must be at least 0; got -1"),
         (lambda: run_config(num_groups=0), "num_groups must be at least 1; got 0"),
