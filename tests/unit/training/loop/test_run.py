@@ -72,11 +72,14 @@ def arguments(tiny_directory, tmp_path):
             "--sampling.max-new-tokens": "8",
             "--ppo.num-minibatches": "1",
             "--ppo.micro-batch-size": "3",
+            "--ppo.kl-coef": "0.001",
+            "--algorithm.critic.trunk": "own",
             "--algorithm.critic.num-minibatches": "2",
             "--algorithm.critic.warmup-iterations": "0",
         }
         settings |= dict(zip(more[::2], more[1::2], strict=True))
-        if settings.get("--algorithm") == "grpo":  # which has no critic to set
+        has_critic = settings.get("--algorithm") != "grpo" and RECIPES[recipe]().algorithm.critic_config is not None
+        if not has_critic:
             settings = {name: value for name, value in settings.items() if not name.startswith("--algorithm.critic.")}
         return [recipe, *(word for pair in settings.items() for word in pair)]
 

@@ -35,6 +35,8 @@ def options(tiny_directory: Path, output: Path, **changes: str) -> list[str]:
         "num-threads": "1",
         "sampling.max-new-tokens": "6",
         "ppo.num-minibatches": "2",
+        "ppo.kl-coef": "0.001",
+        "algorithm.critic.trunk": "own",
         "algorithm.critic.num-minibatches": "1",
         "algorithm.critic.warmup-iterations": "0",
         "worlds.0.workers": "serial",
