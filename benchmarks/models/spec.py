@@ -23,7 +23,7 @@ from vlm_envs.trajectory import Observation, observation_images, observation_wor
 _DIGEST_CHARS = 16
 _TITLE = "as="
 
-_LATER = ("system_prompt", "format_reminder")
+_LATER = ("system_prompt", "format_reminder", "things")
 """Arguments that worlds have had since after the first boards. Off they change nothing, and no hash either."""
 
 NUM_LEVELS_MET = 4
