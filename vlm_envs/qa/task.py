@@ -146,7 +146,9 @@ def options_of(key: AnswerKey) -> tuple[str, ...]:
 
 
 def random_answer(key: AnswerKey, rng: np.random.Generator) -> str:
-    """Returns an answer by chance: a letter of a choice, a small number, or a word that is hardly right."""
+    """Returns an answer by chance: a letter of a choice, a verdict, a small number, or a word that is hardly right."""
+    if key.verdicts:
+        return key.verdicts[rng.integers(len(key.verdicts))]
     if key.kind == "choice":
         return string.ascii_uppercase[rng.integers(len(key.options) or 4)]
     return str(rng.integers(10)) if key.kind == "number" else "unknown"

@@ -58,12 +58,14 @@ class AnswerKey:
         answers: accepted answers, at least one. For a choice: the letters of the right options.
         options: the options' texts in order, A first; empty when unknown or no choice.
         question: for the judge.
+        verdicts: of a verdict: the words that it is one of, in order; empty when unknown.
     """
 
     kind: AnswerKind
     answers: tuple[str, ...]
     options: tuple[str, ...] = ()
     question: str = ""
+    verdicts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuses keys that no answer could meet."""

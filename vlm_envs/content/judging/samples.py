@@ -65,9 +65,11 @@ def judging_key(question: str, right: int | None, num_candidates: int) -> Answer
         num_candidates: 1, 2 or 4.
     """
     if num_candidates == 1:
-        return AnswerKey(kind="verdict", answers=(FALSE if right is None else TRUE,), question=question)
+        answer, verdicts = FALSE if right is None else TRUE, (TRUE, FALSE)
+        return AnswerKey(kind="verdict", answers=(answer,), question=question, verdicts=verdicts)
     assert right is not None, "one of several candidates is right"
-    return AnswerKey(kind="verdict", answers=(str(right + 1),), question=question)
+    verdicts = tuple(str(number + 1) for number in range(num_candidates))
+    return AnswerKey(kind="verdict", answers=(verdicts[right],), question=question, verdicts=verdicts)
 
 
 def judging_sample(case: Case, sample_id: str) -> Sample:

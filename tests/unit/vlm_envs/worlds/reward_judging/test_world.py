@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
@@ -171,3 +172,15 @@ def test_misuse_is_explained(tmp_path):
 )
 def test_a_quotation_has_a_bar_on_every_line_and_no_tags(text, shown):
     assert quotation(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("num_candidates", "words"), [(1, {"True", "False"}), (2, {"1", "2"}), (4, {"1", "2", "3", "4"})]
+)
+def test_a_guess_is_one_of_the_verdicts_that_are_asked_for(num_candidates: int, words: set[str]) -> None:
+    world = make(num_candidates=num_candidates, tracks=("fine_grained",), prompt_format="direct")
+    world.reset(seed=0)
+    guesses = {
+        world.task.write_action(world.task.sample_action(world.state, np.random.default_rng(n))) for n in range(32)
+    }
+    assert guesses == words
