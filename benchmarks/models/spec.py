@@ -23,8 +23,10 @@ from vlm_envs.trajectory import Observation, observation_images, observation_wor
 _DIGEST_CHARS = 16
 _TITLE = "as="
 
-_LATER = ("system_prompt", "format_reminder", "things")
-"""Arguments that worlds have had since after the first boards. Off they change nothing, and no hash either."""
+_LATER: Mapping[str, Any] = MappingProxyType(
+    {"system_prompt": False, "format_reminder": False, "things": None, "checks": None, "num_requirements": (1, 4)}
+)
+"""Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""
 
 NUM_LEVELS_MET = 4
 """Levels that are part of a world's hash."""
@@ -103,9 +105,10 @@ class WorldSpec:
             num_met = NUM_LEVELS_MET if num_levels is None else max(1, min(NUM_LEVELS_MET, num_levels))
             shown = [world.reset(seed=seed) for seed in split_seeds(self.split, num_met)]
             answer, reward, *ends, outcome = world.step("")
+        later = _LATER.items()
         met = {
             "id": registered_name(self.env_id),
-            "arguments": {name: _plain(value) for name, value in arguments.items() if value or name not in _LATER},
+            "arguments": {name: _plain(value) for name, value in arguments.items() if (name, value) not in later},
             "texts": [*(observation_words(observation) for observation, _ in shown), answer["text"]],
             "states": [*(info["state_hash"] for _, info in shown), outcome["state_hash"]],
             "outcome": [reward, *ends, outcome["reward_terms"]],

@@ -6,16 +6,18 @@ that are drawn independently of which of them is right: phrases are added or tak
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vlm_envs.content.drawing import pick
 from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matched, shown_candidates
-from vlm_envs.errors import GenerationError
+from vlm_envs.errors import ConfigError, GenerationError, require_choice
 from vlm_envs.tools.instructions.drafts import Draft, draw_sentence, padded
 from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction
+from vlm_envs.tools.instructions.plans import PLANS
 from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
 
 _MAX_TRIES = 200
@@ -27,11 +29,57 @@ _LENGTH_TOLERANCE = 12
 """Characters by which a length may miss what was drawn; half a phrase."""
 
 
+_REQUIREMENTS = re.compile(r"([1-4])-([1-4]):(\w+(?:\+\w+)*)")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Requirements:
+    """What instructions require.
+
+    Attributes:
+        checks: Names of the checks that requirements are of, in alphabetical order.
+        number: Fewest and most of them, 1 to 4; fewer where not so many go together.
+
+    Raises:
+        ConfigError: If there is no such check, or not so many requirements.
+    """
+
+    checks: tuple[str, ...] = tuple(sorted(PLANS))
+    number: tuple[int, int] = (1, MAX_CONSTRAINTS)
+
+    def __post_init__(self) -> None:
+        if not self.checks:
+            raise ConfigError("checks must name at least one check; leave it out for all.")
+        for check in self.checks:
+            require_choice("checks", check, PLANS)
+        low, high = self.number
+        if not 1 <= low <= high <= MAX_CONSTRAINTS:
+            raise ConfigError(f"num_requirements must be a range from 1 to {MAX_CONSTRAINTS}; got {low} to {high}.")
+        object.__setattr__(self, "checks", tuple(sorted(set(self.checks))))
+
+    def __str__(self) -> str:
+        """Returns them as part of an id; nothing for the default."""
+        low, high = self.number
+        return "" if self == Requirements() else f"{low}-{high}:{'+'.join(self.checks)}"
+
+    @classmethod
+    def read(cls, text: str) -> Requirements | None:
+        """Returns what `str` made a text of; None for other texts."""
+        match = _REQUIREMENTS.fullmatch(text)
+        if match is None:
+            return None if text else cls()
+        try:
+            return cls(checks=tuple(match[3].split("+")), number=(int(match[1]), int(match[2])))
+        except ConfigError:
+            return None
+
+
 def draw_instruction_case(
     rng: np.random.Generator,
     *,
     num_candidates: int,
     profile: str | Profile = ARM,
+    requirements: Requirements | None = None,
     is_wanted: Callable[[str], bool] | None = None,
 ) -> Case | None:
     """Draws a case, its candidates in random order.
@@ -40,6 +88,7 @@ def draw_instruction_case(
         rng: Where all randomness comes from.
         num_candidates: 1, 2 or 4. A single one is right in half of the cases.
         profile: The definition that decides what a text satisfies.
+        requirements: What is required; by default of everything something.
         is_wanted: Says of a request whether a case of it is wanted; by default all are. Nothing is written for others.
 
     Returns:
@@ -48,9 +97,10 @@ def draw_instruction_case(
     Raises:
         GenerationError: If no case was found.
     """
-    definition = profile_named(profile)
+    definition, requirements = profile_named(profile), requirements or Requirements()
+    fewest, most = requirements.number
     for _ in range(_MAX_TRIES):
-        instruction = draw_instruction(rng, definition, int(rng.integers(1, MAX_CONSTRAINTS + 1)))
+        instruction = draw_instruction(rng, definition, int(rng.integers(fewest, most + 1)), requirements.checks)
         if instruction is None:
             continue
         if is_wanted is not None and not is_wanted(instruction.text):

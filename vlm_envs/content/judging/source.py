@@ -13,7 +13,7 @@ import numpy as np
 from vlm_envs.content.drawing import pick
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS, Case
 from vlm_envs.content.judging.document_track import draw_document_case
-from vlm_envs.content.judging.instruction_track import draw_instruction_case
+from vlm_envs.content.judging.instruction_track import Requirements, draw_instruction_case
 from vlm_envs.content.judging.picture_track import draw_picture_case
 from vlm_envs.content.judging.samples import judging_sample
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
@@ -36,7 +36,7 @@ class CaseName:
         num_candidates: 1, 2 or 4.
         is_reversed: Whether the candidates stand in the opposite order.
         seed: Of the generator that makes it.
-        question_id: Id of the question it is made of; empty where a track needs none.
+        question_id: Id of the question it is made of; of `instruction_following`, what is required, where not all is.
     """
 
     track: str
@@ -85,6 +85,7 @@ class JudgingSource:
         reverse_order: Whether the candidates come in the opposite order. Equal seeds give equal cases otherwise, so
             an evaluation in both orders runs twice on the same seeds.
         profile: Definition by which constraints are checked.
+        requirements: What the instructions of `instruction_following` require.
         scenes: Where the questions of `fine_grained` come from; `SceneSource()` by default.
         reports: Where those of `document` come from; `ReportSource()` by default.
 
@@ -97,6 +98,7 @@ class JudgingSource:
     num_candidates: int = 2
     reverse_order: bool = False
     profile: str = "arm"
+    requirements: Requirements = Requirements()  # noqa: RUF009 - frozen
     scenes: SampleSource | None = field(default=None, repr=False)
     reports: SampleSource | None = field(default=None, repr=False)
 
@@ -136,7 +138,7 @@ class JudgingSource:
                 num_candidates=self.num_candidates,
                 is_reversed=self.reverse_order,
                 seed=int(rng.integers(_MAX_SEED)),
-                question_id="" if question is None else question.sample_id,
+                question_id=str(self.requirements) if question is None else question.sample_id,
             )
             # A question belongs to its split already, and so does whatever is made of it.
             case = _make(name, question, lambda request: split_of(request.encode()) == split)
@@ -159,9 +161,13 @@ class JudgingSource:
             LevelError: If it is no id of a case.
         """
         name = CaseName.read(sample_id)
-        if (name.track == "instruction_following") != (name.question_id == ""):
-            raise LevelError(f"{sample_id[:80]!r}: only cases of pictures and documents are made of a question.")
-        question = self._questions[name.track].find(name.question_id) if name.question_id else None
+        question = None
+        if name.track != "instruction_following":
+            if not name.question_id:
+                raise LevelError(f"{sample_id[:80]!r}: cases of pictures and documents are made of a question.")
+            question = self._questions[name.track].find(name.question_id)
+        elif Requirements.read(name.question_id) is None:
+            raise LevelError(f"{sample_id[:80]!r}: cases of instructions are made of no question.")
         case = _make(name, question)
         if case is None:
             raise LevelError(f"{sample_id[:80]!r}: this seed makes no case of this question.")
@@ -183,7 +189,13 @@ def _make(name: CaseName, question: Sample | None, is_wanted: Callable[[str], bo
     """Returns the case of a name; None if its seed makes none of this question, or its instruction is not wanted."""
     rng, number = np.random.default_rng(name.seed), name.num_candidates
     if question is None:
-        case = draw_instruction_case(rng, num_candidates=number, profile=name.profile, is_wanted=is_wanted)
+        case = draw_instruction_case(
+            rng,
+            num_candidates=number,
+            profile=name.profile,
+            requirements=Requirements.read(name.question_id),
+            is_wanted=is_wanted,
+        )
     else:
         draw = draw_picture_case if name.track == "fine_grained" else draw_document_case
         case = draw(rng, question, num_candidates=number)

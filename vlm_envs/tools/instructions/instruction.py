@@ -6,6 +6,7 @@ which constraint the change breaks is known.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,18 +56,21 @@ class Instruction:
         ]
 
 
-def draw_instruction(rng: np.random.Generator, profile: Profile, num_constraints: int) -> Instruction | None:
+def draw_instruction(
+    rng: np.random.Generator, profile: Profile, num_constraints: int, checks: Collection[str] = tuple(PLANS)
+) -> Instruction | None:
     """Draws constraints that go together, and a draft that satisfies them. Equal generators give equal ones.
 
     Args:
         rng: Where all randomness comes from.
         profile: The definition.
         num_constraints: Most constraints; fewer where not so many of the checks go together.
+        checks: Names of the checks they are of.
 
     Returns:
         The instruction; None if this draft does not satisfy what it was made for.
     """
-    names = _draw_compatible(rng, num_constraints)
+    names = _draw_compatible(rng, num_constraints, checks)
     draft = draw_draft(rng)
     if not any("numbers" in PLANS[name].groups for name in names) and rng.random() < _NUMBERS_SHARE:
         draft = with_numbers(rng, draft, NumberStyle.WHOLE, 0)
@@ -101,9 +105,9 @@ def draw_broken(rng: np.random.Generator, instruction: Instruction, violated: in
     return None
 
 
-def _draw_compatible(rng: np.random.Generator, num_wanted: int) -> list[str]:
-    """Returns up to `num_wanted` checks that go together, in random order."""
-    names = sorted(PLANS)
+def _draw_compatible(rng: np.random.Generator, num_wanted: int, checks: Collection[str]) -> list[str]:
+    """Returns up to `num_wanted` of some checks that go together, in random order."""
+    names = sorted(checks)
     chosen: list[str] = []
     taken: set[str] = set()
     for index in rng.permutation(len(names)):

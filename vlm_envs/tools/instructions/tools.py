@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from vlm_envs.tools.instructions.checkers import CHECKERS, Checker
@@ -10,14 +11,15 @@ from vlm_envs.tools.registry import Tool, ToolOutput
 from vlm_envs.tools.stores import Memory
 
 
-def checker_tools(profile: str | Profile = ARM) -> tuple[Tool[Any], ...]:
-    """Returns all 19 checks as tools.
+def checker_tools(profile: str | Profile = ARM, checks: Collection[str] = tuple(CHECKERS)) -> tuple[Tool[Any], ...]:
+    """Returns checks as tools, all 19 by default.
 
     Each takes the arguments of its check and `response`, the name of a stored text, and answers whether the text
     passes and nothing else (ARM-Thinker, appendix E).
 
     Args:
         profile: Which definition they check by.
+        checks: Names of the checks.
 
     Raises:
         ConfigError: If there is no such profile.
@@ -31,4 +33,4 @@ def checker_tools(profile: str | Profile = ARM) -> tuple[Tool[Any], ...]:
 
         return Tool(name=checker.name, description=checker.description, arguments=checker.tool_arguments, run=run)
 
-    return tuple(map(tool, CHECKERS.values()))
+    return tuple(tool(checker) for name, checker in CHECKERS.items() if name in checks)

@@ -17,6 +17,7 @@ from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import OriginalPixels, ShownPixels, shown_space
 from vlm_envs.tools.document_tools import page_retrieval_by_index, page_retrieval_by_query
 from vlm_envs.tools.documents import DocumentShelf
+from vlm_envs.tools.instructions.checkers import CHECKERS
 from vlm_envs.tools.instructions.constraints import Constraint
 from vlm_envs.tools.instructions.tools import checker_tools
 from vlm_envs.tools.pictures import ImageRef, Picture, within_budget
@@ -69,6 +70,7 @@ class JudgingContext(QAContext):
         source: Where cases come from, by which an expert knows what is wrong; None where nobody knows.
         tracks: Whose tools there are.
         profile: Definition by which the checks check.
+        checks: Names of the checks that can be called.
         pictures: How pictures are laid out; small things are to be too small to see at first.
         documents: How documents are.
     """
@@ -76,6 +78,7 @@ class JudgingContext(QAContext):
     source: JudgingSource | None = None
     tracks: tuple[str, ...] = TRACKS
     profile: str = "arm"
+    checks: tuple[str, ...] = tuple(CHECKERS)
     pictures: PictureContext = field(default_factory=PictureContext)
     documents: DocumentContext = field(default_factory=DocumentContext)
 
@@ -111,11 +114,11 @@ class JudgingContext(QAContext):
             by_query, by_index = page_retrieval_by_query(shelf, retrieval), page_retrieval_by_index(shelf, retrieval)
             registry = registry.with_tools((by_query, by_index))
         if "instruction_following" in self.tracks:
-            registry = registry.with_tools(checker_tools(self.profile))
+            registry = registry.with_tools(checker_tools(self.profile, self.checks))
         return registry
 
     def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
-        """Returns what a careful judge does: checks of flawed responses, a look at each page, a zoom into evidence."""
+        """Returns what a careful judge does: checks of responses, a look at each page, a zoom into evidence."""
         if sample.document is not None:
             return tuple(_page_calls(sample))[:max_calls]
         if not sample.images and (case := self._case(sample)) is not None:
@@ -152,14 +155,18 @@ def _page_calls(sample: Sample) -> Iterator[str]:
 
 
 def _check_calls(case: Case) -> Iterator[str]:
-    """Yields the checks that tell: what each flawed response fails; of a single right one all."""
-    for index, candidate in enumerate(case.candidates):
+    """Yields the checks that tell.
+
+    Of one response or of two, each requirement of the first one, up to one that it fails; who is right follows. Of four
+    there are too many: what each flawed one fails.
+    """
+    for index, candidate in enumerate(case.candidates[:1] if len(case.candidates) <= 2 else case.candidates):
         for constraint in case.constraints:
-            if candidate.flaw is not None and candidate.flaw.kind.endswith(f":{constraint.checker}"):
+            fails = candidate.flaw is not None and candidate.flaw.kind.endswith(f":{constraint.checker}")
+            if fails or len(case.candidates) <= 2:
                 yield _check_call(constraint, response_name(index))
-    if case.flaw is None:
-        for constraint in case.constraints:
-            yield _check_call(constraint, response_name(0))
+            if fails:
+                break
 
 
 def _check_call(constraint: Constraint, name: str) -> str:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.content.judging.instruction_track import Requirements
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.content.scenes.source import SceneSource
-from vlm_envs.errors import require_flag
+from vlm_envs.errors import as_names, require_flag, require_range
 from vlm_envs.qa.context import PictureContext
 from vlm_envs.qa.strategies import strategies
 from vlm_envs.qa.world import QAWorld
+from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS
+from vlm_envs.tools.instructions.plans import PLANS
 from vlm_envs.worlds.reward_judging.context import JudgingContext
 from vlm_envs.worlds.reward_judging.task import JudgingTask
 
@@ -55,9 +59,10 @@ class RewardJudgingWorld(QAWorld):
     ## Arguments
     `tracks=("fine_grained", "document", "instruction_following")` or one of them; `num_candidates=2`, 1, 2 or 4;
     `reverse_order=False`: True shows the same seeds' responses in the opposite order, so judging in both orders is two
-    runs; `profile="arm"` or `"mm_ifengine"`, what the checks count; `tools=True`: False leaves only `direct`;
-    `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of pictures and of things in them; `num_pages=(5, 60)` of
-    reports; `dataset=None` with `folder=None`: a local copy of `vl_rewardbench`, `llava_critic`, `mm_ifeval` or
+    runs; `profile="arm"` or `"mm_ifengine"`, what the checks count; `checks=None`, names of those that requirements are
+    of and that can be called, or all; `num_requirements=(1, 4)`, or one number; `tools=True`: False leaves only
+    `direct`; `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of pictures and of things in them; `num_pages=(5,
+    60)` of reports; `dataset=None` with `folder=None`: a local copy of `vl_rewardbench`, `llava_critic`, `mm_ifeval` or
     `armbench_vl` in place of generated cases, see `vlm_envs.content.judging.datasets`; `is_benchmark=None`: whether all
     of it is `test`, None for what it was published as; `source=None`: `"module:factory"` or a `SampleSource` in place
     of both; `max_pixels=1048576`, budget of a picture as shown (pages of documents have 4194304); `answer_reward=1.0`;
@@ -77,6 +82,8 @@ class RewardJudgingWorld(QAWorld):
         num_candidates: int = 2,
         reverse_order: bool = False,
         profile: str = "arm",
+        checks: str | Sequence[str] | None = None,
+        num_requirements: int | tuple[int, int] = (1, MAX_CONSTRAINTS),
         tools: bool = True,
         side_px: tuple[int, int] | int = (2000, 8000),
         target_px: tuple[int, int] | int = (8, 40),
@@ -85,11 +92,16 @@ class RewardJudgingWorld(QAWorld):
         prompt_format: str | None = None,
         **world_kwargs: Any,
     ) -> None:
+        requirements = Requirements(
+            checks=tuple(PLANS) if checks is None else as_names(checks),
+            number=require_range("num_requirements", num_requirements),
+        )
         cases = JudgingSource(
             tracks=(tracks,) if isinstance(tracks, str) else tuple(tracks),
             num_candidates=num_candidates,
             reverse_order=reverse_order,
             profile=profile,
+            requirements=requirements,
             scenes=SceneSource(side_px=side_px, target_px=target_px),
             reports=ReportSource(num_pages=num_pages),
         )
@@ -98,6 +110,7 @@ class RewardJudgingWorld(QAWorld):
             source=None if any(world_kwargs.get(name) for name in ("dataset", "source")) else cases,
             tracks=cases.tracks,
             profile=profile,
+            checks=requirements.checks,
         )
         super().__init__(
             name="RewardJudging",
