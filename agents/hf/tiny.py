@@ -24,7 +24,9 @@ from agents.hf.tokenizer import (
     VISION_END,
     VISION_START,
     build_tokenizer,
+    file_name_parts,
     suite_texts,
+    telling_words,
 )
 
 PATCH_PX = 14
@@ -152,7 +154,9 @@ def save_tiny(
         env_ids: Worlds whose texts the tokenizer is trained on.
         settings: Arguments of those that ask, by id, as often as one is played.
     """
-    tokenizer = build_tokenizer(suite_texts(env_ids, settings=settings))
+    tokenizer = build_tokenizer(
+        suite_texts(env_ids, settings=settings), words=telling_words(env_ids), parts=file_name_parts(env_ids)
+    )
     build_tiny_model(tokenizer, config).save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     build_tiny_image_processor().save_pretrained(directory)

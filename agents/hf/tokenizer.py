@@ -48,6 +48,14 @@ _UNITS = "|".join(
 """Pieces that never merge with their neighbours, as a regular expression."""
 
 
+_WORLD_OF_REPORTS = "VLM/DocQA-v0"
+_WORLDS_OF_SCENES = frozenset(("VLM/ZoomQA-v0", "VLM/RewardJudging-v0"))
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six")
+_YEARS = 2000, 2031
+_PLACES = ("left", "right", "above", "below")
+_MAX_PIXEL = 128
+"""Coordinates in small pictures up to this are one token each."""
+
 GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 
 
@@ -57,6 +65,8 @@ def suite_texts(
     settings: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> Iterator[str]:
     """Yields what is read and written in episodes of some worlds, in every format and representation.
+
+    Worlds that ask questions are read in the format that their arguments say, or their own: few have them all.
 
     Args:
         env_ids: The worlds.
@@ -72,10 +82,7 @@ def suite_texts(
         task = make(env_id).unwrapped.task  # type: ignore[attr-defined]
         if task.formats is not FORMATS:
             for kwargs in (settings or {}).get(env_id, ({},)):
-                formats = (kwargs["prompt_format"],) if kwargs.get("prompt_format") else task.formats
-                for prompt_format in formats:
-                    env = make(env_id, **{**kwargs, "prompt_format": prompt_format})
-                    yield from _episode_texts(env, num_levels, writer)
+                yield from _episode_texts(make(env_id, **kwargs), num_levels, writer)
             continue
         for prompt_format in FORMATS:
             yield make(env_id, prompt_format=prompt_format).reset(seed=0)[0]["text"]
@@ -101,33 +108,74 @@ def _episode_texts(
                 break
 
 
-def build_tokenizer(texts: Iterable[str], *, vocab_size: int = 1024) -> PreTrainedTokenizerFast:
+def telling_words(env_ids: Sequence[str]) -> tuple[str, ...]:
+    """Returns the words of some worlds that tell one answer from another; each is a token of its own wherever it is.
+
+    In stock phrases a colour would be part of as many tokens as there are phrases around it, each learnt on its own. A
+    name in pieces takes many steps to copy.
+    """
+    words: list[str] = []
+    if _WORLDS_OF_SCENES.intersection(env_ids):
+        from vlm_envs.content.scenes.colors import COLORS
+        from vlm_envs.content.scenes.kinds.table import KINDS
+
+        words += [*COLORS, *KINDS, *_NUMBERS, *_PLACES, *map(str, range(_MAX_PIXEL + 1))]
+    if _WORLD_OF_REPORTS in env_ids:
+        from vlm_envs.content.reports.words import FIRST_NAMES, LAST_NAMES, PROJECTS
+
+        words += [*FIRST_NAMES, *LAST_NAMES, *PROJECTS, *map(str, range(*_YEARS))]
+    return tuple(words)
+
+
+def file_name_parts(env_ids: Sequence[str]) -> tuple[str, ...]:
+    """Returns what names of generated reports are made of, such as `oakhampton_`, each a token too."""
+    if _WORLD_OF_REPORTS not in env_ids:
+        return ()
+    from vlm_envs.content.reports.words import TOWNS, TRADES
+
+    names = (*TOWNS, *(kind for trade in TRADES for kind in trade.kinds))
+    return tuple(f"{name.replace(chr(39), '').replace(' ', '_').lower()}_" for name in names)
+
+
+def build_tokenizer(
+    texts: Iterable[str], *, vocab_size: int = 1024, words: Sequence[str] = (), parts: Sequence[str] = ()
+) -> PreTrainedTokenizerFast:
     """Returns a byte-level BPE tokenizer, trained on texts.
 
     Args:
         texts: Training texts.
-        vocab_size: Most tokens, special ones and the 256 bytes included.
+        vocab_size: Most tokens, special ones and the 256 bytes included, and those of words and parts not.
+        words: That never merge with their neighbours, not even with the s of a plural.
+        parts: Of words, that never do either.
 
     Returns:
         A tokenizer with ChatML template, end-of-turn and padding tokens, usable by `save_pretrained`.
     """
+    own = [*(f"{space}{word}" for word in words for space in ("", " ")), *parts]
+    units = "|".join(
+        (
+            _UNITS,
+            *([rf" ?\b(?:{'|'.join(words)})(?=s?\b)"] if words else []),
+            *parts,
+        )
+    )
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_UNITS), "isolated"),
+            pre_tokenizers.Split(Regex(units), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     cells = [f"({row}, {column})" for row in range(10) for column in range(10)]
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
+        vocab_size=vocab_size + 3 * len(own),  # each is made by several merges
         special_tokens=list(SPECIAL_TOKENS),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         max_token_length=_MAX_TOKEN_CHARS,
         show_progress=False,
     )
-    tokenizer.train_from_iterator([*texts, *cells * 50, *sorted(KNOWN_TAGS) * 50], trainer)
+    tokenizer.train_from_iterator([*texts, *cells * 50, *own * 50, *sorted(KNOWN_TAGS) * 50], trainer)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token=IM_END,

@@ -24,7 +24,14 @@ _DIGEST_CHARS = 16
 _TITLE = "as="
 
 _LATER: Mapping[str, Any] = MappingProxyType(
-    {"system_prompt": False, "format_reminder": False, "things": None, "checks": None, "num_requirements": (1, 4)}
+    {
+        "system_prompt": False,
+        "format_reminder": False,
+        "things": None,
+        "checks": None,
+        "num_requirements": (1, 4),
+        "file_name": None,
+    }
 )
 """Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from training.config.run import RunConfig
-from training.recipes.tiny import frozenlake_tiny, navigation_tiny, primitive_tiny, sokoban_tiny, svg_tiny, zoomqa_tiny
+from training.recipes.tiny import (
+    frozenlake_tiny,
+    judging_tiny,
+    navigation_tiny,
+    primitive_tiny,
+    sokoban_tiny,
+    svg_tiny,
+    zoomqa_tiny,
+)
 from training.recipes.vagen import vagen_base, vagen_full
 
 OF_A_WORLD: dict[str, Callable[[str], RunConfig]] = {made.__name__: made for made in (vagen_base, vagen_full)}
@@ -20,6 +28,7 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
         navigation_tiny,
         primitive_tiny,
         zoomqa_tiny,
+        judging_tiny,
         vagen_base,
         vagen_full,
     )

@@ -155,6 +155,36 @@ def zoomqa_tiny() -> RunConfig:
     )
 
 
+def judging_tiny() -> RunConfig:
+    """RewardJudging of pairs of texts by an instruction's requirements, which tools can check; cold start included.
+
+    In half of the cases the expert of the cold start takes a response without a check, as if it knew; who imitates it
+    guesses there. Reinforcement learning finds that checking pays.
+    """
+    config = _recipe(
+        "judging_tiny",
+        WorldSpec(
+            env_id="VLM/RewardJudging-v0",
+            kwargs={
+                "tracks": ("instruction_following",),
+                "checks": (
+                    "check_whether_response_sentence_number_in_range",
+                    "check_whether_response_word_count_in_range",
+                ),
+                "num_requirements": 1,
+                "max_turns": 3,
+                "format_reward": 0.1,
+                "prompt_example": False,
+            },
+        ),
+        num_iterations=40,
+        cold_start=ColdStartConfig(num_steps=500, num_first_turn_steps=0, suboptimal_rate=0.5),
+        max_new_tokens=80,
+        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
+    )
+    return _without_critic(config)
+
+
 def any_world(env_id: str) -> RunConfig:
     """One world, such as your own, in the format and with the arguments it has by default; cold start included.
 

@@ -24,6 +24,7 @@ UNANSWERABLE_SHARE = 0.2
 
 _MAX_TRIES = 1_000
 _MAX_SEED = 2**63 - 1
+_FILE_NAME = re.compile(r"[\w-]{1,60}\.pdf")
 _ID = re.compile(r"report:([0-9]{1,2}):([a-z_]{1,40}):([0-9]{1,19})")
 
 
@@ -34,9 +35,10 @@ class ReportSource:
         num_pages: How many pages a report has, or the fewest and the most; each number is as likely.
         categories: Of `vlm_envs.content.reports.questions.ask.CATEGORIES`. `unanswerable` is one question in five if
             there are others, and the others are equally frequent.
+        file_name: What every report is called; None for the names of who publishes it.
 
     Raises:
-        ConfigError: If a number of pages or a category does not exist.
+        ConfigError: If a number of pages or a category does not exist, or the file's name is no PDF's.
     """
 
     name = "report"
@@ -45,6 +47,7 @@ class ReportSource:
         self,
         num_pages: int | tuple[int, int] = (MIN_PAGES, MAX_PAGES),
         categories: Sequence[str] = CATEGORIES,
+        file_name: str | None = None,
     ) -> None:
         fewest, most = require_range("num_pages", num_pages)
         categories = as_names(categories)
@@ -54,7 +57,9 @@ class ReportSource:
             raise ConfigError(f"categories must hold at least one of {', '.join(CATEGORIES)}; got none.")
         for category in categories:
             require_choice("categories", category, CATEGORIES)
-        self.num_pages = (fewest, most)
+        if file_name is not None and not (isinstance(file_name, str) and _FILE_NAME.fullmatch(file_name)):
+            raise ConfigError(f"file_name must be such as 'report.pdf', or None; got {file_name!r}.")
+        self.num_pages, self.file_name = (fewest, most), file_name
         self.categories = tuple(dict.fromkeys(categories))
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
@@ -73,11 +78,11 @@ class ReportSource:
             num_pages = int(rng.integers(self.num_pages[0], self.num_pages[1] + 1))
             sample = _sample(num_pages, self._category(rng), int(rng.integers(_MAX_SEED)))
             if split_of(sample.digest.encode()) == split:
-                return sample
+                return self._named(sample)
         raise GenerationError(f"None of {_MAX_TRIES} reports belongs to the split {split!r}.")
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id, whatever this source's own settings are.
+        """Returns the sample of an id, whatever this source's numbers of pages and categories are.
 
         Args:
             sample_id: Such as `report:12:chart_reading:834`: pages, category, seed.
@@ -89,12 +94,17 @@ class ReportSource:
         if match and MIN_PAGES <= int(match[1]) <= MAX_PAGES and match[2] in CATEGORIES and int(match[3]) <= _MAX_SEED:
             sample = _sample(int(match[1]), match[2], int(match[3]))
             if sample.sample_id == sample_id:
-                return sample
+                return self._named(sample)
         raise LevelError(
             f"An id of a generated report is report:<pages>:<category>:<seed>, such as 'report:12:chart_reading:834', "
             f"with {MIN_PAGES} to {MAX_PAGES} pages and one of the categories {', '.join(CATEGORIES)}; "
             f"got {sample_id[:80]!r}."
         )
+
+    def _named(self, sample: Sample) -> Sample:
+        if self.file_name is None or sample.document is None:
+            return sample
+        return replace(sample, document=replace(sample.document, name=self.file_name))
 
     def _category(self, rng: np.random.Generator) -> str:
         others = [category for category in self.categories if category != UNANSWERABLE]

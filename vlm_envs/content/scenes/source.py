@@ -33,6 +33,9 @@ from vlm_envs.splits import SPLITS, split_of
 KINDS_OF_ANSWERS = ("choice", "exact", "number")
 """Kinds of keys that questions about scenes have."""
 
+_QUESTIONS = tuple(f"{category}:{template.name}" for category in CATEGORIES for template in TEMPLATES[category])
+"""Names of single questions."""
+
 MIN_SIDE_PX, MAX_SIDE_PX = 96, 8192
 """Least side in which a question's things find room; largest that tools accept."""
 
@@ -48,7 +51,7 @@ _MAX_SEEDS = 1000
 
 _ID = re.compile(
     r"scene:side=(\d{1,5})-(\d{1,5}),target=(\d{1,4})-(\d{1,4}),things=(\d{1,4})"
-    r",ask=([a-z+]{1,200}),key=([a-z+]{1,80}),in=([a-z+]{1,80}):(\d{1,19})"
+    r",ask=([a-z_:+]{1,400}),key=([a-z+]{1,80}),in=([a-z+]{1,80}):(\d{1,19})"
 )
 _EXAMPLE = "scene:side=2000-8000,target=8-40,things=40,ask=existence+count,key=exact+number,in=street+desk:123"
 
@@ -64,7 +67,8 @@ class SceneSource:
             are never drawn at the least sizes, where one could not tell them: a bicycle has at least 17 pixels, a clock
             whose time is asked for 24.
         max_objects: Most things in a scene; never more than cover three tenths of it.
-        categories: Of questions, from `CATEGORIES`; each as often as another.
+        categories: Of questions, from `CATEGORIES`, each as often as another; or single questions of one, such as
+            `attribute:time_choice`, by the names of their templates.
         kinds: Of answer keys: `choice`, `exact`, `number`.
         settings: Of scenes, from `SETTINGS`.
 
@@ -88,7 +92,7 @@ class SceneSource:
         self.target_px = _range("target_px", target_px, MIN_TARGET_PX, self.side_px[0] // 6)
         self.max_objects = max_objects
         require_positive("max_objects", max_objects, minimum=12)
-        self.categories = _names("categories", categories, CATEGORIES)
+        self.categories = _names("categories", categories, CATEGORIES + _QUESTIONS)
         self.kinds = _names("kinds", kinds, KINDS_OF_ANSWERS)
         self.settings = _names("settings", settings, tuple(SETTINGS))
         if silent := [category for category in self.categories if not self.templates(category)]:
@@ -98,11 +102,12 @@ class SceneSource:
             )
 
     def templates(self, category: str) -> tuple[QuestionTemplate, ...]:
-        """Returns the ways to ask a question of a category."""
+        """Returns the ways to ask a question of a category, or the single one that is named behind it."""
+        category, _, name = category.partition(":")
         return tuple(
             template
             for template in TEMPLATES[category]
-            if template.kind in self.kinds and template.can_be_asked(self.target_px)
+            if name in ("", template.name) and template.kind in self.kinds and template.can_be_asked(self.target_px)
         )
 
     def sample_id(self, seed: int) -> str:
@@ -230,7 +235,7 @@ def _asked(source: SceneSource, seed: int) -> _Asked | None:
             scene = _scene(source, rng, (width, height), draft)
             question = draft.ask(rng, scene) if scene is not None else None
             if scene is not None and question is not None:
-                return _Asked(scene, question, category)
+                return _Asked(scene, question, category.partition(":")[0])
     return None
 
 

@@ -60,12 +60,13 @@ class DocQaWorld(QAWorld):
     left out where no page holds the answer.
 
     ## Arguments
-    `num_pages=(5, 60)`, or one number, and `categories`: of generated reports; `dataset=None` with `folder=None`: a
-    local copy of `"mp_docvqa"` or `"mmlongbench_doc"`, or any PDF files with a file of questions (`"pdf_folder"`), in
-    place of them, see `vlm_envs.qa.datasets.documents`; `is_benchmark=None`: whether all of it is `test`, None for what
-    it was published as; `source=None`: `"module:factory"` or a `SampleSource` in place of both; `retriever=None` for
-    BM25 over the text layer, `"module:factory"` or a `vlm_envs.tools.retrieval.Retriever`; `num_found=5` pages at most
-    a query; `long_side_px=1120`; `max_pixels=4194304` a picture; `answer_reward=1.0`; and those of every world:
+    `num_pages=(5, 60)`, or one number, `categories` and `file_name=None`, such as `"report.pdf"` where all are to be
+    called alike: of generated reports; `dataset=None` with `folder=None`: a local copy of `"mp_docvqa"` or
+    `"mmlongbench_doc"`, or any PDF files with a file of questions (`"pdf_folder"`), in place of them, see
+    `vlm_envs.qa.datasets.documents`; `is_benchmark=None`: whether all of it is `test`, None for what it was published
+    as; `source=None`: `"module:factory"` or a `SampleSource` in place of both; `retriever=None` for BM25 over the text
+    layer, `"module:factory"` or a `vlm_envs.tools.retrieval.Retriever`; `num_found=5` pages at most a query;
+    `long_side_px=1120`; `max_pixels=4194304` a picture; `answer_reward=1.0`; and those of every world:
     `prompt_format="arm"` or `"direct"`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_turns=None` (5 for
     `arm`, 1 for `direct`), `max_steps=None`, `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`,
     `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1. Defaults: ARM-Thinker, appendix E, where it
@@ -81,6 +82,7 @@ class DocQaWorld(QAWorld):
         *,
         num_pages: int | tuple[int, int] = (MIN_PAGES, MAX_PAGES),
         categories: Sequence[str] = CATEGORIES,
+        file_name: str | None = None,
         retriever: str | Retriever | None = None,
         num_found: int = 5,
         long_side_px: int = PAGE_LONG_SIDE_PX,
@@ -97,7 +99,7 @@ class DocQaWorld(QAWorld):
         super().__init__(
             name="DocQA",
             goal="Answer a question about a document.",
-            generated=ReportSource(num_pages, categories),
+            generated=ReportSource(num_pages, categories, file_name),
             open_dataset=document_source,
             context=DocumentContext(max_pixels=max_pixels, retrieval=retrieval),
             strategies=strategies("direct", "arm"),

@@ -61,19 +61,19 @@ class ZoomQAWorld(QAWorld):
     Terminated by an answer, right (`success`) or wrong; truncated after `max_turns`.
 
     ## Arguments
-    `side_px=(2000, 8000)`, `target_px=(8, 40)`, `max_objects=40`, `categories`, `answer_kinds` (`choice`, `exact`,
-    `number`), `settings`: of generated scenes; `dataset=None` with `folder=None`: a local copy of a data set instead,
-    see `vlm_envs.qa.datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was published as;
-    `source=None`: `"module:factory"` or a `SampleSource` in place of both; `max_pixels=1048576`, budget of every
-    picture as shown; `blank_crops=False`, the control that shows whether what is in a crop matters; `views="both"`,
-    `"crops"`, `"union"` or `"none"`, what `ivgr_views` shows in round 2; `mags_stage=None`, the stage of the curriculum
-    whose prompt `mags` shows, 1 or 2, None for 2; `upscaler="lanczos"` (the super-resolution agent of `mags` and
-    `ivgr_views`), `"bicubic"`, `"module:factory"` or an object, such as
-    `agents.perception.super_resolution.SMFANetUpscaler`; `answer_reward=1.0`; `max_turns=None` for the strategy's own
-    (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation`
-    (no `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `system_prompt=False`,
-    `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a
-    sample's id.
+    `side_px=(2000, 8000)`, `target_px=(8, 40)`, `max_objects=40`, `categories` (or single questions of one, such as
+    `attribute:time_choice`), `answer_kinds` (`choice`, `exact`, `number`), `settings`: of generated scenes;
+    `dataset=None` with `folder=None`: a local copy of a data set instead, see `vlm_envs.qa.datasets`;
+    `is_benchmark=None`: whether all of it is `test`, None for what it was published as; `source=None`:
+    `"module:factory"` or a `SampleSource` in place of both; `max_pixels=1048576`, budget of every picture as shown;
+    `blank_crops=False`, the control that shows whether what is in a crop matters; `views="both"`, `"crops"`, `"union"`
+    or `"none"`, what `ivgr_views` shows in round 2; `mags_stage=None`, the stage of the curriculum whose prompt `mags`
+    shows, 1 or 2, None for 2; `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`),
+    `"bicubic"`, `"module:factory"` or an object, such as `agents.perception.super_resolution.SMFANetUpscaler`;
+    `answer_reward=1.0`; `max_turns=None` for the strategy's own (`arm` 5, `mags` and `ivgr_views` 2, others 1); and
+    those of every world: `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`,
+    `format_reward=0.0`, `prompt_example`, `system_prompt=False`, `format_reminder=False`, `render_mode`;
+    `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
     * v0: first version.

@@ -118,3 +118,13 @@ def test_unreadable_ids_are_refused(sample_id):
 def test_unusable_settings_are_refused(arguments):
     with pytest.raises(ConfigError):
         ReportSource(**arguments)
+
+
+def test_all_reports_can_be_called_alike() -> None:
+    source = ReportSource(5, file_name="report.pdf")
+    drawn = [source.draw(np.random.default_rng(seed), "train") for seed in range(3)]
+    assert {sample.document.name for sample in drawn if sample.document is not None} == {"report.pdf"}
+    assert [source.find(sample.sample_id) for sample in drawn] == drawn
+    assert ReportSource(5).find(drawn[0].sample_id).digest == drawn[0].digest
+    with pytest.raises(ConfigError, match=r"file_name must be such as 'report\.pdf', or None; got '\.\./x\.pdf'"):
+        ReportSource(5, file_name="../x.pdf")

@@ -32,6 +32,20 @@ def test_ids_are_one_line_that_tells_all_settings():
     assert int(sample.sample_id.removeprefix(start)) < 2**63
 
 
+def test_a_single_question_of_a_category_is_asked_by_its_name():
+    clocks = {"target_px": (24, 30), "categories": ("attribute:time_choice",)}
+    for seed in range(4):
+        sample = drawn(seed, **clocks)
+        assert "time" in sample.question
+        assert sample.category == "attribute"
+    find_sample.cache_clear()
+    assert SceneSource().find(sample.sample_id) == sample
+    with pytest.raises(ConfigError, match="attribute:time_choice"):
+        drawn(target_px=16, categories=("attribute:time_choice",))
+    with pytest.raises(ConfigError, match="attribute:tiem"):
+        drawn(categories=("attribute:tiem",))
+
+
 @pytest.mark.parametrize("split", SPLITS)
 def test_samples_belong_to_their_split_by_content(split):
     source, rng = SceneSource(**SMALL), np.random.default_rng(5)
