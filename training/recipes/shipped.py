@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from training.config.run import RunConfig
 from training.recipes.tiny import (
+    docqa_tiny,
     frozenlake_tiny,
     judging_tiny,
     navigation_tiny,
@@ -28,6 +29,7 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
         navigation_tiny,
         primitive_tiny,
         zoomqa_tiny,
+        docqa_tiny,
         judging_tiny,
         vagen_base,
         vagen_full,
