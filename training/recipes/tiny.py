@@ -189,7 +189,7 @@ def docqa_tiny() -> RunConfig:
 
 
 def judging_tiny() -> RunConfig:
-    """RewardJudging of pairs of texts by an instruction's requirements, which tools can check; cold start included.
+    """RewardJudging of pairs of texts by an instruction's requirements, which tools can check.
 
     In half of the cases the expert of the cold start takes a response without a check, as if it knew; who imitates it
     guesses there. Reinforcement learning finds that checking pays.
@@ -211,12 +211,12 @@ def judging_tiny() -> RunConfig:
                 "prompt_example": False,
             },
         ),
-        num_iterations=40,
+        num_iterations=60,
         cold_start=ColdStartConfig(num_steps=400, num_first_turn_steps=0, suboptimal_rate=0.5),
         max_new_tokens=80,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
     )
-    return _without_critic(config)
+    return _from_shipped_start(_without_critic(config))
 
 
 def any_world(env_id: str) -> RunConfig:
@@ -238,7 +238,7 @@ def any_world(env_id: str) -> RunConfig:
 
 
 def _grid_recipe(name: str, env_id: str, *, num_iterations: int, suboptimal_rate: float) -> RunConfig:
-    """Returns a run in one grid world from its shipped start, which `python -m training cold_start NAME` makes anew."""
+    """Returns a run in one grid world from its shipped start."""
     config = _recipe(
         name,
         WorldSpec(env_id=env_id, kwargs=dict(_STRUCTURED)),
@@ -246,7 +246,12 @@ def _grid_recipe(name: str, env_id: str, *, num_iterations: int, suboptimal_rate
         cold_start=ColdStartConfig(num_steps=2600, num_first_turn_steps=600, suboptimal_rate=suboptimal_rate),
         max_new_tokens=96,
     )
-    return replace(config, model=f"training/recipes/checkpoints/{name}", tokenizer_worlds=_GRID_WORLDS)
+    return _from_shipped_start(replace(config, tokenizer_worlds=_GRID_WORLDS))
+
+
+def _from_shipped_start(config: RunConfig) -> RunConfig:
+    """Returns a run that goes on from the start of its name, which `python -m training cold_start NAME` makes anew."""
+    return replace(config, model=f"training/recipes/checkpoints/{config.name}")
 
 
 def _without_critic(config: RunConfig) -> RunConfig:
