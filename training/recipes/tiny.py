@@ -28,13 +28,18 @@ _STRUCTURED = {
 def frozenlake_tiny() -> RunConfig:
     """FrozenLake 4x4 with grounding and world modelling: `make train`.
 
-    It starts from a policy that has imitated an expert such as people are, and no other: in half of its turns that one
-    plans without regard for holes, and so it solves six levels of ten. What it writes is true all the same.
+    It starts from a policy that has imitated an expert such as people are, and no other: in three of ten turns that one
+    plans without regard for holes, and so it solves seven levels of ten. What it writes is true all the same.
 
     The critic is a head on the policy, and nothing holds the policy to its start: there is one model to feed, and an
     iteration takes little more than half the time. Larger groups compare more on each level.
     """
-    config = _grid_recipe("frozenlake_tiny", "VLM/FrozenLake-v0", num_iterations=160, suboptimal_rate=0.5)
+    config = _grid_recipe(
+        "frozenlake_tiny",
+        "VLM/FrozenLake-v0",
+        num_iterations=160,
+        cold_start=ColdStartConfig(num_steps=6000, num_first_turn_steps=1200, suboptimal_rate=0.3),
+    )
     return replace(
         config,
         num_groups=16,
@@ -47,11 +52,14 @@ def frozenlake_tiny() -> RunConfig:
 def sokoban_tiny() -> RunConfig:
     """Sokoban 6x6 with one box, with grounding and world modelling.
 
-    The expert of its cold start plans without regard for inner walls in 0.7 of its turns, and solves three levels of
-    four. The shipped start is older and was made in another way, which its `provenance.json` tells: it imitated an
-    optimal expert first, and that one for its last steps only.
+    The expert of its start plans without regard for inner walls in half of its turns, and solves four levels of five.
     """
-    config = _grid_recipe("sokoban_tiny", "VLM/Sokoban-v0", num_iterations=90, suboptimal_rate=0.7)
+    config = _grid_recipe(
+        "sokoban_tiny",
+        "VLM/Sokoban-v0",
+        num_iterations=90,
+        cold_start=ColdStartConfig(num_steps=4500, num_first_turn_steps=1500, suboptimal_rate=0.5),
+    )
     return replace(config, ppo=replace(config.ppo, final_learning_rate_ratio=0.3))
 
 
@@ -237,13 +245,13 @@ def any_world(env_id: str) -> RunConfig:
     )
 
 
-def _grid_recipe(name: str, env_id: str, *, num_iterations: int, suboptimal_rate: float) -> RunConfig:
+def _grid_recipe(name: str, env_id: str, *, num_iterations: int, cold_start: ColdStartConfig) -> RunConfig:
     """Returns a run in one grid world from its shipped start."""
     config = _recipe(
         name,
         WorldSpec(env_id=env_id, kwargs=dict(_STRUCTURED)),
         num_iterations=num_iterations,
-        cold_start=ColdStartConfig(num_steps=2600, num_first_turn_steps=600, suboptimal_rate=suboptimal_rate),
+        cold_start=cold_start,
         max_new_tokens=96,
     )
     return _from_shipped_start(replace(config, tokenizer_worlds=_GRID_WORLDS))
