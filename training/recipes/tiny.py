@@ -136,11 +136,12 @@ def primitive_tiny() -> RunConfig:
 
 
 def zoomqa_tiny() -> RunConfig:
-    """ZoomQA in two rounds with a zoom between them, under Mags-RL's reward; cold start included.
+    """ZoomQA about what clocks on a map show, in two rounds with a zoom between them, under Mags-RL's reward.
 
-    Pictures are small, and shown at a third of their size: the colours asked about are seen in crops only.
+    Pictures are shown at a third of their size: the colours by which clocks are told apart are seen there, their hands
+    in crops only. Cold start included.
     """
-    return _recipe(
+    config = _recipe(
         "zoomqa_tiny",
         WorldSpec(
             env_id="VLM/ZoomQA-v0",
@@ -148,19 +149,21 @@ def zoomqa_tiny() -> RunConfig:
                 "prompt_format": "mags",
                 "mags_stage": 1,
                 "side_px": 336,
-                "target_px": (16, 40),
-                "max_objects": 12,
-                "categories": ("attribute",),
-                "answer_kinds": ("choice",),
+                "target_px": (24, 36),
+                "max_objects": 1,  # the three clocks of a question, and nothing beside them
+                "settings": ("map",),
+                "categories": ("attribute:time_choice",),
                 "max_pixels": 112 * 112,
                 "answer_reward": 0.0,  # the paper's reward has an answer's in it
+                "prompt_example": False,
             },
         ),
-        num_iterations=40,
-        cold_start=ColdStartConfig(num_steps=800, num_first_turn_steps=300),
-        max_new_tokens=128,
+        num_iterations=60,
+        cold_start=ColdStartConfig(num_steps=1500, num_first_turn_steps=600),
+        max_new_tokens=80,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="mags_stage_1"),
     )
+    return _without_critic(config)
 
 
 def docqa_tiny() -> RunConfig:

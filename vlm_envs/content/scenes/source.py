@@ -66,7 +66,8 @@ class SceneSource:
         target_px: Least and largest longer side of the things that questions ask about, or the one size. Some kinds
             are never drawn at the least sizes, where one could not tell them: a bicycle has at least 17 pixels, a clock
             whose time is asked for 24.
-        max_objects: Most things in a scene; never more than cover three tenths of it.
+        max_objects: Most things in a scene, and never more than cover three tenths of it; what a question needs is
+            there however few they are to be.
         categories: Of questions, from `CATEGORIES`, each as often as another; or single questions of one, such as
             `attribute:time_choice`, by the names of their templates.
         kinds: Of answer keys: `choice`, `exact`, `number`.
@@ -91,7 +92,7 @@ class SceneSource:
         self.side_px = _range("side_px", side_px, MIN_SIDE_PX, MAX_SIDE_PX)
         self.target_px = _range("target_px", target_px, MIN_TARGET_PX, self.side_px[0] // 6)
         self.max_objects = max_objects
-        require_positive("max_objects", max_objects, minimum=12)
+        require_positive("max_objects", max_objects)
         self.categories = _names("categories", categories, CATEGORIES + _QUESTIONS)
         self.kinds = _names("kinds", kinds, KINDS_OF_ANSWERS)
         self.settings = _names("settings", settings, tuple(SETTINGS))

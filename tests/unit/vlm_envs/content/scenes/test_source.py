@@ -107,6 +107,15 @@ def test_only_what_was_asked_for_is_drawn():
         assert (sample.category, sample.key.kind, sample.images[0].scene.setting) == ("comparison", "exact", "map")
 
 
+def test_a_scene_of_few_things_holds_what_its_question_needs():
+    settings = {"side_px": 336, "target_px": (24, 36), "categories": ("attribute:time_choice",)}
+    few, many = (SceneSource(max_objects=number, **settings) for number in (1, 12))
+    for seed in range(5):
+        clocks = few.draw(np.random.default_rng(seed), "train").images[0].scene.things
+        assert [thing.kind for thing in clocks] == ["clock"] * 3
+    assert len(many.draw(np.random.default_rng(0), "train").images[0].scene.things) > 3
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -115,7 +124,7 @@ def test_only_what_was_asked_for_is_drawn():
         ({"target_px": (16, 200)}, "target_px must be a range within 8 to 37"),
         ({"target_px": (24, 16)}, "got 24 to 16"),
         ({"target_px": (8, 11)}, "cannot be asked"),
-        ({"max_objects": 3}, "max_objects"),
+        ({"max_objects": 0}, "max_objects"),
         ({"categories": ("counts",)}, "Did you mean 'count'"),
         ({"categories": ()}, "at least one"),
         ({"categories": ("count", "count")}, "each once"),
