@@ -225,7 +225,7 @@ class Arms:
 
     def _play_expert(self) -> Arm:
         config = self.claim.config(seed=0)
-        expert = make_agent("oracle", suboptimal_rate=self.claim.suboptimal_rate)
+        expert = make_agent("oracle", suboptimal_rate=config.cold_start.suboptimal_rate)
         num_episodes = self.measuring.num_test_episodes
         played = evaluate(expert, config.worlds[0], split="test", num_episodes=num_episodes)
         solved = [each.success for each in played.trajectories]

@@ -21,22 +21,22 @@ class Claim:
         title: What it is about, for people.
         recipe: Whose world and reinforcement learning it is.
         num_steps: Steps of imitation of the start; None for the start that the recipe is shipped with.
-        suboptimal_rate: See `ColdStartConfig`.
+        suboptimal_rate: See `ColdStartConfig`; None for the recipe's own.
         num_demonstrations: See `ColdStartConfig`.
     """
 
     title: str
     recipe: str
     num_steps: int | None
-    suboptimal_rate: float = 0.0
+    suboptimal_rate: float | None = 0.0
     num_demonstrations: int | None = None
 
     def config(self, *, seed: int) -> RunConfig:
         """Returns the run of reinforcement learning, with what makes its start; nothing of it is evaluated yet."""
         recipe = RECIPES[self.recipe]()
-        cold_start = replace(
-            recipe.cold_start, suboptimal_rate=self.suboptimal_rate, num_demonstrations=self.num_demonstrations
-        )
+        cold_start = replace(recipe.cold_start, num_demonstrations=self.num_demonstrations)
+        if self.suboptimal_rate is not None:
+            cold_start = replace(cold_start, suboptimal_rate=self.suboptimal_rate)
         if self.num_steps is not None:
             cold_start = replace(
                 cold_start,
@@ -57,10 +57,10 @@ class Claim:
 
 CLAIMS = {
     "frozenlake_suboptimal": Claim(
-        title="FrozenLake, an expert that overlooks holes in half of its turns",
+        title="FrozenLake, an expert that overlooks holes in three of ten turns",
         recipe="frozenlake_tiny",
         num_steps=None,
-        suboptimal_rate=0.5,
+        suboptimal_rate=None,
     ),
     "frozenlake_500": Claim(
         title="FrozenLake, 500 episodes of an optimal expert",
@@ -78,10 +78,10 @@ CLAIMS = {
         title="FrozenLake, an optimal expert without end", recipe="frozenlake_tiny", num_steps=1500
     ),
     "sokoban_suboptimal": Claim(
-        title="Sokoban, an expert that overlooks inner walls in 0.7 of its turns",
+        title="Sokoban, an expert that overlooks inner walls in half of its turns",
         recipe="sokoban_tiny",
         num_steps=None,
-        suboptimal_rate=0.7,
+        suboptimal_rate=None,
     ),
     "sokoban_500": Claim(
         title="Sokoban, 500 episodes of an optimal expert",

@@ -82,7 +82,8 @@ def test_a_claim_that_is_not_there_and_results_that_are_not_are_told(tmp_path, c
 def test_a_claim_is_a_run_of_its_recipe_behind_imitation_of_its_expert(name):
     claim = CLAIMS[name]
     config = claim.config(seed=4)
-    assert (config.cold_start.suboptimal_rate, config.seed) == (claim.suboptimal_rate, 4)
+    assert config.seed == 4
+    assert (config.cold_start.suboptimal_rate > 0) == ("suboptimal" in name)
     assert (config.model is None) == (claim.num_steps is not None)
     if config.model is not None:
         assert config.cold_start == RECIPES[claim.recipe]().cold_start, "the shipped start was made so"
