@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vlm_envs.errors import LevelError, require_choice
+from vlm_envs.errors import ConfigError, LevelError, require_choice, require_positive
 from vlm_envs.parts import Dynamics
 from vlm_envs.worlds.primitive_skill import generator, planner
 from vlm_envs.worlds.primitive_skill.actions import Primitive, Skill
@@ -16,6 +16,9 @@ from vlm_envs.worlds.primitive_skill.level_text import level_key, level_text, pa
 from vlm_envs.worlds.primitive_skill.motion import UnreachableError, carry_out
 from vlm_envs.worlds.primitive_skill.stages import STAGES, is_solved, reached_stage
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
+
+GRIDS_MM = (1, 2, 5, 10, 20)
+"""Grids that fit where things may stand."""
 
 _MOVED_M = 0.0005
 """What moved less did not move: the state stays as it was, so that nothing creeps."""
@@ -27,20 +30,26 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
     Args:
         task: `"place"`, `"stack"`, `"drawer"` or `"align"`.
         engine: The claim on the simulator.
+        grid_mm: Things stand at multiples of it when an episode begins: a divisor of 20, and of 10 for `"align"`, whose
+            lanes are that far apart.
 
     Raises:
-        ConfigError: If there is no such task.
+        ConfigError: If there is no such task, or no such grid in it.
 
     Source: VAGEN, Tables 12 and 13, for actions and budgets; ManiSkill 3.0.1 for the arm and its gains.
     """
 
-    def __init__(self, *, task: str, engine: EngineHandle) -> None:
+    def __init__(self, *, task: str, engine: EngineHandle, grid_mm: int = 1) -> None:
         self.task = require_choice("task", task, STAGES)
+        grids = GRIDS_MM[:-1] if task == "align" else GRIDS_MM
+        if require_positive("grid_mm", grid_mm) not in grids:
+            raise ConfigError(f"grid_mm of task {task!r} must be one of {', '.join(map(str, grids))}; got {grid_mm}.")
+        self._grid_mm = grid_mm
         self._engine = engine
 
     def generate(self, rng: np.random.Generator, split: str) -> PrimitiveSkillState:
         """Returns a random table of a split; raises `GenerationError` if none was found."""
-        return generator.generate(rng, split, self.task)
+        return generator.generate(rng, split, self.task, grid_mm=self._grid_mm)
 
     def load(self, level: str) -> PrimitiveSkillState:
         """Returns the state that a JSON text describes.

@@ -42,14 +42,20 @@ ALIGN_AWAY_MM = 40
 MAX_YAW_DEG = {"place": 40, "stack": 40, "drawer": 40, "align": 10}
 
 
-def generate(rng: np.random.Generator, split: str, task: str) -> PrimitiveSkillState:
+def generate(rng: np.random.Generator, split: str, task: str, *, grid_mm: int = 1) -> PrimitiveSkillState:
     """Returns a random table of a split and task where nothing that is asked for is done yet.
+
+    Args:
+        rng: The only source of chance.
+        split: `"train"`, `"val"` or `"test"`.
+        task: Which of the tasks.
+        grid_mm: Things stand at multiples of it, in both directions.
 
     Raises:
         GenerationError: If no such table was found in `NUM_TRIES` tries.
     """
     for _ in range(NUM_TRIES):
-        state = _LAYOUTS[task](rng)
+        state = _LAYOUTS[task](rng, grid_mm)
         if state is None or split_of(level_key(state)) != split:
             continue
         state = replace(state, phrasing=int(rng.integers(num_phrasings(task))))
@@ -58,9 +64,9 @@ def generate(rng: np.random.Generator, split: str, task: str) -> PrimitiveSkillS
     raise GenerationError(f"No {task} table was found for split {split!r} in {NUM_TRIES} tries; try another seed.")
 
 
-def _place(rng: np.random.Generator) -> PrimitiveSkillState | None:
-    targets = _targets(rng)
-    spots = _spread(rng, 3, TABLE_SPAN, taken=[target.position_mm for target in targets])
+def _place(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None:
+    targets = _targets(rng, grid_mm)
+    spots = _spread(rng, 3, TABLE_SPAN, grid_mm, taken=[target.position_mm for target in targets])
     if spots is None:
         return None
     first, second = _choice(rng, 3, 2)
@@ -71,9 +77,9 @@ def _place(rng: np.random.Generator) -> PrimitiveSkillState | None:
     return PrimitiveSkillState(task="place", cubes=_cubes(rng, spots, "place"), targets=targets, goals=goals)
 
 
-def _stack(rng: np.random.Generator) -> PrimitiveSkillState | None:
-    targets = _targets(rng)
-    spots = _spread(rng, 3, TABLE_SPAN, taken=[target.position_mm for target in targets])
+def _stack(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None:
+    targets = _targets(rng, grid_mm)
+    spots = _spread(rng, 3, TABLE_SPAN, grid_mm, taken=[target.position_mm for target in targets])
     if spots is None:
         return None
     top, base, other = _choice(rng, 3, 3)
@@ -87,27 +93,27 @@ def _stack(rng: np.random.Generator) -> PrimitiveSkillState | None:
     return PrimitiveSkillState(task="stack", cubes=_cubes(rng, spots, "stack"), targets=targets, goals=goals)
 
 
-def _drawer(rng: np.random.Generator) -> PrimitiveSkillState | None:
-    spots = _spread(rng, 2, BESIDE_DRAWER_SPAN)
+def _drawer(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None:
+    spots = _spread(rng, 2, BESIDE_DRAWER_SPAN, grid_mm)
     if spots is None:
         return None
-    drawer = Drawer(y_mm=_integer(rng, DRAWER_Y_SPAN), open_m=0.0)
+    drawer = Drawer(y_mm=_integer(rng, DRAWER_Y_SPAN, grid_mm), open_m=0.0)
     goals = (Goal(kind=GoalKind.IN_DRAWER, cube=int(rng.integers(2))),)
     return PrimitiveSkillState(task="drawer", cubes=_cubes(rng, spots, "drawer"), drawer=drawer, goals=goals)
 
 
-def _align(rng: np.random.Generator) -> PrimitiveSkillState | None:
-    line = _integer(rng, ALIGN_X_SPAN)
-    lanes = sorted(_integer(rng, (0, ALIGN_SPAN[1][1] - ALIGN_SPAN[1][0] - 2 * LANE_MM)) for _ in range(3))
+def _align(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None:
+    line = _integer(rng, ALIGN_X_SPAN, grid_mm)
+    lanes = sorted(_integer(rng, (0, ALIGN_SPAN[1][1] - ALIGN_SPAN[1][0] - 2 * LANE_MM), grid_mm) for _ in range(3))
     ys = [ALIGN_SPAN[1][0] + lane + index * LANE_MM for index, lane in enumerate(lanes)]
-    spots = [(_integer(rng, ALIGN_SPAN[0]), ys[index]) for index in _choice(rng, 3, 3)]
+    spots = [(_integer(rng, ALIGN_SPAN[0], grid_mm), ys[index]) for index in _choice(rng, 3, 3)]
     if any(abs(x - line) < ALIGN_AWAY_MM for x, _ in spots):
         return None
     goals = tuple(Goal(kind=GoalKind.ALIGNED, cube=cube, where=line) for cube in range(3))
     return PrimitiveSkillState(task="align", cubes=_cubes(rng, spots, "align"), goals=goals)
 
 
-_LAYOUTS: Mapping[str, Callable[[np.random.Generator], PrimitiveSkillState | None]] = {
+_LAYOUTS: Mapping[str, Callable[[np.random.Generator, int], PrimitiveSkillState | None]] = {
     "place": _place,
     "stack": _stack,
     "drawer": _drawer,
@@ -115,29 +121,30 @@ _LAYOUTS: Mapping[str, Callable[[np.random.Generator], PrimitiveSkillState | Non
 }
 
 
-def _integer(rng: np.random.Generator, span: Span) -> int:
-    return int(rng.integers(span[0], span[1] + 1))
+def _integer(rng: np.random.Generator, span: Span, step: int = 1) -> int:
+    """Returns a multiple of a step within a span, ends included."""
+    return step * int(rng.integers(-(-span[0] // step), span[1] // step + 1))
 
 
 def _choice(rng: np.random.Generator, num_things: int, num_chosen: int) -> list[int]:
     return [int(index) for index in rng.permutation(num_things)[:num_chosen]]
 
 
-def _targets(rng: np.random.Generator) -> tuple[Target, ...]:
+def _targets(rng: np.random.Generator, grid_mm: int) -> tuple[Target, ...]:
     """Returns a left and a right target."""
     return tuple(
-        Target(side=side, position_mm=(_integer(rng, span_x), _integer(rng, span_y)))
+        Target(side=side, position_mm=(_integer(rng, span_x, grid_mm), _integer(rng, span_y, grid_mm)))
         for side, (span_x, span_y) in zip(("left", "right"), TARGET_SPANS, strict=True)
     )
 
 
 def _spread(
-    rng: np.random.Generator, num_spots: int, span: tuple[Span, Span], *, taken: Sequence[Spot] = ()
+    rng: np.random.Generator, num_spots: int, span: tuple[Span, Span], grid_mm: int, *, taken: Sequence[Spot] = ()
 ) -> list[Spot] | None:
     """Returns random spots apart from each other and from those taken, or None if it gets stuck."""
     spots: list[Spot] = []
     for _ in range(NUM_SPOT_TRIES):
-        spot = (_integer(rng, span[0]), _integer(rng, span[1]))
+        spot = (_integer(rng, span[0], grid_mm), _integer(rng, span[1], grid_mm))
         if all(math.dist(spot, other) >= APART_MM for other in (*spots, *taken)):
             spots.append(spot)
         if len(spots) == num_spots:

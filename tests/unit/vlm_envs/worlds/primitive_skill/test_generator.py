@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import TABLES
+from vlm_envs.errors import ConfigError
+from vlm_envs.registration import make
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.worlds.primitive_skill.generator import APART_MM, generate
 from vlm_envs.worlds.primitive_skill.geometry import is_in_workspace, point_mm
@@ -41,3 +43,20 @@ def test_equal_seeds_give_equal_tables_and_others_differ() -> None:
 def test_the_order_of_positions_gives_no_color_away() -> None:
     first = {generate(np.random.default_rng(seed), "train", "place").cubes[0].color for seed in range(60)}
     assert len(first) == 5
+
+
+@pytest.mark.parametrize(("task", "grid_mm"), [("place", 20), ("stack", 20), ("drawer", 20), ("align", 10)])
+def test_things_stand_on_the_grid_that_is_asked_for(task: str, grid_mm: int) -> None:
+    for seed in range(20):
+        state = generate(np.random.default_rng(seed), "train", task, grid_mm=grid_mm)
+        things = [point_mm(cube.position)[:2] for cube in state.cubes] + [
+            target.position_mm for target in state.targets
+        ]
+        assert all(coordinate % grid_mm == 0 for thing in things for coordinate in thing)
+        assert plan(state) is not None
+
+
+@pytest.mark.parametrize(("task", "grid_mm"), [("place", 0), ("place", 3), ("place", 40), ("align", 20)])
+def test_a_grid_that_does_not_fit_is_refused(task: str, grid_mm: int) -> None:
+    with pytest.raises(ConfigError, match="grid_mm"):
+        make("VLM/PrimitiveSkill-v0", task=task, grid_mm=grid_mm)
