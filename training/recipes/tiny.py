@@ -120,8 +120,8 @@ def navigation_tiny() -> RunConfig:
 def primitive_tiny() -> RunConfig:
     """PrimitiveSkill's placing task, which needs the drivers of `make drivers`; cold start included.
 
-    Things stand on a grid of 20 mm, so that there are few numbers to learn; which position is of which colour is for the
-    model to see. An iteration is mostly the simulator's.
+    Things stand on a grid of 20 mm, so that there are few numbers to learn; which position is of which colour is for
+    the model to see. An iteration is mostly the simulator's.
     """
     config = _recipe(
         "primitive_tiny",
