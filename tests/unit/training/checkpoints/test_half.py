@@ -1,0 +1,36 @@
+"""Starts at half their size."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from agents.hf.agent import load_checkpoint
+from training.checkpoints.half import store_in_half
+
+SHIPPED = Path(__file__).parents[4] / "training" / "recipes" / "checkpoints" / "frozenlake_tiny"
+
+
+def test_a_checkpoint_of_half_the_size_is_the_same_but_for_rounding(tmp_path):
+    store_in_half(SHIPPED, tmp_path / "half")
+    sizes = [(directory / "model.safetensors").stat().st_size for directory in (SHIPPED, tmp_path / "half")]
+    assert sizes[1] < 0.52 * sizes[0]
+    (was, _), (model, encoder) = load_checkpoint(SHIPPED), load_checkpoint(tmp_path / "half")
+    assert model.dtype == torch.float32 and len(encoder.tokenizer) == model.config.text_config.vocab_size
+    for (name, before), after in zip(was.state_dict().items(), model.state_dict().values(), strict=True):
+        assert torch.allclose(before, after, rtol=1e-3, atol=1e-6), name
+
+
+def test_what_float16_cannot_hold_is_refused_and_nothing_is_written(tmp_path):
+    large = tmp_path / "large"
+    shutil.copytree(SHIPPED, large)
+    weights = load_file(large / "model.safetensors")
+    name = next(iter(weights))
+    save_file(weights | {name: weights[name] + 1e6}, large / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=name):
+        store_in_half(large, tmp_path / "half")
+    assert not (tmp_path / "half").exists()
+    with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
+        store_in_half(tmp_path, tmp_path / "half")

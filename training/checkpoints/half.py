@@ -1,0 +1,40 @@
+"""Checkpoints at half their size, as starts ship: `python -m training.checkpoints.half FROM TO`.
+
+Weights are rounded to float16 on disk. `config.json` goes on to name the type that they compute in, which whoever
+loads them therefore gets.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from training.checkpoints.files import replacing
+
+_WEIGHTS = "model.safetensors"
+
+
+def store_in_half(source: Path, directory: Path) -> None:
+    """Copies a checkpoint of one file of weights, rounded to float16, in place of what was there.
+
+    Raises:
+        FileNotFoundError: If there is no such checkpoint.
+        ValueError: If a weight is too large for float16, or is not finite.
+    """
+    if not (source / _WEIGHTS).is_file():
+        raise FileNotFoundError(f"There is no {_WEIGHTS} in {source}: name a checkpoint of one file of weights.")
+    weights = load_file(source / _WEIGHTS)
+    rounded = {name: each.half() if each.is_floating_point() else each for name, each in weights.items()}
+    if wrong := [name for name, each in rounded.items() if not bool(torch.isfinite(each).all())]:
+        raise ValueError(f"float16 cannot hold {wrong[0]} of {source}; keep that checkpoint as it is.")
+    with replacing(directory) as temporary:
+        shutil.copytree(source, temporary, dirs_exist_ok=True)
+        save_file(rounded, temporary / _WEIGHTS, metadata={"format": "pt"})
+
+
+if __name__ == "__main__":
+    store_in_half(*map(Path, sys.argv[1:3]))
