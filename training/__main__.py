@@ -75,6 +75,8 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
         config = replace(config, name=_free_name(config))
     with fields_named(option_names(RunConfig)):
         config = checked(config, resume=resume)
+    if process_rank() == 0 and recipe.title:
+        print(f"{recipe.name}: {recipe.title}", flush=True)
     from training.loop.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
 
     train_checked(config, resume=resume)

@@ -86,6 +86,12 @@ class Recipe:
         return made
 
     @property
+    def title(self) -> str:
+        """The first line of what it says of itself."""
+        made = self.make.func if isinstance(self.make, partial) else self.make
+        return (inspect.getdoc(made) or "").partition("\n")[0]
+
+    @property
     def description(self) -> str:
         """What it says of itself, in one paragraph; its arguments are not the user's."""
         made = self.make.func if isinstance(self.make, partial) else self.make

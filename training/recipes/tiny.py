@@ -26,10 +26,10 @@ _STRUCTURED = {
 
 
 def frozenlake_tiny() -> RunConfig:
-    """FrozenLake 4x4 with grounding and world modelling: `make train`.
+    """FrozenLake 4x4, beyond a teacher that overlooks holes in three of ten turns: `make train`.
 
-    It starts from a policy that has imitated an expert such as people are, and no other: in three of ten turns that one
-    plans without regard for holes, and so it solves seven levels of ten. What it writes is true all the same.
+    It starts from a policy that has imitated that expert, such as people are, and no other: it solves seven levels of
+    ten. What it writes is true all the same.
 
     The critic is a head on the policy, and nothing holds the policy to its start: there is one model to feed, and an
     iteration takes little more than half the time. Larger groups compare more on each level.
@@ -50,9 +50,9 @@ def frozenlake_tiny() -> RunConfig:
 
 
 def sokoban_tiny() -> RunConfig:
-    """Sokoban 6x6 with one box, with grounding and world modelling.
+    """Sokoban 6x6 with one box, beyond a teacher that overlooks inner walls in half of its turns.
 
-    The expert of its start plans without regard for inner walls in half of its turns, and solves four levels of five.
+    It starts from a policy that has imitated that expert and no other, who solves four levels of five.
     """
     config = _grid_recipe(
         "sokoban_tiny",

@@ -203,7 +203,8 @@ def test_options_of_a_cold_start_need_one(tmp_path):
     assert configured(recipe, [*given, "--model", "None"]).cold_start.num_steps == 5
     assert configured(recipe, given, makes_cold_start=True).cold_start.num_steps == 5
     saved = replace(recipe.make(), model=str(tmp_path))
-    assert configured(recipe, words("--cold-start.num-steps 2600"), saved) == saved, "its own options may be repeated"
+    its_own = words(f"--cold-start.num-steps {saved.cold_start.num_steps}")
+    assert configured(recipe, its_own, saved) == saved, "its own options may be repeated"
     for model in ([], ["--model", str(tmp_path)]):
         with pytest.raises(ConfigError, match=r"--cold-start.num-steps and .*first-turn-steps would do nothing"):
             configured(recipe, [*given, *model])
