@@ -65,11 +65,11 @@ def judging_key(question: str, right: int | None, num_candidates: int) -> Answer
         num_candidates: 1, 2 or 4.
     """
     if num_candidates == 1:
-        answer, verdicts = FALSE if right is None else TRUE, (TRUE, FALSE)
-        return AnswerKey(kind="verdict", answers=(answer,), question=question, verdicts=verdicts)
+        answer = FALSE if right is None else TRUE
+        return AnswerKey(kind="verdict", answers=(answer,), question=question, verdicts=(TRUE, FALSE))
     assert right is not None, "one of several candidates is right"
-    verdicts = tuple(str(number + 1) for number in range(num_candidates))
-    return AnswerKey(kind="verdict", answers=(verdicts[right],), question=question, verdicts=verdicts)
+    numbers = tuple(str(number + 1) for number in range(num_candidates))
+    return AnswerKey(kind="verdict", answers=(numbers[right],), question=question, verdicts=numbers)
 
 
 def judging_sample(case: Case, sample_id: str) -> Sample:

@@ -102,8 +102,9 @@ class ReportSource:
         )
 
     def _named(self, sample: Sample) -> Sample:
-        if self.file_name is None or sample.document is None:
+        if self.file_name is None:
             return sample
+        assert isinstance(sample.document, ReportDocument), "samples of this source are of reports"
         return replace(sample, document=replace(sample.document, name=self.file_name))
 
     def _category(self, rng: np.random.Generator) -> str:
