@@ -124,14 +124,42 @@ class ChatEncoder:
         Raises:
             ValueError: If there is a system message and the checkpoint's template does not take it as it is.
         """
-        read = [self._read(image) for image in observation_images(observation)]
-        turn = self._turn(observation["text"], [pieces for _, pieces in read])
+        return self.encode_content(
+            (*observation_images(observation), observation["text"]),
+            system=observation.get("system", ""),
+            is_first=is_first,
+            needs_end_of_turn=needs_end_of_turn,
+        )
+
+    def encode_content(
+        self,
+        content: Sequence[str | npt.NDArray[np.uint8]],
+        *,
+        system: str = "",
+        is_first: bool,
+        needs_end_of_turn: bool = False,
+    ) -> PromptSegment:
+        """Returns the segment that shows texts and pictures in any order and opens the response.
+
+        Args:
+            content: Texts, and pictures of uint8[height, width, 3], as they stand.
+            system: System message, where the conversation starts; empty for none.
+            is_first: Whether the conversation starts here.
+            needs_end_of_turn: Whether the previous response was cut off before its end-of-turn token.
+
+        Raises:
+            ValueError: If there is a system message and the checkpoint's template does not take it as it is.
+        """
+        read = [part if isinstance(part, str) else self._read(part) for part in content]
+        turn = self._turn([part if isinstance(part, str) else part[1] for part in read])
+        starts_with_image = bool(content) and not isinstance(content[0], str)
         if is_first:
-            turn = [*self._opening(observation.get("system", ""), with_images=bool(read)), *turn]
+            turn = [*self._opening(system, with_images=starts_with_image), *turn]
         else:
             end: list[Piece] = [self.end_of_turn_id] if needs_end_of_turn else []
-            turn = [*end, *self._pieces(_head(self._later, with_images=bool(read))), *turn]
-        return PromptSegment(ids=np.asarray(self._ids(turn), np.int64), images=tuple(image for image, _ in read))
+            turn = [*end, *self._pieces(_head(self._later, with_images=starts_with_image)), *turn]
+        images = tuple(part[0] for part in read if not isinstance(part, str))
+        return PromptSegment(ids=np.asarray(self._ids(turn), np.int64), images=images)
 
     def process_images(self, images: Sequence[npt.NDArray[np.uint8]]) -> tuple[ProcessedImage, ...]:
         """Returns pictures as the model takes them; those seen lately are not processed again."""
@@ -197,11 +225,16 @@ class ChatEncoder:
         before, heads = self._system
         return [*self._pieces(before), encodable(system), *self._pieces(_head(heads, with_images=with_images))]
 
-    def _turn(self, text: str, images: Sequence[list[Piece]]) -> list[Piece]:
-        """Returns a turn's content and the opening of its answer."""
+    def _turn(self, content: Sequence[str | list[Piece]]) -> list[Piece]:
+        """Returns a turn's content, texts and what stands for pictures, and the opening of its answer."""
         before, _, after = self._dialect.image.partition(self.image_reader.marker)
-        pictures = [piece for image in images for piece in (*self._pieces(before), *image, *self._pieces(after))]
-        return [*pictures, self._trimmed(encodable(text)), *self._pieces(self._dialect.opening)]
+        turn: list[Piece] = []
+        for part in content:
+            if isinstance(part, str):
+                turn.append(self._trimmed(encodable(part)))
+            else:
+                turn += [*self._pieces(before), *part, *self._pieces(after)]
+        return [*turn, *self._pieces(self._dialect.opening)]
 
     def _trimmed(self, text: str) -> str:
         """Returns a text as the template writes it."""
@@ -264,7 +297,7 @@ class ChatEncoder:
         ours: list[int] = []
         for number, exchange in enumerate(PROBE):
             pictures: list[list[Piece]] = [self._pieces(self.image_reader.marker)] * exchange.num_images
-            turn = self._turn(exchange.text, pictures)
+            turn = self._turn([*pictures, exchange.text])
             if number == 0:
                 before, heads = self._system if system else ("", self._dialect.first)
                 head = _head(heads, with_images=bool(pictures))

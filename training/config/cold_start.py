@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from training.config.supervised import SupervisedSteps
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
 from vlm_envs.errors import require
 
@@ -67,4 +68,18 @@ class ColdStartConfig:
             or (self.mistake_rate == 0 and self.suboptimal_rate == 0 and self.num_demonstrations is None),
             "--cold-start.data has its own expert and its own episodes: leave out --cold-start.mistake-rate, "
             "--cold-start.suboptimal-rate and --cold-start.num-demonstrations.",
+        )
+
+    @property
+    def steps(self) -> SupervisedSteps:
+        """How its steps are taken; the rate falls to a tenth of its peak."""
+        return SupervisedSteps(
+            num_steps=self.num_steps,
+            learning_rate=self.learning_rate,
+            warmup_steps=self.warmup_steps,
+            final_learning_rate_ratio=0.1,
+            weight_decay=self.weight_decay,
+            max_grad_norm=self.max_grad_norm,
+            max_nonfinite_steps=self.max_nonfinite_steps,
+            checkpoint_every=self.checkpoint_every,
         )

@@ -28,17 +28,19 @@ class RowLimits:
         has_padding: Whether rows are as wide as the longest of them.
         keeps_siblings: Whether siblings go together, as far as there is room, for what they share goes through once.
             Padding then stands in attention alone, and counts as tokens, but may be any share of them.
+        options: What the options begin with that set the limits, for messages.
     """
 
     max_rows: int
     max_tokens: int | None = None
     has_padding: bool = True
     keeps_siblings: bool = False
+    options: str = "--ppo.micro-batch"
 
     def __str__(self) -> str:
         if self.max_tokens is None:
-            return f"--ppo.micro-batch-size {self.max_rows}"
-        return f"--ppo.micro-batch-tokens {self.max_tokens}"
+            return f"{self.options}-size {self.max_rows}"
+        return f"{self.options}-tokens {self.max_tokens}"
 
     def below(self, parts: Sequence[Sequence[int]], lengths: Sequence[int]) -> RowLimits | None:
         """Returns limits of half of what the largest of several rows among these had; None if each was a single row.

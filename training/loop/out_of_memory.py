@@ -21,6 +21,11 @@ OF_UPDATE = (
     "Lower --ppo.micro-batch-tokens or --ppo.micro-batch-size, or add --memory.gradient-checkpointing, as --resume "
     "allows; a new run may add --lora.rank 32, or have shorter rows (--sampling.max-new-tokens, fewer turns)."
 )
+OF_FINE_TUNING = (
+    "Lower --micro-batch-tokens or add --memory.gradient-checkpointing, as --resume allows; a new run may add "
+    "--lora.rank 32 or --memory.freeze-vision-tower, leave long rows out (--max-context-tokens) or show smaller "
+    "pictures (--max-image-pixels)."
+)
 OF_SAMPLING = (
     "All rows are played at a time: lower --num-groups or --group-size, or have shorter ones "
     "(--sampling.max-new-tokens, fewer turns or smaller pictures of the worlds)."
@@ -85,10 +90,11 @@ class FittedPasses:
     Args:
         limits: How much goes through a model at a time, to begin with.
         engine: Who shares the work.
+        remedy: What to do where smaller ones do not help, in sentences.
     """
 
-    def __init__(self, limits: RowLimits, engine: Engine) -> None:
-        self.limits, self._engine = limits, engine
+    def __init__(self, limits: RowLimits, engine: Engine, *, remedy: str = OF_UPDATE) -> None:
+        self.limits, self._engine, self._remedy = limits, engine, remedy
 
     def __call__(self, run: Callable[[], T], batch: Batch, rows: Sequence[int]) -> T:
         """Returns what passes over some rows give, which must start anew when they are run again.
@@ -105,10 +111,10 @@ class FittedPasses:
             told, smaller = first_line(error), self._smaller(batch, rows)
         let_go()  # Behind the block, where nothing holds on to what the failed pass had made
         if smaller is None:
-            raise MemoryExhaustedError(f"Memory ran out in the update: {told}. {OF_UPDATE}")
+            raise MemoryExhaustedError(f"Memory ran out in the update: {told}. {self._remedy}")
         self.limits = smaller
         print(f"Memory ran out in the update: {told}. It goes on with {smaller}.", file=sys.stderr)
-        with memory_told(f"in the update again, with {smaller}", OF_UPDATE):
+        with memory_told(f"in the update again, with {smaller}", self._remedy):
             return run()
         raise AssertionError("the block returns or raises")
 

@@ -1,29 +1,41 @@
-"""Cold start: supervised learning on an expert's episodes, so that reinforcement learning has something to improve."""
+"""Supervised learning: one loop for the cold start, which imitates an expert's episodes, and for fine-tuning.
+
+A cold start gives reinforcement learning something to improve; fine-tuning on data sets is in `training.loop.sft`.
+"""
 
 from __future__ import annotations
 
 import itertools
-import math
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from agents.hf.chat import ChatEncoder
 from agents.hf.families.shared_attention import share_prefixes
 from training.algorithms.functional.losses import aggregate, loss_normalizer
-from training.batch import make_batch
+from training.batch import Batch, make_batch
 from training.config.cold_start import ColdStartConfig
+from training.config.lora import LoRAConfig
 from training.config.memory import MemoryConfig
+from training.config.supervised import SupervisedSteps
 from training.config.worlds import WorldSpec
 from training.data.curation import curated_episodes, shuffled_batches
 from training.data.demonstrations import demonstrations, tokenized
+from training.engines.engine import LocalEngine
+from training.engines.frozen import freeze_vision_tower
+from training.engines.lora import add_adapters
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel
 from training.engines.row_pass import row_pass_of
+from training.loop.micro_batches import RowLimits, micro_batches
+from training.loop.out_of_memory import OF_FINE_TUNING, FittedPasses
 from vlm_envs.trajectory import Trajectory
 
 OnStep = Callable[[int, dict[str, float]], None]
@@ -58,16 +70,19 @@ def cold_start(
         NonFiniteGradientError: If that happened too many times in a row.
         Exception: What a world, `on_step` or a step raises. The model is as of the last whole step, whichever it is.
     """
-    return _imitate(
-        model,
-        encoder,
-        _batches(specs, encoder, config, seed=seed),
-        config,
+    learner = SupervisedLearner(model, config.steps, what="cold start")
+    if num_done and optimizer_state is not None:
+        learner.load_optimizer_state(optimizer_state)
+    shown = _batches(specs, encoder, config, seed=seed)
+    for _ in range(num_done if num_done < config.num_steps else 0):
+        next(shown)
+    return take_steps(
+        learner,
+        (make_batch(each, [[0.0] * len(t.turns) for t in each], encoder) for each in shown),
         on_step=on_step,
         should_stop=should_stop,
         on_checkpoint=on_checkpoint,
         first=num_done,
-        optimizer_state=optimizer_state,
     )
 
 
@@ -127,70 +142,151 @@ def stop_on_interrupt(step: str, lost: str, more: Callable[[], str] = str) -> It
         signal.signal(signal.SIGINT, previous)
 
 
-def _imitate(
-    model: Any,
-    encoder: ChatEncoder,
-    batches: Iterator[list[Trajectory]],
-    config: ColdStartConfig,
+class SupervisedLearner:
+    """Maximum likelihood of what rows have generated, one optimiser step after another.
+
+    Args:
+        model: A checkpoint's model with its head, trained in place.
+        steps: How the steps are taken.
+        what: What is trained, for messages: `"cold start"`.
+        memory: How rows go through the model, and whether its tower is frozen.
+        lora: Adapters that are trained in place of the weights.
+        micro_batch_tokens: Most tokens that go through the model at a time; None for a whole batch. Gradients are the
+            same but for rounding. Where memory runs out, it goes on with half as many.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        steps: SupervisedSteps,
+        *,
+        what: str,
+        memory: MemoryConfig | None = None,
+        lora: LoRAConfig | None = None,
+        micro_batch_tokens: int | None = None,
+    ) -> None:
+        memory, lora = memory or MemoryConfig(), lora or LoRAConfig()
+        self.model, self.steps = model, steps
+        row_pass = row_pass_of(model, memory)
+        if row_pass.shares_prefixes:
+            share_prefixes(model)
+        if lora.rank is not None:
+            add_adapters(model, lora)
+        if memory.freeze_vision_tower:
+            freeze_vision_tower(model)
+        self._policy = PolicyModel(model, temperature=1.0, suppressed_ids=[], row_pass=row_pass)
+        self._optimizer = Optimizer(
+            model,
+            learning_rate=steps.learning_rate,
+            weight_decay=steps.weight_decay,
+            max_grad_norm=steps.max_grad_norm,
+            max_nonfinite_steps=steps.max_nonfinite_steps,
+            what=what,
+        )
+        self._fitted: FittedPasses | None = None
+        if micro_batch_tokens is not None:
+            limits = RowLimits(
+                max_rows=1,
+                max_tokens=micro_batch_tokens,
+                has_padding=not row_pass.packs_rows,
+                keeps_siblings=row_pass.shares_prefixes,
+                options="--micro-batch",
+            )
+            self._fitted = FittedPasses(limits, LocalEngine(), remedy=OF_FINE_TUNING)
+
+    def step(self, number: int, batch: Batch) -> dict[str, float]:
+        """Takes a step; its number, from 0, decides its learning rate.
+
+        Returns:
+            The mean loss of a generated token in nats, the gradient's norm before clipping, and whether the step was
+            left out for a gradient that is not finite.
+
+        Raises:
+            NonFiniteGradientError: If that happened too many times in a row.
+            MemoryExhaustedError: If memory runs out, and does so again in smaller micro-batches.
+        """
+        self._optimizer.set_learning_rate(self.steps.learning_rate_at(number))
+        if self._fitted is None:
+            loss = self._gradient(batch)
+        else:
+            loss = self._fitted(lambda: self._gradient(batch), batch, range(batch.num_rows))
+        grad_norm, is_taken = self._optimizer.step()
+        return {"loss": loss, "grad_norm": grad_norm, "skipped_steps": float(not is_taken)}
+
+    @torch.no_grad()
+    def mean_loss(self, batches: Iterable[Batch]) -> float:
+        """Returns the mean loss of a generated token of all batches, in nats; the model is as it was before."""
+        total, count, is_training = 0.0, 0.0, self.model.training
+        self.model.eval()
+        for batch in batches:
+            num_tokens = loss_normalizer(batch.response_mask_BT, aggregation="token_mean")
+            total += sum(float(self._loss(*part)) for part in self._parts(batch)) * num_tokens
+            count += num_tokens
+        self.model.train(is_training)
+        return total / count
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """Returns the optimiser's state, with which the model as it is goes on."""
+        return self._optimizer.state_dict()
+
+    def load_optimizer_state(self, state: dict[str, Any]) -> None:
+        """Continues from what `optimizer_state` returned; the model is to have the weights of then already."""
+        self._optimizer.load_state_dict(state, self.model.state_dict())
+
+    def _gradient(self, batch: Batch) -> float:
+        """Makes the gradient of a batch's mean loss, and returns that."""
+        self._optimizer.zero_grad()
+        total = 0.0
+        for part in self._parts(batch):
+            loss = self._loss(*part)
+            self._optimizer.backward(loss)
+            total += float(loss.detach())
+        return total
+
+    def _parts(self, batch: Batch) -> Iterator[tuple[Batch, float]]:
+        """Yields the rows that go through the model together, and what their sums are divided by."""
+        if self._fitted is None:
+            yield batch, loss_normalizer(batch.response_mask_BT, aggregation="token_mean")
+            return
+        rows, engine = range(batch.num_rows), LocalEngine()
+        for micro in micro_batches(batch, rows, self._fitted.limits, engine, aggregation="token_mean"):
+            yield micro.part, micro.normalizer
+
+    def _loss(self, part: Batch, normalizer: float) -> Tensor:
+        logprobs_BT, _ = self._policy(part, "none")
+        mask_BT = part.response_mask_BT.to(logprobs_BT.device)
+        return aggregate(-logprobs_BT, mask_BT, aggregation="token_mean", normalizer=normalizer)
+
+
+def take_steps(
+    learner: SupervisedLearner,
+    batches: Iterator[Batch],
     *,
     on_step: OnStep,
     should_stop: Callable[[], bool],
     on_checkpoint: OnCheckpoint | None,
     first: int,
-    optimizer_state: dict[str, Any] | None,
 ) -> int:
-    """Takes steps of maximum likelihood with an optimiser of its own, from `first` to `config.num_steps`.
+    """Takes steps from `first` on until all are done or `should_stop` says so after one.
+
+    Args:
+        learner: Who learns, and how many steps there are.
+        batches: What it learns from, that of step `first` next.
+        on_step: Gets each step's number and metrics.
+        should_stop: Says whether to end here.
+        on_checkpoint: Gets the steps done and the optimiser's state where a checkpoint is due.
+        first: Steps that were done before.
 
     Returns:
         How many are done, those before `first` included.
     """
-    optimizer = Optimizer(
-        model,
-        learning_rate=config.learning_rate,
-        weight_decay=config.weight_decay,
-        max_grad_norm=config.max_grad_norm,
-        max_nonfinite_steps=config.max_nonfinite_steps,
-        what="cold start",
-    )
-    if first and optimizer_state is not None:
-        optimizer.load_state_dict(optimizer_state, model.state_dict())
-    for _ in range(first if first < config.num_steps else 0):
-        next(batches)
-    row_pass = row_pass_of(model, MemoryConfig())
-    if row_pass.shares_prefixes:
-        share_prefixes(model)
-    policy = PolicyModel(model, temperature=1.0, suppressed_ids=[], row_pass=row_pass)
-    model.train()
+    learner.model.train()
     step = first - 1
-    for step in range(first, config.num_steps):
-        trajectories = next(batches)
-        batch = make_batch(trajectories, [[0.0] * len(t.turns) for t in trajectories], encoder)
-        mask_BT = batch.response_mask_BT
-        logprobs_BT, _ = policy(batch, "none")
-        loss = aggregate(
-            -logprobs_BT,
-            mask_BT.to(logprobs_BT.device),
-            aggregation="token_mean",
-            normalizer=loss_normalizer(mask_BT, aggregation="token_mean"),
-        )
-        optimizer.set_learning_rate(config.learning_rate * learning_rate_factor(step, config))
-        optimizer.zero_grad()
-        optimizer.backward(loss)
-        grad_norm, is_taken = optimizer.step()
-        shown = {"loss": float(loss.detach()), "grad_norm": grad_norm, "skipped_steps": float(not is_taken)}
-        on_step(step, shown)
-        is_due = config.checkpoint_every and ((step + 1) % config.checkpoint_every == 0 or step + 1 == config.num_steps)
-        if is_due and on_checkpoint is not None:
-            on_checkpoint(step + 1, optimizer.state_dict())
+    for step in range(first, learner.steps.num_steps):
+        on_step(step, learner.step(step, next(batches)))
+        if on_checkpoint is not None and learner.steps.is_checkpoint_due(step + 1):
+            on_checkpoint(step + 1, learner.optimizer_state())
         if should_stop():
             break
-    model.eval()
+    learner.model.eval()
     return step + 1
-
-
-def learning_rate_factor(step: int, config: ColdStartConfig) -> float:
-    """Returns linear warm-up followed by a cosine to a tenth of the peak."""
-    if step < config.warmup_steps:
-        return (step + 1) / config.warmup_steps
-    progress = (step - config.warmup_steps) / max(1, config.num_steps - config.warmup_steps)
-    return 0.1 + 0.45 * (1.0 + math.cos(math.pi * progress))

@@ -15,7 +15,7 @@ from training.config.worlds import WorldSpec
 from training.data.demonstrations import demonstrations, tokenized
 from training.loop.collect import Collector
 from training.loop.evaluation import evaluate
-from training.loop.supervised import cold_start, learning_rate_factor
+from training.loop.supervised import cold_start
 from vlm_envs.splits import SPLIT_SEEDS
 from vlm_envs.vector.env import VectorWorld
 
@@ -134,8 +134,8 @@ def test_the_cold_start_learns(tiny):
 
 
 def test_the_cold_starts_learning_rate_rises_then_falls_to_a_tenth():
-    config = ColdStartConfig(num_steps=110, num_first_turn_steps=0, warmup_steps=10)
-    assert learning_rate_factor(0, config) == pytest.approx(0.1)
-    assert learning_rate_factor(9, config) == pytest.approx(1.0)
-    assert learning_rate_factor(60, config) == pytest.approx(0.55), "halfway: 0.1 + 0.45"
-    assert learning_rate_factor(110, config) == pytest.approx(0.1)
+    config = ColdStartConfig(num_steps=110, num_first_turn_steps=0, warmup_steps=10, learning_rate=1.0)
+    assert config.steps.learning_rate_at(0) == pytest.approx(0.1)
+    assert config.steps.learning_rate_at(9) == pytest.approx(1.0)
+    assert config.steps.learning_rate_at(60) == pytest.approx(0.55), "halfway: 0.1 + 0.45"
+    assert config.steps.learning_rate_at(110) == pytest.approx(0.1)
