@@ -1,4 +1,4 @@
-"""`python -m training RECIPE [--options]`, and the commands `cold_start`, `curate` and `plan`."""
+"""`python -m training RECIPE [--options]`, and the commands `sft`, `cold_start`, `curate` and `plan`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from pathlib import Path
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
+from training.cli.sft_options import sft_options
 from training.config.curation import CurateConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.config.run import RunConfig
+from training.config.sft import SFTConfig
 from training.errors import GradientError, PeerError, TrainingStoppedError
 from training.plan.command import run_plan
+from training.preflight.sft import check_fine_tuning
 from training.preflight.start import checked, ready, require_teachable
 from training.recipes.shipped import RECIPES
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
@@ -23,9 +26,10 @@ from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 
 COMMANDS = {
+    "sft": "fine-tune a checkpoint on conversations with pictures, or on what curate made",
     "cold_start": "rebuild a recipe's cold start",
     "plan": "say whether a run fits its GPUs, from a checkpoint's config.json alone",
-    "curate": "filter an expert's rollouts into a data set for a cold start",
+    "curate": "filter an expert's rollouts into a data set to fine-tune on",
 }
 
 
@@ -43,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
         if name in COMMANDS:
-            {"cold_start": _cold_start, "curate": _curate, "plan": run_plan}[name](rest)
+            {"sft": _sft, "cold_start": _cold_start, "curate": _curate, "plan": run_plan}[name](rest)
         elif name in ("-h", "--help"):
             print(_usage())
         else:
@@ -103,7 +107,7 @@ def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
     return config
 
 
-def _free_name(config: RunConfig) -> str:
+def _free_name(config: RunConfig | SFTConfig) -> str:
     """Returns the recipe's name, or with the first number that no finished or resumable run has."""
     require_writable(Path(config.output) / config.name, config.output)
     names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
@@ -136,6 +140,17 @@ def _cold_start(words: list[str]) -> None:
     print(f"Cold start: {directory}")
 
 
+def _sft(words: list[str]) -> None:
+    config, resume = sft_options(words)
+    if not resume and option_value(words, "--name") is None:
+        config = replace(config, name=_free_name(config))
+    with fields_named(option_names(SFTConfig)):
+        check_fine_tuning(config, resume=resume)
+        from training.loop.sft import fine_tune_checked
+
+        fine_tune_checked(config, resume=resume)
+
+
 def _curate(words: list[str]) -> None:
     config = parsed(
         CurateConfig, words, Program(prog="python -m training curate", description=description_of(CurateConfig))
@@ -147,7 +162,10 @@ def _curate(words: list[str]) -> None:
     print(result)
     print(f"Data set: {directory}")
     if result.curated.kept:
-        print(f"Train on it: python -m training cold_start RECIPE --cold-start.data {directory}")
+        print(
+            f"Train on it: python -m training sft --model DIR --data {directory}\n"
+            f"         or: python -m training cold_start RECIPE --cold-start.data {directory}"
+        )
     else:
         print("It is empty: nothing is good enough to imitate. Curate more, lower the threshold, or choose an expert.")
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from agents.hf.sampling import SamplingConfig
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError
 
 
-def context_limit(model_config: Any, sampling: SamplingConfig) -> int:
+class ContextSettings(Protocol):
+    """Settings that limit how long conversations get."""
+
+    @property
+    def max_context_tokens(self) -> int | None:
+        """Most tokens of a conversation; None for the model's positions."""
+
+
+def context_limit(model_config: Any, sampling: ContextSettings) -> int:
     """Returns the most tokens that a conversation may have.
 
     Raises:

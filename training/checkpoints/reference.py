@@ -25,11 +25,12 @@ def reference_of(model: Path, run: Path) -> dict[str, str]:
     return {"path": str(place), "sha256": _hash(path)}
 
 
-def require_reference(run: Path) -> Path | None:
+def require_reference(run: Path, *, what: str = "The policy that --ppo.kl-coef holds this run to") -> Path | None:
     """Returns where the reference of a run that goes on is; None for a run without one, or that has a copy of it.
 
     Args:
         run: Directory of the run.
+        what: What it is to the run, for messages.
 
     Raises:
         ConfigError: If it is gone or its weights have changed.
@@ -41,7 +42,7 @@ def require_reference(run: Path) -> Path | None:
     is_gone = not (model / "config.json").is_file()
     if is_gone or _hash(model) != kept["sha256"]:
         raise ConfigError(
-            f"The policy that --ppo.kl-coef holds this run to is the checkpoint {model}, which "
+            f"{what} is the checkpoint {model}, which "
             f"{'is gone' if is_gone else 'has other weights now'}. Put it back as it was, or start another run from "
             f"what was learnt: --model {run / LATEST / 'model'}."
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from training.algorithms.shipped import algorithm_class
 from training.config.run import RunConfig
 from training.config.saved import rebuilt
+from training.config.sft import SFTConfig
 from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
 
@@ -50,7 +51,12 @@ def saved_config(directory: Path) -> RunConfig:
         FileNotFoundError: If there is no run.
         ConfigError: If what it was started with is no longer possible.
     """
-    saved = _saved(directory)
+    saved = saved_settings(directory)
+    if "worlds" not in saved:
+        raise ConfigError(
+            f"{directory} is no run of a recipe; it was started with: {saved.get('command', 'another program')}. Go on "
+            "with it so, adding --resume."
+        )
     settings: dict[str, Any] = saved.get("algorithm", {})
     if "class" in settings:
         saved["algorithm"] = rebuilt(algorithm_class(settings["class"]), settings)
@@ -58,7 +64,12 @@ def saved_config(directory: Path) -> RunConfig:
     return config
 
 
-def _saved(directory: Path) -> dict[str, Any]:
+def saved_settings(directory: Path) -> dict[str, Any]:
+    """Returns what a run wrote down as its configuration.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+    """
     path = directory / "config.json"
     if not path.is_file():
         raise FileNotFoundError(
@@ -76,12 +87,27 @@ def check_same_run(config: RunConfig, directory: Path) -> None:
         FileNotFoundError: If there is no run.
         ConfigError: If a setting that shapes the result differs from the run's own; the message gives both values.
     """
-    saved = _flat(_saved(directory))
-    wanted = _flat(json.loads(json.dumps(config.to_dict())))
+    check_same_settings(config.to_dict(), directory, may_differ=_may_differ)
+
+
+def check_same_settings(settings: Mapping[str, Any], directory: Path, *, may_differ: Callable[[str], bool]) -> None:
+    """Refuses to go on with a run under other settings.
+
+    Args:
+        settings: Those that are asked for, as plain data.
+        directory: The run's own.
+        may_differ: Whether a setting, by its dotted name, may be another one.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+        ConfigError: If another one differs; the message gives both values.
+    """
+    saved = _flat(saved_settings(directory))
+    wanted = _flat(json.loads(json.dumps(settings)))
     differing = [
         f"  {_flag(name)}: the run has {_shown(saved.get(name))}, asked for is {_shown(wanted.get(name))}"
         for name in dict.fromkeys((*wanted, *(each for each in saved if each.startswith("worlds."))))
-        if not _may_differ(name) and saved.get(name) != wanted.get(name)
+        if not may_differ(name) and saved.get(name) != wanted.get(name)
     ]
     if differing:
         raise ConfigError(
@@ -120,7 +146,7 @@ def started_by(directory: Path) -> list[str]:
     Raises:
         FileNotFoundError: If there is no run.
     """
-    return shlex.split(str(_saved(directory).get("command", "")))[3:]
+    return shlex.split(str(saved_settings(directory).get("command", "")))[3:]
 
 
 def check_same_worlds(recipe: str, worlds: Sequence[WorldSpec], config: RunConfig) -> None:
@@ -150,12 +176,14 @@ def check_length(num_iterations: int, num_done: int) -> None:
         )
 
 
-def continued(config: RunConfig, directory: Path, *, num_done: int, described: Mapping[str, Any]) -> dict[str, Any]:
+def continued(
+    config: RunConfig | SFTConfig, directory: Path, *, num_done: int, described: Mapping[str, Any]
+) -> dict[str, Any]:
     """Returns what a run that goes on writes down as its configuration: its own, what changed, and when.
 
     `described` is what a run started now would write down.
     """
-    saved = _saved(directory)
+    saved = saved_settings(directory)
     before, after = _flat(saved), _flat(json.loads(json.dumps(config.to_dict())))
     changes = {name: [before.get(name), after[name]] for name in after if before.get(name) != after[name]}
     now = {key: described[key] for key in ("command", "commit", "started", "versions")}

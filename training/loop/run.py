@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import platform
-import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -36,9 +32,11 @@ from training.checkpoints.state import (
 from training.config.processes import num_processes
 from training.config.resume import check_length, continued
 from training.config.run import RunConfig
+from training.config.sft import SFTConfig
 from training.engines.choice import engine_of
 from training.engines.engine import Engine
 from training.errors import NonFiniteGradientError
+from training.loop.circumstances import circumstances
 from training.loop.console import RunConsole
 from training.loop.disk import full_disk_told
 from training.loop.evaluation import evaluate, mean_success
@@ -52,9 +50,6 @@ from vlm_envs.records.run_data import RunWriter, holds_run
 
 class ColdStartInterruptedError(KeyboardInterrupt):
     """Ctrl-C stopped a cold start; the message says where it is saved."""
-
-
-_PACKAGES = ("torch", "transformers", "tokenizers", "gymnasium", "numpy", "vlm-envs")
 
 
 def train(config: RunConfig, *, resume: bool = False) -> Path:
@@ -324,38 +319,11 @@ def describe(config: RunConfig) -> dict[str, Any]:
         **config.to_dict(),
         "recipe": config.name,
         "trained_with": config.algorithm.title,
-        "versions": {each: _version(each) for each in _PACKAGES} | {"python": platform.python_version()},
-        "commit": _commit(),
-        "num_threads_used": torch.get_num_threads(),
-        "command": shlex.join(["python", "-m", "training", *sys.argv[1:]]),
-        "started": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+        **circumstances(),
     }
 
 
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def _commit() -> str:
-    """Returns the checkout's commit, marked when files differ from it; `unknown` outside a checkout."""
-    try:
-        shown = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return shown.stdout.strip()
-
-
-def prepare(config: RunConfig) -> None:
+def prepare(config: RunConfig | SFTConfig) -> None:
     """Sets threads and seeds, and keeps the libraries quiet and offline."""
     if config.num_threads:
         torch.set_num_threads(config.num_threads)

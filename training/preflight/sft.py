@@ -1,0 +1,99 @@
+"""What is found out before a fine-tuning leaves anything behind, without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agents.hf.checkpoint import require_checkpoint, require_weights
+from agents.hf.device import require_device
+from training.checkpoints.files import LATEST, model_directory, require_run_state
+from training.config.curation import CURATED
+from training.config.places import require_writable
+from training.config.processes import num_processes
+from training.config.resume import check_same_settings, saved_settings
+from training.config.saved import rebuilt
+from training.config.sft import FINE_TUNING, DataSource, SFTConfig
+from training.preflight.memory_packages import require_attention, require_peft
+from training.preflight.start import require_unused
+from vlm_envs.errors import ConfigError, require
+from vlm_envs.records.run_data import slug
+
+_MAY_DIFFER = {
+    "checkpoint_every",
+    "device",
+    "eval_every",
+    "memory.attention",
+    "memory.gradient_checkpointing",
+    "memory.packing",
+    "memory.prefix_sharing",
+    "micro_batch_tokens",
+    "num_epochs",
+    "num_steps",
+    "num_threads",
+    "output",
+}
+"""Settings that a fine-tuning may go on with changed; some round sums differently, or have the rate fall otherwise."""
+
+
+def check_fine_tuning(config: SFTConfig, *, resume: bool) -> None:
+    """Refuses a fine-tuning that something is missing for.
+
+    Raises:
+        RunExistsError: If the run exists and `resume` is False.
+        FileNotFoundError: If `resume` is True and there is no run, or the checkpoint to start from is not one.
+        ConfigError: If something it needs is not there, or, on resumption, its settings are others.
+    """
+    directory = Path(config.output) / config.name
+    require_writable(directory, config.output)
+    require(
+        num_processes() == 1,
+        f"sft trains in one process, and {num_processes()} were launched. Start it with python -m training sft; a "
+        "model that does not fit one device may with --lora.rank 32 and --memory.gradient-checkpointing.",
+    )
+    if resume:
+        check_same_settings(config.to_dict(), directory, may_differ=lambda name: name in _MAY_DIFFER)
+        require_run_state(directory / LATEST)
+    else:
+        require_unused(directory)
+        require_weights(require_checkpoint(model_directory(config.model)))
+    require_device(config.device)
+    require_peft(config.lora)
+    require_attention(config.memory)
+    for source in config.sources:
+        data_file(source)
+
+
+def saved_fine_tuning(directory: Path) -> SFTConfig:
+    """Returns the configuration a fine-tuning was started with.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+        ConfigError: If it is another kind of run.
+    """
+    saved = saved_settings(directory)
+    if saved.get("trained_with") != FINE_TUNING:
+        raise ConfigError(
+            f"{directory} is no run of `python -m training sft`; it was started with: "
+            f"{saved.get('command', 'another program')}. Go on with it so, adding --resume."
+        )
+    config: SFTConfig = rebuilt(SFTConfig, saved)
+    return config
+
+
+def data_file(source: DataSource) -> tuple[Path, Path]:
+    """Returns the file that holds a data set's rows, and the folder that paths of its pictures begin at.
+
+    Raises:
+        ConfigError: If there is none.
+    """
+    path = Path(source.path)
+    if path.is_file():
+        return path, path.parent
+    curated = path / "trajectories" / f"{slug(CURATED)}.jsonl"
+    if curated.is_file():
+        return curated, path
+    what = "has no trajectories/curated.jsonl" if path.is_dir() else "does not exist"
+    raise ConfigError(
+        f"--data {source.path} {what}. Expected the directory of a data set that `python -m training curate` made, or "
+        "a file of conversations (`messages` and `images`), one a line; a weight stands behind it: PATH=2."
+    )
