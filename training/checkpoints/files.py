@@ -60,7 +60,7 @@ def require_run_state(directory: Path) -> None:
     if not has_checkpoint(directory):
         raise FileNotFoundError(
             f"No checkpoint at {directory}: expected a file {STATE}. A run writes its first one "
-            "after the cold start; start it again without --resume."
+            "after the cold start, a fine-tuning after --checkpoint-every steps; start it again without --resume."
         )
 
 

@@ -137,6 +137,28 @@ def test_a_conversation_is_what_template_and_processor_make_of_it(family, system
         assert ids == encoder.tokenizer.encode(rendered(encoder, messages, images), add_special_tokens=False)
 
 
+@pytest.mark.parametrize("order", ["text first", "picture first"])
+def test_texts_and_pictures_in_any_order_are_what_the_template_makes_of_them(family, order):
+    _, encoder = family
+    first = [*([] if order == "picture first" else ["look at "]), SQUARE, "\nand at ", WIDE, TALL]
+    turns = [(first, "<think>I see</think><answer>Up</answer>"), (["go on", SQUARE, "now"], None)]
+    messages, ids, images = [], [], []
+    for number, (content, answer) in enumerate(turns):
+        segment = encoder.encode_content(content, is_first=number == 0)
+        ids += segment.ids.tolist()
+        pictures = [part for part in content if not isinstance(part, str)]
+        assert [image.num_tokens for image in segment.images] == [
+            image.num_tokens for image in encoder.process_images(pictures)
+        ]
+        images += pictures
+        parts = [{"type": "text", "text": part} if isinstance(part, str) else {"type": "image"} for part in content]
+        messages.append({"role": "user", "content": parts})
+        if answer is not None:
+            ids += encoder.encode_response(answer).tolist()
+            messages.append({"role": "assistant", "content": said(0, answer)})
+    assert ids == encoder.tokenizer.encode(rendered(encoder, messages, images), add_special_tokens=False)
+
+
 def test_pictures_are_cut_into_tiles_and_one_tile_is_a_setting(directory, tmp_path):
     _, encoder = load(directory)
     is_cut = family_name(encoder) != "gemma3"
