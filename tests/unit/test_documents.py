@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-DOCUMENTS = ("docs/judges.md", "docs/rewards.md", "docs/training.md", "docs/training-details.md")
+DOCUMENTS = tuple(f"docs/{name}.md" for name in ("judges", "rewards", "training", "training-details", "fine-tuning"))
 
 
 def text_of(document: str) -> str:

@@ -252,6 +252,27 @@ def test_micro_batches_and_packing_change_no_gradient(tiny, data, memory):
     assert parts.mean_loss([batch]) == pytest.approx(parts.mean_loss([batch, batch]))
 
 
+def test_conversations_without_pictures_are_learnt_from_too(tiny_directory, data, tmp_path):
+    rows = [
+        {"messages": [{"role": "user", "content": f"Say {word}."}, {"role": "assistant", "content": word}]}
+        for word in ("Up", "Down", "Left")
+    ]
+    (tmp_path / "words.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    changes = {"eval_share": 0.0, "batch_size": 1, "num_epochs": 4.0}
+    directory = fine_tune(settings(tiny_directory, tmp_path / "words.jsonl", tmp_path, **changes))
+    losses = [line["loss"] for line in lines_of(directory)]
+    assert len(losses) == 12 and sum(losses[-3:]) < 0.5 * sum(losses[:3])
+    mixed = settings(tiny_directory, data, tmp_path, name="mixed", num_epochs=1.0)
+    sizes = [
+        line["num_rows"]
+        for line in RunReader(
+            fine_tune(replace(mixed, data=(f"{data}=0.5", f"{tmp_path / 'words.jsonl'}=2"), eval_share=0.0))
+        ).config["data_sets"]
+    ]
+    assert sizes == [12, 3]
+    assert len([line for line in lines_of(tmp_path / "mixed") if "loss" in line]) == 4, "6 and 6 rows by 3"
+
+
 def test_adapters_alone_are_trained_and_merged_in_what_is_saved(tiny_directory, data, tmp_path):
     directory = fine_tune(settings(tiny_directory, data, tmp_path, lora=LoRAConfig(rank=4)))
     start, after = (load_file(each / "model.safetensors") for each in (tiny_directory, directory / "latest" / "model"))
@@ -274,8 +295,10 @@ def test_a_base_that_has_changed_takes_no_adapters(tiny_directory, data, tmp_pat
     assert f"What --lora.rank adapts is the checkpoint {base}, which has other weights now" in capsys.readouterr().err
 
 
-def test_what_fails_leaves_the_last_whole_step(tiny_directory, data, tmp_path, capsys, monkeypatch):
-    config, real, calls = settings(tiny_directory, data, tmp_path, checkpoint_every=0), Optimizer.step, []
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_fails_leaves_the_last_whole_step(tiny_directory, data, tmp_path, capsys, monkeypatch, dtype):
+    config = settings(tiny_directory, data, tmp_path, checkpoint_every=0, dtype=dtype)
+    real, calls = Optimizer.step, []
 
     def failing(self):
         calls.append(1)
