@@ -83,11 +83,11 @@ def conversation(row: Mapping[str, Any], *, file: Path, line: int, folder: Path)
         system = _said(messages[0], "system")
         messages, roles = messages[1:], roles[1:]
     _require_turns(roles)
-    files = iter(_files(row.get("images"), folder))
-    contents = [
+    files = [*_files(row.get("images"), folder)]
+    places = [
         _content(each.get("content"), folder) for each, role in zip(messages, roles, strict=True) if role == "user"
     ]
-    contents = _with_pictures(contents, [*files])
+    contents = _with_pictures(places, files)
     exchanges = tuple(
         Exchange(content=shown, answer=_said(answer, "assistant"), is_learnt=_is_learnt(answer))
         for shown, answer in zip(contents, messages[1::2], strict=False)  # what no answer follows teaches nothing
