@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.agent import ContinuousAgent, Response
-from agents.turns import failed_turn, fits, make_turn
+from agents.turns import failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.episodes import Step
@@ -30,6 +30,8 @@ def play_continuously(
     on_turn: OnTurn | None = None,
     on_episode: OnEpisode | None = None,
     rows: Iterable[int] | None = None,
+    *,
+    levels: Sequence[str] | None = None,
 ) -> dict[int, Trajectory]:
     """Returns the episodes of the worlds that were started, by their number.
 
@@ -45,13 +47,14 @@ def play_continuously(
         on_turn: Called after each turn with the number of its world.
         on_episode: Called with each episode as soon as it is over, and the number of its world.
         rows: Numbers of the worlds that are played; None for all.
+        levels: N level texts that the worlds were reset to; None where seeds drew the levels.
     """
     agent.start(worlds)
     under_way = _UnderWay(agent, worlds)
     for row in range(len(seeds)) if rows is None else rows:
         if "worker_error" not in infos[row]:
             under_way.begin(row, observations[row], infos[row])
-    return under_way.play(_Trajectories(agent, seeds, env_ids), on_turn, on_episode)
+    return under_way.play(_Trajectories(agent, seeds, env_ids, levels), on_turn, on_episode)
 
 
 def play_from_resets(
@@ -61,6 +64,8 @@ def play_from_resets(
     env_ids: Sequence[str],
     on_turn: OnTurn | None = None,
     on_episode: OnEpisode | None = None,
+    *,
+    levels: Sequence[str] | None = None,
 ) -> dict[int, Trajectory]:
     """Resets worlds and plays them, each as soon as it is reset; otherwise as `play_continuously`.
 
@@ -70,13 +75,13 @@ def play_from_resets(
     worlds.cancel()
     agent.start(worlds)
     under_way = _UnderWay(agent, worlds)
-    under_way.reset(seeds)
-    played = under_way.play(_Trajectories(agent, seeds, env_ids), on_turn, on_episode)
+    under_way.reset(seeds, levels)
+    played = under_way.play(_Trajectories(agent, seeds, env_ids, levels), on_turn, on_episode)
     if again := sorted(under_way.not_started):
         mask = np.isin(np.arange(len(seeds)), again)
-        observations, infos = worlds.try_reset(seed=list(seeds), options={"reset_mask": mask})
+        observations, infos = worlds.try_reset(**reset_arguments(seeds, levels, reset_mask=mask))
         played |= play_continuously(
-            agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode, rows=again
+            agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode, again, levels=levels
         )
     return played
 
@@ -87,6 +92,7 @@ class _Trajectories(NamedTuple):
     agent: ContinuousAgent
     seeds: Sequence[int]
     env_ids: Sequence[str]
+    levels: Sequence[str] | None
 
     def of(self, row: int, episode: _Episode) -> Trajectory:
         """Returns an episode that is over."""
@@ -97,6 +103,7 @@ class _Trajectories(NamedTuple):
             final_observation=episode.observation,
             start_state_hash=episode.start_hash,
             policy_version=self.agent.policy_version,
+            level=self.levels[row] if self.levels else "",
         )
 
 
@@ -114,9 +121,10 @@ class _UnderWay:
         self._stepped: dict[int, Response] = {}
         self.not_started: set[int] = set()
 
-    def reset(self, seeds: Sequence[int]) -> None:
+    def reset(self, seeds: Sequence[int], levels: Sequence[str] | None) -> None:
         """Has all worlds reset."""
-        self._worlds.send_resets(dict(enumerate(seeds)))
+        to_levels = {"levels": dict(enumerate(levels))} if levels else {}
+        self._worlds.send_resets(dict(enumerate(seeds)), **to_levels)
         self._resetting = set(range(len(seeds)))
 
     def begin(self, row: int, observation: Observation, info: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.agent import Agent, ContinuousAgent, Response
 from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously, play_from_resets
-from agents.turns import failed_turn, fits, make_turn
+from agents.turns import failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
@@ -23,6 +23,7 @@ def rollout(
     seeds: Sequence[int],
     *,
     env_ids: Sequence[str],
+    levels: Sequence[str] | None = None,
     on_turn: OnTurn | None = None,
 ) -> list[Trajectory]:
     """Returns one episode played in every world of a batch.
@@ -32,6 +33,7 @@ def rollout(
         worlds: N worlds, in any mix.
         seeds: N reset seeds; siblings of a group share theirs.
         env_ids: N registered ids, for the record.
+        levels: N level texts that the worlds are reset to; None where seeds draw the levels.
         on_turn: Called after each turn with the number of its world; for those who watch.
 
     Returns:
@@ -41,8 +43,8 @@ def rollout(
     Raises:
         ConfigError: If the agent gives anything but one `Response` for each row.
     """
-    observations, infos = worlds.reset(seed=list(seeds))
-    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn)
+    observations, infos = worlds.reset(**reset_arguments(seeds, levels))
+    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, levels=levels)
     return [played[row] for row in range(len(seeds))]
 
 
@@ -52,6 +54,7 @@ def try_rollout(
     seeds: Sequence[int],
     *,
     env_ids: Sequence[str],
+    levels: Sequence[str] | None = None,
     on_turn: OnTurn | None = None,
     on_episode: OnEpisode | None = None,
 ) -> list[Trajectory | None]:
@@ -62,6 +65,7 @@ def try_rollout(
         worlds: N worlds, in any mix.
         seeds: N reset seeds.
         env_ids: N registered ids.
+        levels: N level texts, as for `rollout`.
         on_turn: Called after each turn with the number of its world.
         on_episode: Called with each episode and the number of its world; while others go on, if the agent lets them.
 
@@ -70,10 +74,10 @@ def try_rollout(
         started anew. A world that crashed later ends its episode as truncated.
     """
     if isinstance(agent, ContinuousAgent):
-        started = play_from_resets(agent, worlds, seeds, env_ids, on_turn, on_episode)
+        started = play_from_resets(agent, worlds, seeds, env_ids, on_turn, on_episode, levels=levels)
         return [started.get(row) for row in range(len(seeds))]
-    observations, infos = worlds.try_reset(seed=list(seeds))
-    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode)
+    observations, infos = worlds.try_reset(**reset_arguments(seeds, levels))
+    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode, levels=levels)
     return [played.get(row) for row in range(len(seeds))]
 
 
@@ -97,10 +101,12 @@ def _play(
     infos: Sequence[dict[str, Any]],
     on_turn: OnTurn | None = None,
     on_episode: OnEpisode | None = None,
+    *,
+    levels: Sequence[str] | None = None,
 ) -> dict[int, Trajectory]:
     """Returns the episodes of the worlds that were started, by their number."""
     if isinstance(agent, ContinuousAgent):
-        return play_continuously(agent, worlds, seeds, env_ids, observations, infos, on_turn, on_episode)
+        return play_continuously(agent, worlds, seeds, env_ids, observations, infos, on_turn, on_episode, levels=levels)
     current, info = list(observations), list(infos)
     started = [row for row in range(len(seeds)) if "worker_error" not in info[row]]
     start_hashes = {row: info[row]["state_hash"] for row in started}
@@ -140,6 +146,7 @@ def _play(
             final_observation=current[row],
             start_state_hash=start_hashes[row],
             policy_version=agent.policy_version,
+            level=levels[row] if levels else "",
         )
         for row in started
     }

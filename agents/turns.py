@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from agents.agent import Agent, BoundedAgent, Response
@@ -55,6 +56,12 @@ def failed_turn(observation: Observation, seen: dict[str, Any], response: Respon
     nothing = {"reward_terms": {}, "actions": (), "sections": {}, "action_effective": False, "format_correct": False}
     info = {**seen, **nothing, "success": False, "agent_error": response.error or "no response could be had"}
     return make_turn(observation, seen, response, info, truncated=True)
+
+
+def reset_arguments(seeds: Sequence[int], levels: Sequence[str] | None, **options: Any) -> dict[str, Any]:
+    """Returns what `VectorWorld.reset` is given: N seeds, and N level texts unless seeds draw the levels."""
+    options |= {"levels": list(levels)} if levels else {}
+    return {"seed": list(seeds)} | ({"options": options} if options else {})
 
 
 def fits(agent: Agent, row: int, observation: Observation) -> bool:

@@ -40,6 +40,15 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
     def dump(self, state: StateT) -> str:
         """Returns the level text of a state, the inverse of `load`."""
 
+    def level_split(self, level: str) -> str | None:
+        """Returns the split that a level text belongs to; None where any may have it, or nobody can tell.
+
+        Raises:
+            LevelError: As `load`.
+        """
+        self.load(level)
+        return None
+
     def level_key(self, state: StateT) -> bytes:
         """Returns canonical bytes of a level's content, equal for equal states only; by default those of its text."""
         return self.dump(state).encode()

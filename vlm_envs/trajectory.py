@@ -103,6 +103,7 @@ class Trajectory:
         start_state_hash: Hash of the start state; equal for siblings.
         policy_version: Optimiser step count of the policy that acted; -1 for agents that do not learn.
         world: What its mix of worlds calls it, where one id may occur with several settings; the env id by default.
+        level: Text of the level it was reset to; empty where the seed drew it.
     """
 
     env_id: str
@@ -112,6 +113,7 @@ class Trajectory:
     start_state_hash: str
     policy_version: int = -1
     world: str = ""
+    level: str = ""
 
     def __post_init__(self) -> None:
         if not self.world:

@@ -8,19 +8,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from training.config.pools import PoolConfig
 from training.config.worlds import WorldSpec
 from vlm_envs.arguments.options import Program
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError, did_you_mean, require
 
 ENV_ID = re.compile(r"(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+")
 """An id as the trainer takes it: with namespace and version, or as it is registered by the module in front."""
 _WORLD_OPTION = re.compile(
-    r"--worlds\.(?P<number>\d+)\.(?P<kwargs>kwargs\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?", re.DOTALL
+    r"--worlds\.(?P<number>\d+)\.(?:(?P<part>kwargs|pool|cold[_-]start[_-]pool)\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?", re.DOTALL
 )
 
-_OPTIONAL = {"name", "num_workers"}
+_POOLS = ("pool", "cold_start_pool")
+_OPTIONAL = {"name", "num_workers", *_POOLS}
+_POOL_FLAGS = ("drop_hopeless", "drop_trivial")
+_POOL_NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
+    "min_pass_rate": ("a number", float),
+    "max_pass_rate": ("a number", float),
+    "min_solution_length": ("a whole number", int),
+    "max_solution_length": ("a whole number", int),
+}
 _NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
     "weight": ("a number", lambda value: float(ast.literal_eval(value))),
     "num_workers": ("a whole number", int),
@@ -74,10 +83,13 @@ def read_world_options(words: Sequence[str], worlds: Sequence[WorldSpec]) -> tup
         values = _values(left) if match["value"] is None else [match["value"]]
         name = match["name"].replace("-", "_")
         change = changes.setdefault(int(match["number"]), {"kwargs": {}})
-        if match["kwargs"]:
+        part, option = (match["part"] or "").replace("-", "_"), word.partition("=")[0]
+        if part == "kwargs":
             change["kwargs"] |= dict([_argument(name, values)])
+        elif part:
+            change[part] = {**(change.get(part) or {}), **dict([_pool_field(option, name, values)])}
         else:
-            change[name] = _field(word.partition("=")[0], name, values)
+            change[name] = _field(option, name, values)
     return _changed(tuple(worlds), changes), rest
 
 
@@ -97,6 +109,27 @@ def _argument(name: str, values: list[str]) -> tuple[str, Any]:
     return name, read[0] if len(read) == 1 else read
 
 
+def _pool_field(option: str, name: str, values: list[str]) -> tuple[str, Any]:
+    """Returns a setting of a pool."""
+    known = {each.name: each.default for each in fields(PoolConfig)}
+    is_off = name.removeprefix("no_") in _POOL_FLAGS and name.startswith("no_")
+    name = name.removeprefix("no_") if is_off else name
+    if name not in known:
+        raise ConfigError(f"{option}: a pool has {', '.join(known)}.{did_you_mean(name, list(known))}")
+    if name in _POOL_FLAGS and (not values or is_off):
+        require(not values, f"{option} takes no value; got {' '.join(values)}.")
+        return name, not is_off
+    if name == "exclude":
+        return name, tuple(values)
+    require(len(values) == 1, f"{option} takes one value; got {' '.join(values) or 'none'}.")
+    if values[0] == "None" and known[name] is None:
+        return name, None
+    if name in _POOL_FLAGS or name not in _POOL_NUMBERS:
+        require(name not in _POOL_FLAGS, f"{option} takes no value; got {values[0]}.")
+        return name, values[0]
+    return name, _read_number(option, *_POOL_NUMBERS[name], values[0])
+
+
 def _field(option: str, name: str, values: list[str]) -> Any:
     known = [each.name for each in fields(WorldSpec) if each.name != "kwargs"]
     if name not in known:
@@ -104,17 +137,22 @@ def _field(option: str, name: str, values: list[str]) -> Any:
             f"{option}: a world of a mix has {', '.join(known)} and kwargs.{did_you_mean(name, known)} For an argument "
             f"of the world itself: --worlds.0.kwargs.{name.replace('_', '-')}"
         )
+    if name in _POOLS and values != ["None"]:
+        raise ConfigError(f"{option} has settings of its own: {option}.file FILE; or None for no pool.")
     if len(values) != 1:
         raise ConfigError(f"{option} takes one value; got {' '.join(values) or 'none'}.")
     if name in _OPTIONAL and values[0] == "None":
         return None
     if name not in _NUMBERS:
         return values[0]
-    what, read = _NUMBERS[name]
+    return _read_number(option, *_NUMBERS[name], values[0])
+
+
+def _read_number(option: str, what: str, read: Callable[[str], float], value: str) -> float:
     try:
-        return read(values[0])
+        return read(value)
     except (ValueError, SyntaxError, TypeError):
-        raise ConfigError(f"{option} takes {what}; got {values[0]!r}.") from None
+        raise ConfigError(f"{option} takes {what}; got {value!r}.") from None
 
 
 def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) -> tuple[WorldSpec, ...]:
@@ -122,16 +160,30 @@ def _changed(worlds: tuple[WorldSpec, ...], changes: dict[int, dict[str, Any]]) 
     for number, change in sorted(changes.items()):
         if number < len(worlds):
             old = worlds[number]
-            new = _spec(number, vars(old) | change | {"kwargs": {**old.kwargs, **change["kwargs"]}})
+            pools = {name: _pool(number, name, change.pop(name, {}), getattr(old, name)) for name in _POOLS}
+            new = _spec(number, vars(old) | change | pools | {"kwargs": {**old.kwargs, **change["kwargs"]}})
             worlds = (*worlds[:number], new, *worlds[number + 1 :])
         elif number == len(worlds) and "env_id" in change:
-            worlds = (*worlds, _spec(number, change))
+            pools = {name: _pool(number, name, change.pop(name, {}), None) for name in _POOLS}
+            worlds = (*worlds, _spec(number, change | pools))
         else:
             raise ConfigError(
                 f"--worlds.{number}: the mix has {len(worlds)} world{'s' * (len(worlds) != 1)}, counted from 0. "
                 f"--worlds.{len(worlds)}.env-id ID adds one."
             )
     return worlds
+
+
+def _pool(number: int, name: str, settings: dict[str, Any] | None, old: PoolConfig | None) -> PoolConfig | None:
+    """Returns the pool of a world with its changed settings; without any, where these are None."""
+    if not settings:
+        return None if settings is None else old
+    option = f"--worlds.{number}.{name.replace('_', '-')}"
+    if old is None and "file" not in settings:
+        raise ConfigError(f"{option} needs a file of levels: {option}.file FILE.")
+    names = {each.name: f"{option}.{each.name.replace('_', '-')}" for each in fields(PoolConfig)}
+    with fields_named({PoolConfig: names}):
+        return PoolConfig(**{**(vars(old) if old is not None else {}), **settings})
 
 
 def _spec(number: int, settings: dict[str, Any]) -> WorldSpec:

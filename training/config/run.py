@@ -20,6 +20,7 @@ from training.config.judged_worlds import judge_contradictions
 from training.config.judges import JudgeConfig
 from training.config.lora import LoRAConfig
 from training.config.memory import MemoryConfig, memory_contradictions
+from training.config.mix import MixConfig, mix_contradictions
 from training.config.places import require_name
 from training.config.ppo import PPOConfig
 from training.config.processes import EngineName
@@ -41,6 +42,7 @@ class RunConfig:
         output: Directory of all runs.
         model: Checkpoint directory to start from. None builds the tiny VLM and cold-starts it first.
         worlds: The mix of worlds.
+        mix: How the shares of the worlds change with their success; by default not at all.
         tokenizer_worlds: Worlds whose texts the tiny VLM's tokenizer is trained on; empty for the run's own.
         num_iterations: PPO iterations.
         num_groups: Start states per iteration; at times one more or fewer where it is odd and two worlds are a
@@ -88,6 +90,7 @@ class RunConfig:
     worlds: tuple[WorldSpec, ...]
     output: str = "runs"
     model: str | None = None
+    mix: MixConfig = field(default_factory=MixConfig)
     tokenizer_worlds: tuple[str, ...] = ()
     num_iterations: int = 100
     num_groups: int = 64
@@ -149,6 +152,7 @@ class RunConfig:
             ),
             *self._evaluation_contradictions(),
             *judge_contradictions(self.judge, self.worlds),
+            *mix_contradictions(self.mix, len(self.worlds)),
         ]
         require(not messages, "\n".join(messages))
         imitates = self.model is None and self.cold_start.data is None and self.cold_start.num_steps > 0

@@ -162,12 +162,15 @@ def _compared_strategies() -> list[tuple[str, str]]:
     return [(first, second) for first, strategies in rewards if first for second in strategies if second != first]
 
 
-def _asks(spec: WorldSpec) -> tuple[float, Any, dict[str, Any]]:
-    """Returns what partners have in common: weight, world and its arguments but the strategy, defaults included."""
+def _asks(spec: WorldSpec) -> tuple[Any, ...]:
+    """Returns what partners have in common: weight, pools, world and its arguments but the strategy.
+
+    Arguments that are left out count as their defaults.
+    """
     arguments = arguments_of(spec.env_id, spec.kwargs)
     unset = [name for name, value in arguments.items() if value is None]
     if unset:  # what a world chooses by itself, such as the number of turns that go with a strategy
         with spec.made() as world:
             arguments |= {name: getattr(world, name, None) for name in unset}
     shared = {name: value for name, value in arguments.items() if name != "prompt_format"}
-    return spec.weight, gym.spec(registered_name(spec.env_id)).entry_point, shared
+    return spec.weight, spec.pool, spec.cold_start_pool, gym.spec(registered_name(spec.env_id)).entry_point, shared

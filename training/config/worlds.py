@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from training.config.pools import PoolConfig
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
 from vlm_envs.errors import WorkerError, require, require_choice
 from vlm_envs.registration import make, registered_name
@@ -36,6 +37,9 @@ class WorldSpec:
             each start state together): what one rounds off, the next ones make up.
         name: What logs, evaluations and reports call it. None for its id; where the id occurs more than once, with the
             arguments in which it differs from the others.
+        pool: The levels it is trained on, a finite set that is gone through epoch by epoch; None for levels drawn anew
+            each time. Evaluations play held-out levels either way.
+        cold_start_pool: Likewise, the levels that a cold start's expert shows; they must not be any of `pool`.
         workers: Where worlds are stepped: `"serial"`, `"thread"`, `"process"` or `"ray"`. The grid worlds step in
             microseconds, less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong
             in processes, and on the machines of a Ray cluster where one machine's cores are too few.
@@ -47,6 +51,8 @@ class WorldSpec:
     kwargs: dict[str, Any] = field(default_factory=dict)
     weight: float = 1.0
     name: str | None = None
+    pool: PoolConfig | None = None
+    cold_start_pool: PoolConfig | None = None
     workers: str = "serial"
     num_workers: int | None = None
 

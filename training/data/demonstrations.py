@@ -12,9 +12,10 @@ from agents.agent import Agent
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
 from agents.rollout import is_lost, rollout
-from agents.turns import make_turn
+from agents.turns import make_turn, reset_arguments
 from training.config.worlds import WorldSpec
 from training.data.mix import MixedWorlds
+from training.data.pools import open_pool
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, Turn
@@ -36,6 +37,8 @@ def demonstrations(
 ) -> Iterator[list[Trajectory]]:
     """Yields batches of oracle episodes on training levels, without end and without repeating a seed.
 
+    Where a world has a `cold_start_pool`, its levels are those of that, epoch by epoch.
+
     Args:
         specs: The worlds, drawn in proportion to their weights.
         encoder: Writes conversations as token ids.
@@ -49,7 +52,8 @@ def demonstrations(
         Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.config.shares` for an
         odd number that iVGR's partners share.
     """
-    mixed = MixedWorlds(specs, batch_size)
+    pools = [spec.cold_start_pool and open_pool(spec.cold_start_pool, seed=start) for spec in specs]
+    mixed = MixedWorlds(specs, batch_size, pools=pools)
     expert = make_agent("oracle", mistake_rate=mistake_rate, suboptimal_rate=suboptimal_rate, seed=start)
     for number in itertools.count():
         play = first_turns if number < num_first_turn_batches else rollout
@@ -57,7 +61,8 @@ def demonstrations(
         for place in mixed.played(number):
             seeds = list(split_seeds("train", place.num_groups, start=start))
             env_ids = [place.spec.env_id] * place.num_groups
-            played = _despite_losses(play, expert, mixed.vector(place), seeds, env_ids=env_ids)
+            levels = mixed.next_levels(place)
+            played = _despite_losses(play, expert, mixed.vector(place), seeds, env_ids=env_ids, levels=levels)
             batch += [tokenized(trajectory, encoder) for trajectory in played]
         start += batch_size
         yield batch
@@ -70,6 +75,7 @@ def _despite_losses(
     seeds: Sequence[int],
     *,
     env_ids: Sequence[str],
+    levels: Sequence[str] | None,
 ) -> list[Trajectory]:
     """Plays a batch again, in workers started anew, if one of its workers is lost; what was lost teaches nothing.
 
@@ -78,7 +84,7 @@ def _despite_losses(
     """
     for attempt in range(NUM_ATTEMPTS):
         try:
-            played = play(expert, worlds, seeds, env_ids=env_ids)
+            played = play(expert, worlds, seeds, env_ids=env_ids, levels=levels)
         except WorkerError:
             if attempt == NUM_ATTEMPTS - 1:
                 raise
@@ -91,9 +97,16 @@ def _despite_losses(
     )
 
 
-def first_turns(agent: Agent, worlds: VectorWorld, seeds: Sequence[int], *, env_ids: Sequence[str]) -> list[Trajectory]:
+def first_turns(
+    agent: Agent,
+    worlds: VectorWorld,
+    seeds: Sequence[int],
+    *,
+    env_ids: Sequence[str],
+    levels: Sequence[str] | None = None,
+) -> list[Trajectory]:
     """Returns what an agent says to the first observations; worlds, whose engines take their time, do not answer."""
-    observations, infos = worlds.reset(seed=list(seeds))
+    observations, infos = worlds.reset(**reset_arguments(seeds, levels))
     agent.start(worlds)
     responses = agent.respond(range(len(seeds)), observations)
     return [

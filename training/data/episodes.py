@@ -12,7 +12,13 @@ from vlm_envs.trajectory import Trajectory
 
 
 def play_each(
-    agent: Agent, spec: WorldSpec, seeds: Sequence[int], *, split: str, max_parallel: int
+    agent: Agent,
+    spec: WorldSpec,
+    seeds: Sequence[int],
+    *,
+    split: str,
+    max_parallel: int,
+    levels: Sequence[str] | None = None,
 ) -> list[Trajectory | None]:
     """Plays one episode per seed; one that is lost with its worker, or whose worker does not come up, once more.
 
@@ -24,6 +30,7 @@ def play_each(
         seeds: Reset seeds.
         split: Whose levels the world is made with.
         max_parallel: Most episodes that are played side by side.
+        levels: Level text of each episode; None where seeds draw the levels.
 
     Returns:
         The episodes in the order of their seeds; None for one that was lost again.
@@ -39,7 +46,8 @@ def play_each(
             with worlds:
                 for part in of_one_size:
                     asked = [seeds[index] for index in part]
-                    rolled = try_rollout(agent, worlds, asked, env_ids=[spec.env_id] * size)
+                    given = None if levels is None else [levels[index] for index in part]
+                    rolled = try_rollout(agent, worlds, asked, env_ids=[spec.env_id] * size, levels=given)
                     for index, each in zip(part, rolled, strict=True):
                         played[index] = None if is_lost(each) else each
     return played

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from training.config.mix import MixConfig
 from training.config.shares import Shares
 from training.config.worlds import WorldSpec, world_names
+from training.data.adaptive_shares import AdaptiveShares
+from training.data.pools import Pool
+from vlm_envs.errors import ConfigError
 from vlm_envs.vector.env import VectorWorld
+
+
+_MAX_SIZES = 2
+"""Vectors kept of a world whose shares change without end."""
 
 
 class MixEntry(NamedTuple):
@@ -44,15 +52,36 @@ class MixedWorlds:
     """The worlds of a mix, for iterations of `total` groups of so many copies.
 
     Where several processes (`num_processes`, this one is `rank`) play a mix together, each plays every so many-th group
-    of an iteration, counted over all its worlds.
+    of an iteration, counted over all its worlds. A world with a pool goes through that level by level, whoever plays
+    them.
+
+    Args:
+        specs: The worlds.
+        total: Groups an iteration.
+        copies: Worlds of a group.
+        rank: Number of this process.
+        num_processes: How many there are.
+        pools: The pool of each world, None where it has none; empty where no world has.
+        mix: How shares change with success.
     """
 
     def __init__(
-        self, specs: Sequence[WorldSpec], total: int, *, copies: int = 1, rank: int = 0, num_processes: int = 1
+        self,
+        specs: Sequence[WorldSpec],
+        total: int,
+        *,
+        copies: int = 1,
+        rank: int = 0,
+        num_processes: int = 1,
+        pools: Sequence[Pool | None] = (),
+        mix: MixConfig | None = None,
     ) -> None:
         self._specs, self._copies = tuple(specs), copies
         self._rank, self._num_processes = rank, num_processes
-        self._names, self._shares = world_names(specs), Shares(specs, total)
+        self._names, self._pools = world_names(specs), tuple(pools) or (None,) * len(specs)
+        self._visits = [0] * len(specs)
+        self.adaptive = AdaptiveShares(specs, total, mix) if mix is not None and mix.schedule != "fixed" else None
+        self._shares = self.adaptive or Shares(specs, total)
         self._vectors: dict[tuple[int, int], VectorWorld] = {}
         for place in self.played(0):  # What a world lacks is to be known before anything is learnt.
             if place.own:
@@ -84,8 +113,58 @@ class MixedWorlds:
         """
         key = (place.number, len(place.own))
         if key not in self._vectors:
+            self._make_room(place.number)
             self._vectors[key] = place.spec.make_vector(len(place.own) * self._copies, split="train")
         return self._vectors[key]
+
+    def _make_room(self, number: int) -> None:
+        """Ends the oldest vector of a world whose shares change without end, so that not every size is kept."""
+        kept = [key for key in self._vectors if key[0] == number]
+        if self.adaptive is not None and len(kept) >= _MAX_SIZES:
+            self._vectors.pop(kept[0]).close()
+
+    def next_levels(self, place: MixEntry) -> list[str] | None:
+        """Returns the levels of a world's next groups, this process's or not; None where it has no pool."""
+        pool = self._pools[place.number]
+        if pool is None:
+            return None
+        first = self._visits[place.number]
+        self._visits[place.number] += place.num_groups
+        return pool.visited(first, place.num_groups)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns where each world's pool stands, and what shares go by where they change."""
+        found: dict[str, float] = {}
+        for name, pool, num_visits in zip(self._names, self._pools, self._visits, strict=True):
+            if pool is not None:
+                found |= {f"pool/{name}/epoch": num_visits / len(pool), f"pool/{name}/size": float(len(pool))}
+        return found | ({} if self.adaptive is None else self.adaptive.metrics(self._names))
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Returns what the next iteration depends on; None where it depends on nothing but its number."""
+        digests = [pool and pool.digest for pool in self._pools]
+        if self.adaptive is None and not any(digests):
+            return None
+        shares = None if self.adaptive is None else self.adaptive.state_dict()
+        return {"visits": list(self._visits), "digests": digests, "shares": shares}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `state_dict` returned.
+
+        Raises:
+            ConfigError: If a pool has other levels now.
+        """
+        for name, spec, pool, before in zip(self._names, self._specs, self._pools, state["digests"], strict=True):
+            if pool is not None and pool.digest != before:
+                assert spec.pool is not None
+                raise ConfigError(
+                    f"The pool of {name} is not the one that the run began with: {spec.pool.file}, or a list of ids "
+                    f"that goes with it, has changed, and now has {len(pool)} levels for this run. Put the files back, "
+                    "or start another run."
+                )
+        self._visits = list(state["visits"])
+        if self.adaptive is not None:
+            self.adaptive.load_state_dict(state["shares"])
 
     def close(self) -> None:
         """Ends the worlds' workers."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from agents.agent import Agent
 from agents.continuous_rollout import OnEpisode, OnTurn
 from agents.rollout import failure_of, is_lost, try_rollout
 from training.config.run import RunConfig
 from training.data.mix import MixedWorlds, MixEntry, MixUnit
+from training.data.pools import open_pool
 from training.engines.engine import Engine, LocalEngine
 from training.errors import NothingLeftError
 from vlm_envs.errors import WorkerError
@@ -54,6 +55,8 @@ class Collector:
             copies=config.group_size,
             rank=self._engine.rank,
             num_processes=self._engine.num_processes,
+            pools=[spec.pool and open_pool(spec.pool, seed=config.seed) for spec in config.worlds],
+            mix=config.mix,
         )
         self._num_lost_episodes = self._num_dropped_groups = 0
 
@@ -70,6 +73,8 @@ class Collector:
         watchers: Sequence[Watcher] = (),
     ) -> list[TrajectoryGroup]:
         """Plays one iteration's episodes; seeds depend on iteration and round only, so a resumed run sees the same.
+
+        Levels of pools, and shares that go by success, depend on what was played before, too: see `state_dict`.
 
         Args:
             agent: Who acts.
@@ -93,7 +98,8 @@ class Collector:
         if sampling_round == 0:
             self._num_lost_episodes = self._num_dropped_groups = 0
         places = [place for place in self._worlds.played(iteration) if worlds is None or place.name in worlds]
-        own = [each for place in places for each in self._played(agent, place, first, watchers)]
+        levels = {place.number: self._worlds.next_levels(place) for place in places}
+        own = [each for place in places for each in self._played(agent, place, first, levels[place.number], watchers)]
         mine = {(each.place, each.number): each for each in own}  # not as gathering copies them: watchers know these
         gathered = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
         played = [mine.get((each.place, each.number), each) for each in gathered]
@@ -106,6 +112,8 @@ class Collector:
             else:
                 named = tuple(replace(episode, world=names[each.place]) for episode in kept)
                 groups.append(TrajectoryGroup(trajectories=named))
+        if sampling_round == 0:  # later rounds are of worlds that lack useful groups, which says something of them
+            self._learn(played)
         num_episodes = sum(len(each.siblings) for each in played)
         num_lost = sum(is_lost(episode) for each in played for episode in each.siblings)
         self._num_lost_episodes += num_lost
@@ -118,12 +126,25 @@ class Collector:
             _logger.warning("Iteration %d has lost %d of its %d episodes.", iteration, num_lost, num_episodes)
         return groups
 
-    def _played(self, agent: Agent, place: MixEntry, first: int, watchers: Sequence[Watcher]) -> list[_Played]:
-        """Plays this process's groups of a world, on levels counted from the first seed of the round."""
+    def _learn(self, played: Sequence[_Played]) -> None:
+        """Tells shares that go by success what the worlds' episodes came to, those that were lost left out."""
+        if self._worlds.adaptive is None:
+            return
+        success: dict[int, list[bool]] = {}
+        for each in played:
+            told = [episode.success for episode in each.siblings if episode is not None and not is_lost(episode)]
+            success.setdefault(each.place, []).extend(told)
+        self._worlds.adaptive.learn(success)
+
+    def _played(
+        self, agent: Agent, place: MixEntry, first: int, levels: Sequence[str] | None, watchers: Sequence[Watcher]
+    ) -> list[_Played]:
+        """Plays this process's groups of a world: on the levels of its pool, or of seeds from the round's first on."""
         if not place.own:
             return []
-        size, levels = self._config.group_size, list(split_seeds("train", place.num_groups, start=first))
-        seeds = [levels[group] for group in place.own for _ in range(size)]
+        size, numbers = self._config.group_size, list(split_seeds("train", place.num_groups, start=first))
+        seeds = [numbers[group] for group in place.own for _ in range(size)]
+        given = None if levels is None else [levels[group] for group in place.own for _ in range(size)]
         played: Sequence[Trajectory | None] = [None] * len(seeds)
         try:
             worlds = self._worlds.vector(place)
@@ -132,18 +153,33 @@ class Collector:
         else:
             on_turn, on_episode = _told(place, watchers)
             env_ids = [place.spec.env_id] * len(seeds)
-            played = try_rollout(agent, worlds, seeds, env_ids=env_ids, on_turn=on_turn, on_episode=on_episode)
+            played = try_rollout(
+                agent, worlds, seeds, env_ids=env_ids, levels=given, on_turn=on_turn, on_episode=on_episode
+            )
         return [
             _Played(place.number, group, played[index * size : (index + 1) * size])
             for index, group in enumerate(place.own)
         ]
 
     def metrics(self) -> dict[str, float]:
-        """Returns how many episodes of the last iteration were lost with their workers, and groups dropped for it."""
+        """Returns how many episodes of the last iteration were lost with their workers, and groups dropped for it.
+
+        Beside them stand the epochs of pools, and what shares go by where they go by success.
+        """
         return {
             "lost_episodes": float(self._num_lost_episodes),
             "dropped_groups": float(self._num_dropped_groups),
+            **self._worlds.metrics(),
         }
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Returns what the next iteration depends on besides its number; None where there is no such thing."""
+        return self._worlds.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """Goes on from what `state_dict` returned; raises `ConfigError` if a pool has other levels now."""
+        if state is not None:
+            self._worlds.load_state_dict(state)
 
     def close(self) -> None:
         """Ends the worlds' workers."""

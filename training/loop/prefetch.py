@@ -122,7 +122,8 @@ class Batches:
         if self._before is not None:
             return self._before
         terms = self._scorer.state_dict() if self._scorer is not None else None
-        return {"agent": self.agent.state_dict(), "terms": terms}
+        levels = self._sampling.collector.state_dict()
+        return {"agent": self.agent.state_dict(), "terms": terms} | ({} if levels is None else {"levels": levels})
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `state` returned; of a process that was not there, the agent stays as it is."""
@@ -130,6 +131,7 @@ class Batches:
             self.agent.load_state_dict(state["agent"])
         if self._scorer is not None:
             self._scorer.load_state_dict(state["terms"])
+        self._sampling.collector.load_state_dict(state.get("levels"))
 
     def drop(self) -> None:
         """Gives up the batch that is sampled or in hand, as if it had not been begun."""

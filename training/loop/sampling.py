@@ -62,6 +62,11 @@ class Sampling:
         self._config, self._engine, self._collector, self._scorer = config, engine, collector, scorer
         self._to_batch = partial(scored_batch, encoder=encoder, config=config, max_context_tokens=max_context_tokens)
 
+    @property
+    def collector(self) -> Collector:
+        """What plays."""
+        return self._collector
+
     def __call__(self, agent: LearningAgent, iteration: int, watcher: Watcher | None = None) -> Sampled:
         """Returns an iteration's batch, played by an agent that has its weights; it lets go of its memory afterwards.
 

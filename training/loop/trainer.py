@@ -315,13 +315,15 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that the next iteration depends on; of several processes, what this one has of it."""
+        sampled = self.batches.state()
         return {
             "iteration": self.iteration,
             "elapsed_s": time.monotonic() - self._started,
             "learner": self.learner.state_dict(),
             **self._own_state(),
-            "terms": self.batches.state()["terms"],
+            "terms": sampled["terms"],
             "reference": self._reference,
+            **({"levels": sampled["levels"]} if "levels" in sampled else {}),
         }
 
     def _own_state(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vlm_envs.parts import Dynamics
 from vlm_envs.qa.context import QAContext
-from vlm_envs.qa.sample import ListedSource, Sample, SampleSource
+from vlm_envs.qa.sample import DividedSource, ListedSource, Sample, SampleSource
 from vlm_envs.qa.state import Act, Answer, QAState, Zoom
 from vlm_envs.qa.strategy import Strategy
 from vlm_envs.responses.answers import AnswerKey, score_answer
@@ -58,6 +58,11 @@ class QADynamics(Dynamics[QAState, Act]):
     def load(self, level: str) -> QAState:
         """Returns the question of a sample's id."""
         return self._started(self.source.find(level.strip()))
+
+    def level_split(self, level: str) -> str | None:
+        """Returns the split of a sample's id, as its source says; of sources that do not, None."""
+        source = self.source
+        return source.split_of(level.strip()) if isinstance(source, DividedSource) else super().level_split(level)
 
     def _started(self, sample: Sample) -> QAState:
         memory, shown = self.context.opening(sample)

@@ -105,6 +105,19 @@ class SampleSource(Protocol):
 
 
 @runtime_checkable
+class DividedSource(SampleSource, Protocol):
+    """A source that can tell which split an id belongs to."""
+
+    def split_of(self, sample_id: str) -> str | None:
+        """Returns the split of the sample of an id, without reading pictures or documents where they are stored.
+
+        Raises:
+            LevelError: If the id is not one of this source's.
+        """
+        ...
+
+
+@runtime_checkable
 class ListedSource(SampleSource, Protocol):
     """A source whose samples are listed: its val and test splits are gone through in order, each sample once."""
 

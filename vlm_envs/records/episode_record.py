@@ -45,7 +45,8 @@ def episode_record(
     Returns:
         The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the one its
         actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
-        log-probability, `logprob`, where the agent gave them. `system` is there only where a turn shows one.
+        log-probability, `logprob`, where the agent gave them. `system` is there only where a turn shows one, `level`
+        only where the episode began on a given one.
     """
 
     def shown(observation: Observation) -> Record:
@@ -97,7 +98,7 @@ def episode_record(
         "policy_version": trajectory.policy_version,
         "turns": records,
         "final": shown(trajectory.final_observation),
-    }
+    } | ({"level": trajectory.level} if trajectory.level else {})
 
 
 def episode_keys(episodes: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, int]]:

@@ -95,7 +95,8 @@ def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> T
         record: The episode, as `episode_record` returns it.
         world: The world it was played in, of equal settings.
     """
-    observation, seen = world.reset(seed=record["seed"])
+    level = record.get("level", "")
+    observation, seen = world.reset(seed=record["seed"], options={"level": level} if level else None)
     start_state_hash, turns = seen["state_hash"], []
     for said in record["turns"]:
         shown = observation
@@ -123,6 +124,7 @@ def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> T
         env_id=record["env_id"],
         world=record["world"],
         seed=record["seed"],
+        level=level,
         turns=tuple(turns),
         final_observation=observation,
         start_state_hash=start_state_hash,

@@ -40,6 +40,21 @@ def reset_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[
     return [None if one is None else int(one) for one in seed]
 
 
+def reset_levels(levels: Any, num_envs: int) -> list[str | None]:
+    """Returns one level text per world, None where the seed draws it; None stands for that everywhere.
+
+    Raises:
+        ConfigError: If there is not one per world.
+    """
+    if levels is None:
+        return [None] * num_envs
+    is_listed = isinstance(levels, list | tuple) and all(isinstance(each, str | None) for each in levels)
+    if not is_listed or len(levels) != num_envs:
+        came = f"{len(levels)} of them" if is_listed else repr(levels)
+        raise ConfigError(f"options['levels'] must be {num_envs} level texts or None, one per world; got {came}.")
+    return list(levels)
+
+
 def acting_worlds(actions: Sequence[str | None], num_envs: int) -> Flags:
     """Returns which worlds are given a response, bool[N].
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from vlm_envs.errors import ConfigError, EpisodeOverError, require_choice, require_positive
-from vlm_envs.vector.arguments import acting_worlds, reset_mask, reset_seeds
+from vlm_envs.vector.arguments import acting_worlds, reset_levels, reset_mask, reset_seeds
 from vlm_envs.vector.episodes import CALLER_MISTAKES, Episodes, Flags, Observations, Step
 from vlm_envs.vector.kinds import WORKER_KINDS, make_pool
 from vlm_envs.vector.pools import WorkerPool
@@ -117,13 +117,14 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         Args:
             seed: One seed per world; an integer s stands for s, s + 1, ..., s + N - 1.
             options: `"reset_mask"`, bool[N], limits the reset to some worlds, the others keep their episode;
+                `"levels"`, N level texts or None, has worlds start from these levels, each as its option `"level"`;
                 all other options go to each world that is reset.
 
         Returns:
             The observations of all worlds, and `infos`.
 
         Raises:
-            ConfigError: If the seeds or the mask do not fit.
+            ConfigError: If the seeds, the levels or the mask do not fit.
             EpisodeOverError: If a world outside the mask was never reset.
             WorkerError: If a worker was lost; reset again, it is started anew.
             Exception: What a world's `reset` raised.
@@ -152,7 +153,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             The observations of all worlds, and `infos`.
 
         Raises:
-            ConfigError: If the seeds or the mask do not fit.
+            ConfigError: If the seeds, the levels or the mask do not fit.
             EpisodeOverError: If a world outside the mask was never reset.
             LevelError: If a world was asked for a level that does not exist.
         """
@@ -177,10 +178,10 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         super().reset(seed=seed if isinstance(seed, int) else None)
         world_options = dict(options or {})
         mask = reset_mask(world_options.pop("reset_mask", None), self.num_envs)
-        seeds = reset_seeds(seed, self.num_envs)
+        seeds, levels = reset_seeds(seed, self.num_envs), reset_levels(world_options.pop("levels", None), self.num_envs)
         self._episodes.require_started(~mask)
         return mask, {
-            i: Call("reset", (), {"seed": seeds[i], "options": world_options or None})
+            i: Call("reset", (), {"seed": seeds[i], "options": _with_level(world_options, levels[i]) or None})
             for i in np.flatnonzero(mask).tolist()
         }
 
@@ -222,15 +223,17 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         terminated, truncated = self._episodes.terminated.copy(), self._episodes.truncated.copy()
         return self._episodes.observations(), rewards, terminated, truncated, self._episodes.infos(acting)
 
-    def send_resets(self, seeds: Mapping[int, int | None]) -> None:
+    def send_resets(self, seeds: Mapping[int, int | None], *, levels: Mapping[int, str | None] | None = None) -> None:
         """Begins to start an episode in some worlds, without waiting; `recv` has what they show.
 
         Args:
             seeds: By number of the world.
+            levels: Level texts by number of the world; its seed draws the level where there is none.
         """
-        pool = self._open_pool()
+        pool, levels = self._open_pool(), levels or {}
         self._resetting |= seeds.keys()
-        pool.send({i: Call("reset", (), {"seed": seed, "options": None}) for i, seed in seeds.items()})
+        options = {i: _with_level({}, levels.get(i)) or None for i in seeds}
+        pool.send({i: Call("reset", (), {"seed": seed, "options": options[i]}) for i, seed in seeds.items()})
 
     def send(self, actions: Mapping[int, str]) -> None:
         """Begins a step of some worlds, without waiting; `recv` has what comes of it.
@@ -364,6 +367,11 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     def __exit__(self, *error: object) -> None:
         """Closes the worlds."""
         self.close()
+
+
+def _with_level(options: dict[str, Any], level: str | None) -> dict[str, Any]:
+    """Returns the options of one world's reset."""
+    return options if level is None else {**options, "level": level}
 
 
 def _raise_mistakes(replies: Mapping[int, CallResult]) -> None:

@@ -101,6 +101,10 @@ class ReportSource:
             f"got {sample_id[:80]!r}."
         )
 
+    def split_of(self, sample_id: str) -> str:
+        """Returns the split of an id, by a hash of the report and the question; raises as `find`."""
+        return split_of(self.find(sample_id).digest.encode())
+
     def _named(self, sample: Sample) -> Sample:
         if self.file_name is None:
             return sample

@@ -141,6 +141,10 @@ class SceneSource:
             "Use larger pictures, smaller targets or fewer categories."
         )
 
+    def split_of(self, sample_id: str) -> str:
+        """Returns the split of an id, by a hash of what it shows and asks; raises as `find`."""
+        return split_of(self.find(sample_id).digest.encode())
+
     def find(self, sample_id: str) -> Sample:
         """Returns the sample of an id, whichever source of scenes drew it.
 

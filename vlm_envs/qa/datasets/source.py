@@ -128,12 +128,23 @@ class DatasetSource:
             LevelError: If the data set has none of it.
             ConfigError: As `DatasetRow.sample`.
         """
+        return self._sample(self._found(sample_id))
+
+    def split_of(self, sample_id: str) -> str:
+        """Returns the split of an id, without reading its picture or document.
+
+        Raises:
+            LevelError: If the data set has none of it.
+        """
+        return self._found(sample_id).split
+
+    def _found(self, sample_id: str) -> DatasetRow:
         name, _, key = sample_id.partition(":")
         row = self._rows.get(key) if name == self._name else None
         if row is None:
             example = self._id(next(iter(self._rows.values())))
             raise LevelError(f"Ids of this data set look like {example}; none of its samples has {quoted(sample_id)}.")
-        return self._sample(row)
+        return row
 
     def _of(self, split: str) -> Sequence[DatasetRow]:
         return self._by_split[require_choice("split", split, SPLITS)]

@@ -85,6 +85,10 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         """Returns the lake of `desc`, or a random one; see `GridDynamics.generate`."""
         return super().generate(rng, split) if self._fixed is None else self._fixed
 
+    def level_split(self, level: str) -> str | None:
+        """Returns the split of a lake; the one of `desc` is in all of them."""
+        return super().level_split(level) if self._fixed is None else None
+
     def load(self, level: str) -> FrozenLakeState:
         """Returns the start state of a drawn lake; the length of its shortest way is free.
 

@@ -98,6 +98,10 @@ class SvgDynamics(Dynamics[SvgState, str]):
             raise LevelError(f"The target must show something on white paper; {markup[:80]!r} draws nothing.")
         return SvgState(target=markup)
 
+    def level_split(self, level: str) -> str | None:
+        """Returns the split of a target's markup."""
+        return split_of(self.load(level).target.encode(errors="replace"))
+
     def dump(self, state: SvgState) -> str:
         """Returns the target's markup; what was drawn is no part of a level."""
         return state.target

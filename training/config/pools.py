@@ -1,0 +1,102 @@
+"""Pools: finite sets of a world's levels, and which of them a run takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agents.hf.sampling import SamplingConfig
+from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
+from vlm_envs.errors import require, require_choice
+
+ORDERS = ("shuffled", "easiest_first")
+"""Orders in which an epoch goes through a pool."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolConfig:
+    """A pool as one world of a mix takes it: a file of levels, and which of its rows.
+
+    A level's pass rate is `passes / attempts` of its row, as `python -m training pool --agent` counts them.
+
+    Attributes:
+        file: JSON lines, a level each: `{"id": TEXT, "solution_length": 6, "attempts": 5, "passes": 2}`, of which only
+            `id` is always needed.
+        min_pass_rate: Least pass rate of a level that is taken, from 0 to 1.
+        max_pass_rate: Largest one.
+        drop_hopeless: Whether levels are left out that no attempt solved.
+        drop_trivial: Whether levels are left out that every attempt solved.
+        min_solution_length: Fewest actions of the shortest solution of a level that is taken.
+        max_solution_length: Most of them.
+        include: File of ids that alone are taken: another pool, or an id a line. None for all.
+        exclude: Files of ids that are not taken, such as the pool of another stage.
+        order: How an epoch goes through the levels: `shuffled` anew each time, or `easiest_first`: by falling pass
+            rate, then by growing length of the shortest solution, the same ones shuffled.
+    """
+
+    file: str
+    min_pass_rate: float | None = None
+    max_pass_rate: float | None = None
+    drop_hopeless: bool = False
+    drop_trivial: bool = False
+    min_solution_length: int | None = None
+    max_solution_length: int | None = None
+    include: str | None = None
+    exclude: tuple[str, ...] = ()
+    order: Literal["shuffled", "easiest_first"] = "shuffled"
+
+    def __post_init__(self) -> None:
+        require(bool(self.file), f"{field_name(self, 'file')} must name a file of levels; got {self.file!r}.")
+        require_between(self, 0, 1, "min_pass_rate", "max_pass_rate")
+        require_at_least(self, 0, "min_solution_length", "max_solution_length")
+        require_choice(field_name(self, "order"), self.order, ORDERS)
+        for what in ("pass_rate", "solution_length"):
+            low, high = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
+            require(
+                low is None or high is None or low <= high,
+                f"{field_name(self, f'min_{what}')} {low} is above {field_name(self, f'max_{what}')} {high}: no level "
+                "is in such a band.",
+            )
+
+    @property
+    def reads_pass_rates(self) -> bool:
+        """Whether it filters by how often levels were solved."""
+        return self.drop_hopeless or self.drop_trivial or (self.min_pass_rate, self.max_pass_rate) != (None, None)
+
+    @property
+    def reads_lengths(self) -> bool:
+        """Whether it filters by how long solutions are."""
+        return (self.min_solution_length, self.max_solution_length) != (None, None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawPoolConfig:
+    """How a pool is drawn.
+
+    Attributes:
+        out: File that it is written to. One that an interrupted call of the same settings left is gone on with.
+        num_samples: Levels. A data set that has fewer gives all of them.
+        world: Number of the recipe's world, from 0, whose levels they are.
+        exclude: Files of ids that are not drawn, such as the pool of another stage: that makes the two disjoint.
+        agent: Who plays each level, so that its passes are known: `"hf:DIR"`, `"vllm:DIR"` or any other name of an
+            agent. None for nobody.
+        attempts: How often.
+        sampling: How a model's responses are drawn.
+        device: Where a model lives that is loaded here.
+        seed: Seed of the levels and of the agent.
+    """
+
+    out: str = "pool.jsonl"
+    num_samples: int = 256
+    world: int = 0
+    exclude: tuple[str, ...] = ()
+    agent: str | None = None
+    attempts: int = 5
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    device: str = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require(bool(self.out), f"{field_name(self, 'out')} must name a file; got {self.out!r}.")
+        require_at_least(self, 1, "num_samples", "attempts")
+        require_at_least(self, 0, "world", "seed")
