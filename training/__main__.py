@@ -1,4 +1,4 @@
-"""`python -m training RECIPE [--options]`, and the commands `sft`, `cold_start`, `curate` and `plan`."""
+"""`python -m training RECIPE [--options]`, and the commands `sft`, `cold_start`, `curate`, `pool` and `plan`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
+from training.cli.pool import run_pool
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.cli.sft_options import sft_options
 from training.config.curation import CurateConfig
@@ -18,6 +19,7 @@ from training.config.run import RunConfig
 from training.config.sft import SFTConfig
 from training.errors import GradientError, PeerError, TrainingStoppedError
 from training.plan.command import run_plan
+from training.preflight.pools import require_pools
 from training.preflight.sft import check_fine_tuning
 from training.preflight.start import checked, ready, require_teachable
 from training.recipes.shipped import RECIPES
@@ -28,6 +30,7 @@ from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 COMMANDS = {
     "sft": "fine-tune a checkpoint on conversations with pictures, or on what curate made",
     "cold_start": "rebuild a recipe's cold start",
+    "pool": "draw a finite set of levels to train on, and count how often an agent solves each",
     "plan": "say whether a run fits its GPUs, from a checkpoint's config.json alone",
     "curate": "filter an expert's rollouts into a data set to fine-tune on",
 }
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
         if name in COMMANDS:
-            {"sft": _sft, "cold_start": _cold_start, "curate": _curate, "plan": run_plan}[name](rest)
+            {"sft": _sft, "cold_start": _cold_start, "curate": _curate, "pool": run_pool, "plan": run_plan}[name](rest)
         elif name in ("-h", "--help"):
             print(_usage())
         else:
@@ -131,6 +134,7 @@ def _cold_start(words: list[str]) -> None:
     config = replace(configured(recipe, options, makes_cold_start=True), model=None)
     directory = Path(config.output) / f"{config.name}_cold_start"
     require_writable(directory, config.output)
+    require_pools(config.worlds)
     config, told = ready(config, imitates=True)
     print(*told, sep="\n", end="\n" if told else "")
     from training.loop.run import make_cold_start, prepare

@@ -28,6 +28,7 @@ from training.config.run import RunConfig
 from training.config.worlds import WorldSpec, world_names
 from training.preflight.context import require_context
 from training.preflight.memory_packages import require_attention, require_peft
+from training.preflight.pools import require_pools
 from training.preflight.sampler import require_sampler
 from training.preflight.wandb_login import require_wandb
 from vlm_envs.arguments.ranges import fields_named
@@ -100,6 +101,7 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
         require_unused(directory)
     require_answer_judge(config.judge, config.worlds)
     require_levels(config)
+    require_pools(config.worlds)
     require_wandb(config.wandb_project)
     require_peft(config.lora)
     require_attention(config.memory)

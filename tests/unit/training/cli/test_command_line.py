@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
 from training.cli.command_line import Recipe, configured, find_recipe, option_value
 from training.cli.world_options import read_world_options
+from training.config.pools import PoolConfig
+from training.config.saved import plain, rebuilt
 from training.config.worlds import WorldSpec
 from training.recipes.shipped import OF_A_WORLD, RECIPES
 from vlm_envs.errors import ConfigError
@@ -68,9 +71,32 @@ def test_what_a_mix_says_of_a_world_is_an_option_and_the_next_number_adds_one():
     assert (mix[1].env_id, mix[1].kwargs) == ("VLM/Sokoban-v0", {"num_boxes": 2})
 
 
+def test_a_pool_of_a_world_is_given_by_its_settings_which_stay_unless_they_are_changed():
+    given = "--worlds.0.pool.file a --worlds.0.pool.min-pass-rate 0.2 --worlds.0.pool.drop-trivial"
+    more = "--worlds.0.pool.exclude b c --worlds.0.cold-start-pool.file=d --worlds.0.pool.max_solution_length 7"
+    mix, rest = read_world_options(words(f"{given} {more}"), MIX)
+    pool = PoolConfig(file="a", min_pass_rate=0.2, drop_trivial=True, exclude=("b", "c"), max_solution_length=7)
+    assert rest == [] and (mix[0].pool, mix[0].cold_start_pool) == (pool, PoolConfig(file="d"))
+    changed = "--worlds.0.pool.file e --worlds.0.pool.no-drop-trivial --worlds.0.pool.min-pass-rate None"
+    (spec,), _ = read_world_options(words(f"{changed} --worlds.0.cold-start-pool None"), mix)
+    assert spec.pool == replace(pool, file="e", drop_trivial=False, min_pass_rate=None)
+    assert spec.cold_start_pool is None
+    (_, added), _ = read_world_options(words("--worlds.1.env-id VLM/Sokoban-v0 --worlds.1.pool.file f"), MIX)
+    assert added.pool == PoolConfig(file="f")
+    config = configured(RECIPE, words(given))
+    assert rebuilt(WorldSpec, json.loads(json.dumps(plain(config.worlds[0])))) == config.worlds[0]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ("--worlds.0.pool a", "--worlds.0.pool has settings of its own: --worlds.0.pool.file FILE; or None"),
+        ("--worlds.0.pool.min-pass-rate 0.5", "--worlds.0.pool needs a file of levels: --worlds.0.pool.file FILE"),
+        ("--worlds.0.pool.flie a", "Did you mean 'file'?"),
+        ("--worlds.0.pool.file a --worlds.0.pool.min-pass-rate low", "min-pass-rate takes a number; got 'low'"),
+        ("--worlds.0.pool.file a b", "--worlds.0.pool.file takes one value; got a b"),
+        ("--worlds.0.pool.file a --worlds.0.pool.drop-trivial yes", "drop-trivial takes no value; got yes"),
+        ("--worlds.0.pool.file a --worlds.0.pool.max-pass-rate 40", "--worlds.0.pool.max-pass-rate must be at least 0"),
         ("--worlds.0.env-id VLM/Sokobn-v0", "Unknown env 'VLM/Sokobn-v0'. Did you mean 'VLM/Sokoban-v0'?"),
         ("--worlds.0.env-id mine:My/World-v0", "mine:My/World-v0: cannot import 'mine'"),
         ("--worlds.0.weight many", "--worlds.0.weight takes a number; got 'many'"),

@@ -28,6 +28,7 @@ from vlm_envs.vector.make import world_vector
 RIGHT = "<answer>Right</answer>"
 UNICODE = "naïve 世界 🙂 \ud800 \x00 <b>\\n\n</b>"
 no_think_world = functools.partial(CorridorWorld, prompt_format="no_think")
+lake = functools.partial(vlm_envs.make, "VLM/FrozenLake-v0", render_mode="ansi")
 faulty_world = functools.partial(FaultyWorld, prompt_format="no_think", max_turns=10)
 
 
@@ -368,3 +369,29 @@ def test_a_vector_of_what_nobody_registered_is_refused_at_once() -> None:
 def test_unknown_argument_of_the_world_is_named() -> None:
     with pytest.raises(ConfigError, match="obs_mod"):
         gym.make_vec("VLM/FrozenLake-v0", num_envs=2, obs_mod="text")
+
+
+@pytest.mark.parametrize("workers", ["serial", "process"])
+def test_worlds_start_from_levels_of_their_own(workers: str) -> None:
+    with VectorWorld([lake] * 3, workers=workers) as worlds:
+        worlds.reset(seed=[1, 2, 3])
+        drawn = worlds.call("render")
+        texts = ["P_\n_G", None, "GP\n__"]
+        with pytest.raises(LevelError, match="size=4"):
+            worlds.reset(seed=[1, 2, 3], options={"levels": texts})
+        worlds.reset(seed=[1, 2, 3])
+        texts = ["P___\n____\n____\n___G", None, "G___\n____\n____\n___P"]
+        worlds.reset(seed=[1, 2, 3], options={"levels": texts})
+        assert worlds.call("render") == (texts[0], drawn[1], texts[2])
+        worlds.reset(seed=[1, 2, 3], options={"levels": texts[::-1], "reset_mask": np.array([True, False, False])})
+        assert worlds.call("render") == (texts[2], drawn[1], texts[2])
+        worlds.send_resets({0: 1, 1: 2}, levels={1: texts[0]})
+        done = worlds.recv() | worlds.recv(5.0)
+        assert done.keys() == {0, 1}
+        assert worlds.call("render") == (drawn[0], texts[0], texts[2])
+
+
+@pytest.mark.parametrize("levels", ["P_\n_G", ["P_\n_G"], ["P_\n_G", 3, None], 7])
+def test_levels_that_are_not_one_a_world_are_refused(levels: object) -> None:
+    with VectorWorld([lake] * 3) as worlds, pytest.raises(ConfigError, match=r"options\['levels'\] must be 3 level"):
+        worlds.reset(seed=0, options={"levels": levels})

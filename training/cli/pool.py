@@ -1,0 +1,77 @@
+"""`python -m training pool RECIPE_OR_WORLD`: draws a finite set of levels to train on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agents.hf.device import require_device
+from agents.registry import require_agent
+from training.cli.command_line import find_recipe
+from training.cli.world_options import read_world_options
+from training.config.pools import DrawPoolConfig
+from training.config.worlds import WorldSpec, world_names
+from training.recipes.shipped import RECIPES
+from vlm_envs.arguments.options import Program, description_of, parsed
+from vlm_envs.errors import ConfigError, require
+
+
+def run_pool(words: Sequence[str]) -> None:
+    """Draws a pool and says what is in it.
+
+    Args:
+        words: A recipe or the id of a world, arguments of worlds (`--worlds.0.kwargs.size 6`), and the options of
+            `DrawPoolConfig`.
+
+    Raises:
+        ConfigError: If an option is refused, or the pool cannot be drawn.
+    """
+    if not words or words[0] in ("-h", "--help"):
+        parsed(DrawPoolConfig, ["--help"], _program("RECIPE"))
+    recipe, options = find_recipe(words)
+    if recipe is None:
+        raise ConfigError(
+            f"pool takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
+            f"{words[0]!r}."
+        )
+    run = recipe.config()
+    worlds, rest = read_world_options(options, run.worlds)
+    config = parsed(DrawPoolConfig, rest, _program(recipe.name), default=DrawPoolConfig(sampling=run.sampling))
+    spec = _chosen(worlds, config, is_named=any(word.partition("=")[0] == "--world" for word in rest))
+    _require_folder(Path(config.out))
+    require_device(config.device)
+    if config.agent is not None:
+        require_agent(config.agent)
+    from training.data.pool_drawing import draw_pool  # Only now: a mistake on the command line need not wait for it.
+
+    drawn = draw_pool(spec, config)
+    if drawn.num_levels < config.num_samples:
+        print(f"{spec.env_id} has no more: {config.num_samples} levels were asked for.")
+    print(drawn)
+    print(f"Pool: {config.out}")
+    print(f"Train on it: python -m training {recipe.name} --worlds.{config.world}.pool.file {config.out}")
+
+
+def _program(recipe: str) -> Program:
+    return Program(prog=f"python -m training pool {recipe}", description=description_of(DrawPoolConfig))
+
+
+def _chosen(worlds: Sequence[WorldSpec], config: DrawPoolConfig, *, is_named: bool) -> WorldSpec:
+    """Returns the world whose levels are drawn."""
+    names = ", ".join(f"{number} {name}" for number, name in enumerate(world_names(worlds)))
+    require(config.world < len(worlds), f"--world {config.world}: there are {names}.")
+    require(is_named or len(worlds) == 1, f"Say whose levels are drawn, --world NUMBER: there are {names}.")
+    return worlds[config.world]
+
+
+def _require_folder(path: Path) -> None:
+    """Refuses a file that cannot be written, before anything is played."""
+    is_new = not path.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as error:
+        raise ConfigError(f"--out {path} cannot be written: {error.strerror}. Name another file.") from error
