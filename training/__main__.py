@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
-from training.cli.pool import run_pool
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
+from training.cli.pool import pool_to_draw
 from training.cli.sft_options import sft_options
 from training.config.curation import CurateConfig
 from training.config.places import require_writable
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
         if name in COMMANDS:
-            {"sft": _sft, "cold_start": _cold_start, "curate": _curate, "pool": run_pool, "plan": run_plan}[name](rest)
+            {"sft": _sft, "cold_start": _cold_start, "curate": _curate, "pool": _pool, "plan": run_plan}[name](rest)
         elif name in ("-h", "--help"):
             print(_usage())
         else:
@@ -134,8 +134,9 @@ def _cold_start(words: list[str]) -> None:
     config = replace(configured(recipe, options, makes_cold_start=True), model=None)
     directory = Path(config.output) / f"{config.name}_cold_start"
     require_writable(directory, config.output)
-    require_pools(config.worlds)
+    of_pools = require_pools(config.worlds)
     config, told = ready(config, imitates=True)
+    told = [*of_pools, *told]
     print(*told, sep="\n", end="\n" if told else "")
     from training.loop.run import make_cold_start, prepare
 
@@ -172,6 +173,18 @@ def _curate(words: list[str]) -> None:
         )
     else:
         print("It is empty: nothing is good enough to imitate. Curate more, lower the threshold, or choose an expert.")
+
+
+def _pool(words: list[str]) -> None:
+    recipe, spec, config = pool_to_draw(words)
+    from training.data.pool_drawing import draw_pool  # Only now: a mistake on the command line need not wait for it.
+
+    drawn = draw_pool(spec, config)
+    if drawn.num_levels < config.num_samples:
+        print(f"{spec.env_id} has no more: {config.num_samples} levels were asked for.")
+    print(drawn)
+    print(f"Pool: {config.out}")
+    print(f"Train on it: python -m training {recipe} --worlds.{config.world}.pool.file {config.out}")
 
 
 def _usage() -> str:

@@ -1,4 +1,4 @@
-"""`python -m training pool RECIPE_OR_WORLD`: draws a finite set of levels to train on."""
+"""`python -m training pool RECIPE_OR_WORLD`: from words to a pool that can be drawn."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from vlm_envs.arguments.options import Program, description_of, parsed
 from vlm_envs.errors import ConfigError, require
 
 
-def run_pool(words: Sequence[str]) -> None:
-    """Draws a pool and says what is in it.
+def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
+    """Returns what a command line asks for: the recipe's name, the world whose levels are drawn, and how.
 
     Args:
         words: A recipe or the id of a world, arguments of worlds (`--worlds.0.kwargs.size 6`), and the options of
             `DrawPoolConfig`.
 
     Raises:
-        ConfigError: If an option is refused, or the pool cannot be drawn.
+        ConfigError: If an option is refused, or what it names is not there.
+        FileNotFoundError: If the agent's checkpoint is not there.
     """
     if not words or words[0] in ("-h", "--help"):
         parsed(DrawPoolConfig, ["--help"], _program("RECIPE"))
@@ -42,14 +43,7 @@ def run_pool(words: Sequence[str]) -> None:
     require_device(config.device)
     if config.agent is not None:
         require_agent(config.agent)
-    from training.data.pool_drawing import draw_pool  # Only now: a mistake on the command line need not wait for it.
-
-    drawn = draw_pool(spec, config)
-    if drawn.num_levels < config.num_samples:
-        print(f"{spec.env_id} has no more: {config.num_samples} levels were asked for.")
-    print(drawn)
-    print(f"Pool: {config.out}")
-    print(f"Train on it: python -m training {recipe.name} --worlds.{config.world}.pool.file {config.out}")
+    return recipe.name, spec, config
 
 
 def _program(recipe: str) -> Program:

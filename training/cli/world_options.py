@@ -18,7 +18,8 @@ from vlm_envs.errors import ConfigError, did_you_mean, require
 ENV_ID = re.compile(r"(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+")
 """An id as the trainer takes it: with namespace and version, or as it is registered by the module in front."""
 _WORLD_OPTION = re.compile(
-    r"--worlds\.(?P<number>\d+)\.(?:(?P<part>kwargs|pool|cold[_-]start[_-]pool)\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?", re.DOTALL
+    r"--worlds\.(?P<number>\d+)\.(?:(?P<part>kwargs|pool|cold[_-]start[_-]pool)\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?",
+    re.DOTALL,
 )
 
 _POOLS = ("pool", "cold_start_pool")

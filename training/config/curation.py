@@ -12,6 +12,7 @@ from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.episode_rewards.reward import EpisodeReward
 from training.config.judges import VerifierConfig
 from training.config.places import require_name
+from training.config.pools import PoolConfig
 from training.config.worlds import WorldSpec
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.cli.settings import Settings, parse_settings
@@ -41,6 +42,9 @@ class CurateConfig:
         mistake_rate: How often the oracle acts at random, so that there is something to filter.
         sampling: How a model's responses are drawn.
         num_samples: Questions.
+        pool: File of levels that are asked in place of drawn ones, the first `num_samples` of them, as
+            `python -m training pool` writes it. None to draw.
+        exclude: Files of ids that are left out of the pool, such as the pool of another stage.
         num_rollouts: Rollouts a question.
         threshold: Least reward of a rollout that is kept.
         drop_trivial: Whether questions that every rollout answers right are dropped.
@@ -58,6 +62,8 @@ class CurateConfig:
     mistake_rate: float = 0.5
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     num_samples: int = 64
+    pool: str | None = None
+    exclude: tuple[str, ...] = ()
     num_rollouts: int = 4
     threshold: float = 0.7
     drop_trivial: bool = False
@@ -69,6 +75,11 @@ class CurateConfig:
         require_at_least(self, 1, "num_samples", "num_rollouts")
         require_at_least(self, 0, "seed")
         require_between(self, 0, 1, "mistake_rate")
+        require(
+            self.pool is not None or not self.exclude,
+            f"{field_name(self, 'exclude')} leaves levels out of a pool. Give one ({field_name(self, 'pool')} FILE), "
+            f"or leave {field_name(self, 'exclude')} out.",
+        )
         option, settings = field_name(self, "episode_reward"), field_name(self, "settings")
         reward = self.reward
         require(
@@ -95,4 +106,5 @@ class CurateConfig:
         strategies = self.reward.strategies
         kwargs = {"prompt_format": strategies[0]} if strategies else {}
         kwargs |= parse_settings(self.settings, option=field_name(self, "settings"))
-        return WorldSpec(env_id=self.env_id, kwargs=kwargs)
+        pool = None if self.pool is None else PoolConfig(file=self.pool, exclude=self.exclude)
+        return WorldSpec(env_id=self.env_id, kwargs=kwargs, pool=pool)

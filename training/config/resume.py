@@ -118,7 +118,8 @@ def check_same_settings(settings: Mapping[str, Any], directory: Path, *, may_dif
 
 def _may_differ(name: str) -> bool:
     of_workers = name.startswith("worlds.") and name.endswith((".workers", ".num_workers"))
-    return name in MAY_DIFFER or name.startswith("vllm.") or of_workers
+    of_pool = name.startswith("worlds.") and name.endswith(".pool.file")  # whose levels the checkpoint knows
+    return name in MAY_DIFFER or name.startswith("vllm.") or of_workers or of_pool
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

@@ -31,6 +31,7 @@ from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.reward import EpisodeJudge, rewards_by
 from judges.scores import Reward
 from training.config.curation import CURATED, CurateConfig
+from training.config.pool_levels import chosen_levels
 from training.data.episodes import play_each
 from training.preflight.start import require_teachable
 from training.rewards.verifier import verifier_models
@@ -96,7 +97,7 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     groups = play(_expert(config), config)
     directory = Path(config.output) / config.name
     writer = RunWriter(directory)
-    result = replace(filter_rollouts(groups, config, judge), num_lost=config.num_samples - len(groups))
+    result = replace(filter_rollouts(groups, config, judge), num_lost=len(question_seeds(config)) - len(groups))
     writer.trajectories(CURATED, list(result.curated.kept.values()))
     writer.config({"curation": asdict(config), "yield": result.record()})
     for episode in RunReader(directory).trajectories(CURATED):
@@ -107,7 +108,14 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
 def question_seeds(config: CurateConfig) -> list[int]:
     """Returns the reset seed of each question."""
     first = _FIRST_SEED + config.seed * 1_000_003 % 40_000_000
-    return list(split_seeds("train", config.num_samples, start=first))
+    levels = question_levels(config)
+    return list(split_seeds("train", config.num_samples if levels is None else len(levels), start=first))
+
+
+def question_levels(config: CurateConfig) -> list[str] | None:
+    """Returns the level of each question, where they are a pool's; None where seeds draw them."""
+    pool = config.spec.pool
+    return None if pool is None else [each.level_id for each in chosen_levels(pool)[: config.num_samples]]
 
 
 def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
@@ -121,10 +129,11 @@ def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
         WorkerError: If no question is left.
         ConfigError: If the expert is a person, who has left.
     """
-    count = config.num_samples
-    seeds = question_seeds(config) * config.num_rollouts
+    questions, levels = question_seeds(config), question_levels(config)
+    count, seeds = len(questions), questions * config.num_rollouts
+    asked = None if levels is None else levels * config.num_rollouts
     try:
-        played = play_each(expert, config.spec, seeds, split="train", max_parallel=count)
+        played = play_each(expert, config.spec, seeds, split="train", max_parallel=count, levels=asked)
     except EOFError as error:
         raise ConfigError(
             f"--expert {config.expert}: the input ended before all {len(seeds)} rollouts were played; nothing is kept. "

@@ -13,7 +13,6 @@ from training.data.pools import Pool
 from vlm_envs.errors import ConfigError
 from vlm_envs.vector.env import VectorWorld
 
-
 _MAX_SIZES = 2
 """Vectors kept of a world whose shares change without end."""
 

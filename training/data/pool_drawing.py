@@ -17,10 +17,10 @@ import numpy as np
 
 from agents.agent import Agent
 from agents.registry import make_agent, setting_names
+from training.config.pool_levels import read_ids
 from training.config.pools import DrawPoolConfig
 from training.config.worlds import MAX_PARALLEL, WorldSpec
 from training.data.episodes import play_each
-from training.data.pools import read_ids
 from vlm_envs.errors import ConfigError, GenerationError, SolverLimitError, require
 from vlm_envs.records.json_lines import Record, append_line, filter_lines, read_lines
 from vlm_envs.splits import split_seeds

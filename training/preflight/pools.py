@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from training.config.pool_levels import PoolLevel, chosen_levels, read_levels
 from training.config.pools import PoolConfig
 from training.config.worlds import WorldSpec, world_names
-from training.data.pools import PoolLevel, chosen_levels
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.vector.env import VectorWorld
 
@@ -16,8 +16,11 @@ _AT_ONCE = 32
 """Levels that are read in one call of a world, which has only so much time."""
 
 
-def require_pools(specs: Sequence[WorldSpec]) -> None:
+def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
     """Refuses pools that cannot be trained on, and a cold start that shows what is to be trained on.
+
+    Returns:
+        A line for each pool that says how many of its levels are taken.
 
     Raises:
         ConfigError: If a file or a row of a pool is broken, its filters leave nothing, its world cannot load one of its
@@ -25,12 +28,17 @@ def require_pools(specs: Sequence[WorldSpec]) -> None:
     """
     trained: dict[str, PoolLevel] = {}
     shown: dict[str, PoolLevel] = {}
+    told: list[str] = []
     for number, spec in enumerate(specs):
         for config, found in ((spec.pool, trained), (spec.cold_start_pool, shown)):
             if config is not None:
                 levels = chosen_levels(config)
                 _require_playable(spec, config, levels)
                 found |= {each.level_id: each for each in levels}
+                told.append(
+                    f"{world_names(specs)[number]}: {len(levels)} of the {len(read_levels(config.file))} levels of "
+                    f"{config.file}"
+                )
         both = sorted(trained.keys() & shown.keys())
         if both:
             first, name = both[0], world_names(specs)[number]
@@ -39,6 +47,7 @@ def require_pools(specs: Sequence[WorldSpec]) -> None:
                 f"at {trained[first].where} and {shown[first].where}. Leave them out of one: "
                 f"--worlds.{number}.cold-start-pool.exclude {trained[first].where.rpartition(', line')[0]}"
             )
+    return told
 
 
 def _require_playable(spec: WorldSpec, config: PoolConfig, levels: Sequence[PoolLevel]) -> None:

@@ -101,7 +101,7 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
         require_unused(directory)
     require_answer_judge(config.judge, config.worlds)
     require_levels(config)
-    require_pools(config.worlds)
+    of_pools = require_pools(config.worlds)
     require_wandb(config.wandb_project)
     require_peft(config.lora)
     require_attention(config.memory)
@@ -109,6 +109,7 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     if config.model is not None and not resume:
         _require_start(config.model)
     config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
+    told = [*of_pools, *told]
     if process_rank() == 0:
         print(*told, sep="\n", end="\n" if told else "")
     return config
@@ -250,14 +251,15 @@ def require_teachable(config: CurateConfig) -> None:
 
     Raises:
         RunExistsError: If there is one of this name.
-        ConfigError: If the folder, the world or a verifier's model cannot be had, if answers can only be compared by a
-            model, or if the oracle is to teach a world without a planner: its actions would be random.
+        ConfigError: If the folder, the pool, the world or a verifier's model cannot be had, if answers can only be
+            compared by a model, or if the oracle is to teach a world without a planner: its actions would be random.
         FileNotFoundError: If the expert's checkpoint is not there.
     """
     directory = Path(config.output) / config.name
     require_writable(directory, config.output)
     if holds_run(directory):
         raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
+    require_pools([config.spec])
     judge = JudgeConfig(episode_reward=config.episode_reward, verifier=config.verifier)
     require_answer_judge(judge, [config.spec])
     _check_verifier(config.verifier, "--verifier")

@@ -216,3 +216,38 @@ def test_answers_that_only_a_model_can_compare_are_refused_before_anything_is_pl
     settings = ("prompt_format=points", "dataset=treevgr", f"folder={tmp_path}")
     with pytest.raises(ConfigError, match=r"only a model can compare .*judge\.endpoint"):
         make_data_set(CurateConfig(output=str(tmp_path / "out"), settings=settings))
+
+
+def test_the_levels_of_a_pool_are_curated_and_no_others(tmp_path):
+    pool, other = tmp_path / "pool.jsonl", tmp_path / "other"
+    small = ["--worlds.0.kwargs.side-px", "400", "--worlds.0.kwargs.target-px", "16", "40"]
+    assert main(["pool", "VLM/ZoomQA-v0", *small, "--num-samples", "5", "--out", str(pool)]) == 0
+    ids = [json.loads(line)["id"] for line in pool.read_text().splitlines()]
+    other.write_text(f"{ids[1]}\n")
+    command = [
+        "curate",
+        "--set",
+        "target_px=40",
+        "--mistake-rate",
+        "0",
+        "--num-rollouts",
+        "2",
+        "--output",
+        str(tmp_path),
+    ]
+    assert main([*command, "--name", "all", "--pool", str(pool)]) == 0
+    assert main([*command, "--name", "rest", "--pool", str(pool), "--exclude", str(other), "--num-samples", "3"]) == 0
+    for name, expected in (("all", ids), ("rest", [ids[0], *ids[2:4]])):
+        reader = RunReader(tmp_path / name)
+        assert [each["turns"][0]["state"]["sample_id"] for each in reader.trajectories(CURATED)] == expected
+        assert reader.config["yield"]["num_lost"] == 0
+
+
+def test_a_pool_that_cannot_be_asked_about_is_refused_before_anything_is_played(tmp_path, capsys):
+    pool = tmp_path / "pool.jsonl"
+    pool.write_text('{"id": "nothing"}\n')
+    assert main(["curate", "--pool", str(pool), "--output", str(tmp_path)]) == 2
+    assert "pool.jsonl, line 1: VLM/ZoomQA-v0 cannot load this level" in capsys.readouterr().err
+    assert main(["curate", "--exclude", str(pool), "--output", str(tmp_path)]) == 2
+    assert "--exclude leaves levels out of a pool. Give one (--pool FILE)" in capsys.readouterr().err
+    assert not (tmp_path / "curated").exists()

@@ -1,4 +1,4 @@
-"""A pool is a finite set: filtered by what its rows say, each level once an epoch, and never silently empty or broken."""
+"""A pool is a finite set: filtered by its rows, each level once an epoch, never silently empty or broken."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from training.config.pool_levels import PoolLevel, chosen_levels, read_ids, read_levels
 from training.config.pools import PoolConfig
-from training.data.pools import Pool, PoolLevel, chosen_levels, open_pool, read_ids, read_levels
+from training.data.pools import Pool, open_pool
 from vlm_envs.errors import ConfigError
 
 
@@ -51,7 +52,7 @@ def test_lists_of_ids_go_in_and_out(lines, counted, tmp_path):
     assert open_pool(PoolConfig(file=counted, include=ids), seed=0).ids == ("b", "e")
     other = write(tmp_path / "other", ["a", "never seen"])
     assert open_pool(PoolConfig(file=counted, exclude=(ids, other)), seed=0).ids == ("c", "d", "f")
-    with pytest.raises(ConfigError, match="lists 1 ids that the pool .* lacks, such as 'never seen'"):
+    with pytest.raises(ConfigError, match=r"lists 1 ids that the pool .* lacks, such as 'never seen'"):
         open_pool(PoolConfig(file=counted, include=other), seed=0)
 
 
@@ -95,9 +96,9 @@ def test_a_broken_row_is_named_by_file_and_line(row, told, tmp_path):
 
 
 def test_a_file_that_is_not_there_or_empty_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="cannot be read: No such file or directory. Name a file of JSON lines"):
+    with pytest.raises(ConfigError, match=r"cannot be read: No such file or directory\. Name a file of JSON lines"):
         read_levels(tmp_path / "none")
-    with pytest.raises(ConfigError, match="holds no level. Draw some"):
+    with pytest.raises(ConfigError, match=r"holds no level\. Draw some"):
         read_levels(write(tmp_path / "empty", ["", ""]))
 
 

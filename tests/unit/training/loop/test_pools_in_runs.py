@@ -66,7 +66,7 @@ def played(collector, num_iterations, first=0):
     groups = [collector.collect(RandomAgent(), iteration) for iteration in range(first, first + num_iterations)]
     levels = [[{each.level for each in group.trajectories} for group in of_one] for of_one in groups]
     assert all(len(each) == 1 for of_one in levels for each in of_one), "siblings start alike"
-    return [[*each][0] for of_one in levels for each in of_one]
+    return [next(iter(each)) for of_one in levels for each in of_one]
 
 
 def test_groups_of_iterations_go_through_epochs_whoever_begins_where(spec):
@@ -186,6 +186,12 @@ def config_of(spec, tiny_directory, tmp_path, name, **changes):
     )
 
 
+def levels_of(directory):
+    """Returns the levels of the pool in the order in which they were played."""
+    played = (each for number in range(4) for each in RunReader(directory).trajectories(f"training {number}"))
+    return [each["level"] for each in played if "level" in each]
+
+
 def logged(directory):
     lines = RunReader(directory).metrics()
     names = [name for name in lines[0] if name.startswith(("pool/", "mix/", "reward", "policy_"))]
@@ -202,7 +208,9 @@ def logged(directory):
     ],
     ids=["barrier", "async", "rounds", "stale"],
 )
-def test_a_run_that_was_killed_goes_on_with_the_level_that_is_next(changes, spec, tiny_directory, tmp_path, monkeypatch):
+def test_a_run_that_was_killed_goes_on_with_the_level_that_is_next(
+    changes, spec, tiny_directory, tmp_path, monkeypatch
+):
     straight = train(config_of(spec, tiny_directory, tmp_path, "straight", **changes))
     killed, update = config_of(spec, tiny_directory, tmp_path, "killed", **changes), Learner.update
 
@@ -218,10 +226,7 @@ def test_a_run_that_was_killed_goes_on_with_the_level_that_is_next(changes, spec
     saved = load_checkpoint_state(tmp_path / "runs" / "killed" / "latest")
     assert saved["iteration"] == 2 and saved["levels"]["visits"][0] > 0
     train(killed, resume=True)
-    before, after = (
-        [each["level"] for label in range(4) for each in RunReader(path).trajectories(f"training {label}") if "level" in each]
-        for path in (straight, tmp_path / "runs" / "killed")
-    )  # fmt: skip
+    before, after = map(levels_of, (straight, tmp_path / "runs" / "killed"))
     assert before == after and {*before} <= {*drawn()}
     assert len(logged(straight)) == 4
     if not changes.get("staleness"):  # a batch in hand is sampled anew, by the weights of then
@@ -246,7 +251,7 @@ def test_a_pool_that_has_changed_is_not_gone_on_with(spec, pool, tmp_path):
     config = run_config(worlds=(spec,))
     state = Collector(config).state_dict()
     pool_file(tmp_path / "pool.jsonl", drawn()[:4])
-    with pytest.raises(ConfigError, match="is not the one that the run began with: .*pool.jsonl.* now has 4 levels"):
+    with pytest.raises(ConfigError, match=r"is not the one that the run began with: .*pool.jsonl.* now has 4 levels"):
         Collector(config).load_state_dict(state)
 
 

@@ -95,6 +95,22 @@ def test_two_processes_write_one_run_and_one_goes_on_with_it(tiny_directory, tmp
     assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 3}
 
 
+def test_two_processes_go_through_a_pool_as_one_does(tiny_directory, tmp_path):
+    pool = tmp_path / "pool.jsonl"
+    assert main(["pool", "frozenlake_tiny", "--num-samples", "4", "--out", str(pool)]) == 0
+    on_it = [*options(tiny_directory, tmp_path, num_eval_episodes="0"), "--worlds.0.pool.file", str(pool)]
+    ended(launched(2, *on_it, "--engine", "ddp", module="training"))
+    assert main([*on_it, "--name", "one", "--engine", "local"]) == 0
+    levels = [
+        [each["level"] for number in range(2) for each in RunReader(tmp_path / name).trajectories(f"training {number}")]
+        for name in ("two", "one")
+    ]
+    assert levels[0] == levels[1] and len(levels[0]) == 12
+    assert len({*levels[0][:8]}) == 4, "an epoch is through before its levels come again"
+    assert main([*on_it, "--num-iterations", "3", "--engine", "local", "--resume"]) == 0
+    assert RunReader(tmp_path / "two").metrics()[-1]["pool/VLM/FrozenLake-v0/epoch"] == 9 / 4
+
+
 def there(output: Path, num_iterations: int) -> list[str]:
     return ["--output", str(output), "--name", "two", "--num-iterations", str(num_iterations)]
 
