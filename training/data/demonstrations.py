@@ -15,7 +15,7 @@ from agents.rollout import is_lost, rollout
 from agents.turns import make_turn, reset_arguments
 from training.config.worlds import WorldSpec
 from training.data.mix import MixedWorlds
-from training.data.pools import open_pool
+from training.data.pools import open_pools
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, Turn
@@ -52,7 +52,7 @@ def demonstrations(
         Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.config.shares` for an
         odd number that iVGR's partners share.
     """
-    pools = [spec.cold_start_pool and open_pool(spec.cold_start_pool, seed=start) for spec in specs]
+    pools = open_pools([spec.cold_start_pool for spec in specs], seed=start)
     mixed = MixedWorlds(specs, batch_size, pools=pools)
     expert = make_agent("oracle", mistake_rate=mistake_rate, suboptimal_rate=suboptimal_rate, seed=start)
     for number in itertools.count():

@@ -65,6 +65,11 @@ def _difficulty(level: PoolLevel) -> tuple[float, float]:
     return 1.0 if rate is None else -rate, 1e9 if length is None else float(length)
 
 
+def open_pools(configs: Sequence[PoolConfig | None], *, seed: int) -> list[Pool | None]:
+    """Returns the pool of each world that has one; raises as `chosen_levels`."""
+    return [None if config is None else open_pool(config, seed=seed) for config in configs]
+
+
 def open_pool(config: PoolConfig, *, seed: int) -> Pool:
     """Returns the levels of a pool that its filters let through; raises as `chosen_levels`."""
     return Pool(chosen_levels(config), seed=seed, order=config.order)

@@ -12,7 +12,7 @@ from agents.continuous_rollout import OnEpisode, OnTurn
 from agents.rollout import failure_of, is_lost, try_rollout
 from training.config.run import RunConfig
 from training.data.mix import MixedWorlds, MixEntry, MixUnit
-from training.data.pools import open_pool
+from training.data.pools import open_pools
 from training.engines.engine import Engine, LocalEngine
 from training.errors import NothingLeftError
 from vlm_envs.errors import WorkerError
@@ -55,7 +55,7 @@ class Collector:
             copies=config.group_size,
             rank=self._engine.rank,
             num_processes=self._engine.num_processes,
-            pools=[spec.pool and open_pool(spec.pool, seed=config.seed) for spec in config.worlds],
+            pools=open_pools([spec.pool for spec in config.worlds], seed=config.seed),
             mix=config.mix,
         )
         self._num_lost_episodes = self._num_dropped_groups = 0

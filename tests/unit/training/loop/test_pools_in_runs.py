@@ -208,9 +208,7 @@ def logged(directory):
     ],
     ids=["barrier", "async", "rounds", "stale"],
 )
-def test_a_run_that_was_killed_goes_on_with_the_level_that_is_next(
-    changes, spec, tiny_directory, tmp_path, monkeypatch
-):
+def test_a_killed_run_goes_on_with_the_level_that_is_next(changes, spec, tiny_directory, tmp_path, monkeypatch):
     straight = train(config_of(spec, tiny_directory, tmp_path, "straight", **changes))
     killed, update = config_of(spec, tiny_directory, tmp_path, "killed", **changes), Learner.update
 
