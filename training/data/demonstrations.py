@@ -75,7 +75,7 @@ def _despite_losses(
     seeds: Sequence[int],
     *,
     env_ids: Sequence[str],
-    levels: Sequence[str] | None,
+    levels: Sequence[str] | None = None,
 ) -> list[Trajectory]:
     """Plays a batch again, in workers started anew, if one of its workers is lost; what was lost teaches nothing.
 

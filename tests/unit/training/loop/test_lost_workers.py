@@ -319,8 +319,8 @@ def lose(monkeypatch):
     """Has the rollouts of some seeds lost, whenever they are played."""
 
     def use(doomed):
-        def losing(expert, worlds, seeds, *, env_ids):
-            played = try_rollout(expert, worlds, seeds, env_ids=env_ids)
+        def losing(expert, worlds, seeds, *, env_ids, levels):
+            played = try_rollout(expert, worlds, seeds, env_ids=env_ids, levels=levels)
             return [None if seed in doomed else each for seed, each in zip(seeds, played, strict=True)]
 
         monkeypatch.setattr("training.data.episodes.try_rollout", losing)
@@ -349,11 +349,11 @@ def test_a_curation_of_nothing_is_an_error_and_leaves_no_data_set(lose, tmp_path
 def test_an_expert_whose_workers_are_killed_plays_its_demonstration_again():
     num_played = []
 
-    def play(expert, worlds, seeds, *, env_ids):
+    def play(expert, worlds, seeds, *, env_ids, levels):
         num_played.append(len(seeds))
         if len(num_played) == 1:
             kill_workers()
-        return try_rollout(expert, worlds, seeds, env_ids=env_ids)
+        return try_rollout(expert, worlds, seeds, env_ids=env_ids, levels=levels)
 
     with vector(num=2) as worlds:
         worlds.reset(seed=[1, 2])
