@@ -6,11 +6,13 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from training.algorithms.shipped import algorithm_class
+from training.config.mix import MixConfig
 from training.config.run import RunConfig
-from training.config.saved import rebuilt
+from training.config.saved import plain, rebuilt
 from training.config.sft import SFTConfig
 from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
@@ -87,22 +89,30 @@ def check_same_run(config: RunConfig, directory: Path) -> None:
         FileNotFoundError: If there is no run.
         ConfigError: If a setting that shapes the result differs from the run's own; the message gives both values.
     """
-    check_same_settings(config.to_dict(), directory, may_differ=_may_differ)
+    since = {"mix": plain(MixConfig())}  # older runs knew fixed shares only
+    check_same_settings(config.to_dict(), directory, may_differ=_may_differ, since=since)
 
 
-def check_same_settings(settings: Mapping[str, Any], directory: Path, *, may_differ: Callable[[str], bool]) -> None:
+def check_same_settings(
+    settings: Mapping[str, Any],
+    directory: Path,
+    *,
+    may_differ: Callable[[str], bool],
+    since: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     """Refuses to go on with a run under other settings.
 
     Args:
         settings: Those that are asked for, as plain data.
         directory: The run's own.
         may_differ: Whether a setting, by its dotted name, may be another one.
+        since: Settings that older runs do not name, with what those went by.
 
     Raises:
         FileNotFoundError: If there is no run.
         ConfigError: If another one differs; the message gives both values.
     """
-    saved = _flat(saved_settings(directory))
+    saved = _flat({**since, **saved_settings(directory)})
     wanted = _flat(json.loads(json.dumps(settings)))
     differing = [
         f"  {_flag(name)}: the run has {_shown(saved.get(name))}, asked for is {_shown(wanted.get(name))}"

@@ -1,1 +1,1 @@
-"""What is learned from: mixes of worlds, demonstrations and curated rollouts."""
+"""What is learned from: mixes of worlds, pools of levels, demonstrations and curated rollouts."""
