@@ -24,6 +24,7 @@ WORLDS: dict[str, str] = {
     "VLM/ZoomQA-v0": "vlm_envs.worlds.zoom_qa.world:ZoomQAWorld",
     "VLM/RewardJudging-v0": "vlm_envs.worlds.reward_judging.world:RewardJudgingWorld",
     "VLM/DocQA-v0": "vlm_envs.worlds.doc_qa.world:DocQaWorld",
+    "VLM/VideoQA-v0": "vlm_envs.worlds.video_qa.world:VideoQAWorld",
 }
 """Env id to entry point."""
 
@@ -91,6 +92,7 @@ NEEDS: dict[str, Need] = {
     ),
     "VLM/ZoomQA-v0": Need("tools", ("pydantic",)),
     "VLM/DocQA-v0": Need("tools", _DOCUMENTS),
+    "VLM/VideoQA-v0": Need("tools", ("pydantic",)),
     "VLM/RewardJudging-v0": Need("tools", (*_DOCUMENTS, "pysbd")),
 }
 """Env id to what that world needs; worlds that need nothing are left out, variants are as their world."""

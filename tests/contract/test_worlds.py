@@ -26,6 +26,7 @@ _SMALL_SCENES = {"side_px": (400, 600), "target_px": (16, 40)}
 ASKING: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
     "VLM/ZoomQA-v0": (("arm", "mags", "ivgr_grounded", "ivgr_textual", "points", "direct"), _SMALL_SCENES),
     "VLM/DocQA-v0": (("arm", "direct"), {"num_pages": 5}),
+    "VLM/VideoQA-v0": (("points", "direct"), {"num_frames": 6, "side_px": 112, "size_px": (16, 22), "max_turns": 2}),
     "VLM/RewardJudging-v0": (("arm", "direct"), {**_SMALL_SCENES, "num_pages": 5}),
 }
 FAST = [e for e in vlm_envs.env_ids() if e not in SLOW and e not in ASKING]

@@ -7,7 +7,7 @@ import pytest
 from vlm_envs.testing.contract import check_world
 
 
-@pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/RewardJudging-v0"])
+@pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/VideoQA-v0", "VLM/RewardJudging-v0"])
 @pytest.mark.parametrize("split", ["train", "val", "test"])
 def test_worlds_that_ask(env_id: str, split: str) -> None:
     results = check_world(env_id, split=split)

@@ -42,7 +42,8 @@ class Sample:
         key: The answer, the options where it is a choice, and how answers are compared.
         category: Kind of question, for evaluations by kind; lower case with underscores.
         digest: Hash of everything a model is shown or asked; splits are disjoint by it.
-        images: The pictures, the one the question is about first.
+        images: The pictures, the one the question is about first; or the frames of a video, in order.
+        times_s: Of a video: when each frame is shown, in seconds; else empty.
         document: The document, where it is about one.
         texts: Named texts that belong to the question, such as the responses to be judged.
         evidence: What the answer rests on in the pictures; empty where nobody annotated it, or nothing is there.
@@ -57,6 +58,7 @@ class Sample:
     category: str
     digest: str
     images: tuple[ImageRef, ...] = ()
+    times_s: tuple[float, ...] = ()
     document: Document | None = field(default=None, compare=False)
     texts: tuple[tuple[str, str], ...] = ()
     evidence: tuple[Evidence, ...] = ()

@@ -115,7 +115,7 @@ class PointsStrategy(Strategy):
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns the facts, and a point on everything that they rest on."""
-        seen = " ".join(_point_tag(evidence) for evidence in state.sample.evidence if evidence.image == 0)
+        seen = " ".join(point_tag(evidence) for evidence in state.sample.evidence if evidence.image == 0)
         return {"think": f"{seen} {facts_of(state.sample)}".strip()}
 
 
@@ -139,7 +139,7 @@ def strategies(*names: str) -> dict[str, Strategy]:
     return {name: STRATEGIES[name] for name in names}
 
 
-def _point_tag(evidence: Evidence) -> str:
+def point_tag(evidence: Evidence) -> str:
     """Returns a tag that points at a thing: at the pixel that surely belongs to it, else at its middle."""
     box = evidence.box
     pixel = evidence.point or Point((box.x1 + box.x2) / 2, (box.y1 + box.y2) / 2, box.space)

@@ -89,13 +89,13 @@ class SceneSource:
         kinds: Iterable[str] = KINDS_OF_ANSWERS,
         settings: Iterable[str] = tuple(SETTINGS),
     ) -> None:
-        self.side_px = _range("side_px", side_px, MIN_SIDE_PX, MAX_SIDE_PX)
-        self.target_px = _range("target_px", target_px, MIN_TARGET_PX, self.side_px[0] // 6)
+        self.side_px = bounded_range("side_px", side_px, MIN_SIDE_PX, MAX_SIDE_PX)
+        self.target_px = bounded_range("target_px", target_px, MIN_TARGET_PX, self.side_px[0] // 6)
         self.max_objects = max_objects
         require_positive("max_objects", max_objects)
-        self.categories = _names("categories", categories, CATEGORIES + _QUESTIONS)
-        self.kinds = _names("kinds", kinds, KINDS_OF_ANSWERS)
-        self.settings = _names("settings", settings, tuple(SETTINGS))
+        self.categories = known_names("categories", categories, CATEGORIES + _QUESTIONS)
+        self.kinds = known_names("kinds", kinds, KINDS_OF_ANSWERS)
+        self.settings = known_names("settings", settings, tuple(SETTINGS))
         if silent := [category for category in self.categories if not self.templates(category)]:
             raise ConfigError(
                 f"Questions of category {', '.join(silent)} cannot be asked with target_px={self.target_px} and "
@@ -270,14 +270,16 @@ def _scene(source: SceneSource, rng: np.random.Generator, size: tuple[int, int],
     return Scene(width=width, height=height, setting=setting, scenery_seed=scenery_seed, things=tuple(placement.things))
 
 
-def _range(what: str, value: tuple[int, int] | int, least: int, largest: int) -> tuple[int, int]:
+def bounded_range(what: str, value: tuple[int, int] | int, least: int, largest: int) -> tuple[int, int]:
+    """Returns the least and the largest of a range inside another, or of one number; raises `ConfigError`."""
     low, high = (require_positive(what, number) for number in require_range(what, value))
     if not least <= low <= high <= largest:
         raise ConfigError(f"{what} must be a range within {least} to {largest}; got {low} to {high}.")
     return low, high
 
 
-def _names(what: str, names: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:
+def known_names(what: str, names: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns names that an argument lists, each known and there once; raises `ConfigError`."""
     chosen = as_names(names)
     for name in chosen:
         require_choice(what, name, known)

@@ -4,6 +4,7 @@ Of every frame of a stretch, and so of single frames:
 
     The red ball is to the left of the blue line.       left, right; above, below; open while it touches the line
     The red ball is above the green kite.               by their middles; open below a fiftieth of the side
+    The red ball is in the upper left quarter.          upper, lower; left, right; open near the picture's middle lines
     There are two mugs.                                 also `a red mug`, `no boat`
 
 Of a stretch of at least two frames:
@@ -40,6 +41,7 @@ _ANCHORS = re.compile(
 )
 _WORDS = re.compile(r"[a-z0-9]+")
 _PLACE = re.compile(r"(.+?) is (?:to the )?(left of|right of|above|below) (.+)")
+_QUARTER = re.compile(r"(.+?) is in the ((?:upper|lower) (?:left|right)) quarter(?: of the (?:picture|frame|image))?")
 _THERE = re.compile(r"there (?:is|are) (no|an?|one|two|three|four|five|six|seven|eight|[0-8]) (.+)")
 _CROSSES = re.compile(r"(.+?) cross(?:es|ed) (.+)")
 _MOVES = re.compile(r"(.+?) move[sd](?: (?:to the )?(left|right|up|down)(?:wards)?)?")
@@ -119,8 +121,29 @@ def frame_sentences(clip: Clip, frame: int) -> Iterator[str]:
         yield f"There is one {kind}." if count == 1 else f"There are {_word(count)} {several(kind)}."
 
 
+def stretch(clip: Clip, first: int, last: int) -> str:
+    """Returns a stretch as sentences say it, such as `from 1.5 to 2.0 seconds`."""
+    return f"from {clip.time_s(first):.1f} to {clip.time_s(last):.1f} seconds"
+
+
+def in_frame(clip: Clip, frame: int, words: str) -> str:
+    """Returns a sentence about a frame: In frame 4 at 1.5 seconds the red ball is below the line."""
+    return f"In frame {frame} at {clip.time_s(frame):.1f} seconds {words}."
+
+
+def quarter_of(clip: Clip, index: int, frame: int) -> str | None:
+    """Returns the quarter of the picture that a mover's middle is in, such as `upper left`.
+
+    None within a sixteenth of the side of the lines between them, where one cannot well tell.
+    """
+    x, y = (at - clip.width / 2 for at in clip.middle(index, frame))
+    if min(abs(x), abs(y)) < clip.width / 16:
+        return None
+    return f"{'upper' if y < 0 else 'lower'} {'left' if x < 0 else 'right'}"
+
+
 def _happening(clip: Clip, text: str, first: int, last: int) -> Happening:
-    return Happening(f"{text} from {clip.time_s(first):.1f} to {clip.time_s(last):.1f} seconds.", first, last)
+    return Happening(f"{text} {stretch(clip, first, last)}.", first, last)
 
 
 def _word(count: int) -> str:
@@ -170,6 +193,14 @@ def _throughout(verdicts: Iterable[bool | None]) -> bool | None:
     return False if False in found else None if None in found else True
 
 
+def _is_in_quarter(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
+    one = _single(clip, match[1])
+    if one is None or one is False:
+        return one
+    quarters = (quarter_of(clip, one, frame) for frame in frames)
+    return _throughout(None if quarter is None else quarter == match[2] for quarter in quarters)
+
+
 def _are_there(clip: Clip, match: re.Match[str], frames: range) -> bool | None:
     found = named_things(clip.scene(1), match[2])
     if found is None:
@@ -208,6 +239,7 @@ def _has_moved(clip: Clip, index: int, frames: range, way: str) -> bool:
 
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[Clip, re.Match[str], range], bool | None]], ...] = (
     (_PLACE, _is_placed),
+    (_QUARTER, _is_in_quarter),
     (_THERE, _are_there),
     (_CROSSES, _has_crossed),
     (_RESTS, _rests),

@@ -6,35 +6,34 @@ labels of frames are those of scenes. Frames are counted from 1, as Argos writes
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.content.drawing import pick_several
 from vlm_envs.content.scenes.colors import CHALK, COLORS, INK
-from vlm_envs.content.scenes.kinds.table import PLAIN_KINDS
 from vlm_envs.content.scenes.labels import label_mask
 from vlm_envs.content.scenes.rendering import render_region
 from vlm_envs.content.scenes.scene import Scene, Thing
-from vlm_envs.content.scenes.settings.table import SETTINGS
-from vlm_envs.content.scenes.sprites import Mask, frame_size, sprite
-from vlm_envs.content.scenes.things import recognisable
+from vlm_envs.content.scenes.sprites import Mask, sprite
 from vlm_envs.errors import ConfigError
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.coordinates import PixelRectangle
+from vlm_envs.tools.pictures import Picture
 
-MIN_FRAMES, MAX_FRAMES = 8, 16
 FRAMES_PER_SECOND = 2
 """Frames lie half a second apart."""
 
+CACHE_BYTES = 128 * 1024 * 1024
+"""Most bytes of frames that a process keeps; the last clip that was drawn is kept however large it is."""
+
 LINE_HALF_PX = 2
 """A line is drawn this far to both sides of its middle, with an outline of one pixel."""
-
-_LINE_COLORS = ("red", "yellow", "blue", "white", "pink")
-_MIN_SIDE_PX = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +87,12 @@ class Clip:
     line_at: int
     movers: tuple[Mover, ...]
 
+    @property
+    def digest(self) -> str:
+        """BLAKE2 of the description, 32 hexadecimal digits; nothing is rendered."""
+        written = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(written.encode(), digest_size=16).hexdigest()
+
     def scene(self, frame: int) -> Scene:
         """Returns what is where in a frame, the line left out.
 
@@ -122,6 +127,11 @@ class Clip:
         around, low, high = self.movers[index].at(frame).frame, self.line_at - LINE_HALF_PX, self.line_at + LINE_HALF_PX
         start, stop = (around.left, around.right) if self.line_upright else (around.top, around.bottom)
         return stop <= low or start > high
+
+    def crossing(self, index: int) -> int | None:
+        """Returns the last frame before a mover's middle passes the line, from 1; None where it never does."""
+        ahead = (frame for frame in range(1, self.num_frames) if self.side(index, frame) != self.side(index, frame + 1))
+        return next(ahead, None)
 
     def frames(self) -> npt.NDArray[np.uint8]:
         """Returns the pixels of all frames: uint8[num_frames, height, width, 3]."""
@@ -158,50 +168,41 @@ class Clip:
         )
 
 
-def draw_clip(
-    rng: np.random.Generator,
-    *,
-    side_px: int = 224,
-    num_movers: tuple[int, int] = (2, 4),
-    size_px: tuple[int, int] = (24, 40),
-) -> Clip:
-    """Draws a clip in which at least the first mover crosses the line.
+@dataclass(frozen=True)
+class FrameImageRef:
+    """A frame as a picture that is drawn, with the others of its clip, when somebody looks at it.
 
-    Args:
-        rng: The only source of chance.
-        side_px: Of its frames, which are squares.
-        num_movers: Least and most things.
-        size_px: Least and largest longer side of a thing.
-
-    Raises:
-        ConfigError: If the numbers leave no room for anything.
+    Attributes:
+        clip: The description.
+        frame: Which, from 1.
     """
-    if not 1 <= num_movers[0] <= num_movers[1] <= 8:
-        raise ConfigError(f"num_movers must be a range within 1 to 8; got {num_movers!r}.")
-    if side_px < _MIN_SIDE_PX or not 16 <= size_px[0] <= size_px[1] <= side_px // 5:
-        raise ConfigError(
-            f"Expected side_px of at least {_MIN_SIDE_PX} and size_px within 16 to a fifth of it; got {side_px} and "
-            f"{size_px!r}."
-        )
-    upright, num_frames = bool(rng.random() < 0.5), int(rng.integers(MIN_FRAMES, MAX_FRAMES + 1))
-    line_at = int(rng.integers(side_px * 2 // 5, side_px * 3 // 5))
-    kinds = [kind for kind in recognisable(size_px[0]) if kind in PLAIN_KINDS]
-    colors = pick_several(rng, tuple(COLORS), int(rng.integers(num_movers[0], num_movers[1] + 1)))
-    movers: list[Mover] = []
-    for color in colors:
-        kind, size = pick_several(rng, kinds, 1)[0], int(rng.integers(size_px[0], size_px[1] + 1))
-        movers.append(_mover(rng, kind, color, size, side_px, num_frames, (upright, line_at), crosses=not movers))
-    return Clip(
-        width=side_px,
-        height=side_px,
-        setting=pick_several(rng, tuple(SETTINGS), 1)[0],
-        scenery_seed=int(rng.integers(2**32)),
-        num_frames=num_frames,
-        line_color=pick_several(rng, _LINE_COLORS, 1)[0],
-        line_upright=upright,
-        line_at=line_at,
-        movers=tuple(movers),
-    )
+
+    clip: Clip
+    frame: int
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self.clip.width
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return self.clip.height
+
+    @property
+    def digest(self) -> str:
+        """Hash of the clip's description and the frame's number."""
+        return hashlib.blake2b(f"{self.clip.digest} {self.frame}".encode(), digest_size=16).hexdigest()
+
+    def picture(self) -> Picture:
+        """Returns the pixels; drawn at the first call and while the cache has let go of them."""
+        return _pictures.get(self.clip, lambda: tuple(map(Picture, self.clip.frames())))[self.frame - 1]
+
+
+_pictures: BoundedCache[tuple[Picture, ...]] = BoundedCache(
+    CACHE_BYTES, size_of=lambda pictures: sum(picture.pixels.nbytes for picture in pictures)
+)
 
 
 def clip_masks(clip: Clip) -> Callable[[str, int | None, float | None], Mask | None]:
@@ -227,31 +228,3 @@ def clip_masks(clip: Clip) -> Callable[[str, int | None, float | None], Mask | N
         return np.zeros((clip.height, clip.width), np.bool_) if line[1] in COLORS else None
 
     return mask
-
-
-def _mover(
-    rng: np.random.Generator,
-    kind: str,
-    color: str,
-    size_px: int,
-    side_px: int,
-    num_frames: int,
-    line: tuple[bool, int],
-    *,
-    crosses: bool,
-) -> Mover:
-    """Returns a thing that crosses the line, or goes or stays wherever chance will have it."""
-    width, height = frame_size(kind, size_px)
-    room = side_px - width, side_px - height
-    start, end = ([int(rng.integers(0, space + 1)) for space in room] for _ in range(2))
-    if crosses:
-        axis = 0 if line[0] else 1
-        extent = (width, height)[axis]
-        near, far = int(rng.integers(0, line[1] - extent + 1)), int(rng.integers(line[1] + 1, room[axis] + 1))
-        start[axis], end[axis] = (near, far) if rng.random() < 0.5 else (far, near)
-    elif rng.random() < 0.35:
-        end = start
-    first = int(rng.integers(1, num_frames // 2))
-    last = int(rng.integers(first + 2, num_frames + 1))
-    thing = Thing(kind=kind, color=color, x=start[0], y=start[1], size_px=size_px)
-    return Mover(thing=thing, to=(end[0], end[1]), first=first, last=last)

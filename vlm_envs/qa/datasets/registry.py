@@ -22,5 +22,11 @@ DATASETS: Mapping[str, Dataset] = {
     "treevgr": TREEVGR,
 }
 
+VIDEO_DATASETS: Mapping[str, Dataset] = {}
+"""Every data set of questions about videos, likewise."""
+
 dataset_source = functools.partial(opened, DATASETS)
 """Returns the samples of a user's copy of one of them; see `vlm_envs.qa.datasets.source.opened`."""
+
+video_source = functools.partial(opened, VIDEO_DATASETS)
+"""The same of videos."""

@@ -14,7 +14,8 @@ from judges.episode_rewards.clip_models import clip_descriptions, clip_mask_mode
 from judges.reading.grounding import Moment, Segment, read_response
 from vlm_envs.content.scenes.scene import Thing
 from vlm_envs.content.scenes.video_sentences import frame_sentences, happenings
-from vlm_envs.content.scenes.videos import Clip, Mover, draw_clip
+from vlm_envs.content.scenes.clip_drawing import draw_clip
+from vlm_envs.content.scenes.videos import Clip, Mover
 from vlm_envs.responses.answers import AnswerKey
 
 # A red ball of 20 pixels goes from left to right along row 40: its left edge is at columns 10, 10, 30, 50, 70, 90, 90

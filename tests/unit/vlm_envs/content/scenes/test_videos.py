@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from vlm_envs.content.scenes.scene import Thing
 from vlm_envs.content.scenes.video_sentences import describes, frame_sentences, happenings
-from vlm_envs.content.scenes.videos import Clip, Mover, clip_masks, draw_clip
+from vlm_envs.content.scenes.clip_drawing import ClipLimits, draw_clip
+from vlm_envs.content.scenes.videos import Clip, Mover, clip_masks
 from vlm_envs.errors import ConfigError
 
 BALL = Thing(kind="ball", color="red", x=10, y=40, size_px=20)
@@ -158,7 +159,7 @@ def test_drawn_clips_are_sound(seed):
 )
 def test_clips_without_room_are_refused(arguments):
     with pytest.raises(ConfigError):
-        draw_clip(np.random.default_rng(0), **arguments)
+        draw_clip(np.random.default_rng(0), ClipLimits(**arguments))
 
 
 def test_frames_that_do_not_exist_are_refused():

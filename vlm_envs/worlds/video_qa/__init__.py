@@ -1,0 +1,1 @@
+"""VideoQA: answer a question about a video."""
