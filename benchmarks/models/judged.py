@@ -22,8 +22,9 @@ from statistics import fmean
 from typing import Any
 
 from judges.consistency.contradictions import contradiction, own_contradiction
-from judges.episode_rewards.argos import exact_masks, spatial_score
+from judges.episode_rewards.argos import spatial_score
 from judges.episode_rewards.episode import final_state, key_of, own_pieces, strategy_of, true_boxes
+from judges.episode_rewards.exact import exact_masks
 from judges.reading.boxes import box_reward
 from judges.reading.grounding import WrittenPoint, read_response
 from judges.reading.sections import thoughts_of

@@ -32,12 +32,12 @@ from typing import Literal
 
 from judges.deferred import Deferred
 from judges.episode_rewards.episode import final_state, key_of, own_pieces
-from judges.episode_rewards.models import DescriptionModel, JudgeModels, LikelihoodModel, Mask, MaskModel
+from judges.episode_rewards.exact import exact_descriptions, exact_masks, is_generated
+from judges.episode_rewards.models import ArgosModels, DescriptionModel, JudgeModels, Mask, MaskModel
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
-from judges.reading.answers import AnswerJudge, match_answer, question_with_options
+from judges.reading.answers import match_answer, question_with_options
 from judges.reading.grounding import GroundedResponse, Moment, Segment, WrittenPoint, read_response
 from judges.scores import Reward
-from vlm_envs.content.scenes.labels import scene_masks
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.trajectory import Trajectory
@@ -73,23 +73,6 @@ class ArgosConfig:
             raise ConfigError(f"Weights must be finite and at least 0, accuracy's above 0; got {weights}.")
         if not math.isfinite(self.threshold):
             raise ConfigError(f"threshold must be finite; got {self.threshold!r}.")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ArgosModels:
-    """The models of one sample; one that is None leaves its term out.
-
-    Attributes:
-        mask: For points.
-        description: For moments and segments; given for videos only.
-        likelihood: For reasoning.
-        answer: For semantic answers.
-    """
-
-    mask: MaskModel | None = None
-    description: DescriptionModel | None = None
-    likelihood: LikelihoodModel | None = None
-    answer: AnswerJudge | None = None
 
 
 def point_score(point: WrittenPoint, mask: Mask, space: PointSpace = "pixels") -> float:
@@ -145,13 +128,24 @@ def video_score(
     mask: MaskModel | None,
     description: DescriptionModel,
     space: PointSpace = "pixels",
+    *,
+    require_points: bool = False,
 ) -> float | None:
     """Returns the unweighted mean of the categories' means: points in frames, moments, segments; None without any.
 
+    Args:
+        response: What was read.
+        mask: For points; None leaves them out.
+        description: For moments and segments.
+        space: How the points are written.
+        require_points: Whether points that the mask model cannot tell about, such as those that name no frame, count as
+            misses where it can tell about none.
+
     Source: Argos, section 3.1, temporal rewards.
     """
+    points = spatial_score(response.points, mask, space) if mask is not None else None
     categories = (
-        spatial_score(response.points, mask, space) if mask is not None else None,
+        0.0 if points is None and require_points and mask is not None else points,
         description_score(response.moments, description),
         description_score(response.segments, description),
     )
@@ -244,7 +238,9 @@ def _grounding(response: GroundedResponse, models: ArgosModels, config: ArgosCon
     if config.require_points and models.mask is not None and not response.points:
         return 0.0
     if models.description is not None:
-        score = video_score(response, models.mask, models.description, config.space)
+        score = video_score(
+            response, models.mask, models.description, config.space, require_points=config.require_points
+        )
     else:
         score = spatial_score(response.points, models.mask, config.space) if models.mask is not None else None
     # A label that means nothing to the model must not be worth more than one that does.
@@ -253,18 +249,6 @@ def _grounding(response: GroundedResponse, models: ArgosModels, config: ArgosCon
 
 def _mean(scores: Sequence[float]) -> float | None:
     return math.fsum(scores) / len(scores) if scores else None
-
-
-def exact_masks(episode: Trajectory) -> MaskModel | None:
-    """Returns the exact masks of a generated scene; None for other samples."""
-    if not _is_scene(episode):
-        return None
-    masks = scene_masks(str(final_state(episode)["sample_id"]))
-    return lambda label, frame, time_s: masks(label)
-
-
-def _is_scene(episode: Trajectory) -> bool:
-    return str(final_state(episode)["sample_id"]).startswith("scene:")
 
 
 def argos_judge(models: JudgeModels, config: ArgosConfig | None = None) -> EpisodeJudge:
@@ -282,14 +266,16 @@ def argos_judge(models: JudgeModels, config: ArgosConfig | None = None) -> Episo
     masks = models.masks or exact_masks
 
     def reward_of(episode: Trajectory) -> Reward:
-        # Only a generated scene is known to hold nothing to point at. Elsewhere boxes are missing because nobody drew
+        # Only a generated picture is known to hold nothing to point at. Elsewhere boxes are missing because nobody drew
         # them: were points not required there, a response without any would earn more than one with half of them right.
-        is_empty = _is_scene(episode) and not final_state(episode)["evidence"]
+        is_empty = is_generated(episode) and not final_state(episode)["evidence"]
         likelihood = None if told is None else partial(told, episode)
         return argos_reward(
             own_pieces(episode)[-1],
             key_of(episode),
-            ArgosModels(mask=masks(episode), likelihood=likelihood, answer=answers),
+            ArgosModels(
+                mask=masks(episode), description=exact_descriptions(episode), likelihood=likelihood, answer=answers
+            ),
             replace(config, require_points=False) if is_empty else config,
         )
 

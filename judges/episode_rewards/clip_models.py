@@ -18,8 +18,7 @@ import re
 
 import numpy as np
 
-from judges.episode_rewards.argos import ArgosModels
-from judges.episode_rewards.models import DescriptionModel, LikelihoodModel, Mask, MaskModel
+from judges.episode_rewards.models import ArgosModels, DescriptionModel, LikelihoodModel, Mask, MaskModel
 from judges.reading.answers import AnswerJudge
 from judges.reading.grounding import Moment, Segment
 from vlm_envs.content.scenes.video_sentences import describes

@@ -60,6 +60,23 @@ class LikelihoodModel(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArgosModels:
+    """The models of one sample; one that is None leaves its term out.
+
+    Attributes:
+        mask: For points.
+        description: For moments and segments; given for videos only.
+        likelihood: For reasoning.
+        answer: For semantic answers.
+    """
+
+    mask: MaskModel | None = None
+    description: DescriptionModel | None = None
+    likelihood: LikelihoodModel | None = None
+    answer: AnswerJudge | None = None
+
+
 Masks = Callable[[Trajectory], MaskModel | None]
 """From an episode to the mask model of its sample; None where nobody can tell."""
 
@@ -74,7 +91,7 @@ class JudgeModels:
     Attributes:
         answer_judge: For semantic answers; grades on the scale that the reward's entry names.
         consistency_judge: Grades one thought against another; by words unless a model does.
-        masks: Finds what points name; None for the exact masks of generated scenes.
+        masks: Finds what points name; None for the exact masks of generated scenes and clips.
         likelihoods: Of answers after their reasoning; None leaves that out.
         agentic_judge: Looks at the first pictures and judges the last response.
         map_fn: How many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from agents.perception.likelihood import HFLikelihood, LikelihoodQuery
-from judges.episode_rewards.argos import exact_masks
-from judges.episode_rewards.episode import shown_images
-from judges.episode_rewards.models import Likelihoods, MaskModel, Masks
+from judges.episode_rewards.episode import final_state, shown_images
+from judges.episode_rewards.exact import exact_masks
+from judges.episode_rewards.models import Likelihoods, Mask, MaskModel, Masks
 from training.config.judges import VerifierConfig
 from vlm_envs.trajectory import Trajectory
+
+Picture = npt.NDArray[np.uint8]
 
 
 def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
@@ -42,9 +48,9 @@ def _likelihoods(model: HFLikelihood) -> Likelihoods:
 
 
 def _masks(detector: str, segmenter: str, device: str) -> Masks:
-    """Returns exact masks where there are any, else what the models see; of several pictures nothing.
+    """Returns exact masks where there are any, else what the models see in the picture or the named frame of a video.
 
-    A point in percents does not say which of several pictures it is in.
+    Of several pictures that are no frames nothing: a point in percents does not say which of them it is in.
     """
     from agents.perception.masks import GroundingDinoSam  # Two more architectures, which hardly any run needs.
 
@@ -52,8 +58,32 @@ def _masks(detector: str, segmenter: str, device: str) -> Masks:
 
     def masks(episode: Trajectory) -> MaskModel | None:
         exact, images = exact_masks(episode), shown_images(episode)
-        if exact is not None or len(images) != 1:
+        if exact is not None:
             return exact
-        return lambda label, frame, time_s: masker.mask(images[0], label)
+        times_s = final_state(episode).get("times_s") or ()
+        if times_s and len(times_s) == len(images):
+            return lambda label, frame, time_s: _in_frame(masker.mask, images, times_s, label, frame, time_s)
+        return (lambda label, frame, time_s: masker.mask(images[0], label)) if len(images) == 1 else None
 
     return masks
+
+
+def _in_frame(
+    mask: Callable[[Picture, str], Mask | None],
+    images: Sequence[Picture],
+    times_s: Sequence[float],
+    label: str,
+    frame: int | None,
+    time_s: float | None,
+) -> Mask | None:
+    """Returns what a model sees in the frame of a number, from 1, or else the one nearest to a time.
+
+    An empty mask for a number that no frame has; None without number and time.
+    """
+    if frame is None and time_s is None:
+        return None
+    if frame is None:
+        frame = 1 + min(range(len(times_s)), key=lambda index: abs(times_s[index] - float(time_s or 0.0)))
+    if not 1 <= frame <= len(images):
+        return np.zeros(images[0].shape[:2], np.bool_)
+    return mask(images[frame - 1], label)

@@ -17,7 +17,6 @@ from vlm_envs.content.scenes.sprites import frame_size, silhouette
 from vlm_envs.content.scenes.things import recognisable
 from vlm_envs.content.scenes.videos import Clip, Mover
 from vlm_envs.errors import ConfigError, GenerationError
-from vlm_envs.tools.coordinates import PixelRectangle
 
 MIN_SIDE_PX, MAX_SIDE_PX = 64, 896
 """Least side in which a few things find room; largest in which points in hundredths of a percent hit their pixel."""
@@ -164,25 +163,27 @@ def _mover(rng: np.random.Generator, empty: Clip, thing: Thing) -> Mover:
 
 
 def _all_are_seen(clip: Clip) -> bool:
-    """Returns whether nothing ever hides more than a little of a thing, and so much of its pixels that none is left."""
-    numbers = range(len(clip.movers))
+    """Returns whether no thing is ever hidden by more than a little of its frame, nor by half of its pixels."""
+    covered = []
     for frame in range(1, clip.num_frames + 1):
-        frames = [clip.movers[number].at(frame).frame for number in numbers]
-        for below, above in combinations(frames, 2):
-            if _covered(below, above) > _MAX_COVERED:
+        places = [(*mover.place(frame), *mover.thing.size) for mover in clip.movers]
+        for below, above in combinations(range(len(places)), 2):
+            part = _covered(places[below], places[above])
+            if part > _MAX_COVERED:
                 return False
-    # Boxes say that enough is left; thin things are looked at, which takes drawing them.
-    return all(
-        2 * np.count_nonzero(clip.scene(frame).mask(number)) >= np.count_nonzero(silhouette(mover.thing.appearance))
-        for frame in range(1, clip.num_frames + 1)
-        for number, mover in enumerate(clip.movers)
-    )
+            if part > 0.0:
+                covered.append((frame, below))
+    # Thin things may be hidden by less than that; they are looked at only here, for it takes drawing them.
+    return all(_is_half_seen(clip, frame, below) for frame, below in dict.fromkeys(covered))
 
 
-def _covered(below: PixelRectangle, above: PixelRectangle) -> float:
-    """Returns the part of a rectangle that another one covers."""
-    across = min(below.right, above.right) - max(below.left, above.left)
-    down = min(below.bottom, above.bottom) - max(below.top, above.top)
-    if across <= 0 or down <= 0:
-        return 0.0
-    return across * down / ((below.right - below.left) * (below.bottom - below.top))
+def _is_half_seen(clip: Clip, frame: int, index: int) -> bool:
+    whole = np.count_nonzero(silhouette(clip.movers[index].thing.appearance))
+    return 2 * np.count_nonzero(clip.scene(frame).mask(index)) >= whole
+
+
+def _covered(below: tuple[int, int, int, int], above: tuple[int, int, int, int]) -> float:
+    """Returns the part of a rectangle (column and row of its corner, columns, rows) that another one covers."""
+    across = min(below[0] + below[2], above[0] + above[2]) - max(below[0], above[0])
+    down = min(below[1] + below[3], above[1] + above[3]) - max(below[1], above[1])
+    return max(across, 0) * max(down, 0) / (below[2] * below[3])

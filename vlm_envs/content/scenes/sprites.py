@@ -49,6 +49,7 @@ class Appearance:
         return frame_size(self.kind, self.size_px)
 
 
+@functools.lru_cache(maxsize=4096)
 def frame_size(kind: str, size_px: int) -> tuple[int, int]:
     """Returns columns and rows of a kind's frame whose longer side has `size_px`."""
     shape, outlines = KINDS[kind], 2 * _outline_px(size_px)

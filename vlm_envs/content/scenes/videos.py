@@ -54,11 +54,15 @@ class Mover:
 
     def at(self, frame: int) -> Thing:
         """Returns it where it is in a frame."""
-        done = min(max(frame - self.first, 0), self.last - self.first)
+        return self.thing.at(*self.place(frame))
+
+    def place(self, frame: int) -> tuple[int, int]:
+        """Returns column and row of its frame's corner in a frame of the clip."""
         span = self.last - self.first
+        done = min(max(frame - self.first, 0), span)
+        x, y = self.thing.x, self.thing.y
         # Whole numbers throughout, so that every machine rounds alike.
-        x, y = (a + (b - a) * done // span for a, b in zip((self.thing.x, self.thing.y), self.to, strict=True))
-        return self.thing.at(x, y)
+        return x + (self.to[0] - x) * done // span, y + (self.to[1] - y) * done // span
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,8 +119,9 @@ class Clip:
 
     def middle(self, index: int, frame: int) -> tuple[float, float]:
         """Returns the middle of a mover's frame of pixels in a frame of the clip."""
-        around = self.movers[index].at(frame).frame
-        return (around.left + around.right) / 2, (around.top + around.bottom) / 2
+        x, y = self.movers[index].place(frame)
+        width, height = self.movers[index].thing.size
+        return x + width / 2, y + height / 2
 
     def side(self, index: int, frame: int) -> int:
         """Returns -1 where a mover's middle is left of or above the line's, 1 where it is right of or below it."""
@@ -124,9 +129,10 @@ class Clip:
 
     def is_clear(self, index: int, frame: int) -> bool:
         """Returns whether a mover's frame of pixels does not touch the line."""
-        around, low, high = self.movers[index].at(frame).frame, self.line_at - LINE_HALF_PX, self.line_at + LINE_HALF_PX
-        start, stop = (around.left, around.right) if self.line_upright else (around.top, around.bottom)
-        return stop <= low or start > high
+        axis = 0 if self.line_upright else 1
+        start = self.movers[index].place(frame)[axis]
+        stop = start + self.movers[index].thing.size[axis]
+        return stop <= self.line_at - LINE_HALF_PX or start > self.line_at + LINE_HALF_PX
 
     def crossing(self, index: int) -> int | None:
         """Returns the last frame before a mover's middle passes the line, from 1; None where it never does."""
