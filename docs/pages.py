@@ -35,6 +35,7 @@ SEEDS = {
     "VLM/SVG-v0": 6,
     "VLM/ZoomQA-v0": 2,
     "VLM/DocQA-v0": 0,
+    "VLM/VideoQA-v0": 38,
     "VLM/RewardJudging-v0": 1,
 }
 """Id to the seed of the episode that is shown."""
@@ -44,6 +45,7 @@ OVERVIEW = (
     ("VLM/Navigation-v0", "VLM/PrimitiveSkillDrawer-v0"),
     ("VLM/ZoomQA-v0", "VLM/SVG-v0"),
     ("VLM/DocQA-v0", "VLM/RewardJudging-v0"),
+    ("VLM/VideoQA-v0",),
 )
 """Which pictures stand side by side in the picture of all worlds."""
 

@@ -73,7 +73,7 @@ SUITES = {
                 "VLM/RewardJudging-v0",
             ),
             episodes=256,
-            summary="all eight worlds; needs every engine",
+            summary="eight worlds; needs every engine",
         ),
     )
 }

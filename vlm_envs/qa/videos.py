@@ -11,9 +11,11 @@ from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.qa.state import Act, QAState
 from vlm_envs.qa.strategies import PointsStrategy, point_tag
 from vlm_envs.qa.strategy import Strategy, facts_of
-from vlm_envs.qa.view import QAView
+from vlm_envs.qa.view import Pixels, QAView
 from vlm_envs.tools.coordinates import OriginalPixels, convert, shown_space
+from vlm_envs.tools.pictures import within_budget
 from vlm_envs.tools.registry import ToolRegistry
+from vlm_envs.tools.sheets import frame_sheet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,15 @@ class VideoPointsStrategy(PointsStrategy):
 
 class VideoView(QAView):
     """What came with the last observation, and the truth about the question: evidence of every frame."""
+
+    def image(self, state: QAState) -> Pixels:
+        """Returns the frames in rows, each under its number and time."""
+        sample = state.sample
+        if not sample.times_s:
+            return super().image(state)
+        frames = [within_budget(image.picture(), self.context.max_pixels) for image in sample.images]
+        captions = [f"F{number}  {time(at)} s" for number, at in enumerate(sample.times_s, start=1)]
+        return frame_sheet(frames, captions).pixels.copy()
 
     def structured(self, state: QAState) -> Mapping[str, Any]:
         """Returns what every question has; boxes say in which frame they are, and frames when they are shown."""

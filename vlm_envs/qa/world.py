@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.qa.context import QAContext
@@ -39,7 +39,6 @@ class QAWorld(World[QAState, Act]):
         strategies: The strategies this world has, by name.
         prompt_format: Name of one of them.
         task_type: What asks and reports, `QATask` or a class that inherits from it.
-        view_type: What shows and tells, `QAView` or a class that inherits from it.
         crops: How a strategy that has regions enlarged has them cut out; one that magnifies enlarges them all.
         answer_reward: Reward of a right answer.
         max_turns: Turns; None for the strategy's own number.
@@ -50,6 +49,9 @@ class QAWorld(World[QAState, Act]):
     Raises:
         ConfigError: If an argument is not usable.
     """
+
+    view_type: ClassVar[type[QAView]] = QAView
+    """What shows an episode and tells the truth about it."""
 
     def __init__(
         self,
@@ -66,7 +68,6 @@ class QAWorld(World[QAState, Act]):
         folder: str | None = None,
         is_benchmark: bool | None = None,
         task_type: type[QATask] = QATask,
-        view_type: type[QAView] = QAView,
         crops: ZoomSettings = DEFAULT_CROPS,
         answer_reward: float = 1.0,
         max_turns: int | None = None,
@@ -94,7 +95,7 @@ class QAWorld(World[QAState, Act]):
         )
         super().__init__(
             dynamics,
-            view_type(context=context, strategy=strategy),
+            self.view_type(context=context, strategy=strategy),
             task_type(name=name, goal=goal, context=context, strategy=strategy, answer_reward=answer_reward),
             prompt_format=prompt_format,
             max_turns=num_turns,

@@ -1,4 +1,4 @@
-"""Several pages in one picture: a row of found pages, and a contact sheet of a whole document."""
+"""Several pictures in one: a row of found pages, a contact sheet of a whole document, the frames of a video."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ MAX_STITCHED_PIXELS = 4_194_304
 
 _MAX_CANVAS_PIXELS = 16 * MAX_STITCHED_PIXELS
 """Rows that need more room, such as tall pictures beside wide ones, are scaled down before they are put together."""
+
+_CAPTION_PX = 18
+"""Height of the strip above a frame that holds its caption."""
 
 _GROUND = (176, 176, 176)
 """Pages are white; a grey ground shows where each ends."""
@@ -149,6 +152,31 @@ def contact_sheet(pages: Sequence[Picture], *, max_pixels: int = MAX_STITCHED_PI
         thumbnail = _fitted(page, grid.width, grid.height)
         canvas.paste(thumbnail.image(), (left + (grid.width - thumbnail.width) // 2, top + grid.number_height))
     return within_budget(Picture.from_image(canvas), max_pixels)
+
+
+def frame_sheet(frames: Sequence[Picture], captions: Sequence[str], *, columns: int = 4) -> Picture:
+    """Returns the frames of a video in rows from left to right, each under its caption: for people, not for models.
+
+    Args:
+        frames: Frames in order, of one size, at least one.
+        captions: One line each.
+        columns: Most frames in a row.
+
+    Returns:
+        The sheet, within `MAX_STITCHED_PIXELS`.
+    """
+    frames = _within_canvas(frames)
+    columns, head = min(columns, len(frames)), _CAPTION_PX
+    step_x, step_y = frames[0].width + PADDING_PX, frames[0].height + head + PADDING_PX
+    canvas = Image.new(
+        "RGB", (columns * step_x - PADDING_PX, -(-len(frames) // columns) * step_y - PADDING_PX), _GROUND
+    )
+    draw, font = ImageDraw.Draw(canvas), ImageFont.load_default(size=head - 4)
+    for index, (frame, caption) in enumerate(zip(frames, captions, strict=True)):
+        left, top = index % columns * step_x, index // columns * step_y
+        draw.text((left + 2, top + head // 2), caption, "black", font, anchor="lm")
+        canvas.paste(frame.image(), (left, top + head))
+    return within_budget(Picture.from_image(canvas), MAX_STITCHED_PIXELS)
 
 
 def _fitted(page: Picture, width: int, height: int) -> Picture:

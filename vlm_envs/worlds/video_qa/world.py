@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from vlm_envs.content.scenes.clip_questions import CATEGORIES
 from vlm_envs.content.scenes.clip_source import ClipSource
@@ -11,6 +11,7 @@ from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.qa.datasets.registry import video_source
 from vlm_envs.qa.strategies import strategies
 from vlm_envs.qa.videos import VideoContext, VideoPointsStrategy, VideoView
+from vlm_envs.qa.view import QAView
 from vlm_envs.qa.world import QAWorld
 
 
@@ -64,6 +65,8 @@ class VideoQAWorld(QAWorld):
     * v0: first version.
     """
 
+    view_type: ClassVar[type[QAView]] = VideoView
+
     def __init__(
         self,
         *,
@@ -93,6 +96,5 @@ class VideoQAWorld(QAWorld):
             context=VideoContext(max_pixels=max_pixels),
             strategies=strategies("direct") | {"points": VideoPointsStrategy()},
             prompt_format=prompt_format,
-            view_type=VideoView,
             **world_kwargs,
         )
