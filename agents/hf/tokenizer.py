@@ -49,7 +49,7 @@ _UNITS = "|".join(
 
 
 _WORLD_OF_REPORTS = "VLM/DocQA-v0"
-_WORLDS_OF_SCENES = frozenset(("VLM/ZoomQA-v0", "VLM/RewardJudging-v0"))
+_WORLDS_OF_SCENES = frozenset(("VLM/ZoomQA-v0", "VLM/RewardJudging-v0", "VLM/VideoQA-v0"))
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six")
 _YEARS = 2000, 2031
 _PLACES = ("left", "right", "above", "below")

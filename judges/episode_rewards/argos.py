@@ -19,6 +19,8 @@ Source: Argos, section 3.1, equations 1-9. Choices and deviations:
   under which a long right answer is worth less than a short one.
 - The paper averages two kinds of video score, frames and segments; its prompts extract three. Here the mean is over
   points in frames, moments and segments, those that have a value.
+- In a video, points of which the mask model can tell about none, such as those that name no frame, count as misses
+  where points are required: else to leave the frame out would pay.
 - The image's mask model says "no such object" with an empty mask, which scores 0. None means that it cannot tell.
 """
 

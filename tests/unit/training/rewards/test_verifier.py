@@ -80,6 +80,26 @@ def test_scenes_keep_exact_masks_and_single_pictures_get_the_detectors(tmp_path,
         assert masks(replace(other, turns=(first,))) is None
 
 
+def test_a_point_in_a_video_is_looked_for_in_its_frame(monkeypatch, trajectories):
+    class Masker:
+        """Sees one thing, where the picture is bright."""
+
+        @staticmethod
+        def mask(picture, label):
+            return picture[..., 0] > 100
+
+    monkeypatch.setattr("agents.perception.masks.GroundingDinoSam.from_pretrained", lambda *_, **__: Masker)
+    masks = verifier_models(VerifierConfig(detector="one", segmenter="other"), "cpu")["masks"]
+    dark, bright = np.zeros((4, 6, 3), np.uint8), np.full((4, 6, 3), 255, np.uint8)
+    video = with_state(trajectories[0], sample_id="video_r1:7", times_s=[0.0, 2.0, 4.0])
+    frames = replace(video.turns[0], observation={"text": "", "images": (dark, bright, dark)})
+    mask = masks(replace(video, turns=(frames, *video.turns[1:])))
+    seen = {asked: mask("mug", *asked).any() for asked in ((1, None), (2, None), (None, 1.2), (None, 9.0), (2, 0.0))}
+    assert seen == {(1, None): False, (2, None): True, (None, 1.2): True, (None, 9.0): False, (2, 0.0): True}
+    assert not mask("mug", 4, None).any() and mask("mug", 0, None).shape == (4, 6), "no such frame: no such thing"
+    assert mask("mug", None, None) is None
+
+
 def test_curation_asks_the_same_models(tiny_directory, trajectories):
     groups = [[trajectory] for trajectory in trajectories]
     plain = CHOSEN
