@@ -49,10 +49,12 @@ _UNITS = "|".join(
 
 
 _WORLD_OF_REPORTS = "VLM/DocQA-v0"
-_WORLDS_OF_SCENES = frozenset(("VLM/ZoomQA-v0", "VLM/RewardJudging-v0", "VLM/VideoQA-v0"))
+_WORLD_OF_CLIPS = "VLM/VideoQA-v0"
+_WORLDS_OF_SCENES = frozenset(("VLM/ZoomQA-v0", "VLM/RewardJudging-v0", _WORLD_OF_CLIPS))
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six")
 _YEARS = 2000, 2031
 _PLACES = ("left", "right", "above", "below")
+_WAYS = ("up", "down", "upper", "lower")
 _MAX_PIXEL = 128
 """Coordinates in small pictures up to this are one token each."""
 
@@ -120,6 +122,8 @@ def telling_words(env_ids: Sequence[str]) -> tuple[str, ...]:
         from vlm_envs.content.scenes.kinds.table import KINDS
 
         words += [*COLORS, *KINDS, *_NUMBERS, *_PLACES, *map(str, range(_MAX_PIXEL + 1))]
+    if _WORLD_OF_CLIPS in env_ids:
+        words += _WAYS
     if _WORLD_OF_REPORTS in env_ids:
         from vlm_envs.content.reports.words import FIRST_NAMES, LAST_NAMES, PROJECTS
 

@@ -13,6 +13,7 @@ from training.recipes.tiny import (
     primitive_tiny,
     sokoban_tiny,
     svg_tiny,
+    videoqa_tiny,
     zoomqa_tiny,
 )
 from training.recipes.vagen import vagen_base, vagen_full
@@ -30,6 +31,7 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
         primitive_tiny,
         zoomqa_tiny,
         docqa_tiny,
+        videoqa_tiny,
         judging_tiny,
         vagen_base,
         vagen_full,

@@ -172,6 +172,36 @@ def zoomqa_tiny() -> RunConfig:
     return _without_critic(config)
 
 
+def videoqa_tiny() -> RunConfig:
+    """VideoQA about which way the one thing in a clip moves, under Argos' reward: where, when, and the answer.
+
+    Six frames of 56 pixels a side are 24 visual tokens. Points in frames and the stretch of the move are checked
+    against the clip itself, with no model. Cold start included.
+    """
+    config = _recipe(
+        "videoqa_tiny",
+        WorldSpec(
+            env_id="VLM/VideoQA-v0",
+            kwargs={
+                "num_frames": 6,
+                "num_things": 1,
+                "side_px": 112,
+                "size_px": (20, 22),
+                "settings": ("map",),
+                "categories": ("motion:direction",),
+                "max_pixels": 56 * 56,
+                "answer_reward": 0.0,  # the paper's reward has an answer's in it
+                "prompt_example": False,
+            },
+        ),
+        num_iterations=60,
+        cold_start=ColdStartConfig(num_steps=1500, num_first_turn_steps=0),
+        max_new_tokens=96,
+        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos"),
+    )
+    return _without_critic(config)
+
+
 def docqa_tiny() -> RunConfig:
     """DocQA about the number printed on the page that names somebody: search, open the page, answer.
 
