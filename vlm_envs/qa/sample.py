@@ -24,12 +24,14 @@ class Evidence:
         box: Where it is, in pixels of the original.
         point: A pixel that surely belongs to it; None where nobody knows more than the box.
         image: Index of the picture.
+        has_box: Whether the box is the thing's; else nobody drew one, and it is the pixel of the point.
     """
 
     label: str
     box: Box[OriginalPixels]
     point: Point[OriginalPixels] | None = None
     image: int = 0
+    has_box: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,10 +72,13 @@ class Strategy:
 
 
 def written_evidence(sample: Sample, space: Space | None) -> tuple[tuple[Evidence, WrittenBox], ...]:
-    """Returns the first picture's evidence with its boxes in a space, in whole pixels or percents; nothing for None."""
+    """Returns the first picture's evidence with its boxes in a space, in whole pixels or percents; nothing for None.
+
+    What has no box of its own, only a point, is left out.
+    """
     if space is None:
         return ()
-    converted = [(each, convert(each.box, space)) for each in sample.evidence if each.image == 0]
+    converted = [(each, convert(each.box, space)) for each in sample.evidence if each.image == 0 and each.has_box]
     whole = not isinstance(space, Percents)
     rounded = [(each, box.outward_whole() if whole else box) for each, box in converted]
     return tuple((each, WrittenBox(box.x1, box.y1, box.x2, box.y2)) for each, box in rounded)

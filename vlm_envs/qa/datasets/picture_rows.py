@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vlm_envs.qa.datasets.images import StoredImage, StoredImageRef, image_ref
-from vlm_envs.qa.datasets.rows import BrokenRowError, LabelledBox
+from vlm_envs.qa.datasets.rows import BrokenRowError, LabelledBox, LabelledPoint
 from vlm_envs.qa.datasets.source import DatasetRow
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
-from vlm_envs.tools.coordinates import Box, OriginalPixels
+from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.errors import ToolError, ToolErrorKind
 
 
@@ -24,6 +24,7 @@ class PictureRow(DatasetRow):
         category: Kind of question, lower case with underscores.
         images: Where its image may be; the first that exists is it.
         boxes: What it is about in the image.
+        points: The same where only points of it are known.
         facts: True sentences, where the data set has some.
     """
 
@@ -31,6 +32,7 @@ class PictureRow(DatasetRow):
     category: str
     images: tuple[StoredImage, ...]
     boxes: tuple[LabelledBox, ...] = ()
+    points: tuple[LabelledPoint, ...] = ()
     facts: str = ""
 
     @property
@@ -51,7 +53,7 @@ class PictureRow(DatasetRow):
             category=self.category,
             digest=content.hexdigest(),
             images=(shown,),
-            evidence=_evidence(self.boxes, shown),
+            evidence=_evidence(self.boxes, shown) + _pointed_at(self.points, shown),
             facts=self.facts,
         )
 
@@ -78,3 +80,18 @@ def _evidence(boxes: Sequence[LabelledBox], shown: StoredImageRef) -> tuple[Evid
         if left < right and top < bottom:
             found.append(Evidence(label=label, box=Box(left, top, right, bottom, space)))
     return tuple(found)
+
+
+def _pointed_at(points: Sequence[LabelledPoint], shown: StoredImageRef) -> tuple[Evidence, ...]:
+    """Returns points as evidence without boxes; those that lie outside the picture are left out."""
+    space = OriginalPixels(shown.width, shown.height)
+    return tuple(
+        Evidence(
+            label=label,
+            box=Box(float(int(x)), float(int(y)), int(x) + 1.0, int(y) + 1.0, space),
+            point=Point(x, y, space),
+            has_box=False,
+        )
+        for label, (x, y) in points
+        if 0.0 <= x < shown.width and 0.0 <= y < shown.height
+    )

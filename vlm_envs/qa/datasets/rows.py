@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard, TypeVar
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.parquet import table_rows
@@ -19,7 +20,11 @@ MAX_TABLE_BYTES = 4 * 1024**3
 LabelledBox = tuple[str, tuple[float, float, float, float]]
 """What is in a box, and its x1, y1, x2, y2 in pixels of the original."""
 
+LabelledPoint = tuple[str, tuple[float, float]]
+"""What is at a point, and its x, y in pixels of the original."""
+
 Fields = Mapping[str, Any]
+RowT = TypeVar("RowT")
 
 
 class BrokenRowError(ConfigError):
@@ -114,6 +119,39 @@ def read_rows(root: FileRoot, file: str, *, under: str | None = None) -> Iterato
         yield where, objects(value, where)
 
 
+def each_row(root: FileRoot, file: str, read: Callable[[Fields, str, int], RowT]) -> Iterator[RowT | BrokenRowError]:
+    """Yields what is made of each row of a file as `read_rows` takes it; in place of a broken row, what is wrong.
+
+    Args:
+        root: The folder.
+        file: Name of the file.
+        read: Makes something of a row's fields, its file and place, and its number from 0; may raise `BrokenRowError`.
+
+    Raises:
+        ConfigError: If the file as a whole cannot be read; as `read_rows`.
+    """
+    for number, (where, fields) in enumerate(_raw_rows(root, file)):
+        try:
+            yield read(fields(), where, number)
+        except BrokenRowError as error:
+            yield error
+
+
+def _raw_rows(root: FileRoot, file: str) -> Iterator[tuple[str, Callable[[], Fields]]]:
+    """Yields file and place of each row, and what reads it."""
+    if file.endswith(".jsonl"):
+        for number, line in enumerate(_lines(root, file), start=1):
+            if line.strip():
+                where = f"{file}, line {number}"
+                yield where, functools.partial(_json_object, line, where)
+        return
+    is_table = file.endswith(".parquet")
+    values: Any = (fields for _, _, fields in table_rows(root, file)) if is_table else _json_list(root, file, None)
+    for number, value in enumerate(values, start=1):
+        where = f"{file}, row {number}"
+        yield where, functools.partial(objects, value, where)
+
+
 def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:
     values = read_json_file(root, file)
     if under is not None:
@@ -137,11 +175,15 @@ def json_lines(lines: Iterable[bytes], name: str) -> Iterator[tuple[str, Fields]
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{name}, line {number}"
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise broken(where, "a JSON object", line[:60].decode("utf-8", "replace")) from error
-            yield where, objects(value, where)
+            yield where, _json_object(line, where)
+
+
+def _json_object(line: bytes, where: str) -> Fields:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise broken(where, "a JSON object", line[:60].decode("utf-8", "replace")) from error
+    return objects(value, where)
 
 
 def objects(value: object, where: str) -> Fields:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +13,19 @@ import numpy as np
 
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
 from vlm_envs.qa.datasets.images import StoredImage
-from vlm_envs.qa.datasets.rows import broken
+from vlm_envs.qa.datasets.rows import BrokenRowError, broken
 from vlm_envs.qa.datasets.sharing import shared
 from vlm_envs.qa.datasets.splitting import content_split, remedy_of
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import AnswerKind
 from vlm_envs.splits import SPLITS
-from vlm_envs.tools.errors import quoted
+from vlm_envs.tools.errors import ToolError, quoted
 from vlm_envs.tools.files import FileRoot
+
+_MAX_DRAWS = 100
+"""Rows drawn for one sample, where those that cannot be shown are left out."""
+
+_MAX_NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,34 +62,48 @@ class DatasetSource:
     Every row is read once when the source is made, so that a broken one is found then; pictures and documents are read
     when samples are drawn.
 
+    Broken rows end it, but for loaders that yield what is wrong in place of such a row: those rows are left out,
+    counted and named in a warning, and so is one whose picture turns out to be unreadable when it is drawn; another is
+    drawn in its place.
+
     Args:
         name: What ids begin with.
-        rows: The rows, in the order of the files.
+        rows: The rows, in the order of the files, or what is wrong with one.
         unlisted: Rows that are found by their ids but neither drawn nor listed.
         is_benchmark: Whether all of it is `test`, for messages; None where its files say what is in which split.
+        skips_broken: Whether another row is drawn in place of one that cannot be shown.
 
     Raises:
-        ConfigError: If a row is broken, two have one key, or there are none.
+        ConfigError: If a row is broken, two have one key, or there are none; if all that are there are left out.
     """
 
     def __init__(
         self,
         name: str,
-        rows: Iterable[DatasetRow],
+        rows: Iterable[DatasetRow | BrokenRowError],
         *,
         unlisted: Iterable[DatasetRow] = (),
         is_benchmark: bool | None = None,
+        skips_broken: bool = False,
     ) -> None:
-        self._name, self._is_benchmark = name, is_benchmark
+        self._name, self._is_benchmark, self._skips_broken = name, is_benchmark, skips_broken
         self._rows: dict[str, DatasetRow] = {}
         self._by_split: dict[str, list[DatasetRow]] = {split: [] for split in SPLITS}
+        self._broken: dict[str, None] = {}
         for row in rows:
+            if isinstance(row, BrokenRowError):
+                self._broken[str(row)] = None
+                continue
             if known := self._rows.get(row.key):
                 raise broken(row.where, f"an id other than that of {known.where}", row.key)
             self._rows[row.key] = row
             self._by_split[row.split].append(row)
         if not self._rows:
-            raise ConfigError(f"The {name} data set holds no question. Give the folder of a whole copy.")
+            left_out = f" {_named(self.broken_rows)}" if self._broken else ""
+            raise ConfigError(f"The {name} data set holds no question.{left_out} Give the folder of a whole copy.")
+        if self._broken:
+            told = f"{len(self._broken)} of {len(self._broken) + len(self._rows)} rows of {name} are left out."
+            warnings.warn(f"{told} {_named(self.broken_rows)}", stacklevel=2)
         self.answer_kinds = frozenset(row.answer_kind for row in self._rows.values())
         """How answers are compared; a semantic one needs a judge."""
         self._rows.update((row.key, row) for row in unlisted)
@@ -91,6 +112,11 @@ class DatasetSource:
     def name(self) -> str:
         """What begins the ids of its samples."""
         return self._name
+
+    @property
+    def broken_rows(self) -> tuple[str, ...]:
+        """What is wrong with each row that is left out, with its file and place."""
+        return tuple(self._broken)
 
     def num_samples(self, split: str) -> int:
         """Returns how many samples a split has."""
@@ -119,7 +145,19 @@ class DatasetSource:
                 f"The {self._name} data set has no sample of split {split!r} ({filled}). "
                 + remedy_of(self._name, False if is_divided else self._is_benchmark)
             )
-        return self._sample(rows[int(rng.integers(len(rows)))])
+        for _ in range(_MAX_DRAWS):
+            try:
+                return self._sample(rows[int(rng.integers(len(rows)))])
+            except BrokenRowError as error:
+                if not self._skips_broken:
+                    raise
+                if str(error) not in self._broken:
+                    self._broken[str(error)] = None
+                    warnings.warn(f"A row of {self._name} is left out. {error}", stacklevel=2)
+        raise GenerationError(
+            f"None of {_MAX_DRAWS} rows of the {self._name} data set that were drawn can be shown. "
+            f"{_named(self.broken_rows)} Copy its pictures again."
+        )
 
     def find(self, sample_id: str) -> Sample:
         """Returns the sample of an id.
@@ -156,6 +194,12 @@ class DatasetSource:
         return row.sample(self._id(row))
 
 
+def _named(messages: Sequence[str]) -> str:
+    """Returns the first few of some messages, and how many there are more."""
+    more = f" And {len(messages) - _MAX_NAMED} more." if len(messages) > _MAX_NAMED else ""
+    return f"{' '.join(messages[:_MAX_NAMED])}{more}"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copy:
     """A user's copy of a data set.
@@ -174,6 +218,12 @@ class Copy:
         """Returns the split of what has some content, such as an image: `test` for a benchmark, which is whole."""
         return "test" if self.is_benchmark else content_split(content)
 
+    def has(self, name: str) -> bool:
+        """Returns whether there is a file of a name that may be read."""
+        with suppress(ToolError), self.root.opened(name):
+            return True
+        return False
+
     def image(self, name: str) -> StoredImage:
         """Returns where an image file of the copy is."""
         return StoredImage(folder=self.root.folder, name=name)
@@ -186,15 +236,17 @@ class Dataset:
     Attributes:
         expected: What its folder holds, for messages.
         files: Finds the files of questions in a folder.
-        rows: Reads the rows of a copy.
+        rows: Reads the rows of a copy; one that skips broken rows yields what is wrong in place of such a row.
         is_benchmark: Whether it was published to measure with, so that all of it is `test`, or is divided by a hash of
             its content; None where its files are the splits.
+        skips_broken: Whether broken rows are left out, counted and named, and end nothing.
     """
 
     expected: str
     files: Callable[[FileRoot], Sequence[str]]
-    rows: Callable[[Copy], Iterable[DatasetRow]]
+    rows: Callable[[Copy], Iterable[DatasetRow | BrokenRowError]]
     is_benchmark: bool | None = None
+    skips_broken: bool = False
 
 
 def opened(
@@ -229,6 +281,7 @@ def opened(
         if not files:
             raise ConfigError(f"{folder} holds no questions of {name}. Expected {dataset.expected}.")
         copy = Copy(root=root, files=files, is_benchmark=bool(is_whole))
-        return DatasetSource(name, dataset.rows(copy), is_benchmark=is_benchmark)
+        rows = dataset.rows(copy)
+        return DatasetSource(name, rows, is_benchmark=is_benchmark, skips_broken=dataset.skips_broken)
 
     return shared(name, folder, load, is_whole)

@@ -6,10 +6,10 @@ from typing import Any
 
 from vlm_envs.splits import split_of
 
-BY_FILES = ("vsr", "tallyqa", "gqa", "mp_docvqa")
+BY_FILES = ("vsr", "tallyqa", "gqa", "pixmo_count", "mp_docvqa")
 """Data sets with splits of their own, by their files; they refuse `is_benchmark`."""
 
-BY_HASH = ("treevgr", "pdf_folder", "llava_critic", "pairs")
+BY_HASH = ("treevgr", "video_r1", "pdf_folder", "llava_critic", "pairs")
 """Data sets to train on, which are divided unless `is_benchmark=True` is given."""
 
 

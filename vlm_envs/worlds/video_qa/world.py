@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from vlm_envs.content.scenes.clip_questions import CATEGORIES
-from vlm_envs.content.scenes.clip_source import ClipSource
+from vlm_envs.content.scenes.clips.source import ClipSource
+from vlm_envs.content.scenes.clips.templates import CATEGORIES
 from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.qa.datasets.registry import video_source
 from vlm_envs.qa.strategies import strategies

@@ -252,7 +252,14 @@ def test_parquet_without_pyarrow_says_what_to_do(tmp_path, monkeypatch):
         dataset_source("treevgr", tmp_path)
 
 
-MAKERS = {"vstar": vstar, "hrbench": hrbench, "vsr": vsr, "tallyqa": tallyqa, "gqa": gqa, "treevgr": treevgr}
+def pixmo_count(folder):
+    write(folder / "images" / "abc.png", image_bytes())
+    row = {"image_url": "https://a.example/1.png", "image_sha256": "abc", "count": 1, "label": "cups"}
+    write(folder / "train-00000-of-00001.jsonl", lines(row | {"points": {"x": [3.5], "y": [4.5]}}))
+    return dataset_source("pixmo_count", folder)
+
+
+MAKERS = {made.__name__: made for made in (vstar, hrbench, vsr, tallyqa, gqa, treevgr, pixmo_count)}
 
 
 def test_every_data_set_is_tested_here():

@@ -22,7 +22,7 @@ from tests.unit.vlm_envs.qa.quiz import Quiz
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.errors import ConfigError, GenerationError
 from vlm_envs.qa.datasets.documents.registry import DOCUMENT_DATASETS
-from vlm_envs.qa.datasets.registry import DATASETS, dataset_source
+from vlm_envs.qa.datasets.registry import DATASETS, VIDEO_DATASETS, dataset_source
 from vlm_envs.qa.datasets.splitting import remedy_of
 from vlm_envs.splits import SPLIT_SEEDS, seed_index, split_seeds
 from vlm_envs.testing.contract import check_world
@@ -157,7 +157,7 @@ def test_data_sets_with_splits_of_their_own_are_not_divided_again(tmp_path):
 
 
 def test_what_helps_is_what_the_data_set_takes():
-    for kind, dataset in (DATASETS | DOCUMENT_DATASETS).items():
+    for kind, dataset in (DATASETS | VIDEO_DATASETS | DOCUMENT_DATASETS).items():
         is_divided = dataset.is_benchmark is not None
         assert ("is_benchmark=False" in remedy_of(kind)) == is_divided
         assert ("by its files: put the file of that split" in remedy_of(kind)) != is_divided

@@ -3,7 +3,8 @@
 Read off the data cards and released readers in November 2026: V*Bench (penghao-wu/vstar, README and
 vstar_bench_eval.py), HR-Bench (its card, hr_bench_4k.tsv), VSR (cambridgeltl/visual-spatial-reasoning, both splits, all
 rows of which load), TallyQA (manoja328/tallyqa, README), GQA (questions 1.2 and scene graphs 1.1), TreeVGR-RL (as its
-users describe it), MP-DocVQA (RRC's question_answers), MMLongBench-Doc (data/samples.json, all rows of which load).
+users describe it), PixMo-Count and Video-R1 (as their users' readers describe them), MP-DocVQA (RRC's
+question_answers), MMLongBench-Doc (data/samples.json, all rows of which load).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from PIL import Image
 
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.qa.datasets.documents.registry import DOCUMENT_DATASETS, document_source
-from vlm_envs.qa.datasets.registry import DATASETS, dataset_source
+from vlm_envs.qa.datasets.registry import DATASETS, VIDEO_DATASETS, dataset_source, video_source
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import score_answer
 
@@ -210,6 +211,46 @@ def test_mmlongbench_doc(tmp_path):
         assert score_answer(answer, source.sample_at(index, "test").key) == 1.0, answer
 
 
+def test_pixmo_count(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    row = {
+        "image_url": "https://farm8.example.com/7/123_b.jpg",
+        "image_sha256": "0a" * 32,
+        "count": 1,
+        "points": {"x": [12.5], "y": [30.0]},
+        "label": "butterflys",
+    }
+    put(tmp_path / "images" / f"{row['image_sha256']}.jpg", picture())
+    (tmp_path / "data").mkdir()
+    parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "data" / "validation-00000-of-00001.parquet")
+    source = dataset_source("pixmo_count", tmp_path)
+    (sample,) = map(source.find, source.ids("val"))
+    (evidence,) = sample.evidence
+    assert (evidence.label, evidence.point.x, evidence.point.y) == ("butterflys", 12.5, 30.0)
+
+
+def test_video_r1(tmp_path):
+    row = {
+        "problem_id": 7,
+        "problem": "What happens first?",
+        "data_type": "video",
+        "problem_type": "multiple choice",
+        "options": ["A. It falls.", "B. It stands."],
+        "process": "<think>It is still on the table at first.</think>",  # of the COT file
+        "solution": "<answer>B</answer>",
+        "path": "./NeXT-QA/1164/3238737531.mp4",
+        "data_source": "NeXT-QA",
+    }
+    put(tmp_path / "Video-R1-COT-165k.json", [row])
+    for frame in (1, 2):
+        put(tmp_path / "NeXT-QA" / "1164" / "3238737531" / f"{frame:04d}.jpg", picture())
+    source = video_source("video_r1", tmp_path, is_benchmark=True)
+    (sample,) = map(source.find, source.ids("test"))
+    assert score_answer("It stands.", sample.key) == 1.0 and sample.times_s == (0.0, 0.5)
+
+
 def test_every_published_data_set_is_here():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert set(DATASETS) | set(DOCUMENT_DATASETS) - {"pdf_folder"} <= tested
+    assert set(DATASETS) | set(VIDEO_DATASETS) | set(DOCUMENT_DATASETS) - {"pdf_folder"} <= tested

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.content.drawing import pick
-from vlm_envs.content.scenes.clip_drawing import (
+from vlm_envs.content.scenes.clips.drawing import (
     MAX_FRAMES,
     MAX_MOVERS,
     MAX_SIDE_PX,
@@ -21,7 +21,8 @@ from vlm_envs.content.scenes.clip_drawing import (
     ClipLimits,
     try_clip,
 )
-from vlm_envs.content.scenes.clip_questions import CATEGORIES, TEMPLATES, ClipQuestion, ClipTemplate
+from vlm_envs.content.scenes.clips.question import ClipQuestion, ClipTemplate
+from vlm_envs.content.scenes.clips.templates import CATEGORIES, TEMPLATES
 from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.source import bounded_range, known_names
 from vlm_envs.content.scenes.videos import Clip, FrameImageRef

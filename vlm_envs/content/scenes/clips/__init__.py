@@ -1,0 +1,1 @@
+"""Questions about clips: how clips are drawn, what is asked about them, and samples of them."""

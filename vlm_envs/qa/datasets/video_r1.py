@@ -1,0 +1,193 @@
+r"""Video-R1: questions about videos and pictures of many sources, for SFT (165k) and for reinforcement learning (260k).
+
+Layout: `Video-R1-260k.json`, `Video-R1-COT-165k.json` or parts of them, each a list (or `.jsonl`, an object a line) of
+objects with `problem_id`, `problem`, `data_type` (`video` or `image`), `problem_type` (`multiple choice`, `numerical`,
+`regression`, `OCR` or `free-form`), `options` (such as `A. a cup`; empty where there are none), `solution` (the answer
+within `<answer>` and `</answer>`), `path` (such as `./CLEVRER/train/video_1.mp4`) and `data_source`; the COT file has a
+thought as `process` besides, which is not read. Images lie at their paths.
+
+Nothing here decodes videos: the frames of one lie in a folder of its path without the ending, two a second, in the
+order of their names, as `ffmpeg -i video_1.mp4 -vf fps=2 video_1/%04d.jpg` leaves them. Of more than 16, 16 are shown,
+evenly spread over the whole, the first and the last among them.
+
+Assumed: two frames a second; a choice's `solution` is a letter; regression is compared as a number, 5 % off at most;
+OCR by its similarity (ANLS), where Video-R1 takes word error rates; free answers by a judge. Splits are by a hash of
+the path, so the questions of a video stay together. Rows without frames or an image are left out.
+
+Not run on the original data here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from vlm_envs.qa.datasets.images import image_ref
+from vlm_envs.qa.datasets.picture_rows import PictureRow
+from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
+from vlm_envs.qa.datasets.source import Copy, Dataset, DatasetRow
+from vlm_envs.qa.sample import Sample
+from vlm_envs.responses.answers import AnswerKey, AnswerKind
+from vlm_envs.tools.errors import ToolError
+from vlm_envs.tools.files import FileRoot
+
+FRAMES_PER_SECOND = 2
+"""Of the folders of frames."""
+
+MAX_FRAMES = 16
+"""Most frames that are shown of a video; as many as Video-R1 trains with."""
+
+_KINDS: dict[str, AnswerKind] = {
+    "multiple choice": "choice",
+    "numerical": "number",
+    "regression": "number",
+    "ocr": "anls",
+    "free-form": "semantic",
+}
+_SOLUTION = re.compile(r"\s*<answer>(.*?)</answer>\s*", re.DOTALL)
+_OPTION = re.compile(r"\s*\(?([A-Za-z])\)?\s*[.:)]\s*(.*\S)\s*", re.DOTALL)
+_IMAGES = (".jpg", ".jpeg", ".png", ".webp")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VideoRow(DatasetRow):
+    """One question about a video.
+
+    Attributes:
+        answer: The key; it knows the question.
+        category: Kind of question.
+        folder: Where its frames are, relative to the copy's folder.
+        copy: The copy.
+    """
+
+    answer: AnswerKey
+    category: str
+    folder: str
+    copy: Copy
+
+    @property
+    def answer_kind(self) -> AnswerKind:
+        """How answers are compared."""
+        return self.answer.kind
+
+    def sample(self, sample_id: str) -> Sample:
+        """Returns the row as a sample; the headers of its frames are read."""
+        names = frame_names(self.copy, self.folder)
+        if not names:
+            raise broken(self.where, f"pictures in {self.folder}", "none")
+        chosen = spread(len(names), MAX_FRAMES)
+        try:
+            images = tuple(image_ref(self.copy.image(f"{self.folder}/{names[index]}")) for index in chosen)
+        except ToolError as error:
+            raise BrokenRowError(f"{self.where}: {error}") from error
+        if len({(image.width, image.height) for image in images}) > 1:
+            raise broken(self.where, f"frames of one size in {self.folder}", "several sizes")
+        content = hashlib.blake2b(digest_size=16)
+        for part in (*(image.digest for image in images), self.answer.question, *self.answer.options):
+            content.update(part.encode("utf-8", "surrogatepass") + b"\0")
+        return Sample(
+            sample_id=sample_id,
+            question=self.answer.question,
+            key=self.answer,
+            category=self.category,
+            digest=content.hexdigest(),
+            images=images,
+            times_s=tuple(index / FRAMES_PER_SECOND for index in chosen),
+        )
+
+
+def frame_names(copy: Copy, folder: str) -> list[str]:
+    """Returns the names of the pictures in a folder of a copy, in order; none where there is no such folder inside."""
+    if not _has_folder(copy, folder):
+        return []
+    return [name for name in FileRoot(Path(copy.root.folder, folder)).names() if name.lower().endswith(_IMAGES)]
+
+
+def _has_folder(copy: Copy, folder: str) -> bool:
+    inside = Path(copy.root.folder, folder).resolve()
+    return inside.is_dir() and inside.is_relative_to(copy.root.folder)
+
+
+def spread(number: int, most: int) -> tuple[int, ...]:
+    """Returns at most so many of the numbers from 0, evenly spread, the first and the last among them."""
+    if number <= most:
+        return tuple(range(number))
+    return tuple(index * (number - 1) // (most - 1) for index in range(most))
+
+
+def _rows(copy: Copy) -> Iterator[DatasetRow | BrokenRowError]:
+    for name in copy.files:
+        stem = name.rsplit(".", 1)[0]
+
+        def row(fields: Fields, where: str, number: int, stem: str = stem) -> DatasetRow:
+            return _row(copy, fields, where, key=f"{stem}/{number}")
+
+        yield from each_row(copy.root, name, row)
+
+
+def _row(copy: Copy, fields: Fields, where: str, *, key: str) -> DatasetRow:
+    path = text(fields, "path", where).removeprefix("./")
+    kind, answer = text(fields, "problem_type", where), _answer(fields, where)
+    about = text(fields, "data_type", where)
+    if about == "video":
+        folder = path.rsplit(".", 1)[0]
+        if not _has_folder(copy, folder):
+            raise broken(where, f"a folder {folder} with the frames of {path}", "none")
+        return VideoRow(
+            key=key,
+            where=where,
+            split=copy.split_by(path),
+            answer=answer,
+            category=category(kind),
+            folder=folder,
+            copy=copy,
+        )
+    if about != "image":
+        raise broken(where, "'video' or 'image' as 'data_type'", about)
+    if not copy.has(path):
+        raise broken(where, f"an image {path}", "none")
+    return PictureRow(
+        key=key,
+        where=where,
+        split=copy.split_by(path),
+        answer=answer,
+        category=category(kind),
+        images=(copy.image(path),),
+    )
+
+
+def _answer(fields: Fields, where: str) -> AnswerKey:
+    kind = _KINDS.get(text(fields, "problem_type", where).casefold())
+    if kind is None:
+        raise broken(where, f"one of {', '.join(_KINDS)} as 'problem_type'", fields.get("problem_type"))
+    solution = _SOLUTION.fullmatch(text(fields, "solution", where))
+    if solution is None or not solution[1].strip():
+        raise broken(where, "an answer within <answer> and </answer> as 'solution'", fields.get("solution"))
+    question = text(fields, "problem", where)
+    options = _options(fields, where) if kind == "choice" else ()
+    return answer_key(where, kind, solution[1].strip(), options=options, question=question)
+
+
+def _options(fields: Fields, where: str) -> tuple[str, ...]:
+    """Returns the texts of the options, each without its letter; none where they stand in the question alone."""
+    options = fields.get("options") or []
+    if not isinstance(options, list):
+        raise broken(where, "a list as 'options'", options)
+    read = [_OPTION.fullmatch(option) if isinstance(option, str) else None for option in options]
+    letters = [match[1].upper() for match in read if match is not None]
+    if letters != list(string.ascii_uppercase[: len(options)]):
+        raise broken(where, "'options' that begin with A., B. and so on", options)
+    return tuple(match[2] for match in read if match is not None)
+
+
+VIDEO_R1 = Dataset(
+    expected="a folder with Video-R1-260k.json or Video-R1-COT-165k.json, and the images and frames at their paths",
+    files=lambda root: [*root.names(".json"), *root.names(".jsonl")],
+    rows=_rows,
+    is_benchmark=False,
+    skips_broken=True,
+)
