@@ -179,7 +179,7 @@ def _all_are_seen(clip: Clip) -> bool:
 
 def _is_half_seen(clip: Clip, frame: int, index: int) -> bool:
     whole = np.count_nonzero(silhouette(clip.movers[index].thing.appearance))
-    return 2 * np.count_nonzero(clip.scene(frame).mask(index)) >= whole
+    return bool(2 * np.count_nonzero(clip.scene(frame).mask(index)) >= whole)
 
 
 def _covered(below: tuple[int, int, int, int], above: tuple[int, int, int, int]) -> float:
