@@ -84,8 +84,8 @@ class ClipSource:
         if silent := [category for category in self.categories if not self.templates(category)]:
             raise ConfigError(
                 f"Questions of category {', '.join(silent)} cannot be asked with num_frames={self.limits.num_frames} "
-                f"and num_things={self.limits.num_movers}. Allow at least 6 frames for times and 2 things for orders (3 "
-                "for sequences), or leave the category out."
+                f"and num_things={self.limits.num_movers}. Allow at least 6 frames for times and 2 things for orders "
+                "(3 for sequences), or leave the category out."
             )
 
     def templates(self, category: str) -> tuple[ClipTemplate, ...]:
