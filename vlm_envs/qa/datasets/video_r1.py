@@ -39,7 +39,7 @@ FRAMES_PER_SECOND = 2
 """Of the folders of frames."""
 
 MAX_FRAMES = 16
-"""Most frames that are shown of a video; as many as Video-R1 trains with."""
+"""Most frames that are shown of a video; our choice."""
 
 _KINDS: dict[str, AnswerKind] = {
     "multiple choice": "choice",
