@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from training.algorithms.grpo import GRPO
 from training.config.worlds import WorldSpec
 from training.loop.run import train
 
+CHECKOUT = Path(__file__).parents[4]
 LAKE = WorldSpec(
     env_id="VLM/FrozenLake-v0",
     kwargs={"prompt_format": "grounding_worldmodeling", "representation": "structured", "max_turns": 2},
@@ -128,3 +130,8 @@ def test_panels_are_drawn_for_each_run(tmp_path):
 def test_results_are_plain_json(tmp_path):
     result(made([0.0], [1.0])).save(tmp_path / "a.json")
     assert json.loads((tmp_path / "a.json").read_text())["worlds"][0]["after"] == [1.0]
+
+
+def test_the_table_of_the_readme_is_that_of_the_results_in_the_repository():
+    table = lines(load_results(CHECKOUT / "docs" / "results"))
+    assert len(table) > 4 and "\n".join(table) in (CHECKOUT / "README.md").read_text(encoding="utf-8")
