@@ -88,6 +88,9 @@ class ContinuousAgent(Agent, Protocol):
     def add_request(self, row: int, observation: Observation) -> None:
         """Asks for the answer to what a row shows now."""
 
+    def restart(self, worlds: VectorWorld) -> None:
+        """Does what `start` did, in the rollout that is under way; later ones are what they would have been."""
+
     def step(self) -> dict[int, Response]:
         """Goes on with all that were asked for, by a token or so; returns the answers that are there, by row."""
 

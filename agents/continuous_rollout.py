@@ -29,7 +29,6 @@ def play_continuously(
     infos: Sequence[dict[str, Any]],
     on_turn: OnTurn | None = None,
     on_episode: OnEpisode | None = None,
-    rows: Iterable[int] | None = None,
     *,
     levels: Sequence[str] | None = None,
 ) -> dict[int, Trajectory]:
@@ -46,14 +45,11 @@ def play_continuously(
         infos: With a `worker_error` where a world could not be reset.
         on_turn: Called after each turn with the number of its world.
         on_episode: Called with each episode as soon as it is over, and the number of its world.
-        rows: Numbers of the worlds that are played; None for all.
         levels: N level texts that the worlds were reset to; None where seeds drew the levels.
     """
     agent.start(worlds)
     under_way = _UnderWay(agent, worlds)
-    for row in range(len(seeds)) if rows is None else rows:
-        if "worker_error" not in infos[row]:
-            under_way.begin(row, observations[row], infos[row])
+    under_way.begin_all(range(len(seeds)), observations, infos)
     return under_way.play(_Trajectories(agent, seeds, env_ids, levels), on_turn, on_episode)
 
 
@@ -74,15 +70,16 @@ def play_from_resets(
     """
     worlds.cancel()
     agent.start(worlds)
-    under_way = _UnderWay(agent, worlds)
+    under_way, trajectories = _UnderWay(agent, worlds), _Trajectories(agent, seeds, env_ids, levels)
     under_way.reset(seeds, levels)
-    played = under_way.play(_Trajectories(agent, seeds, env_ids, levels), on_turn, on_episode)
+    played = under_way.play(trajectories, on_turn, on_episode)
     if again := sorted(under_way.not_started):
         mask = np.isin(np.arange(len(seeds)), again)
         observations, infos = worlds.try_reset(**reset_arguments(seeds, levels, reset_mask=mask))
-        played |= play_continuously(
-            agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode, again, levels=levels
-        )
+        agent.restart(worlds)
+        under_way = _UnderWay(agent, worlds)
+        under_way.begin_all(again, observations, infos["env"])
+        played |= under_way.play(trajectories, on_turn, on_episode)
     return played
 
 
@@ -126,6 +123,14 @@ class _UnderWay:
         to_levels = {"levels": dict(enumerate(levels))} if levels else {}
         self._worlds.send_resets(dict(enumerate(seeds)), **to_levels)
         self._resetting = set(range(len(seeds)))
+
+    def begin_all(
+        self, rows: Iterable[int], observations: Sequence[Observation], infos: Sequence[dict[str, Any]]
+    ) -> None:
+        """Begins the episodes of those worlds that could be reset."""
+        for row in rows:
+            if "worker_error" not in infos[row]:
+                self.begin(row, observations[row], infos[row])
 
     def begin(self, row: int, observation: Observation, info: dict[str, Any]) -> None:
         """Begins the episode of a world that was reset."""

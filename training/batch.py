@@ -218,11 +218,16 @@ def make_batch(
         final is not None and _num_tokens(t, final) > room for t, final in zip(trajectories, finals, strict=True)
     ]
     finals = [None if full else final for full, final in zip(is_full, finals, strict=True)]
-    rows = [_row_tokens(t.turns, final) for t, final in zip(trajectories, finals, strict=True)]
+    rows = [_row_tokens(t.turns, final, encoder.pad_id) for t, final in zip(trajectories, finals, strict=True)]
     ids, turn_index, logprobs = zip(*rows, strict=True)
     num_tokens_B = torch.tensor([len(each) for each in ids])
     shown = [
-        [image for turn in t.turns for image in encoder.process_images(observation_images(turn.observation))]
+        [
+            image
+            for turn in t.turns
+            if len(turn.prompt_ids)  # else it was lost before anybody was asked, and is in no row
+            for image in encoder.process_images(observation_images(turn.observation))
+        ]
         + list(final.images if final is not None else ())
         for t, final in zip(trajectories, finals, strict=True)
     ]
@@ -305,8 +310,13 @@ def _num_tokens(trajectory: Trajectory, final: PromptSegment) -> int:
     return sum(len(turn.prompt_ids) + len(turn.response_ids) for turn in trajectory.turns) + len(final.ids)
 
 
-def _row_tokens(turns: Sequence[Turn], final: PromptSegment | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns a trajectory's tokens, the turn of each (-1 if observed) and the sampler's log-probabilities."""
+def _row_tokens(
+    turns: Sequence[Turn], final: PromptSegment | None, pad_id: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns a trajectory's tokens, the turn of each (-1 if observed) and the sampler's log-probabilities.
+
+    One that was lost before anybody was asked has none. It has a padding token then, for models take no empty rows.
+    """
     ids, index, logprobs = [], [], []
     for number, turn in enumerate(turns):
         ids += [turn.prompt_ids, turn.response_ids]
@@ -316,4 +326,6 @@ def _row_tokens(turns: Sequence[Turn], final: PromptSegment | None) -> tuple[np.
         ids.append(final.ids)
         index.append(np.full(len(final.ids), OBSERVED))
         logprobs.append(np.zeros(len(final.ids), np.float32))
+    if not any(map(len, ids)):
+        return np.array([pad_id]), np.array([OBSERVED]), np.zeros(1, np.float32)
     return np.concatenate(ids), np.concatenate(index), np.concatenate(logprobs)

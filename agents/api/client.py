@@ -22,10 +22,18 @@ from agents.api.cache import ReplyCache, cache_key
 from agents.api.completion import Completion, TokenCounts
 from agents.api.config import EndpointConfig
 from agents.api.conversation import Message, sendable
-from agents.api.failures import EndpointError, PermanentError, TransientError, Unavailable, UnreadableReplyError
+from agents.api.failures import (
+    EndpointError,
+    PermanentError,
+    SilentError,
+    TransientError,
+    Unavailable,
+    UnreadableReplyError,
+)
 from agents.api.pacing import Clock, InterruptibleClock, RateLimiter
 from agents.api.prices import PriceTable
 from agents.api.sampling import Sampling
+from agents.api.silence import Silence
 from agents.api.usage import Usage, UsageMeter
 
 _LOG = logging.getLogger(__name__)
@@ -82,12 +90,15 @@ class ModelClient:
         self._stopping.set()
         self._endpoint.close()
 
-    def complete(self, messages: Sequence[Message], sampling: Sampling | None = None) -> Completion:
+    def complete(
+        self, messages: Sequence[Message], sampling: Sampling | None = None, *, max_attempts: int | None = None
+    ) -> Completion:
         """Returns the model's answer, asked for at most `max_attempts` times.
 
         Args:
             messages: The conversation.
             sampling: How it is drawn; None for the configured way.
+            max_attempts: How often; None for as often as configured.
 
         Raises:
             EndpointError: If there is none: `PermanentError` where asking again would not help, which includes
@@ -95,7 +106,8 @@ class ModelClient:
         """
         if fault := self._endpoint.provider.limits.fault(messages):
             raise PermanentError(fault)
-        return self._send(self._request(messages, sampling or self.config.sampling))
+        request = self._request(messages, sampling or self.config.sampling)
+        return self._send(request, max_attempts or self.config.max_attempts)
 
     def _request(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         return self._endpoint.provider.request(self.config.model, tuple(map(sendable, messages)), sampling)
@@ -141,7 +153,7 @@ class ModelClient:
             pool.shutdown(cancel_futures=True)
             self._stopping.clear()
 
-    def _send(self, request: Mapping[str, Any]) -> Completion:
+    def _send(self, request: Mapping[str, Any], max_attempts: int) -> Completion:
         """Returns a reply, asked for at most `max_attempts` times, with the tokens of all attempts.
 
         Raises:
@@ -150,7 +162,7 @@ class ModelClient:
         wasted: list[TokenCounts] = []
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(self.config.max_attempts), tenacity.stop_when_event_set(self._stopping)
+                tenacity.stop_after_attempt(max_attempts), tenacity.stop_when_event_set(self._stopping)
             ),
             retry=tenacity.retry_if_exception(self._may_pass),
             wait=self._wait_s,
@@ -229,6 +241,9 @@ class ModelClient:
 class ChatClient(ModelClient):
     """A model that is asked questions whose answers are read: it answers or is unavailable, and nothing is raised.
 
+    Once a question has waited in vain as often as is configured, others do not: until there is an answer again, one is
+    asked every now and then, once, and the rest have no verdict at once.
+
     Args:
         config: The endpoint and the limits of its use.
         clock: What waits are measured by; the real one by default.
@@ -241,6 +256,7 @@ class ChatClient(ModelClient):
     def __init__(self, config: EndpointConfig, *, clock: Clock | None = None) -> None:
         super().__init__(config, clock=clock)
         self._cache = None if config.cache_dir is None else ReplyCache(config.cache_dir)
+        self._silence = Silence(self._clock)
 
     def ask(
         self,
@@ -286,10 +302,15 @@ class ChatClient(ModelClient):
         conversation = list(messages)
         reason = ""
         for _ in range(2):
+            if not self._silence.admits():
+                return self._unavailable("it has not answered others in time")
             try:
-                reply = self.complete(conversation, sampling)
+                reply = self.complete(conversation, sampling, max_attempts=1 if self._silence.lasts else None)
             except EndpointError as error:
+                if isinstance(error, SilentError):
+                    self._silence.begin()
                 return self._unavailable(str(error))
+            self._silence.end()
             try:
                 verdict = read(reply.text)
             except UnreadableReplyError as error:

@@ -52,6 +52,10 @@ class TransientError(EndpointError):
         self.retry_after_s = retry_after_s
 
 
+class SilentError(TransientError):
+    """No whole reply came in time: whoever asks next may wait as long, in vain."""
+
+
 class PermanentError(EndpointError):
     """One that the next attempt would meet again, such as a wrong key."""
 

@@ -15,7 +15,7 @@ import httpx2
 
 from agents.api.completion import Completion
 from agents.api.config import EndpointConfig
-from agents.api.failures import EndpointError, PermanentError, TransientError, one_line
+from agents.api.failures import EndpointError, PermanentError, SilentError, TransientError, one_line
 from agents.api.providers.provider import Connection
 from agents.api.providers.registry import make_provider
 from vlm_envs.arguments.ranges import field_name
@@ -96,7 +96,7 @@ class Endpoint:
             async with asyncio.timeout(self._timeout_s):
                 return await self.provider.send(request)
         except TimeoutError as error:
-            raise TransientError(f"no whole reply within {self._timeout_s:g} s") from error
+            raise SilentError(f"no whole reply within {self._timeout_s:g} s") from error
 
     def _read(self, body: Any) -> Completion:
         try:

@@ -35,11 +35,17 @@ class AnswersRequests:
     _sampler: Any
     _conversations: Conversations
     _segments: dict[int, PromptSegment]
+    _before_start: dict[str, Any]
 
     def start(self, worlds: VectorWorld) -> None:
         """Opens one conversation per world."""
-        self._segments = {}
+        self._segments, self._before_start = {}, self.state_dict()  # type: ignore[attr-defined]
         super().start(worlds)  # type: ignore[misc]
+
+    def restart(self, worlds: VectorWorld) -> None:
+        """Opens the conversations of the rollout that is under way anew: what follows is as if it had begun here."""
+        self.load_state_dict(self._before_start)  # type: ignore[attr-defined]
+        self.start(worlds)
 
     @property
     def _requests(self) -> RequestSampler:

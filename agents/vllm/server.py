@@ -40,6 +40,7 @@ CHECKOUT = Path(__file__).parents[2]
 _PART_BYTES = 64 * 2**20
 """Weights that are sent in one piece, about."""
 _PAUSE_S = 2.0
+_MOMENT_S = 0.01
 _PROBE_S = 5.0
 """Seconds in which a server that was silent has to say that it is well, before it is asked for more."""
 
@@ -129,8 +130,11 @@ class ServerEngine:
         self._asked[name] = self._pool.submit(self._response, self._body(request))
 
     def step(self) -> dict[str, SampledResponse]:
-        """Waits for a response; returns all there are. One that cannot be had, or is of other weights, says why."""
-        wait(self._asked.values(), return_when=FIRST_COMPLETED)
+        """Waits a moment for responses; returns those there are. What cannot be had says why.
+
+        Only a moment: who waits for one slow response keeps others waiting whose worlds have long answered.
+        """
+        wait(self._asked.values(), timeout=_MOMENT_S, return_when=FIRST_COMPLETED)
         over = [name for name, future in self._asked.items() if future.done()]
         return {name: self._asked.pop(name).result() for name in over}
 
@@ -167,7 +171,7 @@ class ServerEngine:
         if self._was_silent and (time.monotonic() < self._next_probe or not self._is_well()):
             return _failed(f"The vLLM server at {self._config.url} was lost: it has not answered others in time.")
         try:
-            reply = self._http.post("/inference/v1/generate", json=body)
+            reply = self._whole_reply("/inference/v1/generate", body)
             if reply.status_code != httpx2.codes.OK:
                 return _failed(f"The vLLM server refused ({reply.status_code}): {_told(reply)}")
             return _sampled(reply.json()["choices"][0], body["cache_salt"])
@@ -176,6 +180,20 @@ class ServerEngine:
             return _failed(f"The vLLM server at {self._config.url} was lost: {type(error).__name__}: {error}")
         except (KeyError, IndexError, TypeError, ValueError) as error:
             return _failed(f"The vLLM server gave no answer that can be read: {type(error).__name__}: {error}")
+
+    def _whole_reply(self, path: str, body: dict[str, Any]) -> httpx2.Response:
+        """Returns a reply that was whole in time; a socket's own timeout begins anew with each byte.
+
+        Raises:
+            httpx2.TimeoutException: If it was not.
+        """
+        deadline, content = time.monotonic() + self._config.timeout_s, bytearray()
+        with self._http.stream("POST", path, json=body) as reply:
+            for piece in reply.iter_bytes():
+                content += piece
+                if time.monotonic() > deadline:
+                    raise httpx2.ReadTimeout(f"no whole reply within {self._config.timeout_s:g} s")
+        return httpx2.Response(reply.status_code, content=bytes(content))
 
     def _is_well(self) -> bool:
         """Returns whether a server that did not answer in time does so again, without waiting that long once more."""

@@ -6,7 +6,14 @@ from collections.abc import Awaitable
 from types import ModuleType
 from typing import Any
 
-from agents.api.failures import EndpointError, PermanentError, TransientError, error_of_status, one_line
+from agents.api.failures import (
+    EndpointError,
+    PermanentError,
+    SilentError,
+    TransientError,
+    error_of_status,
+    one_line,
+)
 
 
 async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
@@ -33,7 +40,7 @@ async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
             error.status_code, getattr(error, "code", None), error.message, error.response.headers
         ) from error
     except package.APITimeoutError as error:
-        raise TransientError("no whole reply in time") from error
+        raise SilentError("no whole reply in time") from error
     except package.APIConnectionError as error:
         raise TransientError(f"no connection: {one_line(str(error.__cause__ or error))}") from error
     except getattr(package, "OpenAIError", getattr(package, "AnthropicError", ())) as error:

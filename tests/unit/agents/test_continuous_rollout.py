@@ -18,7 +18,7 @@ from agents.hf.sampling import SamplingConfig
 from agents.rollout import is_lost, rollout, try_rollout
 from tests.unit.models import with_ending
 from vlm_envs import make
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.vector.env import VectorWorld
 
 WORLD = "VLM/FrozenLake-v0"
@@ -116,6 +116,8 @@ class Scripted:
 
     def start(self, worlds):
         self.worlds, self.queue = worlds, []
+
+    restart = start
 
     @property
     def has_unfinished_requests(self):
@@ -244,3 +246,26 @@ def test_rollouts_draw_anew_and_a_saved_agent_goes_on(ending):
         resumed = agent_of(ending)
         resumed.load_state_dict(other.state_dict())
         assert texts(rollout(resumed, worlds, [1, 2], env_ids=[WORLD] * 2)) == second
+
+
+def test_a_reset_that_is_tried_again_changes_no_episode_of_this_rollout_or_the_next(ending):
+    failures = [WorkerError("the simulator did not come up")]
+
+    def failing_once():
+        world = made()
+        real = world.unwrapped.reset
+
+        def reset(**kwargs):
+            if failures:
+                raise failures.pop()
+            return real(**kwargs)
+
+        world.unwrapped.reset = reset
+        return world
+
+    def played(makers):
+        agent = agent_of(ending)
+        with VectorWorld(makers) as worlds:
+            return [[told(each) for each in try_rollout(agent, worlds, SEEDS, env_ids=[WORLD] * 6)] for _ in range(2)]
+
+    assert played([*[made] * 5, failing_once]) == played([made] * 6)

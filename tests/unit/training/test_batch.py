@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +13,9 @@ from agents.hf.agent import HFAgent
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.models import with_ending
-from tests.unit.training.batches import played_batch, text_batch
+from tests.unit.training.batches import played_batch, run_config, text_batch
 from training.batch import OBSERVED, make_batch
+from training.loop.learner import Learner
 
 
 @pytest.fixture
@@ -143,3 +145,40 @@ def test_a_turn_is_told_by_the_state_that_it_began_in(tiny):
     assert batch.max_response_tokens == 6
     longest = max(len(turn.response_ids) for each in trajectories for turn in each.turns)
     assert make_batch(trajectories, rewards, encoder).max_response_tokens == longest
+
+
+@pytest.mark.parametrize("num_turns_before", [0, 1])
+def test_a_world_lost_before_anybody_was_asked_leaves_nothing_in_its_row_and_no_picture(tiny, num_turns_before):
+    model, encoder = tiny
+    agent = HFAgent(
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=6), seed=1
+    )
+    trajectories = play(agent, range(4), max_turns=(2, 2, 2, 2))
+    nothing = np.zeros(0, np.int64)
+    unasked = replace(
+        trajectories[1].turns[num_turns_before],
+        prompt_ids=nothing,
+        response_ids=nothing,
+        sampler_logprobs=np.zeros(0, np.float32),
+        response_text="",
+        truncated=True,
+    )
+    lost = replace(trajectories[1], turns=(*trajectories[1].turns[:num_turns_before], unasked))
+    played = [trajectories[0], lost, *trajectories[2:]]
+    batch = make_batch(
+        played,
+        [[float(row)] * len(each.turns) for row, each in enumerate(played)],
+        encoder,
+        group_index=[0, 0, 1, 1],
+        trainable=[[row != 1] * len(each.turns) for row, each in enumerate(played)],
+        final_observations=True,
+    )
+    num_tokens, num_images = batch.attention_mask_BT.sum(1).tolist(), np.diff(batch.row_image_offsets).tolist()
+    assert num_images == [3, num_turns_before, 3, 3], "a picture for each turn that was asked, and the last one shown"
+    sampled = sum(len(turn.prompt_ids) + len(turn.response_ids) for turn in lost.turns)
+    assert num_tokens[1] == (sampled or 1), "models take no empty rows"
+    learner = Learner(copy.deepcopy(model), encoder.suppressed_ids(), run_config())
+    outputs = learner.model_outputs(batch)
+    credit = learner.config.algorithm.credit(batch, outputs)
+    metrics = learner.update(batch, outputs, credit, iteration=0)
+    assert np.isfinite(metrics["policy_loss"]) and metrics["skipped_steps"] == 0

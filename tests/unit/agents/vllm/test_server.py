@@ -6,6 +6,8 @@ import base64
 import json
 import re
 import threading
+import time
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgpack
@@ -16,14 +18,17 @@ import torch
 
 import agents.vllm.server as server_module
 from agents.hf.sampling import SamplingConfig
-from agents.rollout import failure_of
+from agents.rollout import failure_of, rollout
 from agents.vllm.agent import VLLMAgent
 from agents.vllm.config import VLLMConfig
+from agents.vllm.continuous_agent import ContinuousVLLMAgent
 from agents.vllm.errors import SamplerLostError
 from agents.vllm.server import ServerEngine
 from agents.vllm.worker import WeightReceiver
 from tests.unit.episodes import play
 from vlm_envs.errors import ConfigError
+from vlm_envs.registration import make
+from vlm_envs.vector.env import VectorWorld
 
 SAMPLING = SamplingConfig(max_new_tokens=4)
 
@@ -31,7 +36,7 @@ SAMPLING = SamplingConfig(max_new_tokens=4)
 class FakeServer(ThreadingHTTPServer):
     """Answers with two tokens and keeps what it was sent; `restart` loses its weights.
 
-    A fault is a status for a path, a cut connection (0), or silence.
+    A fault is a status for a path, a cut connection (0), or silence; a pause is between the bytes of the next response.
     """
 
     daemon_threads = True
@@ -41,7 +46,7 @@ class FakeServer(ThreadingHTTPServer):
         self.end_of_turn_id, self.weight_version, self.reports = end_of_turn_id, "default", None
         self.faults, self.bodies, self.unanswered, self.speaks = {}, [], [], threading.Event()
         self.answered = {"finish_reason": "stop", "logprobs": 2}
-        self.restart_before = ""
+        self.restart_before, self.pauses = "", []
         self.config = {
             "logprobs_mode": "processed_logprobs",
             "max_model_len": 4096,
@@ -107,7 +112,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(fault or 200)
         self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
-        self.wfile.write(reply)
+        pause = self.server.pauses.pop() if self.server.pauses and body and path.endswith("/generate") else 0.0
+        for byte in reply if pause else ():  # a drip
+            self.wfile.write(bytes([byte]))
+            time.sleep(pause)
+        if not pause:
+            self.wfile.write(reply)
 
     def do_GET(self):
         self.headers["Content-Length"] = "0"
@@ -322,3 +332,34 @@ def test_a_server_that_is_not_there_is_told(tiny):
     config = VLLMConfig(url="http://127.0.0.1:9", wait_s=0)
     with pytest.raises(SamplerLostError, match=r"No vLLM server answers at http://127\.0\.0\.1:9"):
         ServerEngine(config, tiny[1], SAMPLING, max_context_tokens=1024)
+
+
+def test_a_response_that_takes_long_holds_up_no_other(agent, server):
+    server.pauses.append(0.02)
+
+    ends = []
+    worlds = [partial(make, "VLM/FrozenLake-v0", prompt_format="free_think", max_turns=2)] * 4
+    continuous = ContinuousVLLMAgent(model=agent._model, encoder=agent.encoder, sampling=SAMPLING, engine=agent.engine)
+    with VectorWorld(worlds, workers="thread", num_workers=4) as vector:
+        played = rollout(
+            continuous,
+            vector,
+            [0, 1, 2, 3],
+            env_ids=["VLM/FrozenLake-v0"] * 4,
+            on_turn=lambda row, turn: ends.append(row),
+        )
+    assert [len(each.turns) for each in played] == [2] * 4
+    (slow,) = {row for row in range(4)} - {*ends[:6]}
+    assert ends[-2:] == [slow, slow], "the others had both of their turns before it had one"
+
+
+def test_a_server_that_drips_is_given_up_when_its_time_is_over(server, tiny):
+    server.pauses += [0.1] * 4
+    config = VLLMConfig(url=server.url, wait_s=0, timeout_s=1.0)
+    engine = ServerEngine(config, tiny[1], SAMPLING, max_context_tokens=1024)
+    slow = VLLMAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, engine=engine)
+    began = time.monotonic()
+    (episode,) = play(slow, range(1), max_turns=(1,))
+    assert "no whole reply within 1 s" in failure_of(episode)
+    assert time.monotonic() - began < 3.0
+    engine.close()
