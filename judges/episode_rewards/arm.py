@@ -3,7 +3,8 @@
 Whether a tool was called, and whether the call worked, is what the environment recorded. It is never searched for
 in a transcript: a model that writes `<tool_response>` itself has called nothing.
 
-Source: ARM-Thinker, section 3.3.2, equations 4 and 5; section 3.2 for the filters. The paper prints no weights.
+Source: ARM-Thinker, section 3.3.2, equations 4 and 5; section 3.2 for the filters; section 5.5 for the two rewards it is
+compared with. The paper prints no weights.
 Choices: 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success; a wrong format earns nothing at all; a wrong answer without
 a call, a case that equation 5 leaves out, earns the format reward. An episode that ends without an answer is not in the
 format, in either stage: the authors' released code reads R_format off the last response, a thought and an answer.
@@ -12,15 +13,17 @@ format, in either stage: the authors' released code reads R_format off the last 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from judges.episode_rewards.episode import final_state, formats_correct, key_of
 from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
+from judges.episode_rewards.settings import RewardSettings
 from judges.reading.answers import AnswerJudge, match_answer
 from judges.scores import JudgeScore, Reward
-from vlm_envs.errors import ConfigError, require_flag
+from vlm_envs.arguments.ranges import require_at_least, require_between
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import normalise
 from vlm_envs.tools.registry import CallRecord
 from vlm_envs.trajectory import Trajectory
@@ -28,21 +31,105 @@ from vlm_envs.trajectory import Trajectory
 RejectionReason = Literal["unavailable", "format", "accuracy", "behaviour"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ArmWeights:
-    """Weights of the terms; all our choices.
+@dataclass(frozen=True, kw_only=True)
+class ArmSettings(RewardSettings):
+    """What all rewards of ARM-Thinker's trajectories have in common. The paper prints no weight.
 
     Attributes:
-        format: R_format, for every turn in the think-act-observe format.
-        attempt: R_try, for at least one call.
-        accuracy: R_acc, for a right final answer.
-        success: R_succ, for a right final answer after a call that worked.
+        format_weight: R_f, for an episode whose every response is in the think-act-observe format. Source: ARM-Thinker,
+            equations 4 and 5; our choice.
+        needs_format: Whether a wrong format earns nothing at all; else it only earns no R_f, as the paper's equations
+            may be read. Source: our choice.
+        needs_tools: Whether a trajectory to imitate must hold a call that worked; for curation. Source: ARM-Thinker,
+            section 3.2, behaviour.
     """
 
-    format: float = 0.3
-    attempt: float = 0.1
-    accuracy: float = 0.7
-    success: float = 0.5
+    format_weight: float = 0.3
+    needs_format: bool = True
+    needs_tools: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuses weights that make a fault worth something."""
+        super().__post_init__()
+        require_at_least(self, 0, *(each.name for each in fields(self) if each.name.endswith("_weight")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmExplorationSettings(ArmSettings):
+    """The constants of stage 1.
+
+    Attributes:
+        attempt_weight: R_try, for calls, whether they work or not. Source: ARM-Thinker, equation 4; our choice.
+        min_calls: Calls that earn it. Source: ARM-Thinker, equation 4, more than 0.
+    """
+
+    attempt_weight: float = 0.1
+    min_calls: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses no calls as an attempt."""
+        super().__post_init__()
+        require_at_least(self, 1, "min_calls")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmOutcomeSettings(ArmSettings):
+    """The constants of rewards by accuracy and format, the first rival of ARM-Thinker's ablation and the base of others.
+
+    Attributes:
+        accuracy_weight: R_acc, for a right final answer; of a partly right one that part. Source: ARM-Thinker,
+            equation 5; our choice.
+        right_above: An answer counts as right if its score is above this. Source: ARM-Thinker, equation 5, R_acc > 0.
+    """
+
+    accuracy_weight: float = 0.7
+    right_above: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuses a bound that no answer passes."""
+        super().__post_init__()
+        require_between(self, 0, 1, "right_above", includes=(True, False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmAccuracySettings(ArmOutcomeSettings):
+    """The constants of stage 2.
+
+    Attributes:
+        attempt_weight: R_try, for calls before a wrong answer. Source: ARM-Thinker, equation 5; our choice.
+        min_calls: Calls that earn it. Source: ARM-Thinker, equation 5, more than 0.
+        success_weight: R_succ, for a right answer after calls that worked. Source: ARM-Thinker, equation 5; our choice.
+        min_successful_calls: Calls that worked which earn it. Source: ARM-Thinker, equation 5, more than 0.
+    """
+
+    attempt_weight: float = 0.1
+    min_calls: int = 1
+    success_weight: float = 0.5
+    min_successful_calls: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses no calls as an attempt or a success."""
+        super().__post_init__()
+        require_at_least(self, 1, "min_calls", "min_successful_calls")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmFixedBonusSettings(ArmOutcomeSettings):
+    """The constants of the ablation's second rival.
+
+    Attributes:
+        bonus_weight: For calls, whatever they give and whatever the answer is; as much as R_succ, so that both rewards
+            pay the same at most. Source: ARM-Thinker, section 5.5, "Fixed Tool Reward"; our choice.
+        min_calls: Calls that earn it. Source: ARM-Thinker, section 5.5; our choice, as in equation 5.
+    """
+
+    bonus_weight: float = 0.5
+    min_calls: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses a bonus for no call."""
+        super().__post_init__()
+        require_at_least(self, 1, "min_calls")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,24 +163,23 @@ class ArmOutcome:
         """Calls that gave a result."""
         return sum(call.succeeded for call in self.calls)
 
-    @property
-    def is_right(self) -> bool:
-        """Whether the final answer is right, at least in part; one that is unavailable is not."""
-        return self.answer.available and self.answer.value > 0.0
+    def is_right_above(self, score: float) -> bool:
+        """Returns whether the final answer's score is above this; one that is unavailable is not."""
+        return self.answer.available and self.answer.value > score
 
 
-def exploration_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> Reward:
+def exploration_reward(outcome: ArmOutcome, settings: ArmExplorationSettings | None = None) -> Reward:
     """Returns the reward of stage 1: R_format + R_try [calls > 0]; the answer does not matter.
 
     Its terms are `format` and `attempt`; both are 0 when the format is wrong.
 
     Source: ARM-Thinker, equation 4. Choice: nothing is paid when the format is wrong.
     """
-    raw = {"format": 1.0, "attempt": float(outcome.num_calls > 0)}
-    return _weighted(outcome, raw, weights)
+    settings = settings or ArmExplorationSettings()
+    return _weighted(outcome, {"attempt": float(outcome.num_calls >= settings.min_calls)}, settings)
 
 
-def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> Reward:
+def accuracy_reward(outcome: ArmOutcome, settings: ArmAccuracySettings | None = None) -> Reward:
     """Returns the reward of stage 2: of a right answer, more after a call that worked; of a wrong one, the attempt's.
 
     Wrong: R_format + R_try [calls > 0]. Right: R_format + R_acc, + R_succ when a call succeeded. A partly right answer
@@ -101,16 +187,42 @@ def accuracy_reward(outcome: ArmOutcome, weights: ArmWeights | None = None) -> R
 
     Source: ARM-Thinker, equation 5. Choices: see the module.
     """
-    if outcome.format_correct and not outcome.answer.available:
-        return Reward.unavailable(outcome.answer.reason)
-    right = outcome.is_right
-    raw = {
-        "format": 1.0,
-        "attempt": float(not right and outcome.num_calls > 0),
+    settings = settings or ArmAccuracySettings()
+    right = outcome.is_right_above(settings.right_above)
+    extra = {
+        "attempt": float(not right and outcome.num_calls >= settings.min_calls),
         "accuracy": outcome.answer.value if right else 0.0,
-        "success": float(right and outcome.num_successful_calls > 0),
+        "success": float(right and outcome.num_successful_calls >= settings.min_successful_calls),
     }
-    return _weighted(outcome, raw, weights)
+    return _of_answer(outcome, extra, settings)
+
+
+def accuracy_and_format_reward(outcome: ArmOutcome, settings: ArmOutcomeSettings | None = None) -> Reward:
+    """Returns R_format + R_acc: tools are worth nothing by themselves.
+
+    Unavailable as `accuracy_reward` is.
+
+    Source: ARM-Thinker, section 5.5 and figure 4, "Only Acc & Fmt Reward".
+    """
+    settings = settings or ArmOutcomeSettings()
+    right = outcome.is_right_above(settings.right_above)
+    return _of_answer(outcome, {"accuracy": outcome.answer.value if right else 0.0}, settings)
+
+
+def fixed_tool_bonus_reward(outcome: ArmOutcome, settings: ArmFixedBonusSettings | None = None) -> Reward:
+    """Returns R_format + R_acc + a bonus [calls > 0], whether a call worked or not and the answer is right or not.
+
+    Unavailable as `accuracy_reward` is.
+
+    Source: ARM-Thinker, section 5.5 and figure 4, "Fixed Tool Reward".
+    """
+    settings = settings or ArmFixedBonusSettings()
+    right = outcome.is_right_above(settings.right_above)
+    extra = {
+        "accuracy": outcome.answer.value if right else 0.0,
+        "bonus": float(outcome.num_calls >= settings.min_calls),
+    }
+    return _of_answer(outcome, extra, settings)
 
 
 def rejection_reason(outcome: ArmOutcome, *, needs_tools: bool = True) -> RejectionReason | None:
@@ -131,12 +243,21 @@ def rejection_reason(outcome: ArmOutcome, *, needs_tools: bool = True) -> Reject
     return "behaviour" if needs_tools and outcome.num_successful_calls == 0 else None
 
 
-def _weighted(outcome: ArmOutcome, raw: dict[str, float], weights: ArmWeights | None) -> Reward:
-    weights = weights or ArmWeights()
-    if not outcome.format_correct:
+def _of_answer(outcome: ArmOutcome, extra: dict[str, float], settings: ArmOutcomeSettings) -> Reward:
+    """Returns a reward that rests on the answer: unavailable where that is, unless the format decides alone."""
+    is_decided = settings.needs_format and not outcome.format_correct
+    if not outcome.answer.available and not is_decided:
+        return Reward.unavailable(outcome.answer.reason)
+    return _weighted(outcome, extra, settings)
+
+
+def _weighted(outcome: ArmOutcome, extra: dict[str, float], settings: ArmSettings) -> Reward:
+    raw = {"format": float(outcome.format_correct), **extra}
+    if settings.needs_format and not outcome.format_correct:
         return Reward(terms=dict.fromkeys(raw, 0.0), raw=dict.fromkeys(raw, 0.0), reason="wrong format")
     reason = f"{outcome.num_successful_calls} of {outcome.num_calls} calls worked"
-    return Reward(terms={name: getattr(weights, name) * value for name, value in raw.items()}, raw=raw, reason=reason)
+    terms = {name: getattr(settings, f"{name}_weight") * value for name, value in raw.items()}
+    return Reward(terms=terms, raw=raw, reason=reason)
 
 
 def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) -> ArmOutcome:
@@ -151,27 +272,32 @@ def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) ->
     )
 
 
-def _arm(name: str, reward_of: Callable[[ArmOutcome], Reward], *, needs_tools: bool = True) -> EpisodeReward:
-    require_flag("needs_tools", needs_tools)
-
+def _arm(name: str, reward_of: Callable[[ArmOutcome, Any], Reward], settings: ArmSettings) -> EpisodeReward:
     def build(models: JudgeModels) -> EpisodeJudge:
         answers = models.deferred_answers()
-        return EachByItself(lambda e: reward_of(arm_outcome(e, answers)), [answers] if answers else [])
+        return EachByItself(lambda e: reward_of(arm_outcome(e, answers), settings), [answers] if answers else [])
 
+    has_answer = isinstance(settings, ArmOutcomeSettings)
+    needs_tools = settings.needs_tools
     return EpisodeReward(
         name=name,
         build=build,
         strategies=("arm",),
         models=frozenset({"answer_judge"}),
         needs=frozenset({"answer_judge"}),
-        overlapping_rewards=frozenset(
-            {"format_reward"} if reward_of is exploration_reward else {"answer_reward", "format_reward"}
-        ),
+        overlapping_rewards=frozenset({"answer_reward", "format_reward"} if has_answer else {"format_reward"}),
         rejection_reason=lambda trajectory: rejection_reason(arm_outcome(trajectory), needs_tools=needs_tools),
-        configure=lambda *, needs_tools=needs_tools: _arm(name, reward_of, needs_tools=needs_tools),
+        settings=settings,
+        configure=lambda settings: _arm(name, reward_of, settings),
     )
 
 
-ARM_EXPLORATION, ARM_ACCURACY = _arm("arm_exploration", exploration_reward), _arm("arm_accuracy", accuracy_reward)
-"""The two stages. Exploration pays form and attempts, no answer. With `needs_tools=False` a rollout without a call that
-worked may be imitated, too."""
+ARM_EXPLORATION = _arm("arm_exploration", exploration_reward, ArmExplorationSettings())
+"""Stage 1: pays form and attempts, no answer."""
+
+ARM_ACCURACY = _arm("arm_accuracy", accuracy_reward, ArmAccuracySettings())
+"""Stage 2. With `needs_tools=False` a rollout without a call that worked may be imitated, too."""
+
+ARM_ACCURACY_AND_FORMAT = _arm("arm_accuracy_and_format", accuracy_and_format_reward, ArmOutcomeSettings())
+ARM_FIXED_TOOL_BONUS = _arm("arm_fixed_tool_bonus", fixed_tool_bonus_reward, ArmFixedBonusSettings())
+"""The two rivals of the paper's ablation, in place of stage 2."""

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from judges.episode_rewards.episode import final_state, key_of, num_objects, own_pieces
+from judges.episode_rewards.mags_settings import MagsSettings, MagsStage1Settings
 from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.reading.answers import (
@@ -43,37 +44,15 @@ from judges.reading.sections import MAX_TEXT_CHARS, sole_section
 from judges.scores import JudgeScore, Reward
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, normalise
-from vlm_envs.tools.written_boxes import read_box_list
+from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, read_box_list
 from vlm_envs.trajectory import Trajectory
 
-MIN_UNIQUE_WORDS = 5
-MIN_DIVERSITY = 0.4
-MIN_GRADE = 0.7
-MISS_PENALTY = 0.05
-
 Stage = Literal[1, 2]
+PAPER = MagsSettings()
+"""The paper's constants."""
 
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_IDEOGRAPH}]|[^\W_{_IDEOGRAPH}]+(?:['’-][^\W_{_IDEOGRAPH}]+)*")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MagsWeights:
-    """Weights of the terms in the total; Mags-RL, appendix B.
-
-    Attributes:
-        answer: Of r_ans (λ2).
-        zoom: Of r_zoom (λ3).
-        rethink: Of the rethink volume reward (λ4).
-        zoom_format: Of r_zfmt, a part of λ1.
-        other_formats: Of each of the three other format rewards, the rest of λ1.
-    """
-
-    answer: float = 2.0
-    zoom: float = 1.0
-    rethink: float = 0.5
-    zoom_format: float = 0.5
-    other_formats: float = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,16 +105,6 @@ class MagsReading:
     num_valid: int
     answer: str | None
 
-    @property
-    def is_substantive(self) -> bool:
-        """[N ≥ 5]."""
-        return self.num_unique >= MIN_UNIQUE_WORDS
-
-    @property
-    def is_diverse(self) -> bool:
-        """[d ≥ 0.4]."""
-        return self.diversity >= MIN_DIVERSITY
-
 
 def count_words(text: str) -> tuple[int, int]:
     """Returns the numbers of unique words and of all words in a text; see the module for what a word is."""
@@ -143,8 +112,13 @@ def count_words(text: str) -> tuple[int, int]:
     return len(set(words)), len(words)
 
 
-def read_rollout(rollout: MagsRollout) -> MagsReading:
-    """Returns what is read in the model's two texts; no text raises."""
+def read_rollout(rollout: MagsRollout, *, max_box_area: float = MAX_AREA_FRACTION) -> MagsReading:
+    """Returns what is read in the model's two texts; no text raises.
+
+    Args:
+        rollout: The two texts.
+        max_box_area: Part of the image that a valid box stays below, in (0, 1].
+    """
     think = sole_section(rollout.round_1, "think")
     zoom = sole_section(think, "zoom") if think is not None and rollout.round_1.count("<zoom>") == 1 else None
     boxes = (read_box_list(zoom) if zoom is not None else None) or ()
@@ -163,29 +137,34 @@ def read_rollout(rollout: MagsRollout) -> MagsReading:
         diversity=num_unique / num_words if num_words else 0.0,
         num_rethink_unique=count_words(rethink or "")[0],
         num_boxes=len(boxes),
-        num_valid=count_zoomable(boxes, rollout.width_px, rollout.height_px),
+        num_valid=count_zoomable(boxes, rollout.width_px, rollout.height_px, max_area=max_box_area),
         answer=extract_answer(rollout.round_2) if answer is not None else None,
     )
 
 
-def zoom_format_reward(reading: MagsReading) -> float:
+def zoom_format_reward(reading: MagsReading, settings: MagsStage1Settings = PAPER) -> float:
     """Returns r_zfmt = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4] (0.5 + 0.5 min(1, ln(N + 1) / ln 20))).
 
     Source: Mags-RL, appendix B, format reward.
     """
-    if not (reading.zoom_ok and reading.is_substantive):
+    if not (reading.zoom_ok and _is_substantive(reading, settings)):
         return 0.0
-    volume = min(1.0, math.log(reading.num_unique + 1) / math.log(20))
-    return 0.5 + 0.5 * volume if reading.is_diverse else 0.1
+    if not _is_diverse(reading, settings):
+        return settings.repetitive_factor
+    volume = min(1.0, math.log(reading.num_unique + 1) / math.log(settings.full_zoom_format_words))
+    return settings.zoom_format_base + (1.0 - settings.zoom_format_base) * volume
 
 
-def zoom_reward(reading: MagsReading, *, stage: Stage, num_objects: int | None = None) -> float:
+def zoom_reward(
+    reading: MagsReading, *, stage: Stage, num_objects: int | None = None, settings: MagsStage1Settings = PAPER
+) -> float:
     """Returns r_zoom of a curriculum stage, in [0, 1].
 
     Args:
         reading: The rollout, read.
         stage: 1 pays precision; 2 pays recall where objects are counted.
         num_objects: The true count |a*|; None when the question does not count.
+        settings: The constants; stage 2's penalty is the paper's where they are of stage 1.
 
     Returns:
         Stage 1: T k / n. Stage 2: S max(0, min(1, k / |a*|) - 0.05 (n - k)) for counting, S k / n otherwise.
@@ -202,24 +181,28 @@ def zoom_reward(reading: MagsReading, *, stage: Stage, num_objects: int | None =
         raise ConfigError(f"num_objects must not be negative; got {num_objects}.")
     if reading.num_boxes == 0:
         return 0.0
-    scale = _precision_scale(reading) if stage == 1 else _recall_scale(reading)
+    scale = _precision_scale(reading, settings) if stage == 1 else _recall_scale(reading, settings)
     if stage == 2 and num_objects:
         recall = min(1.0, reading.num_valid / num_objects)
-        return scale * max(0.0, recall - MISS_PENALTY * (reading.num_boxes - reading.num_valid))
+        penalty = settings.miss_penalty if isinstance(settings, MagsSettings) else PAPER.miss_penalty
+        return scale * max(0.0, recall - penalty * (reading.num_boxes - reading.num_valid))
     return scale * reading.num_valid / reading.num_boxes
 
 
-def rethink_reward(reading: MagsReading) -> float:
+def rethink_reward(reading: MagsReading, settings: MagsStage1Settings = PAPER) -> float:
     """Returns (0.5 + 0.5 [answer ok]) [N2 ≥ 5] min(1, 0.2 √N2), in [0, 1].
 
     Source: Mags-RL, appendix B, rethink volume reward.
     """
-    if reading.num_rethink_unique < MIN_UNIQUE_WORDS:
+    if reading.num_rethink_unique < settings.min_unique_words:
         return 0.0
-    return (1.0 if reading.answer_ok else 0.5) * min(1.0, 0.2 * math.sqrt(reading.num_rethink_unique))
+    volume = min(1.0, settings.rethink_scale * math.sqrt(reading.num_rethink_unique))
+    return (1.0 if reading.answer_ok else settings.rethink_without_answer) * volume
 
 
-def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | None = None) -> JudgeScore:
+def answer_reward(
+    reading: MagsReading, key: AnswerKey, judge: AnswerJudge | None = None, settings: MagsStage1Settings = PAPER
+) -> JudgeScore:
     """Returns r_ans = [answer ok] max([a = a*], 0.5 [grade ≥ 0.7]).
 
     Args:
@@ -227,6 +210,7 @@ def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | Non
         key: The truth. Whatever its kind, a full point needs the truth's own words; of a choice these are its letter,
             the option's text or both, and an answer that chooses another option is wrong, unasked.
         judge: Grades 0, 0.25, 0.5, 0.75 or 1; asked only where the words differ. None: no half points.
+        settings: The constants.
 
     Returns:
         1, 0.5 or 0; unavailable when the judge was.
@@ -243,7 +227,7 @@ def answer_reward(reading: MagsReading, key: AnswerKey, judge: AnswerJudge | Non
     grade = grade_answer(reading.answer, _in_words(key), judge)
     if not grade.available:
         return grade
-    return JudgeScore(value=0.5 * (grade.value >= MIN_GRADE), reason=f"graded {grade.value}")
+    return JudgeScore(value=settings.graded_answer * (grade.value >= settings.min_grade), reason=f"graded {grade.value}")
 
 
 def _in_words(key: AnswerKey) -> AnswerKey:
@@ -260,7 +244,7 @@ def mags_reward(
     stage: Stage,
     judge: AnswerJudge | None = None,
     num_objects: int | None = None,
-    weights: MagsWeights | None = None,
+    settings: MagsStage1Settings = PAPER,
 ) -> Reward:
     """Returns the whole reward of a two-round rollout.
 
@@ -270,7 +254,7 @@ def mags_reward(
         stage: Of the curriculum.
         judge: Grades answers that are not the truth's own words.
         num_objects: The true count; None when the question does not count.
-        weights: Of the terms; the paper's by default.
+        settings: The constants; the paper's by default.
 
     Returns:
         The terms `answer`, `zoom`, `rethink`, `zoom_format`, `answer_format`, `think_format`, `rethink_format`;
@@ -278,35 +262,48 @@ def mags_reward(
 
     Source: Mags-RL, appendix B: 2 r_ans + r_zoom + 0.5 r_revo + 0.5 r_zfmt + 0.1 (r_afmt + r_tfmt + r_rfmt).
     """
-    weights = weights or MagsWeights()
-    reading = read_rollout(rollout)
-    answer = answer_reward(reading, key, judge)
+    reading = read_rollout(rollout, max_box_area=settings.max_box_area)
+    answer = answer_reward(reading, key, judge, settings)
     if not answer.available:
         return Reward.unavailable(answer.reason)
     raw = {
         "answer": answer.value,
-        "zoom": zoom_reward(reading, stage=stage, num_objects=num_objects),
-        "rethink": rethink_reward(reading),
-        "zoom_format": zoom_format_reward(reading),
-        "answer_format": 1.0 * reading.answer_ok,
-        "think_format": 0.5 * reading.think_ok,
-        "rethink_format": 0.5 * reading.rethink_ok,
+        "zoom": zoom_reward(reading, stage=stage, num_objects=num_objects, settings=settings),
+        "rethink": rethink_reward(reading, settings),
+        "zoom_format": zoom_format_reward(reading, settings),
+        "answer_format": settings.answer_tag * reading.answer_ok,
+        "think_format": settings.think_tag * reading.think_ok,
+        "rethink_format": settings.rethink_tag * reading.rethink_ok,
     }
-    terms = {name: getattr(weights, name, weights.other_formats) * value for name, value in raw.items()}
+    terms = {
+        name: getattr(settings, f"{name}_weight", settings.other_formats_weight) * value for name, value in raw.items()
+    }
     return Reward(terms=terms, raw=raw, reason=answer.reason)
 
 
-def _precision_scale(reading: MagsReading) -> float:
+def _is_substantive(reading: MagsReading, settings: MagsStage1Settings) -> bool:
+    """Returns [N ≥ 5]."""
+    return reading.num_unique >= settings.min_unique_words
+
+
+def _is_diverse(reading: MagsReading, settings: MagsStage1Settings) -> bool:
+    """Returns [d ≥ 0.4]."""
+    return reading.diversity >= settings.min_diversity
+
+
+def _precision_scale(reading: MagsReading, settings: MagsStage1Settings) -> float:
     """Returns T = [zoom ok] [N ≥ 5] (0.1 [d < 0.4] + [d ≥ 0.4])."""
-    return (1.0 if reading.is_diverse else 0.1) * (reading.zoom_ok and reading.is_substantive)
+    factor = 1.0 if _is_diverse(reading, settings) else settings.repetitive_factor
+    return factor * (reading.zoom_ok and _is_substantive(reading, settings))
 
 
-def _recall_scale(reading: MagsReading) -> float:
+def _recall_scale(reading: MagsReading, settings: MagsStage1Settings) -> float:
     """Returns S = [zoom ok] (0.1 + 0.9 [N ≥ 5] [d ≥ 0.4])."""
-    return (1.0 if reading.is_substantive and reading.is_diverse else 0.1) * reading.zoom_ok
+    has_reasoned = _is_substantive(reading, settings) and _is_diverse(reading, settings)
+    return (1.0 if has_reasoned else settings.repetitive_factor) * reading.zoom_ok
 
 
-def _mags(stage: Stage) -> EpisodeReward:
+def _mags(stage: Stage, settings: MagsStage1Settings) -> EpisodeReward:
     def build(models: JudgeModels) -> EpisodeJudge:
         answers = models.deferred_answers()
 
@@ -314,7 +311,14 @@ def _mags(stage: Stage) -> EpisodeReward:
             width, height = final_state(episode)["shown_size"]
             round_1, round_2 = (*own_pieces(episode), "")[:2]
             rollout = MagsRollout(round_1=round_1, round_2=round_2, width_px=width, height_px=height)
-            return mags_reward(rollout, key_of(episode), stage=stage, judge=answers, num_objects=num_objects(episode))
+            return mags_reward(
+                rollout,
+                key_of(episode),
+                stage=stage,
+                judge=answers,
+                num_objects=num_objects(episode),
+                settings=settings,
+            )
 
         return EachByItself(reward_of, [answers] if answers else [])
 
@@ -335,8 +339,10 @@ def _mags(stage: Stage) -> EpisodeReward:
         models=frozenset({"answer_judge"}),  # and needs none: the truth's own words alone pay a full point
         answer_scale="graded",
         overlapping_rewards=frozenset({"answer_reward", "format_reward"}),
+        settings=settings,
+        configure=lambda settings: _mags(stage, settings),
     )
 
 
-MAGS_STAGE_1, MAGS_STAGE_2 = _mags(1), _mags(2)
+MAGS_STAGE_1, MAGS_STAGE_2 = _mags(1, MagsStage1Settings()), _mags(2, MagsSettings())
 """Half points of an answer begin at a grade of 0.7, so it is graded in quarters."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from judges.episode_rewards.agentic import AGENTIC
 from judges.episode_rewards.argos import ARGOS
-from judges.episode_rewards.arm import ARM_ACCURACY, ARM_EXPLORATION
+from judges.episode_rewards.arm import ARM_ACCURACY, ARM_ACCURACY_AND_FORMAT, ARM_EXPLORATION, ARM_FIXED_TOOL_BONUS
 from judges.episode_rewards.ivgr import IVGR
 from judges.episode_rewards.mags import MAGS_STAGE_1, MAGS_STAGE_2
 from judges.episode_rewards.reward import EpisodeReward
@@ -33,7 +33,17 @@ def register(reward: EpisodeReward) -> None:
     _MODULES.setdefault(reward.name, sys._getframe(1).f_globals["__name__"])
 
 
-for _reward in (ARM_EXPLORATION, ARM_ACCURACY, MAGS_STAGE_1, MAGS_STAGE_2, IVGR, ARGOS, AGENTIC):
+for _reward in (
+    ARM_EXPLORATION,
+    ARM_ACCURACY,
+    ARM_ACCURACY_AND_FORMAT,
+    ARM_FIXED_TOOL_BONUS,
+    MAGS_STAGE_1,
+    MAGS_STAGE_2,
+    IVGR,
+    ARGOS,
+    AGENTIC,
+):
     register(_reward)
 
 

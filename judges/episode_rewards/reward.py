@@ -5,7 +5,6 @@ recorded episodes ── judge of a paper ──> one `Reward` each
 
 from __future__ import annotations
 
-import inspect
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +13,11 @@ from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 from judges.deferred import Deferred, ask_ahead, rewards_with_deferred
 from judges.episode_rewards.models import JudgeModels, Model
+from judges.episode_rewards.settings import RewardSettings, changed, require_known
 from judges.reading.answers import AnswerScale
 from judges.scores import Reward
 from vlm_envs.arguments.faults import fault_in_module
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
+from vlm_envs.errors import ConfigError, VLMEnvsError, require
 from vlm_envs.trajectory import Trajectory
 
 WorldReward = Literal["answer_reward", "format_reward"]
@@ -84,7 +84,9 @@ class EpisodeReward:
         answer_scale: The grades that its judge of answers may give: any other is unavailable there.
         overlapping_rewards: What it rewards that worlds can reward by themselves, too.
         rejection_reason: Why an episode is not to be imitated, whatever its reward; None if it is.
-        configure: Makes the entry with settings of its own, each a keyword; None if it has none.
+        settings: Its constants, which a user may set; None if it has none.
+        configure: Makes the entry with other settings of the same type; given where `settings` are.
+        num_judgements: How often its judge of consistency is asked the same.
     """
 
     name: str
@@ -97,18 +99,24 @@ class EpisodeReward:
     answer_scale: AnswerScale = "binary"
     overlapping_rewards: frozenset[WorldReward] = frozenset()
     rejection_reason: RejectionReason = rejection_reason_of
-    configure: Callable[..., EpisodeReward] | None = None
+    settings: RewardSettings | None = None
+    configure: Callable[[Any], EpisodeReward] | None = None
+    num_judgements: int = 1
 
-    def with_settings(self, settings: Mapping[str, Any]) -> EpisodeReward:
-        """Returns the entry with settings of its own; raises `ConfigError` if it does not have one of them."""
-        known = () if self.configure is None else tuple(inspect.signature(self.configure).parameters)
-        for name in settings:
-            require(
-                name in known,
-                f"The reward {self.name!r} has no setting {name!r}; it has {', '.join(known) or 'none'}."
-                f"{did_you_mean(name, known)}",
-            )
-        return self.configure(**settings) if self.configure is not None and settings else self
+    def with_settings(self, given: Mapping[str, Any], *, option: str = "setting") -> EpisodeReward:
+        """Returns the entry with some of its settings changed.
+
+        Args:
+            given: New values by name.
+            option: What they were given by, for the error.
+
+        Raises:
+            ConfigError: It has no such setting, or a value has the wrong type or is out of its range.
+        """
+        if self.settings is None or self.configure is None:
+            require_known(given, [], of=self.name)
+            return self
+        return self.configure(changed(self.settings, given, of=self.name, option=option)) if given else self
 
     def make_judge(self, models: JudgeModels) -> EpisodeJudge:
         """Returns the reward's judge; raises `ConfigError`, in one line, if it cannot be built or is none."""

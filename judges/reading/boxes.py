@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.written_boxes import MAX_BOXES, WrittenBox
+from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, MAX_BOXES, WrittenBox
 
 
 def intersection_over_union(first: WrittenBox, second: WrittenBox) -> float:
@@ -57,7 +57,9 @@ def box_reward(predicted: Sequence[WrittenBox], true: Sequence[WrittenBox]) -> f
     return 0.5 * (recall + precision)
 
 
-def count_zoomable(boxes: Sequence[WrittenBox], width_px: int, height_px: int) -> int:
+def count_zoomable(
+    boxes: Sequence[WrittenBox], width_px: int, height_px: int, *, max_area: float = MAX_AREA_FRACTION
+) -> int:
     """Returns how many boxes may be zoomed into: k of Mags-RL.
 
     A box is valid when its corners are in order, it lies inside the image, and it covers less than 40 % of it.
@@ -68,7 +70,8 @@ def count_zoomable(boxes: Sequence[WrittenBox], width_px: int, height_px: int) -
         boxes: The model's boxes, in pixels of the image that it was shown.
         width_px: Width of that image.
         height_px: Height of that image.
+        max_area: Part of the image that a box stays below, in (0, 1].
 
     Source: Mags-RL, appendix A.1 (order, 40 %) and B ("validation of coordinates and size limitation").
     """
-    return sum(box.is_zoomable(width_px, height_px) for box in set(boxes))
+    return sum(box.is_zoomable(width_px, height_px, max_area=max_area) for box in set(boxes))

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from judges.episode_rewards.arm import (
+    ArmAccuracySettings,
+    ArmExplorationSettings,
     ArmOutcome,
-    ArmWeights,
     CallRecord,
     accuracy_reward,
     exploration_reward,
@@ -75,8 +76,10 @@ def test_unavailable_is_no_reward():
 
 
 def test_weights_are_arguments():
-    weights = ArmWeights(format=1.0, attempt=2.0, accuracy=4.0, success=8.0)
+    weights = ArmAccuracySettings(format_weight=1.0, attempt_weight=2.0, accuracy_weight=4.0, success_weight=8.0)
     assert accuracy_reward(outcome(1.0, [WORKED]), weights).total == 13.0
+    assert accuracy_reward(outcome(0.0, [WORKED]), weights).total == 3.0
+    weights = ArmExplorationSettings(format_weight=1.0, attempt_weight=2.0)
     assert exploration_reward(outcome(1.0, [WORKED]), weights).total == 3.0
 
 
