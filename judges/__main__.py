@@ -1,4 +1,4 @@
-"""Command line of the judges: `python -m judges chance VLM/Sokoban-v0`, `… score …` and `… calibrate …`."""
+"""Command line of the judges: `python -m judges chance VLM/Sokoban-v0`, `… score …`, `… calibrate …` and `… rewards`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from agents.api.config import EndpointConfig
 from judges.batches import BatchJudge, TextAndState
 from judges.calibration.agreement import Agreement, examples_of, measure_agreement, report
 from judges.calibration.chance import ChanceBaseline, measure_chance, start_states
+from judges.episode_rewards.listing import as_markdown, as_text, groups_of
+from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
 from judges.state_text.rules import rules_of
@@ -106,6 +108,19 @@ class Calibrate:
             raise ConfigError(f"--judge {self.judge} needs --model and --base-url.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Rewards:
+    """Lists the constants of rewards of whole episodes: name, default, meaning and source.
+
+    Attributes:
+        names: Of rewards, or MODULE:NAME; all that are shipped where none is given.
+        markdown: Whether to print the tables of the documentation.
+    """
+
+    names: Annotated[tuple[str, ...], Positional, arg(metavar="REWARD")] = ()
+    markdown: bool = False
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command.
 
@@ -119,12 +134,18 @@ def main(arguments: list[str] | None = None) -> int:
         "chance": (Chance, _print_chance),
         "score": (Score, _print_score),
         "calibrate": (Calibrate, _print_calibration),
+        "rewards": (Rewards, _print_rewards),
     }
     try:
         return run_command("python -m judges", commands, arguments)
     except ModuleNotFoundError as error:
         tell(f"{error}. Install what judges need: pip install -e '.[judge]'")
         return 2
+
+
+def _print_rewards(options: Rewards) -> None:
+    rewards = [episode_reward(name, option="REWARD") for name in options.names or EPISODE_REWARDS]
+    print("\n\n".join(map(as_markdown if options.markdown else as_text, groups_of(rewards))))
 
 
 def _print_chance(options: Chance) -> None:

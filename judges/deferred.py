@@ -11,9 +11,11 @@ holds in the end, are what they would be one by one.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from judges.ahead import Ahead
 from judges.scores import JudgeScore, Reward
@@ -27,6 +29,15 @@ class MapFn(Protocol):
 
     def __call__(self, function: Callable[[_Item], _Answer], items: Iterable[_Item], /) -> list[_Answer]:
         """Returns the results in the items' order."""
+        ...
+
+
+@runtime_checkable
+class DrawingJudge(Protocol):
+    """A judge that is asked the same several times and draws each reply, so that several may be under way."""
+
+    def begin(self, *question: Any) -> tuple[Hashable, Callable[[], JudgeScore]]:
+        """Returns what tells this reply from others, and what asks for it; which it is, the order of calls says."""
         ...
 
 
@@ -115,22 +126,19 @@ def defer(
     """Returns the stand-in of a judge; the repetitions of one question are asked one after the other, in their order.
 
     Args:
-        judge: Takes a question's arguments.
+        judge: Takes a question's arguments. The replies that a `DrawingJudge` tells apart are asked for together.
         map_fn: How many questions are put to it together.
         is_sampled: Whether asking the same again may be answered otherwise. Then nothing is asked ahead.
         ahead: Where answers are that were asked for ahead.
     """
 
     def ask_all(questions: list[tuple[Any, ...]]) -> list[JudgeScore]:
-        places: dict[tuple[Any, ...], list[int]] = {}
+        asking: dict[Hashable, list[tuple[int, Callable[[], JudgeScore]]]] = {}
         for place, question in enumerate(questions):
-            places.setdefault(question, []).append(place)
-        answers = map_fn(lambda question: [judge(*question) for _ in places[question]], list(places))
-        by_place = {
-            place: answer
-            for question, given in zip(places, answers, strict=True)
-            for place, answer in zip(places[question], given, strict=True)
-        }
+            drawn = judge.begin(*question) if isinstance(judge, DrawingJudge) else (question, partial(judge, *question))
+            asking.setdefault(drawn[0], []).append((place, drawn[1]))
+        answers = map_fn(lambda same: [(place, ask()) for place, ask in same], list(asking.values()))
+        by_place = dict(itertools.chain.from_iterable(answers))
         return [by_place[place] for place in range(len(questions))]
 
     return Deferred(

@@ -12,7 +12,7 @@ Source: Argos, section 3.1, equations 1-9. Choices and deviations:
 
 - Equation 9 has w_S above the fraction bar and w_G below; both are read as the one weight of grounding.
 - A term without a value is left out and the weights of the others are renormalised. A response without points then
-  earns no less than one whose points are all right; `ArgosConfig.require_points` scores it 0 instead, as it
+  earns no less than one whose points are all right; `ArgosSettings.require_points` scores it 0 instead, as it
   does a response whose points all have labels that the model cannot tell about.
 - Equation 2 writes M(x, y); here the mask is indexed row first, [y, x], at the pixel that holds the point.
 - P(ŷ | q, r, v) is normalised by length: the geometric mean over the answer's tokens. Equation 5 is the product,
@@ -35,46 +35,53 @@ from typing import Literal
 from judges.deferred import Deferred
 from judges.episode_rewards.episode import final_state, key_of, own_pieces
 from judges.episode_rewards.exact import exact_descriptions, exact_masks, is_generated
-from judges.episode_rewards.models import ArgosModels, DescriptionModel, JudgeModels, Mask, MaskModel
+from judges.episode_rewards.models import ArgosModels, DescriptionModel, JudgeModels, Mask, MaskModel, Model
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
+from judges.episode_rewards.settings import RewardSettings
 from judges.reading.answers import match_answer, question_with_options
 from judges.reading.grounding import GroundedResponse, Moment, Segment, WrittenPoint, read_response
 from judges.scores import Reward
-from vlm_envs.errors import ConfigError
-from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.arguments.ranges import require_above, require_at_least, require_between
+from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey
 from vlm_envs.trajectory import Trajectory
 
 PointSpace = Literal["pixels", "percents"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ArgosConfig:
-    """The gate and the weights; all our choices, for the paper prints none.
+@dataclass(frozen=True, kw_only=True)
+class ArgosSettings(RewardSettings):
+    """The gate and the weights. A weight of 0 takes its term out of the mean, and nobody is asked about it.
 
     Attributes:
-        threshold: τ: accuracy below it is the whole reward.
-        accuracy_weight: w_A.
-        grounding_weight: w_S, w_G.
-        reasoning_weight: w_R.
+        threshold: τ: accuracy below it is the whole reward. Source: Argos, equation 9; our choice, none is printed.
+        accuracy_weight: w_A. Source: Argos, equation 9; our choice, none is printed.
+        grounding_weight: w_S, w_G; 0 for the ablation without visual grounding. Source: Argos, equation 9 and tables 6
+            to 8; our choice, none is printed.
+        reasoning_weight: w_R; 0 for the ablation without reasoning quality, both 0 for outcome only. Source: Argos,
+            equation 9 and tables 6 to 8; our choice, none is printed.
+        relative_tolerance: The largest relative error of a number that is right. The world's own score keeps to the
+            paper's. Source: Argos, equation 8.
         require_points: Whether a response that points at nothing scores 0 for grounding, where a mask model is given;
-            so does one that points only at what the model cannot tell about.
-        space: How points are written: pixels of the mask's image, or percents of its sides.
+            so does one that points only at what the model cannot tell about. Source: our choice.
     """
 
     threshold: float = 0.5
     accuracy_weight: float = 1.0
     grounding_weight: float = 1.0
     reasoning_weight: float = 1.0
-    require_points: bool = False
-    space: PointSpace = "pixels"
+    relative_tolerance: float = RELATIVE_TOLERANCE
+    require_points: bool = True
 
     def __post_init__(self) -> None:
         """Refuses weights that no mean can be made of."""
-        weights = (self.accuracy_weight, self.grounding_weight, self.reasoning_weight)
-        if not all(math.isfinite(weight) and weight >= 0.0 for weight in weights) or self.accuracy_weight == 0.0:
-            raise ConfigError(f"Weights must be finite and at least 0, accuracy's above 0; got {weights}.")
-        if not math.isfinite(self.threshold):
-            raise ConfigError(f"threshold must be finite; got {self.threshold!r}.")
+        super().__post_init__()
+        require_between(self, 0, 1, "threshold")
+        require_above(self, 0, "accuracy_weight")
+        require_at_least(self, 0, "grounding_weight", "reasoning_weight", "relative_tolerance")
+
+
+LENIENT = ArgosSettings(require_points=False)
+"""Points are not required where it is not known whether there is anything to point at."""
 
 
 def point_score(point: WrittenPoint, mask: Mask, space: PointSpace = "pixels") -> float:
@@ -172,7 +179,7 @@ def reasoning_quality(log_probs: Sequence[float]) -> float | None:
 
 
 def gated_mean(
-    accuracy: float, grounding: float | None, reasoning: float | None, config: ArgosConfig | None = None
+    accuracy: float, grounding: float | None, reasoning: float | None, settings: ArgosSettings | None = None
 ) -> Reward:
     """Returns R_acc when R_acc < τ, else the weighted mean of accuracy, grounding and reasoning.
 
@@ -180,22 +187,22 @@ def gated_mean(
         accuracy: In [0, 1].
         grounding: In [0, 1]; None leaves the term out.
         reasoning: In [0, 1]; None leaves the term out.
-        config: Threshold and weights.
+        settings: Threshold and weights.
 
     Returns:
         The terms `accuracy`, `grounding` and `reasoning`, each with its share of the mean.
 
     Source: Argos, equation 9.
     """
-    config = config or ArgosConfig()
-    if accuracy < config.threshold:
+    settings = settings or LENIENT
+    if accuracy < settings.threshold:
         return Reward(terms={"accuracy": accuracy}, raw={"accuracy": accuracy}, reason="accuracy below the gate")
     weighted = {
-        "accuracy": (config.accuracy_weight, accuracy),
-        "grounding": (config.grounding_weight, grounding),
-        "reasoning": (config.reasoning_weight, reasoning),
+        "accuracy": (settings.accuracy_weight, accuracy),
+        "grounding": (settings.grounding_weight, grounding),
+        "reasoning": (settings.reasoning_weight, reasoning),
     }
-    present = {name: (weight, value) for name, (weight, value) in weighted.items() if value is not None}
+    present = {name: (weight, value) for name, (weight, value) in weighted.items() if value is not None and weight}
     total = math.fsum(weight for weight, _ in present.values())
     return Reward(
         terms={name: weight * value / total for name, (weight, value) in present.items()},
@@ -203,7 +210,14 @@ def gated_mean(
     )
 
 
-def argos_reward(text: str, key: AnswerKey, models: ArgosModels, config: ArgosConfig | None = None) -> Reward:
+def argos_reward(
+    text: str,
+    key: AnswerKey,
+    models: ArgosModels,
+    settings: ArgosSettings = LENIENT,
+    *,
+    space: PointSpace = "pixels",
+) -> Reward:
     """Returns the gated reward of one response.
 
     Args:
@@ -211,59 +225,59 @@ def argos_reward(text: str, key: AnswerKey, models: ArgosModels, config: ArgosCo
         key: The true answer and the question.
         models: Of the sample. A description model makes it a video. None but the answer's is asked when the
             accuracy is below the gate.
-        config: Gate and weights.
+        settings: Gate and weights; by default points are not required.
+        space: How points are written: pixels of the mask's image, or percents of its sides.
 
     Returns:
         The gated reward; unavailable when the answer's judge or the likelihood model was.
 
     Source: Argos, section 3.1.
     """
-    config = config or ArgosConfig()
     response = read_response(text)
-    accuracy = match_answer(response.answer, key, models.answer)
+    accuracy = match_answer(response.answer, key, models.answer, relative_tolerance=settings.relative_tolerance)
     if not accuracy.available:
         return Reward.unavailable(accuracy.reason)
-    if accuracy.value < config.threshold:
-        return gated_mean(accuracy.value, None, None, config)
+    if accuracy.value < settings.threshold:
+        return gated_mean(accuracy.value, None, None, settings)
     reasoning = None
-    if models.likelihood is not None:
+    if models.likelihood is not None and settings.reasoning_weight:
         log_probs = models.likelihood(question_with_options(key), response.reasoning, response.answer or "")
         reasoning = None if log_probs is None else reasoning_quality(log_probs)
         if reasoning is None:
             return Reward.unavailable("the likelihood model gave no log-probabilities")
-    return gated_mean(accuracy.value, _grounding(response, models, config), reasoning, config)
+    return gated_mean(accuracy.value, _grounding(response, models, settings, space), reasoning, settings)
 
 
-def _grounding(response: GroundedResponse, models: ArgosModels, config: ArgosConfig) -> float | None:
-    if models.mask is None and models.description is None:
+def _grounding(
+    response: GroundedResponse, models: ArgosModels, settings: ArgosSettings, space: PointSpace
+) -> float | None:
+    if not settings.grounding_weight or (models.mask is None and models.description is None):
         return None
-    if config.require_points and models.mask is not None and not response.points:
+    if settings.require_points and models.mask is not None and not response.points:
         return 0.0
     if models.description is not None:
-        score = video_score(
-            response, models.mask, models.description, config.space, require_points=config.require_points
-        )
+        score = video_score(response, models.mask, models.description, space, require_points=settings.require_points)
     else:
-        score = spatial_score(response.points, models.mask, config.space) if models.mask is not None else None
+        score = spatial_score(response.points, models.mask, space) if models.mask is not None else None
     # A label that means nothing to the model must not be worth more than one that does.
-    return 0.0 if score is None and config.require_points and models.mask is not None else score
+    return 0.0 if score is None and settings.require_points and models.mask is not None else score
 
 
 def _mean(scores: Sequence[float]) -> float | None:
     return math.fsum(scores) / len(scores) if scores else None
 
 
-def argos_judge(models: JudgeModels, config: ArgosConfig | None = None) -> EpisodeJudge:
-    """Returns the verifier of episodes of strategy `points`.
+def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> EpisodeJudge:
+    """Returns the verifier of episodes of strategy `points`, whose points are percents.
 
     Args:
         models: Whom it asks for masks, likelihoods and about answers.
-        config: Gate and weights; points are read as percents, whatever it says.
+        settings: Gate and weights.
     """
-    config = replace(config or ArgosConfig(require_points=True), space="percents")
+    settings = settings or ArgosSettings()
     answers = models.deferred_answers()
     told = None
-    if models.likelihoods is not None:
+    if models.likelihoods is not None and settings.reasoning_weight:
         told = Deferred(models.likelihoods, None, key_of=lambda asked: (id(asked[0]), *asked[1:]))
     masks = models.masks or exact_masks
 
@@ -278,7 +292,8 @@ def argos_judge(models: JudgeModels, config: ArgosConfig | None = None) -> Episo
             ArgosModels(
                 mask=masks(episode), description=exact_descriptions(episode), likelihood=likelihood, answer=answers
             ),
-            replace(config, require_points=False) if is_empty else config,
+            replace(settings, require_points=False) if is_empty else settings,
+            space="percents",
         )
 
     # A mask may take a model's pass, and is not to be found twice
@@ -286,12 +301,19 @@ def argos_judge(models: JudgeModels, config: ArgosConfig | None = None) -> Episo
     return EachByItself(reward_of, asked, is_asked_ahead=models.masks is None)
 
 
-ARGOS = EpisodeReward(
-    name="argos",
-    build=argos_judge,
-    strategies=("points",),
-    models=frozenset({"answer_judge", "masks", "likelihoods"}),
-    needs=frozenset({"answer_judge"}),
-    overlapping_rewards=frozenset({"answer_reward"}),
-)
+def _argos(settings: ArgosSettings) -> EpisodeReward:
+    asked: dict[Model, float] = {"masks": settings.grounding_weight, "likelihoods": settings.reasoning_weight}
+    return EpisodeReward(
+        name="argos",
+        build=lambda models: argos_judge(models, settings),
+        strategies=("points",),
+        models=frozenset({"answer_judge", *(model for model, weight in asked.items() if weight)}),
+        needs=frozenset({"answer_judge"}),
+        overlapping_rewards=frozenset({"answer_reward"}),
+        settings=settings,
+        configure=_argos,
+    )
+
+
+ARGOS = _argos(ArgosSettings())
 """It has no term for the format."""

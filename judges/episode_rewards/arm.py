@@ -3,8 +3,8 @@
 Whether a tool was called, and whether the call worked, is what the environment recorded. It is never searched for
 in a transcript: a model that writes `<tool_response>` itself has called nothing.
 
-Source: ARM-Thinker, section 3.3.2, equations 4 and 5; section 3.2 for the filters; section 5.5 for the two rewards it is
-compared with. The paper prints no weights.
+Source: ARM-Thinker, section 3.3.2, equations 4 and 5; section 3.2 for the filters; section 5.5 for the two rewards that
+it is compared with. The paper prints no weights.
 Choices: 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success; a wrong format earns nothing at all; a wrong answer without
 a call, a case that equation 5 leaves out, earns the format reward. An episode that ends without an answer is not in the
 format, in either stage: the authors' released code reads R_format off the last response, a thought and an answer.
@@ -74,7 +74,7 @@ class ArmExplorationSettings(ArmSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ArmOutcomeSettings(ArmSettings):
-    """The constants of rewards by accuracy and format, the first rival of ARM-Thinker's ablation and the base of others.
+    """The constants of a reward by accuracy and format: the ablation's first rival, and what the others add to.
 
     Attributes:
         accuracy_weight: R_acc, for a right final answer; of a partly right one that part. Source: ARM-Thinker,

@@ -26,15 +26,17 @@ from typing import Any
 from judges.ahead import Ahead
 from judges.consistency.words import CONSISTENCY_GRADES, word_consistency
 from judges.deferred import MapFn, ask_ahead, defer, one_by_one, rewards_with_deferred
-from judges.episode_rewards.archive import Reference, RolloutArchive
+from judges.episode_rewards.archive import MIN_BOX_REWARD, Reference, RolloutArchive
 from judges.episode_rewards.episode import key_of, own_pieces, query_id, strategy_of, true_boxes
-from judges.episode_rewards.models import ConsistencyJudge, JudgeModels
+from judges.episode_rewards.models import ConsistencyJudge, JudgeModels, Model
 from judges.episode_rewards.reward import EpisodeReward
+from judges.episode_rewards.settings import RewardSettings
 from judges.reading.answers import AnswerJudge, extract_answer, match_answer
 from judges.reading.boxes import box_reward
 from judges.reading.sections import think_then_answer, thoughts_of
 from judges.scores import JudgeScore, Reward, on_rubric
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.written_boxes import WrittenBox, find_boxes
 from vlm_envs.trajectory import Trajectory
@@ -42,26 +44,57 @@ from vlm_envs.trajectory import Trajectory
 GROUNDED = "ivgr_grounded"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ConsistencyConfig:
-    """How the consistency judge is asked; once at 0.01 (iVGR, appendix C), or see `MEAN_OF_FOUR`.
+@dataclass(frozen=True, kw_only=True)
+class IvgrSettings(RewardSettings):
+    """The weights of both streams, the archive's threshold, and how the judge of consistency is asked.
 
     Attributes:
-        num_samples: Judgements whose mean is taken.
-        temperature: At which the judge samples, at least 0.
+        format_weight: Of R_format, in both streams. Source: iVGR, equations 1 and 3, plain sums.
+        accuracy_weight: Of R_acc, in both streams. Source: iVGR, equations 1 and 3, plain sums.
+        box_weight: Of R_box; 0 leaves the term out, and the archive still goes by it. Source: iVGR, equations 1 and 2.
+        consistency_weight: Of R_consistency; 0 leaves the term out, and its judge unasked. Source: iVGR, equation 3 and
+            the ablation without it, table 5.
+        archive_threshold: τ: a reference needs a box reward above it. Source: iVGR, section 4.4 and table 6.
+        one_deviation: α of a text that omits or adds. Source: iVGR, section 3.3.
+        both_deviations: α of a text that omits and adds. Source: iVGR, section 3.3.
+        num_judgements: Judgements whose mean is taken; the other setting of the paper, and the better one at four times
+            the cost, is the mean of 4 at a temperature of 0.5. Source: iVGR, table 9.
+        temperature: At which the judge samples. Source: iVGR, table 9.
     """
 
-    num_samples: int = 1
+    format_weight: float = 1.0
+    accuracy_weight: float = 1.0
+    box_weight: float = 1.0
+    consistency_weight: float = 1.0
+    archive_threshold: float = MIN_BOX_REWARD
+    one_deviation: float = 0.7
+    both_deviations: float = 0.3
+    num_judgements: int = 1
     temperature: float = 0.01
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be sampled."""
-        require_positive("num_samples", self.num_samples)
-        if not (math.isfinite(self.temperature) and self.temperature >= 0.0):
-            raise ConfigError(f"temperature must be a number of at least 0; got {self.temperature!r}.")
+        """Refuses what cannot be sampled or kept, and weights that make a fault worth something."""
+        super().__post_init__()
+        require_at_least(self, 0, "format_weight", "accuracy_weight", "box_weight", "consistency_weight", "temperature")
+        require_between(self, 0, 1, "archive_threshold", includes=(True, False))
+        require_between(self, 0, 1, "one_deviation", "both_deviations")
+        require_at_least(self, 1, "num_judgements")
+        if self.num_judgements > 1 and self.temperature == 0:
+            raise ConfigError(
+                f"{field_name(self, 'num_judgements')} {self.num_judgements} are all the same at "
+                f"{field_name(self, 'temperature')} 0. Raise it, such as to 0.5, or ask once."
+            )
+
+    @property
+    def levels(self) -> Mapping[float, float]:
+        """The judge's grades, each with what it is worth."""
+        return dict(zip(CONSISTENCY_GRADES, (0.0, self.both_deviations, self.one_deviation, 1.0), strict=True))
 
 
-MEAN_OF_FOUR = ConsistencyConfig(num_samples=4, temperature=0.5)
+PAPER = IvgrSettings()
+"""Once at 0.01 (iVGR, appendix C)."""
+
+MEAN_OF_FOUR = IvgrSettings(num_judgements=4, temperature=0.5)
 """iVGR, table 9: better, at four times the cost."""
 
 
@@ -89,14 +122,17 @@ def format_reward(text: str) -> float:
     return float(think_then_answer(text) is not None)
 
 
-def grounded_reward(text: str, query: IvgrQuery, judge: AnswerJudge | None = None) -> Reward:
+def grounded_reward(
+    text: str, query: IvgrQuery, judge: AnswerJudge | None = None, settings: IvgrSettings = PAPER
+) -> Reward:
     """Returns R^b = R_format + R_acc + R_box, as the terms `format`, `accuracy` and `box`.
 
     Without true boxes there is no `box`. Unavailable when the judge of semantic answers was.
 
     Source: iVGR, equations 1 and 2.
     """
-    return _with_term(_format_and_accuracy(text, query, judge), "box", _box_term(text, query))
+    reward = _format_and_accuracy(text, query, judge, settings)
+    return _with_term(reward, "box", _box_term(text, query), settings.box_weight)
 
 
 def textual_reward(
@@ -104,6 +140,7 @@ def textual_reward(
     query: IvgrQuery,
     consistency: JudgeScore | None,
     judge: AnswerJudge | None = None,
+    settings: IvgrSettings = PAPER,
 ) -> Reward:
     """Returns R^t = R_format + R_acc + R_consistency, as the terms `format`, `accuracy` and `consistency`.
 
@@ -114,7 +151,8 @@ def textual_reward(
     if consistency is not None and not consistency.available:
         return Reward.unavailable(consistency.reason)
     value = None if consistency is None else consistency.value
-    return _with_term(_format_and_accuracy(text, query, judge), "consistency", value)
+    reward = _format_and_accuracy(text, query, judge, settings)
+    return _with_term(reward, "consistency", value, settings.consistency_weight)
 
 
 def consistency_score(
@@ -122,7 +160,7 @@ def consistency_score(
     question: str,
     reference: Reference | None,
     judge: ConsistencyJudge,
-    config: ConsistencyConfig | None = None,
+    settings: IvgrSettings = PAPER,
 ) -> JudgeScore:
     """Returns R_consistency: α of a textual rollout against the archived grounded one.
 
@@ -131,7 +169,7 @@ def consistency_score(
         question: The query's question.
         reference: What the archive holds; None when it holds nothing.
         judge: Grades on `CONSISTENCY_GRADES`; any other grade is unavailable.
-        config: How often it is asked, and how.
+        settings: How often it is asked, how, and what its grades are worth.
 
     Returns:
         The mean of the judgements that came; 0 for an empty archive, unasked; unavailable when none came.
@@ -140,14 +178,14 @@ def consistency_score(
     """
     if reference is None:
         return JudgeScore(value=0.0, reason="the archive holds no reference yet")
-    config = config or ConsistencyConfig()
+    num, levels = settings.num_judgements, settings.levels
     thoughts, grounded = thoughts_of(text), thoughts_of(reference.text)
-    asked = [judge(question, grounded, thoughts, config.temperature) for _ in range(config.num_samples)]
+    asked = [judge(question, grounded, thoughts, settings.temperature) for _ in range(num)]
     graded = [on_rubric(score, CONSISTENCY_GRADES) for score in asked]
-    grades = [score.value for score in graded if score.available]
+    grades = [levels[score.value] for score in graded if score.available]
     if not grades:
         return graded[0]
-    return JudgeScore(value=math.fsum(grades) / len(grades), reason=f"{len(grades)} of {config.num_samples} judgements")
+    return JudgeScore(value=math.fsum(grades) / len(grades), reason=f"{len(grades)} of {num} judgements")
 
 
 def offer_best(archive: RolloutArchive, query_id: str, texts: Sequence[str], rewards: Sequence[Reward]) -> bool:
@@ -183,7 +221,7 @@ def score_query(
     *,
     consistency_judge: ConsistencyJudge,
     answer_judge: AnswerJudge | None = None,
-    config: ConsistencyConfig | None = None,
+    settings: IvgrSettings = PAPER,
 ) -> tuple[list[Reward], list[Reward]]:
     """Returns the rewards of a query's grounded and textual rollouts, scored in the order that the archive needs.
 
@@ -194,7 +232,7 @@ def score_query(
         archive: Gets the best grounded rollout first, and is then asked once for the query.
         consistency_judge: Asked for every textual rollout of a query that has a reference.
         answer_judge: For semantic answers.
-        config: How the consistency judge is asked.
+        settings: The constants.
 
     Raises:
         ConfigError: A general sample comes with grounded rollouts.
@@ -202,34 +240,41 @@ def score_query(
     if not query.true_boxes:
         if grounded:
             raise ConfigError(f"Query {query.query_id!r} has no true boxes; give its rollouts to the textual stream.")
-        return [], [textual_reward(text, query, None, answer_judge) for text in textual]
-    grounded_rewards = [grounded_reward(text, query, answer_judge) for text in grounded]
+        return [], [textual_reward(text, query, None, answer_judge, settings) for text in textual]
+    grounded_rewards = [grounded_reward(text, query, answer_judge, settings) for text in grounded]
     is_new = offer_best(archive, query.query_id, grounded, grounded_rewards)
     reference = archive.look_up(query.query_id, is_new=is_new)
-    scores = [consistency_score(text, query.key.question, reference, consistency_judge, config) for text in textual]
+    if settings.consistency_weight == 0:
+        return grounded_rewards, [textual_reward(text, query, None, answer_judge, settings) for text in textual]
+    question = query.key.question
+    scores = [consistency_score(text, question, reference, consistency_judge, settings) for text in textual]
     return grounded_rewards, [
-        textual_reward(text, query, score, answer_judge) for text, score in zip(textual, scores, strict=True)
+        textual_reward(text, query, score, answer_judge, settings) for text, score in zip(textual, scores, strict=True)
     ]
 
 
-def _format_and_accuracy(text: str, query: IvgrQuery, judge: AnswerJudge | None) -> Reward:
+def _format_and_accuracy(text: str, query: IvgrQuery, judge: AnswerJudge | None, settings: IvgrSettings) -> Reward:
     accuracy = match_answer(extract_answer(text), query.key, judge)
     if not accuracy.available:
         return Reward.unavailable(accuracy.reason)
-    terms = {"format": format_reward(text), "accuracy": accuracy.value}
-    return Reward(terms=terms, raw=terms, reason=accuracy.reason)
+    raw = {"format": format_reward(text), "accuracy": accuracy.value}
+    terms = {name: getattr(settings, f"{name}_weight") * value for name, value in raw.items()}
+    return Reward(terms=terms, raw=raw, reason=accuracy.reason)
 
 
 def _box_term(text: str, query: IvgrQuery) -> float | None:
     return box_reward(find_boxes(thoughts_of(text)), query.true_boxes)
 
 
-def _with_term(reward: Reward, name: str, value: float | None) -> Reward:
-    """Returns the reward with one more term; unchanged when there is no value or no reward."""
+def _with_term(reward: Reward, name: str, value: float | None, weight: float) -> Reward:
+    """Returns the reward with one more term; unchanged when there is no value or no reward.
+
+    Without a weight there is no term, and the value stays: the archive goes by it.
+    """
     if value is None or not reward.available:
         return reward
-    terms = {**reward.terms, name: value}
-    return Reward(terms=terms, raw=terms, reason=reward.reason)
+    terms = {**reward.terms, name: weight * value} if weight else reward.terms
+    return Reward(terms=terms, raw={**reward.raw, name: value}, reason=reward.reason)
 
 
 class IvgrJudge:
@@ -241,7 +286,7 @@ class IvgrJudge:
     Args:
         consistency_judge: Grades a textual thought against the archived grounded one; by words unless a model does.
         answer_judge: For semantic answers.
-        config: How the consistency judge is asked.
+        settings: The constants.
         archive: The references so far; an empty one by default.
         map_fn: How many questions are put to a judge together.
         ahead: Where answers are that were asked for while episodes were played.
@@ -252,13 +297,13 @@ class IvgrJudge:
         consistency_judge: ConsistencyJudge = word_consistency,
         *,
         answer_judge: AnswerJudge | None = None,
-        config: ConsistencyConfig | None = None,
+        settings: IvgrSettings = PAPER,
         archive: RolloutArchive | None = None,
         map_fn: MapFn = one_by_one,
         ahead: Ahead | None = None,
     ) -> None:
-        self.archive = archive if archive is not None else RolloutArchive()
-        self._config = config
+        self.archive = archive if archive is not None else RolloutArchive(settings.archive_threshold)
+        self._settings = settings
         self._consistency_judge = defer(consistency_judge, map_fn, is_sampled=True)
         self._answer_judge = None if answer_judge is None else defer(answer_judge, map_fn, ahead=ahead)
 
@@ -299,7 +344,7 @@ class IvgrJudge:
             self.archive,
             consistency_judge=self._consistency_judge,
             answer_judge=self._answer_judge,
-            config=self._config,
+            settings=self._settings,
         )
         return dict(zip((*grounded, *textual), itertools.chain(*rewards), strict=True))
 
@@ -316,18 +361,29 @@ class IvgrJudge:
         return {"archive_size": float(len(self.archive)), "archive_hit_rate": self.archive.hit_rate}
 
 
-def _build(models: JudgeModels) -> IvgrJudge:
-    return IvgrJudge(
-        models.consistency_judge, answer_judge=models.answer_judge, map_fn=models.map_fn, ahead=models.ahead
+def _ivgr(settings: IvgrSettings) -> EpisodeReward:
+    def build(models: JudgeModels) -> IvgrJudge:
+        return IvgrJudge(
+            models.consistency_judge,
+            answer_judge=models.answer_judge,
+            settings=settings,
+            map_fn=models.map_fn,
+            ahead=models.ahead,
+        )
+
+    models: set[Model] = {"answer_judge"} | ({"consistency_judge"} if settings.consistency_weight else set())
+    return EpisodeReward(
+        name="ivgr",
+        build=build,
+        strategies=(GROUNDED, "ivgr_textual"),
+        compares_with=GROUNDED if settings.consistency_weight else None,
+        models=frozenset(models),
+        needs=frozenset({"answer_judge"}),
+        overlapping_rewards=frozenset({"answer_reward", "format_reward"}),
+        settings=settings,
+        configure=_ivgr,
+        num_judgements=settings.num_judgements,
     )
 
 
-IVGR = EpisodeReward(
-    name="ivgr",
-    build=_build,
-    strategies=(GROUNDED, "ivgr_textual"),
-    compares_with=GROUNDED,
-    models=frozenset({"answer_judge", "consistency_judge"}),
-    needs=frozenset({"answer_judge"}),
-    overlapping_rewards=frozenset({"answer_reward", "format_reward"}),
-)
+IVGR = _ivgr(PAPER)

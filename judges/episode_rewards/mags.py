@@ -227,7 +227,9 @@ def answer_reward(
     grade = grade_answer(reading.answer, _in_words(key), judge)
     if not grade.available:
         return grade
-    return JudgeScore(value=settings.graded_answer * (grade.value >= settings.min_grade), reason=f"graded {grade.value}")
+    return JudgeScore(
+        value=settings.graded_answer * (grade.value >= settings.min_grade), reason=f"graded {grade.value}"
+    )
 
 
 def _in_words(key: AnswerKey) -> AnswerKey:

@@ -33,8 +33,8 @@ class MagsStage1Settings(RewardSettings):
             Mags-RL, appendix B, r_zfmt and equation 1.
         zoom_format_base: Part of r_zfmt that diverse reasoning earns whatever its length; the rest goes by N. Source:
             Mags-RL, appendix B, r_zfmt.
-        full_zoom_format_words: With one less unique word r_zfmt is full: ln(N + 1) / ln 20. Source: Mags-RL, appendix B,
-            r_zfmt.
+        full_zoom_format_words: With one unique word less, r_zfmt is full: ln(N + 1) / ln 20. Source: Mags-RL, appendix
+            B, r_zfmt.
         rethink_scale: Times √N2. Source: Mags-RL, appendix B, r_revo.
         rethink_without_answer: Part of the rethink reward without an answer in the format. Source: Mags-RL, appendix B,
             r_revo.

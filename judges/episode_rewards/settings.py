@@ -1,8 +1,8 @@
 """The constants of a reward: a frozen dataclass whose fields a user may set by name, and the list of them.
 
-    class Settings(RewardSettings)      defaults, ranges; each field's docstring ends with its source
-    `answer_weight=1.5`  ── read ──>    the same class, one field changed
-    `constants_of`       ── list ──>    name, default, meaning, source, for commands and documentation
+class Settings(RewardSettings)      defaults, ranges; each field's docstring ends with its source
+`answer_weight=1.5`  ── read ──>    the same class, one field changed
+`constants_of`       ── list ──>    name, default, meaning, source, for commands and documentation
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from vlm_envs.arguments.ranges import field_name, fields_named
-from vlm_envs.errors import ConfigError, did_you_mean, require_choice, require_finite, require_flag, require_positive
+from vlm_envs.errors import ConfigError, did_you_mean, require_choice, require_finite, require_flag
 
 _ENTRY = re.compile(r"^    (\w+): (.+(?:\n {8,}\S.*)*)", re.MULTILINE)
 _SOURCE = "Source: "
@@ -116,7 +116,8 @@ def _require_type(name: str, hint: Any, value: object) -> None:
     elif hint is bool:
         require_flag(name, value)
     elif hint is int:
-        require_positive(name, value, minimum=0)
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise ConfigError(f"{name} must be a whole number; got {value!r}.")
     elif hint is float:
         if isinstance(value, bool) or not isinstance(value, Real):
             raise ConfigError(f"{name} must be a number; got {value!r}.")

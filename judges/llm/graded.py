@@ -7,7 +7,7 @@ not); iVGR, section 3.3 (consistency alpha). Prompts are ours and keep the scale
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -94,11 +94,22 @@ class LLMConsistencyJudge:
         Returns:
             One of `CONSISTENCY_GRADES`, or unavailable.
         """
+        return self.begin(question, reference, text, temperature)[1]()
+
+    def begin(
+        self, question: str, reference: str, text: str, temperature: float = 0.01
+    ) -> tuple[Hashable, Callable[[], JudgeScore]]:
+        """Returns what tells the next reply to a question from others, and what asks for it; see `__call__`."""
         if not text.strip():
-            return JudgeScore(value=0.0, reason="no text")
+            return (question, reference, text), lambda: JudgeScore(value=0.0, reason="no text")
         messages = self._template.fill(question=question, reference=reference, text=text)
-        sample = self._take_sample((messages, temperature))
-        return _score_of(self._client.ask(messages, _read_consistency, temperature=temperature, sample=sample))
+        asked = (messages, temperature)
+        sample = self._take_sample(asked)
+
+        def ask() -> JudgeScore:
+            return _score_of(self._client.ask(messages, _read_consistency, temperature=temperature, sample=sample))
+
+        return (asked, sample), ask
 
     def _take_sample(self, question: Hashable) -> int:
         with self._lock:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from judges.reading.sections import MAX_TEXT_CHARS, sections
 from judges.scores import JudgeScore, on_rubric
 from vlm_envs.errors import ConfigError
-from vlm_envs.responses.answers import AnswerKey, normalise, score_answer
+from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, normalise, score_answer
 
 GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """What a graded answer judge may say; Mags-RL, appendix A.2."""
@@ -53,13 +53,20 @@ def extract_answer(text: str) -> str | None:
     return scope.strip() if answers else None
 
 
-def match_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge | None = None) -> JudgeScore:
+def match_answer(
+    answer: str | None,
+    key: AnswerKey,
+    judge: AnswerJudge | None = None,
+    *,
+    relative_tolerance: float = RELATIVE_TOLERANCE,
+) -> JudgeScore:
     """Returns how far an answer agrees with its key: R_acc of Argos, iVGR and ARM-Thinker.
 
     Args:
         answer: The model's answer; None when it gave none.
         key: The truth and how to compare.
         judge: Asked only for kind `semantic`, only where the texts differ, with grades 0 and 1.
+        relative_tolerance: The largest relative error of a right number, at least 0.
 
     Returns:
         1 or 0, for kind `anls` the similarity; unavailable when the judge was.
@@ -71,7 +78,7 @@ def match_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge | None =
         return JudgeScore(value=0.0, reason="no answer, or one that is too long")
     if said == "refusal":
         return JudgeScore(value=0.0, reason="refused")
-    score = score_answer(answer, key)
+    score = score_answer(answer, key, relative_tolerance=relative_tolerance)
     if key.kind == "semantic" and score == 0.0:
         return _ask(answer, key, judge)
     return JudgeScore(value=score, reason={1.0: "right", 0.0: "wrong"}.get(score, f"similar by {score:.2f}"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from tyro.conf import UseAppendAction, arg
+from tyro.conf import arg
 
 from agents.hf.sampling import SamplingConfig
-from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
+from judges.episode_rewards.registry import EPISODE_REWARDS
 from judges.episode_rewards.reward import EpisodeReward
-from training.config.judges import VerifierConfig
+from training.config.judges import RewardSet, VerifierConfig, set_reward
 from training.config.places import require_name
 from training.config.pools import PoolConfig
 from training.config.worlds import WorldSpec
@@ -35,8 +35,8 @@ class CurateConfig:
         env_id: The world the expert plays.
         settings: Its arguments, as `name=value`, such as `side_px=600`; `prompt_format` is the reward's own by default.
         episode_reward: The reward that verifies; `MODULE:NAME` imports the module, which registers it.
-        reward_settings: Settings of the reward's own, as `name=value`, such as `needs_tools=False` of `"arm_accuracy"`,
-            which keeps rollouts without a call that worked, too.
+        reward_settings: Constants of the reward, as `name=value`, such as `needs_tools=False` of `"arm_accuracy"`,
+            which keeps rollouts without a call that worked, too; `python -m judges rewards` lists them.
         verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
         expert: Who plays: `"oracle"`, `"hf:DIR"` with a checkpoint directory, or any other name of an agent.
         mistake_rate: How often the oracle acts at random, so that there is something to filter.
@@ -56,7 +56,7 @@ class CurateConfig:
     env_id: str = "VLM/ZoomQA-v0"
     settings: Settings = ()
     episode_reward: Annotated[str, arg(metavar=f"{{{','.join(_REWARDS)},MODULE:NAME}}")] = "argos"
-    reward_settings: Annotated[tuple[str, ...], UseAppendAction, arg(name="reward-set", metavar="NAME=VALUE")] = ()
+    reward_settings: RewardSet = ()
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     expert: str = "oracle"
     mistake_rate: float = 0.5
@@ -97,8 +97,12 @@ class CurateConfig:
     @property
     def reward(self) -> EpisodeReward:
         """The reward, with the settings of its own."""
-        own = parse_settings(self.reward_settings, option=field_name(self, "reward_settings"))
-        return episode_reward(self.episode_reward, option=field_name(self, "episode_reward")).with_settings(own)
+        return set_reward(
+            self.episode_reward,
+            self.reward_settings,
+            option=field_name(self, "episode_reward"),
+            settings_option=field_name(self, "reward_settings"),
+        )
 
     @property
     def spec(self) -> WorldSpec:

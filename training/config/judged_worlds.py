@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from judges.episode_rewards.registry import episode_reward
 from judges.episode_rewards.reward import WorldReward
 from judges.state_text.rules import has_rules
 from judges.turn_rewards.shaping import RepetitionTerm
@@ -27,7 +26,8 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
     yield from _structured_claims(judge, worlds)
     yield from _paid_twice(judge, worlds, "answer_reward", "the reward of a right answer")
     yield from _paid_twice(judge, worlds, "format_reward", "a reward of the format")
-    wanted = None if judge.episode_reward is None else episode_reward(judge.episode_reward).compares_with
+    reward = judge.reward
+    wanted = None if reward is None else reward.compares_with
     if wanted is not None and not any(spec.prompt_format == wanted for spec in worlds):
         yield (
             f"--judge.episode-reward {judge.episode_reward} compares episodes with those of prompt_format={wanted!r}, "
@@ -47,9 +47,10 @@ def _unknown_format(spec: WorldSpec, option: str) -> list[str]:
 
 def _format_contradictions(judge: JudgeConfig, spec: WorldSpec, option: str) -> Iterator[str]:
     """Yields judge rewards that the chosen format, which `option` sets, can never earn."""
-    if judge.episode_reward is not None:
+    reward = judge.reward
+    if reward is not None:
         try:
-            episode_reward(judge.episode_reward).require_world(spec.prompt_format, spec.kwargs)
+            reward.require_world(spec.prompt_format, spec.kwargs)
         except ConfigError as error:
             yield f"--judge.episode-reward {judge.episode_reward} with {option}: {error}"
     if not has_rules(spec.env_id):
@@ -105,7 +106,8 @@ def _structured_claims(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Itera
 
 def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: WorldReward, what: str) -> Iterator[str]:
     """Yields worlds that pay for what the episode's reward pays for, too."""
-    if judge.episode_reward is None or argument not in episode_reward(judge.episode_reward).overlapping_rewards:
+    reward = judge.reward
+    if reward is None or argument not in reward.overlapping_rewards:
         return
     asking = {number: spec for number, spec in enumerate(worlds) if spec.prompt_format in QA_FORMATS}
     paid = {number: amount for number, spec in asking.items() if (amount := _pay(spec, argument))}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
-from tyro.conf import AvoidSubcommands, arg
+from tyro.conf import AvoidSubcommands, UseAppendAction, arg
 
 from agents.api.config import EndpointConfig
 from judges.episode_rewards.models import Model
 from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.episode_rewards.reward import EpisodeReward
 from vlm_envs.arguments.ranges import field_name, require_at_least
+from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import require
 
 _NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
@@ -19,6 +20,28 @@ _NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint
 
 _ASKED: frozenset[Model] = frozenset({"answer_judge", "consistency_judge", "agentic_judge"})
 """The models of an episode's reward that an endpoint can be."""
+
+
+_REWARD_SET = "--judge.reward-set"
+
+RewardSet = Annotated[tuple[str, ...], UseAppendAction, arg(name="reward-set", metavar="NAME=VALUE")]
+"""A field of options that takes a reward's constants."""
+
+
+def set_reward(name: str, settings: tuple[str, ...], *, option: str, settings_option: str) -> EpisodeReward:
+    """Returns a reward by its name, with some of its constants set.
+
+    Args:
+        name: As `episode_reward` takes it.
+        settings: The constants, each `name=value`.
+        option: What the name was given by, for errors.
+        settings_option: What the constants were given by.
+
+    Raises:
+        ConfigError: There is no such reward or constant, or a value has the wrong type or is out of its range.
+    """
+    given = parse_settings(settings, option=settings_option, example="answer_weight=1.5")
+    return episode_reward(name, option=option).with_settings(given, option=settings_option)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +75,8 @@ class VerifierConfig:
         """Refuses models that no reward asks.
 
         Raises:
-            ConfigError: If models are given and the reward asks for neither masks nor likelihoods.
+            ConfigError: If models are given and the reward asks for neither masks nor likelihoods, or if its settings
+                leave out the term that a model is for.
         """
         name = None if reward is None else reward.name
         askers = [each.name for each in EPISODE_REWARDS.values() if each.models & {"masks", "likelihoods"}]
@@ -60,6 +84,13 @@ class VerifierConfig:
             self == VerifierConfig() or name in askers,
             f"Only {option} {' or '.join(askers)} asks a verifier's models; got {option} {name} and {self.given}. "
             "Leave these out, or use that reward.",
+        )
+        asked: frozenset[Model] = frozenset() if reward is None else reward.models
+        of_masks, of_likelihoods = self.detector is not None, self.likelihood is not None
+        require(
+            (not of_masks or "masks" in asked) and (not of_likelihoods or "likelihoods" in asked),
+            f"{option} {name} with a weight of 0 leaves out a term that a model is for; got {self.given}. Leave that "
+            "model out, or raise the weight.",
         )
 
 
@@ -79,6 +110,8 @@ class JudgeConfig:
             None for none. With an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency.
             `"agentic"` is for any world: the model looks with tools and says whether the last response is right.
             `MODULE:NAME` imports the module, which registers the reward of that name.
+        reward_settings: Constants of that reward, each `name=value`, such as `answer_weight=1.5`; the others are the
+            paper's. `python -m judges rewards` lists them. In Python, `MagsSettings(answer_weight=1.5).given`.
         verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
         in_evaluations: Whether the model behind `endpoint` judges evaluations too. What it then costs is counted apart
             from training. Evaluations are scored by success; without it, only their records lack the model's terms.
@@ -90,6 +123,7 @@ class JudgeConfig:
     method: Literal["exact", "direct", "extraction"] = "exact"
     endpoint: AvoidSubcommands[EndpointConfig | None] = None
     episode_reward: Annotated[str | None, arg(metavar=f"{{None,{','.join(EPISODE_REWARDS)},MODULE:NAME}}")] = None
+    reward_settings: RewardSet = ()
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     in_evaluations: bool = False
 
@@ -99,8 +133,12 @@ class JudgeConfig:
             self.endpoint is not None or not self.in_evaluations,
             f"--judge.in-evaluations is about a model's judgements: {_NEEDS_MODEL}, or leave it out.",
         )
-        named, option = self.episode_reward, "--judge.episode-reward"
-        reward = None if named is None else episode_reward(named, option=option)
+        option, reward = "--judge.episode-reward", self.reward
+        require(
+            reward is not None or not self.reward_settings,
+            f"{_REWARD_SET} {' '.join(self.reward_settings)} sets constants of an episode's reward, and there is none. "
+            f"Choose one with {option}, or leave the constants out.",
+        )
         self.verifier.require_reader(reward, option)
         require(
             self.method == "exact" or self.endpoint is not None,
@@ -121,6 +159,18 @@ class JudgeConfig:
         require(
             reward is None or "agentic_judge" not in reward.needs or self.endpoint is not None,
             f"--judge.episode-reward {self.episode_reward} lets a model look and decide: {_NEEDS_MODEL}.",
+        )
+
+    @property
+    def reward(self) -> EpisodeReward | None:
+        """The episode's reward, with the constants that are set; None for none."""
+        if self.episode_reward is None:
+            return None
+        return set_reward(
+            self.episode_reward,
+            self.reward_settings,
+            option="--judge.episode-reward",
+            settings_option=_REWARD_SET,
         )
 
     @property

@@ -16,7 +16,6 @@ from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
 from agents.registry import entry_of, require_agent
 from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.registry import episode_reward
 from judges.state_text.rules import has_rules
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, require_run_state
 from training.config.curation import CURATED, CurateConfig
@@ -193,9 +192,10 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> Non
     Raises:
         ConfigError: If a world's data hold such answers and no endpoint is given.
     """
-    if config.endpoint is not None or config.episode_reward is None:
+    reward = config.reward
+    if config.endpoint is not None or reward is None:
         return
-    needs = episode_reward(config.episode_reward).needs
+    needs = reward.needs
     for spec in specs:
         if "answer_judge" in needs and "semantic" in spec.answer_kinds():
             raise ConfigError(
@@ -209,7 +209,7 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> Non
 def _check_judges(judge: JudgeConfig) -> None:
     """Refuses judges whose model is not there: a cold start should not be the price of finding out."""
     _check_verifier(judge.verifier, "--judge.verifier")
-    reward = None if judge.episode_reward is None else episode_reward(judge.episode_reward)
+    reward = judge.reward
     if reward is not None and not reward.models:  # Of one that asks models, the judge is built once they are loaded.
         reward.make_judge(JudgeModels())
     if judge.endpoint is not None:
@@ -260,7 +260,9 @@ def require_teachable(config: CurateConfig) -> None:
     if holds_run(directory):
         raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
     require_pools([config.spec])
-    judge = JudgeConfig(episode_reward=config.episode_reward, verifier=config.verifier)
+    judge = JudgeConfig(
+        episode_reward=config.episode_reward, reward_settings=config.reward_settings, verifier=config.verifier
+    )
     require_answer_judge(judge, [config.spec])
     _check_verifier(config.verifier, "--verifier")
     require_agent(config.expert)

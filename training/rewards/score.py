@@ -12,7 +12,6 @@ from judges.agentic.generate import chat_generate
 from judges.agentic.judge import AgenticJudge
 from judges.ahead import Ahead, AheadJudge, finding_ahead
 from judges.episode_rewards.models import JudgeModels, Model
-from judges.episode_rewards.registry import episode_reward
 from judges.episode_rewards.reward import AskingEpisodeJudge, EpisodeJudge, EpisodeReward, rewards_by
 from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
 from judges.llm.shaping import llm_judges
@@ -101,9 +100,9 @@ class TurnScorer:
         if self._client is not None and config.method != "exact":
             judges = llm_judges(self._client, config.method)
             self._judge_for = {section: finding_ahead(find, self._ahead) for section, find in judges.items()}
-        if config.episode_reward is not None:
+        reward = config.reward
+        if reward is not None:
             self._models = verifier_models(config.verifier, device) if models is None else models
-            reward = episode_reward(config.episode_reward)
             asked = _model_judges(self._client, reward)
             self._episode_judge = reward.make_judge(JudgeModels(**self._models, **asked, ahead=self._ahead))
             self._episode_name = reward.name
@@ -215,6 +214,6 @@ def _model_judges(client: ChatClient | None, reward: EpisodeReward) -> dict[str,
     makers: dict[Model, Callable[[], Any]] = {
         "agentic_judge": lambda: AgenticJudge(chat_generate(client)),
         "answer_judge": lambda: LLMAnswerJudge(client, reward.answer_scale),
-        "consistency_judge": lambda: LLMConsistencyJudge(client),
+        "consistency_judge": lambda: LLMConsistencyJudge(client, num_samples=reward.num_judgements),
     }
     return {name: make() for name, make in makers.items() if name in reward.models} | {"map_fn": client.map}

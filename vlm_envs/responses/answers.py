@@ -87,13 +87,14 @@ class AnswerKey:
         return string.ascii_lowercase[: len(self.options) or None]
 
 
-def score_answer(answer: str | None, key: AnswerKey) -> float:
+def score_answer(answer: str | None, key: AnswerKey, *, relative_tolerance: float = RELATIVE_TOLERANCE) -> float:
     """Scores an answer by rule alone.
 
     Args:
         answer: The model's answer; None when it gave none.
         key: The truth and how to compare with it. A semantic key pays for the truth's own words only, since no rule
             knows what means the same; `judges.reading.answers.match_answer` asks a judge.
+        relative_tolerance: The largest `relative_error` of a right number, at least 0.
 
     Returns:
         1 or 0; for kind `anls` the similarity, in [0, 1].
@@ -104,7 +105,7 @@ def score_answer(answer: str | None, key: AnswerKey) -> float:
         letter = chosen_letter(answer, key)
         return float(letter is not None and letter in map(normalise, key.answers))
     if key.kind == "number":
-        return float(any(_numbers_agree(answer, truth) for truth in key.answers))
+        return float(any(_numbers_agree(answer, truth, relative_tolerance) for truth in key.answers))
     if key.kind == "anls":
         return anls(answer, key.answers)
     if key.kind == "verdict":
@@ -197,11 +198,11 @@ def inclusion(answer: str | None, truths: Collection[str]) -> float:
     return float(any(_includes(said, normalise(truth)) for truth in truths))
 
 
-def _numbers_agree(answer: str, truth: str) -> bool:
+def _numbers_agree(answer: str, truth: str, tolerance: float) -> bool:
     said, true = read_number(answer), read_number(truth)
     if said is None or true is None:
         return normalise(answer) == normalise(truth)
-    return relative_error(said, true) <= RELATIVE_TOLERANCE
+    return relative_error(said, true) <= tolerance
 
 
 def _similarity(said: str, truth: str, threshold: float) -> float:

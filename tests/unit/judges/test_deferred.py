@@ -153,7 +153,7 @@ def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not()
 def test_a_sampled_judge_is_asked_as_often_as_it_would_be():
     grounded, textual = (episodes_of("ZoomQA", 1, prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
     grades = iter([0.0, 0.3, 0.7, 1.0] * 2)
-    judge = IvgrJudge(lambda *question: JudgeScore(value=next(grades)), config=MEAN_OF_FOUR)
+    judge = IvgrJudge(lambda *question: JudgeScore(value=next(grades)), settings=MEAN_OF_FOUR)
     rewards = judge([*grounded, *textual, *[replace(each) for each in textual]])
     assert [reward.terms.get("consistency") for reward in rewards[1:]] == [0.5, 0.5]
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.episode_rewards.argos import (
-    ArgosConfig,
     ArgosModels,
+    ArgosSettings,
     argos_reward,
     description_score,
     gated_mean,
@@ -147,7 +147,7 @@ class TestGate:
         assert math.fsum(reward.terms.values()) == reward.total
 
     def test_weights_and_threshold_are_configuration(self):
-        config = ArgosConfig(threshold=0.9, accuracy_weight=2.0, grounding_weight=1.0, reasoning_weight=1.0)
+        config = ArgosSettings(threshold=0.9, accuracy_weight=2.0, grounding_weight=1.0, reasoning_weight=1.0)
         assert gated_mean(1.0, 0.5, 0.1, config).total == pytest.approx(2.6 / 4)
         assert gated_mean(0.8, 1.0, 1.0, config).total == 0.8
 
@@ -157,7 +157,7 @@ class TestGate:
     )
     def test_weights_without_a_mean_are_refused(self, fields):
         with pytest.raises(ConfigError):
-            ArgosConfig(**fields)
+            ArgosSettings(**fields)
 
 
 class TestWhole:
@@ -192,10 +192,10 @@ class TestWhole:
     def test_pointing_at_nothing_is_left_out_unless_points_are_required(self):
         models = ArgosModels(mask=masks)
         assert argos_reward(response(), KEY, models).terms == {"accuracy": 1.0}
-        assert argos_reward(response(), KEY, models, ArgosConfig(require_points=True)).total == 0.5
+        assert argos_reward(response(), KEY, models, ArgosSettings(require_points=True)).total == 0.5
 
     def test_labels_that_mean_nothing_to_the_model_do_not_pay_where_points_are_required(self):
-        models, required = ArgosModels(mask=lambda *_: None), ArgosConfig(require_points=True)
+        models, required = ArgosModels(mask=lambda *_: None), ArgosSettings(require_points=True)
         babble = response(point(5, 1, "flurble"))
         assert argos_reward(babble, KEY, models).total == 1.0
         assert argos_reward(babble, KEY, models, required).total == 0.5

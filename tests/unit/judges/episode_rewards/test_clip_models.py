@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.episode_rewards.argos import ArgosConfig, DescriptionModel, MaskModel, argos_reward
+from judges.episode_rewards.argos import ArgosSettings, DescriptionModel, MaskModel, argos_reward
 from judges.episode_rewards.clip_models import clip_descriptions, clip_mask_model, clip_models
 from judges.reading.grounding import Moment, Segment, read_response
 from vlm_envs.content.scenes.clips.drawing import draw_clip
@@ -48,9 +48,9 @@ FALSE_SEGMENT = "The green kite moves from 0.0 to 2.0 seconds."
 OPEN = "In frame 2 it is a fine day."
 
 
-def reward_of(*sentences, answer="1", likelihood=None, config=None):
+def reward_of(*sentences, answer="1", likelihood=None, **how):
     text = f"<think>{' '.join(sentences)}</think><answer>{answer}</answer>"
-    return argos_reward(text, KEY, clip_models(CLIP, likelihood=likelihood), config)
+    return argos_reward(text, KEY, clip_models(CLIP, likelihood=likelihood), **how)
 
 
 class TestWhole:
@@ -91,11 +91,11 @@ class TestWhole:
 
     def test_silence_earns_accuracy_alone_unless_points_are_required(self):
         assert reward_of("I see.").terms == {"accuracy": 1.0}
-        assert reward_of(LEFT, CROSSES, config=ArgosConfig(require_points=True)).raw["grounding"] == 0.0
+        assert reward_of(LEFT, CROSSES, settings=ArgosSettings(require_points=True)).raw["grounding"] == 0.0
 
     def test_points_may_be_percents(self):
         at = 'In frame 1 there is a <points x1="15.6" y1="39.1" alt="red ball">red ball</points>.'
-        assert reward_of(at, config=ArgosConfig(space="percents")).raw["grounding"] == 1.0
+        assert reward_of(at, space="percents").raw["grounding"] == 1.0
         assert reward_of(at).raw["grounding"] == 0.0
 
 

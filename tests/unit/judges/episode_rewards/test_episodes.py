@@ -16,7 +16,7 @@ from PIL import Image
 import vlm_envs
 from agents.oracle import OracleAgent
 from judges.consistency.words import content_words, word_consistency
-from judges.episode_rewards.argos import ArgosConfig, argos_judge
+from judges.episode_rewards.argos import ArgosSettings, argos_judge
 from judges.episode_rewards.episode import (
     final_state,
     formats_correct,
@@ -182,7 +182,7 @@ def test_argos_gates_on_accuracy_and_scores_points_that_miss():
     assert reward_of("argos", played("points", 1, missing.format(label))).total == pytest.approx(0.5)
     none = f"<think>I see it.</think><answer>{key.answers[0]}</answer>"
     assert reward_of("argos", played("points", 1, none)).total == pytest.approx(0.5)
-    lenient = ArgosConfig(require_points=False)
+    lenient = ArgosSettings(require_points=False)
     assert argos_judge(JudgeModels(), lenient)([played("points", 1, none)])[0].total == pytest.approx(1.0)
     assert reward_of("argos", played("points", 1, none.replace(key.answers[0], "no idea"))).total == 0.0
 

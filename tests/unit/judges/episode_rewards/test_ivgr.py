@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from judges.episode_rewards.archive import Reference, RolloutArchive
 from judges.episode_rewards.ivgr import (
     MEAN_OF_FOUR,
-    ConsistencyConfig,
     IvgrQuery,
+    IvgrSettings,
     consistency_score,
     format_reward,
     grounded_reward,
@@ -121,10 +121,10 @@ class TestConsistency:
     def test_only_unavailable_ones_are_unavailable(self):
         assert not consistency_score(TEXT, "?", REFERENCE, consistency(None, None, 0.6, None), MEAN_OF_FOUR).available
 
-    @pytest.mark.parametrize("fields", [{"num_samples": 0}, {"temperature": -1.0}, {"temperature": math.nan}])
+    @pytest.mark.parametrize("fields", [{"num_judgements": 0}, {"temperature": -1.0}, {"temperature": math.nan}])
     def test_what_cannot_be_sampled_is_refused(self, fields):
         with pytest.raises(ConfigError):
-            ConsistencyConfig(**fields)
+            IvgrSettings(**fields)
 
 
 class TestReferences:

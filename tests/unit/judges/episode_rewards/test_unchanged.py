@@ -1,7 +1,7 @@
 """What papers' rewards pay by default is what they paid before their constants could be set.
 
-The numbers were written down by the code before that; `python -m tests.unit.judges.episode_rewards.test_unchanged` writes
-them anew, after a change that is meant to change them.
+The numbers were written down by the code before that. After a change that is meant to change them,
+`python -m tests.unit.judges.episode_rewards.test_unchanged` writes them anew.
 """
 
 from __future__ import annotations
