@@ -15,6 +15,8 @@ import tyro
 from PIL import Image
 
 from docs import house
+from judges.episode_rewards.listing import as_markdown
+from judges.episode_rewards.registry import SHIPPED
 from vlm_envs.cli.gallery import GAP_PX, PAPER, file_name, stack, strip_of
 from vlm_envs.cli.list_worlds import describe, docstring
 from vlm_envs.registration import NEEDS, VARIANTS, WORLDS
@@ -53,9 +55,13 @@ EXAMPLE = re.compile(r"(`(?P<path>examples/\w+\.py)`:\n\n```python\n).*?(?=^```$
 """A whole example in a page, after its name."""
 
 
+CONSTANTS = re.compile(r"(<!-- constants -->\n\n).*?(\n\n<!-- end of constants -->)", re.DOTALL)
+"""The place of the table of constants."""
+
+
 def pages() -> dict[Path, str]:
     """Returns every file of text that this module writes, with what it should hold."""
-    examples = {path: with_examples(path.read_text(encoding="utf-8")) for path in DOCS.glob("*.md")}
+    examples = {path: with_constants(with_examples(path.read_text(encoding="utf-8"))) for path in DOCS.glob("*.md")}
     worlds = {DOCS / "worlds" / page_name(env_id): world_page(env_id) for env_id in WORLDS}
     return examples | worlds | {DOCS / "worlds" / "index.md": index_page(), house.DRAWING: house.drawing()}
 
@@ -63,6 +69,11 @@ def pages() -> dict[Path, str]:
 def with_examples(markdown: str) -> str:
     """Returns a page with each example as it stands in its file."""
     return EXAMPLE.sub(lambda match: match[1] + (CHECKOUT / match["path"]).read_text(encoding="utf-8"), markdown)
+
+
+def with_constants(markdown: str) -> str:
+    """Returns a page with the table of the rewards' constants as the code has them, if it has a place for one."""
+    return CONSTANTS.sub(lambda match: f"{match[1]}{as_markdown(SHIPPED)}{match[2]}", markdown)
 
 
 def page_name(env_id: str) -> str:

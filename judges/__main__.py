@@ -1,4 +1,4 @@
-"""Command line of the judges: `python -m judges chance VLM/Sokoban-v0`, `… score …`, `… calibrate …` and `… rewards`."""
+"""Command line of the judges: `python -m judges chance VLM/Sokoban-v0`, `… score`, `… calibrate` and `… rewards`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agents.api.config import EndpointConfig
 from judges.batches import BatchJudge, TextAndState
 from judges.calibration.agreement import Agreement, examples_of, measure_agreement, report
 from judges.calibration.chance import ChanceBaseline, measure_chance, start_states
-from judges.episode_rewards.listing import as_markdown, as_text, groups_of
+from judges.episode_rewards.listing import as_markdown, as_text
 from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
@@ -114,7 +114,7 @@ class Rewards:
 
     Attributes:
         names: Of rewards, or MODULE:NAME; all that are shipped where none is given.
-        markdown: Whether to print the tables of the documentation.
+        markdown: Whether to print the table of the documentation.
     """
 
     names: Annotated[tuple[str, ...], Positional, arg(metavar="REWARD")] = ()
@@ -145,7 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _print_rewards(options: Rewards) -> None:
     rewards = [episode_reward(name, option="REWARD") for name in options.names or EPISODE_REWARDS]
-    print("\n\n".join(map(as_markdown if options.markdown else as_text, groups_of(rewards))))
+    print(as_markdown(rewards) if options.markdown else "\n\n".join(map(as_text, rewards)))
 
 
 def _print_chance(options: Chance) -> None:

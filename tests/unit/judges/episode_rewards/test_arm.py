@@ -9,8 +9,10 @@ from judges.episode_rewards.arm import (
     ArmExplorationSettings,
     ArmOutcome,
     CallRecord,
+    accuracy_and_format_reward,
     accuracy_reward,
     exploration_reward,
+    fixed_tool_bonus_reward,
     rejection_reason,
 )
 from judges.scores import JudgeScore
@@ -72,7 +74,41 @@ def test_a_wrong_format_earns_nothing(reward, accuracy):
 
 
 def test_unavailable_is_no_reward():
-    assert not accuracy_reward(outcome(OUT, [WORKED])).available
+    for reward in (accuracy_reward, accuracy_and_format_reward, fixed_tool_bonus_reward):
+        assert not reward(outcome(OUT, [WORKED])).available
+        assert reward(outcome(OUT, [WORKED], format_correct=False)).total == 0.0, "the format decides alone"
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "calls", "plain", "fixed", "adaptive"),
+    [
+        (1.0, [], 1.0, 1.0, 1.0),  # 0.3 + 0.7
+        (1.0, [FAILED], 1.0, 1.5, 1.0),  # the bonus of 0.5 whatever the call gave
+        (1.0, [WORKED], 1.0, 1.5, 1.5),
+        (1.0, [FAILED] * 9, 1.0, 1.5, 1.0),
+        (0.0, [], 0.3, 0.3, 0.3),
+        (0.0, [WORKED], 0.3, 0.8, 0.4),  # and whatever the answer is
+    ],
+)
+def test_a_fixed_bonus_pays_for_any_call(accuracy, calls, plain, fixed, adaptive):
+    # ARM-Thinker, section 5.5: the three rewards of figure 4.
+    played = outcome(accuracy, calls)
+    rewards = [each(played) for each in (accuracy_and_format_reward, fixed_tool_bonus_reward, accuracy_reward)]
+    assert [each.total for each in rewards] == pytest.approx([plain, fixed, adaptive])
+    assert set(rewards[0].terms) == {"format", "accuracy"}
+
+
+def test_without_the_gate_a_wrong_format_loses_its_own_term_alone():
+    settings = ArmAccuracySettings(needs_format=False)
+    assert accuracy_reward(outcome(1.0, [WORKED], format_correct=False), settings).total == pytest.approx(1.2)
+
+
+def test_what_counts_as_right_and_as_a_call_can_be_set():
+    strict = ArmAccuracySettings(right_above=0.5, min_calls=2, min_successful_calls=2)
+    assert accuracy_reward(outcome(0.5, [WORKED]), strict).total == pytest.approx(0.3)
+    assert accuracy_reward(outcome(0.5, [WORKED, FAILED]), strict).total == pytest.approx(0.4)
+    assert accuracy_reward(outcome(0.6, [WORKED, FAILED]), strict).total == pytest.approx(0.3 + 0.42)
+    assert accuracy_reward(outcome(0.6, [WORKED, WORKED]), strict).total == pytest.approx(0.3 + 0.42 + 0.5)
 
 
 def test_weights_are_arguments():
