@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -14,7 +16,7 @@ from agents.rollout import rollout
 from judges.episode_rewards.episode import true_boxes
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrJudge
 from judges.scores import JudgeScore
-from tests.unit.agents.api.endpoint import Gathering
+from tests.unit.agents.api.endpoint import FakeEndpoint, Gathering, reply, status
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.worlds import WorldSpec
@@ -156,6 +158,68 @@ def test_a_sampled_judge_is_asked_as_often_as_it_would_be():
     judge = IvgrJudge(lambda *question: JudgeScore(value=next(grades)), settings=MEAN_OF_FOUR)
     rewards = judge([*grounded, *textual, *[replace(each) for each in textual]])
     assert [reward.terms.get("consistency") for reward in rewards[1:]] == [0.5, 0.5]
+
+
+def scorer_of(server, method, *settings, **endpoint):
+    limits = {"max_parallel": NUM_PARALLEL, "max_attempts": 1, **endpoint}
+    config = EndpointConfig(model="judge", base_url=server.base_url, api_key_variable="", **limits)
+    judge = {"grounding_weight": 0.0, "worldmodeling_weight": 0.0, "episode_reward": method, "endpoint": config}
+    return TurnScorer(JudgeConfig(**judge, reward_settings=settings))
+
+
+def test_a_slow_judge_is_waited_for_once_and_an_outage_masks_its_own_episode():
+    num, wait_s = NUM_PARALLEL, 0.2
+    episodes = open_questions(num)
+
+    def after_a_while(server):
+        def answer(handler):
+            time.sleep(wait_s)
+            is_out = b"number 3" in json.dumps(server.requests[answers.index(answer)]["messages"]).encode()
+            (status(503) if is_out else reply("<think>So.</think><answer>YES</answer>"))(handler)
+
+        return answer
+
+    with FakeEndpoint() as server:
+        answers = [after_a_while(server) for _ in range(num)]
+        server.script.extend(answers)
+        scorer = scorer_of(server, "argos")
+        start_s = time.monotonic()
+        scored = scorer.score(episodes)
+        took_s = time.monotonic() - start_s
+        assert scorer.metrics()["llm_judge/unavailable"] == 1
+        scorer.close()
+    assert wait_s <= took_s < num * wait_s / 2, f"{num} calls of {wait_s} s took {took_s:.2f} s"
+    assert [each.episode_available for each in scored] == [index != 3 for index in range(num)]
+    assert [each.trajectory for each in scored] == episodes, "in order"
+    assert {sum(each.turn_rewards) for each in scored if each.episode_available} != {0.0}
+
+
+def test_four_judgements_of_one_text_are_under_way_together(tmp_path):
+    grounded, textual = (episodes_of("ZoomQA", 1, prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
+    same = [*textual, *[replace(each) for each in textual]]
+    settings = ("num_judgements=4", "temperature=0.5")
+    with Gathering(threading.Barrier(4)) as server:
+        grades = iter(["1", "0.7", "0.3", "0"])
+        server.answer = lambda messages: f"<think>So.</think><answer>{next(grades)}</answer>"
+        scorer = scorer_of(server, "ivgr", *settings, cache_dir=tmp_path)
+        first = scorer._episode_judge([*grounded, *same])
+        assert server.max_at_once == len(server.requests) == 4, "the second text's four are in the cache"
+        assert not server.together.broken
+        assert {request["temperature"] for request in server.requests} == {0.5}
+        scorer.close()
+        again = scorer_of(server, "ivgr", *settings, cache_dir=tmp_path)
+        assert again._episode_judge([*grounded, *same]) == first, "and so is everything in another process"
+        assert len(server.requests) == 4
+        again.close()
+    assert [reward.terms["consistency"] for reward in first[1:]] == [0.5, 0.5]
+
+
+def test_as_many_questions_are_under_way_as_the_endpoint_allows():
+    with FakeEndpoint() as server:
+        scorer = scorer_of(server, "argos", max_parallel=3)
+        assert all(reward.available for reward in scorer._episode_judge(open_questions(9)))
+        assert 1 <= server.max_at_once <= 3
+        scorer.close()
 
 
 class Failing:
