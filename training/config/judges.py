@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Literal
 
@@ -26,6 +27,11 @@ _REWARD_SET = "--judge.reward-set"
 
 RewardSet = Annotated[tuple[str, ...], UseAppendAction, arg(name="reward-set", metavar="NAME=VALUE")]
 """A field of options that takes a reward's constants."""
+
+
+def last_of_each_name(settings: Iterable[str]) -> tuple[str, ...]:
+    """Returns settings, each `name=value`, without those that a later one of the same name overrides."""
+    return tuple({text.partition("=")[0]: text for text in settings}.values())
 
 
 def set_reward(name: str, settings: tuple[str, ...], *, option: str, settings_option: str) -> EpisodeReward:
@@ -133,6 +139,8 @@ class JudgeConfig:
             self.endpoint is not None or not self.in_evaluations,
             f"--judge.in-evaluations is about a model's judgements: {_NEEDS_MODEL}, or leave it out.",
         )
+        # A run that goes on has its own, and those of the command line that started it once more.
+        object.__setattr__(self, "reward_settings", last_of_each_name(self.reward_settings))
         option, reward = "--judge.episode-reward", self.reward
         require(
             reward is not None or not self.reward_settings,

@@ -89,7 +89,8 @@ def check_same_run(config: RunConfig, directory: Path) -> None:
         FileNotFoundError: If there is no run.
         ConfigError: If a setting that shapes the result differs from the run's own; the message gives both values.
     """
-    since = {"mix": plain(MixConfig())}  # older runs knew fixed shares only
+    # Older runs knew fixed shares only, and the papers' constants.
+    since = {"mix": plain(MixConfig()), "judge.reward_settings": []}
     check_same_settings(config.to_dict(), directory, may_differ=_may_differ, since=since)
 
 
@@ -144,7 +145,11 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def _flag(name: str) -> str:
-    return "--" + name.removesuffix(".class").replace("_", "-")
+    return (
+        "--judge.reward-set"
+        if name == "judge.reward_settings"
+        else "--" + name.removesuffix(".class").replace("_", "-")
+    )
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,134 @@
+"""A paper's constants in the configuration of a run: set, refused, saved, and kept by a run that goes on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from agents.api.config import EndpointConfig
+from judges.episode_rewards.ivgr import MEAN_OF_FOUR
+from judges.episode_rewards.mags_settings import MagsStage1Settings
+from tests.unit.judges.episode_rewards.test_episodes import played
+from training.__main__ import main
+from training.cli.command_line import configured, find_recipe
+from training.config.curation import CurateConfig
+from training.config.judges import JudgeConfig, VerifierConfig
+from training.config.resume import check_same_run
+from training.config.run import RunConfig
+from training.config.saved import plain, rebuilt
+from training.rewards.score import TurnScorer
+from vlm_envs.errors import ConfigError
+
+SILENT = {"grounding_weight": 0.0, "worldmodeling_weight": 0.0}
+
+
+def judge_of(reward: str, *settings: str, **fields) -> JudgeConfig:
+    return JudgeConfig(**SILENT, episode_reward=reward, reward_settings=settings, **fields)
+
+
+@pytest.mark.parametrize(
+    ("reward", "setting", "message"),
+    [
+        (
+            "mags_stage_1",
+            "answer_weigth=1",
+            r"no setting 'answer_weigth'; .*Did you mean 'answer_weight'\? See all",
+        ),
+        ("mags_stage_1", "miss_penalty=0.1", r"'mags_stage_1' has no setting 'miss_penalty'"),
+        ("mags_stage_1", "answer_weight=lots", r"--judge\.reward-set answer_weight must be a number; got 'lots'"),
+        ("mags_stage_1", "answer_weight=-1", r"--judge\.reward-set answer_weight must be at least 0; got -1"),
+        ("mags_stage_1", "answer_weight", r"--judge\.reward-set takes NAME=VALUE, such as answer_weight=1\.5"),
+        ("argos", "require_points=no", r"--judge\.reward-set require_points must be True or False; got 'no'"),
+        ("argos", "threshold=2", r"--judge\.reward-set threshold must be at least 0 and at most 1; got 2"),
+        ("ivgr", "num_judgements=1.5", r"--judge\.reward-set num_judgements must be a whole number; got 1\.5"),
+        ("agentic", "threshold=1", r"The reward 'agentic' has no setting 'threshold'; it has none"),
+        (None, "threshold=1", r"threshold=1 sets constants of an episode's reward, and there is none\. Choose one"),
+    ],
+)
+def test_what_cannot_be_set_is_refused_with_the_remedy(reward, setting, message):
+    with pytest.raises(ConfigError, match=message):
+        judge_of(reward, setting)
+
+
+def test_a_curation_calls_its_option_by_its_own_name():
+    with pytest.raises(ConfigError, match="reward_settings threshold must be at least 0"):
+        CurateConfig(reward_settings=("threshold=-1",))
+
+
+def test_what_is_set_is_what_is_paid():
+    episode = played("mags", 1)
+    paid = [TurnScorer(judge_of("mags_stage_1", *given)).score([episode])[0] for given in ((), ("answer_weight=1.5",))]
+    first, second = ({**each.turns[-1].rewards} for each in paid)
+    assert first.pop("mags_stage_1/answer") == 2.0
+    assert second.pop("mags_stage_1/answer") == 1.5
+    assert first == second
+
+
+def test_evaluations_go_by_the_same_constants():
+    judge = judge_of("mags_stage_1", "answer_weight=1.5")
+    assert judge.of_evaluations.reward.settings == MagsStage1Settings(answer_weight=1.5)
+
+
+def test_python_passes_typed_settings_and_they_come_back_from_json():
+    judge = judge_of("ivgr", *MEAN_OF_FOUR.given)
+    assert judge.reward.settings == MEAN_OF_FOUR
+    assert judge.reward.num_judgements == 4
+    saved = json.loads(json.dumps(plain(judge)))
+    assert saved["reward_settings"] == ["num_judgements=4", "temperature=0.5"]
+    assert rebuilt(JudgeConfig, saved) == judge
+
+
+def test_the_last_of_a_name_counts():
+    judge = judge_of("mags_stage_1", "answer_weight=1", "zoom_weight=2", "answer_weight=3")
+    assert judge.reward_settings == ("answer_weight=3", "zoom_weight=2")
+
+
+def zoomqa(*words: str, default: RunConfig | None = None) -> RunConfig:
+    recipe, rest = find_recipe(["zoomqa_tiny", *words])
+    return configured(recipe, rest, default)
+
+
+def test_a_run_goes_on_by_its_constants_and_by_no_others(tmp_path):
+    given = ("--judge.reward-set", "answer_weight=1.5", "--judge.reward-set", "min_diversity=0.3")
+    run = zoomqa(*given)
+    assert run.judge.reward_settings == ("answer_weight=1.5", "min_diversity=0.3")
+    (tmp_path / "config.json").write_text(json.dumps(run.to_dict()), encoding="utf-8")
+    check_same_run(zoomqa(*given, default=run), tmp_path)
+    with pytest.raises(ConfigError, match=r"--judge\.reward-set: the run has .*answer_weight=1\.5"):
+        check_same_run(zoomqa("--judge.reward-set", "answer_weight=1.6", default=run), tmp_path)
+
+
+def test_a_run_from_before_they_could_be_set_goes_on(tmp_path):
+    run = zoomqa()
+    old = run.to_dict()
+    del old["judge"]["reward_settings"]
+    (tmp_path / "config.json").write_text(json.dumps(old), encoding="utf-8")
+    check_same_run(run, tmp_path)
+    with pytest.raises(ConfigError, match=r"--judge\.reward-set"):
+        check_same_run(zoomqa("--judge.reward-set", "answer_weight=1.6"), tmp_path)
+
+
+def test_the_command_line_says_it_in_one_line(capsys):
+    assert main(["zoomqa_tiny", "--judge.reward-set", "answer_weight=x"]) == 2
+    assert "error: --judge.reward-set answer_weight must be a number; got 'x'." in capsys.readouterr().err
+
+
+def test_a_model_for_a_term_that_is_left_out_is_refused(tmp_path):
+    verifier = VerifierConfig(likelihood=str(tmp_path))
+    assert judge_of("argos", verifier=verifier).reward.models >= {"likelihoods"}
+    with pytest.raises(ConfigError, match="argos with a weight of 0 leaves out a term that a model is for"):
+        judge_of("argos", "reasoning_weight=0", verifier=verifier)
+
+
+def test_consistency_is_asked_as_often_as_is_set():
+    endpoint = EndpointConfig(model="judge", base_url="http://127.0.0.1:9", api_key_variable="")
+    scorer = TurnScorer(replace(judge_of("ivgr", *MEAN_OF_FOUR.given), endpoint=endpoint))
+    asked = []
+    scorer._client.ask = lambda messages, read, **how: asked.append(how) or 1.0
+    grounded, textual = played("ivgr_grounded", 1), played("ivgr_textual", 1)
+    assert scorer._episode_judge([grounded, textual])[1].terms["consistency"] == 1.0
+    assert sorted(each["sample"] for each in asked) == [0, 1, 2, 3]
+    assert {each["temperature"] for each in asked} == {0.5}
+    scorer.close()
