@@ -371,7 +371,9 @@ def _ivgr(settings: IvgrSettings) -> EpisodeReward:
             ahead=models.ahead,
         )
 
-    models: set[Model] = {"answer_judge"} | ({"consistency_judge"} if settings.consistency_weight else set())
+    models: list[Model] = ["answer_judge"]
+    if settings.consistency_weight:
+        models.append("consistency_judge")
     return EpisodeReward(
         name="ivgr",
         build=build,

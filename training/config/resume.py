@@ -145,11 +145,9 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def _flag(name: str) -> str:
-    return (
-        "--judge.reward-set"
-        if name == "judge.reward_settings"
-        else "--" + name.removesuffix(".class").replace("_", "-")
-    )
+    if name == "judge.reward_settings":
+        return "--judge.reward-set"
+    return "--" + name.removesuffix(".class").replace("_", "-")
 
 
 def _shown(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -224,3 +225,10 @@ def test_the_command_lists_what_is_asked_for(capsys):
     assert all(f"\n{reward.name}\n" in everything for reward in SHIPPED)
     assert main(["rewards", "mags_stage_3"]) == 2
     assert "Did you mean 'mags_stage_" in capsys.readouterr().err
+
+
+def test_the_documentation_has_them_all(capsys):
+    page = (Path(__file__).parents[4] / "docs" / "rewards.md").read_text(encoding="utf-8")
+    assert main(["rewards", "--markdown"]) == 0
+    assert capsys.readouterr().out in page, "run make pages"
+    assert all(f"\n| `{constant}` | " in page for _, constant in CONSTANTS)
