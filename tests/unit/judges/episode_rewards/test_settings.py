@@ -89,7 +89,7 @@ def planted(name: str):
         thought = "<think>A red thing and a blue one lie near it. <zoom>[[10, 10, 60, 60], [9, 9, 5, 5]]</zoom></think>"
         unanswered = played("mags", 0, thought, "<rethink>One two three four five six and no more.</rethink>")
         counted = with_state(unanswered, answer_kind="number", answers=("3",), options=(), category="count")
-        repetitive = "<think>One is red, is red, is red, is red, no more. <zoom>[[10, 10, 60, 60]]</zoom></think>"
+        repetitive = f"<think>One{', is red' * 9}, no more. <zoom>[[10, 10, 60, 60]]</zoom></think>"
         return [unanswered, counted, played("mags", 0, repetitive)]
     if name == "argos":
         near = '<think>The <points x1="1" y1="1" alt="it">mug</points>.</think><answer>12</answer>'
@@ -229,6 +229,6 @@ def test_the_command_lists_what_is_asked_for(capsys):
 
 def test_the_documentation_has_them_all(capsys):
     page = (Path(__file__).parents[4] / "docs" / "rewards.md").read_text(encoding="utf-8")
-    assert main(["rewards", "--markdown"]) == 0
+    assert main(["rewards", *[reward.name for reward in SHIPPED], "--markdown"]) == 0
     assert capsys.readouterr().out in page, "run make pages"
     assert all(f"\n| `{constant}` | " in page for _, constant in CONSTANTS)
