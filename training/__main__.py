@@ -11,18 +11,21 @@ from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start,
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.cli.pool import pool_to_draw
 from training.cli.sft_options import sft_options
+from training.cli.stage_options import stage_options
 from training.config.curation import CurateConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.config.run import RunConfig
 from training.config.sft import SFTConfig
+from training.config.stages import StagesConfig
 from training.errors import GradientError, PeerError, TrainingStoppedError
 from training.plan.command import run_plan
 from training.preflight.pools import require_pools
 from training.preflight.sft import check_fine_tuning
+from training.preflight.stages import checked_stages, is_free
 from training.preflight.start import checked, ready, require_teachable
-from training.recipes.shipped import RECIPES
+from training.recipes.shipped import RECIPES, STAGED_RECIPES
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
@@ -56,10 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             recipe, options = find_recipe(words)
             if recipe is None:
-                known = [*RECIPES, *COMMANDS]
+                known = [*RECIPES, *STAGED_RECIPES, *COMMANDS]
                 tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)}\n{_usage()}")
                 return 2
-            _run_recipe(recipe, options)
+            made = recipe.made()
+            if isinstance(made, StagesConfig):
+                _run_stages(recipe, made, options)
+            else:
+                _run_recipe(recipe, options)
     except TrainingStoppedError as error:
         if process_rank() == 0 or not isinstance(error, GradientError):
             print(f"stopped: {error}", file=sys.stderr)
@@ -87,6 +94,20 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
     from training.loop.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
 
     train_checked(config, resume=resume)
+
+
+def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
+    config, resume = stage_options(recipe, made, words)
+    if not resume and option_value(words, "--name") is None:
+        require_writable(config.directory, config.output)
+        names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
+        config = replace(config, name=next(name for name in names if is_free(Path(config.output) / name)))
+    left = checked_stages(config, resume=resume)
+    if recipe.title:
+        print(f"{recipe.name}: {recipe.title}", flush=True)
+    from training.loop.stages import train_stages_checked  # Only now: a mistake in an option need not wait for torch.
+
+    train_stages_checked(config, left, resume=resume)
 
 
 def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
@@ -195,7 +216,10 @@ def _usage() -> str:
         "",
         "recipes:",
     ]
-    lines += [f"  {name:18} {(recipe.__doc__ or '').strip().splitlines()[0]}" for name, recipe in RECIPES.items()]
+    lines += [
+        f"  {name:18} {(recipe.__doc__ or '').strip().splitlines()[0]}"
+        for name, recipe in (RECIPES | STAGED_RECIPES).items()
+    ]
     lines += ["", "commands:", *(f"  {name:18} {text}" for name, text in COMMANDS.items())]
     return "\n".join([*lines, "", "Options of a recipe: python -m training RECIPE --help"])
 

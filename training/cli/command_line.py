@@ -20,7 +20,8 @@ from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.processes import process_rank
 from training.config.run import RunConfig
-from training.recipes.shipped import OF_A_WORLD, RECIPES
+from training.config.stages import StagesConfig
+from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.arguments.options import parsed
@@ -66,10 +67,24 @@ class Recipe:
     """A function that returns a configuration, and what the user called it."""
 
     name: str
-    make: Callable[[], RunConfig]
+    make: Callable[[], RunConfig | StagesConfig]
 
     def config(self) -> RunConfig:
-        """Returns the configuration.
+        """Returns the configuration of one run.
+
+        Raises:
+            ConfigError: If the function gives something else, or fails; the message names file and line.
+        """
+        made = self.made()
+        if isinstance(made, StagesConfig):
+            raise ConfigError(
+                f"{self.name} is a run of stages ({', '.join(stage.name for stage in made.stages)}), and this takes a "
+                "recipe of one run. Name one; python -m training --help lists them."
+            )
+        return made
+
+    def made(self) -> RunConfig | StagesConfig:
+        """Returns the configuration, of one run or of stages.
 
         Raises:
             ConfigError: If the function gives something else, or fails; the message names file and line.
@@ -81,8 +96,8 @@ class Recipe:
         except Exception as error:
             problem = fault_in_module(error) or f"{type(error).__name__}: {error}"
             raise ConfigError(f"--recipe {self.name}: {problem}") from error
-        if not isinstance(made, RunConfig):
-            raise ConfigError(f"--recipe {self.name}: gives {type(made).__name__}, not a RunConfig.")
+        if not isinstance(made, RunConfig | StagesConfig):
+            raise ConfigError(f"--recipe {self.name}: gives {type(made).__name__}, not a RunConfig or StagesConfig.")
         return made
 
     @property
@@ -108,12 +123,14 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     Raises:
         ConfigError: If the file or module has no such recipe, or a recipe no such world.
     """
-    named, rest = _take_option(words, "--recipe")
+    named, rest = take_option(words, "--recipe")
     if named is not None:
         return load_recipe(named), rest
     first, rest = (rest[0], rest[1:]) if rest else ("", [])
     if first in RECIPES:
         return Recipe(name=first, make=RECIPES[first]), rest
+    if first in STAGED_RECIPES:
+        return Recipe(name=first, make=STAGED_RECIPES[first]), rest
     name, colon, world = first.partition(":")
     if colon and name in OF_A_WORLD:
         return Recipe(name=first, make=partial(OF_A_WORLD[name], world)), rest
@@ -124,7 +141,7 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
 
 def recipe_word(words: Sequence[str]) -> str | None:
     """Returns what a command line calls its recipe; None where it is empty."""
-    named, rest = _take_option(words, "--recipe")
+    named, rest = take_option(words, "--recipe")
     return named if named is not None else next(iter(rest), None)
 
 
@@ -132,7 +149,7 @@ def load_recipe(named: str) -> Recipe:
     """Returns a recipe of the user's own.
 
     Args:
-        named: `my_recipe.py`, whose only function that says it returns a `RunConfig` is taken; `my_recipe.py:name`; or
+        named: `my_recipe.py`, whose only function that says it returns a `RunConfig` or a `StagesConfig` is taken; `my_recipe.py:name`; or
             `my_module:name`.
 
     Raises:
@@ -146,8 +163,8 @@ def load_recipe(named: str) -> Recipe:
     if not function and len(known) != 1:
         what = f"{len(known)} of them ({', '.join(known)}); say which: --recipe {where}:{known[0]}" if known else "none"
         raise ConfigError(
-            f"--recipe {named} needs one function that says `-> RunConfig` (from training.config.run); "
-            f"{where} has {what}."
+            f"--recipe {named} needs one function that says `-> RunConfig` (from training.config.run) or "
+            f"`-> StagesConfig` (from training.config.stages); {where} has {what}."
         )
     return Recipe(name=named, make=getattr(module, function or known[0]))
 
@@ -159,7 +176,7 @@ def _recipes_in(module: Any) -> list[str]:
         for name, made in vars(module).items()
         if inspect.isfunction(made)
         and made.__module__ == module.__name__
-        and made.__annotations__.get("return") in ("RunConfig", RunConfig)
+        and made.__annotations__.get("return") in ("RunConfig", RunConfig, "StagesConfig", StagesConfig)
     ]
 
 
@@ -191,7 +208,7 @@ def configured(
             the process with a message and status 2.
     """
     start = recipe.config() if default is None else default
-    named, words = _take_option(words, "--algorithm")
+    named, words = take_option(words, "--algorithm")
     if named is not None:
         start = _unchecked(start, algorithm=switched(start.algorithm, named))
     _refuse_foreign_settings(start.algorithm, words)
@@ -318,10 +335,10 @@ def _unchecked(config: _Kind, **changes: Any) -> _Kind:
 
 def option_value(words: Sequence[str], option: str) -> str | None:
     """Returns the value that is given to an option, the last one if it is given more than once; None if it is not."""
-    return _take_option(words, option)[0]
+    return take_option(words, option)[0]
 
 
-def _take_option(words: Sequence[str], option: str) -> tuple[str | None, list[str]]:
+def take_option(words: Sequence[str], option: str) -> tuple[str | None, list[str]]:
     """Returns an option's last value, None if it is not given, and the words without it wherever it stands."""
     rest: list[str] = []
     value, left = None, iter(words)

@@ -59,9 +59,18 @@ def saved_config(directory: Path) -> RunConfig:
             f"{directory} is no run of a recipe; it was started with: {saved.get('command', 'another program')}. Go on "
             "with it so, adding --resume."
         )
+    return run_of(saved)
+
+
+def run_of(saved: Mapping[str, Any]) -> RunConfig:
+    """Returns the run that plain data of `RunConfig.to_dict` describe.
+
+    Raises:
+        ConfigError: If it is no longer possible.
+    """
     settings: dict[str, Any] = saved.get("algorithm", {})
     if "class" in settings:
-        saved["algorithm"] = rebuilt(algorithm_class(settings["class"]), settings)
+        saved = {**saved, "algorithm": rebuilt(algorithm_class(settings["class"]), settings)}
     config: RunConfig = rebuilt(RunConfig, saved)
     return config
 

@@ -41,6 +41,8 @@ class RunConfig:
         name: Name of the run, one part of a path; its files go to `<output>/<name>`.
         output: Directory of all runs.
         model: Checkpoint directory to start from. None builds the tiny VLM and cold-starts it first.
+        reference: Checkpoint that `ppo.kl_coef` holds the policy to, of the same family and vocabulary; None for the
+            model that the run starts from.
         worlds: The mix of worlds.
         mix: How the shares of the worlds change with their success; by default not at all.
         tokenizer_worlds: Worlds whose texts the tiny VLM's tokenizer is trained on; empty for the run's own.
@@ -90,6 +92,7 @@ class RunConfig:
     worlds: tuple[WorldSpec, ...]
     output: str = "runs"
     model: str | None = None
+    reference: str | None = None
     mix: MixConfig = field(default_factory=MixConfig)
     tokenizer_worlds: tuple[str, ...] = ()
     num_iterations: int = 100
@@ -150,6 +153,7 @@ class RunConfig:
                 has_adapters=self.lora.rank is not None,
                 has_reference=decided_update(self.algorithm, self.ppo).kl_coef > 0,
             ),
+            *self._reference_contradictions(),
             *self._evaluation_contradictions(),
             *judge_contradictions(self.judge, self.worlds),
             *mix_contradictions(self.mix, len(self.worlds)),
@@ -226,6 +230,21 @@ class RunConfig:
             yield (
                 f"--eval-every {eval_every} never comes round in --num-iterations {num_iterations}: the last "
                 f"evaluation is not one of these. Use --eval-every {below}0 for none."
+            )
+
+    def _reference_contradictions(self) -> Iterator[str]:
+        """Yields why a reference of its own would not be what the policy is held to."""
+        if self.reference is None:
+            return
+        if decided_update(self.algorithm, self.ppo).kl_coef == 0:
+            yield (
+                f"--reference {self.reference} would do nothing: with --ppo.kl-coef 0 nothing holds the policy to it. "
+                "Use --ppo.kl-coef 0.001, or leave it out."
+            )
+        if self.lora.rank is not None:
+            yield (
+                f"--reference {self.reference} is another model than the one that --lora.rank {self.lora.rank} adapts, "
+                "which is what adapters are held to. Leave one of them out."
             )
 
     def _evaluation_contradictions(self) -> Iterator[str]:

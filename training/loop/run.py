@@ -69,6 +69,14 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
 
 def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
     """Does what `train` does with a configuration that `training.preflight.start.checked` returned."""
+    return trained(config, resume=resume)[0]
+
+
+def trained(config: RunConfig, *, resume: bool = False) -> tuple[Path, bool]:
+    """Does what `train_checked` does, and returns with the directory whether the run came to its end.
+
+    It did not if Ctrl-C stopped it; it is saved then.
+    """
     prepare(config)
     directory = Path(config.output) / config.name
     with (
@@ -88,7 +96,7 @@ def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
         print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
         if trainer.best is not None:
             print(f"Best:   {directory / BEST}, {trainer.best.title}")
-    return directory
+    return directory, not trainer.is_interrupted
 
 
 def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
@@ -99,8 +107,17 @@ def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
         _describe(writer, config)
         loaded = _cold_started(config, directory / "cold_start", writer, engine)
     model = directory / "cold_start" if config.model is None else model_directory(config.model)
-    reference = engine.on_main(lambda: reference_of(model, directory)) if _keeps_its_start(config) else None
-    trainer = Trainer(config, *loaded, directory, writer, engine, reference=reference)
+    held_to = None if config.reference is None else model_directory(config.reference)
+    kept = engine.on_main(lambda: reference_of(held_to or model, directory)) if _keeps_its_start(config) else None
+    trainer = Trainer(
+        config,
+        *loaded,
+        directory,
+        writer,
+        engine,
+        reference=kept,
+        reference_model=None if held_to is None else _reference_model(held_to, config),
+    )
     if config.model is not None:
         _describe(writer, config)
     return trainer
@@ -116,7 +133,7 @@ def _first_writer(directory: Path) -> RunWriter:
 
 
 def _keeps_its_start(config: RunConfig) -> bool:
-    """Returns whether a run goes on needing the model that it started from: as reference, or as adapters' base."""
+    """Returns whether a run goes on needing another model: what it is held to, or what adapters adapt."""
     return config.ppo.kl_coef > 0 or config.lora.rank is not None
 
 
@@ -158,12 +175,18 @@ def _resumed(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
         writer,
         engine,
         reference=kept_reference(directory),
-        reference_model=load_for_training(start, config)[0] if start is not None and not has_base else None,
+        reference_model=_reference_model(start, config) if start is not None and not has_base else None,
     )
     trainer.resume()
     if writer is not None:
         writer.config(continued(config, directory, num_done=num_done, described=describe(config)))
     return trainer
+
+
+def _reference_model(directory: Path, config: RunConfig) -> Any:
+    """Returns the model that the policy is held to; what is drawn behind it is as if nothing had been loaded."""
+    with torch.random.fork_rng(devices=[]):
+        return load_for_training(directory, config)[0]
 
 
 def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, ChatEncoder]:

@@ -79,6 +79,7 @@ class Trainer:
         self.iteration = 0
         self._started = time.monotonic()
         self.saved_iteration = -1
+        self.is_interrupted = False
         self.best: BestPolicy | None = None
         self._is_best = False
         self._rescue = Rescue(self)
@@ -148,6 +149,7 @@ class Trainer:
                 self._after_iteration(console)
                 is_stopped = should_stop()
         self.save()
+        self.is_interrupted = is_stopped
         if is_stopped:
             print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
         else:

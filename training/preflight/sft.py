@@ -35,8 +35,13 @@ _MAY_DIFFER = {
 """Settings that a fine-tuning may go on with changed; some round sums differently, or have the rate fall otherwise."""
 
 
-def check_fine_tuning(config: SFTConfig, *, resume: bool) -> None:
+def check_fine_tuning(config: SFTConfig, *, resume: bool, is_to_come: bool = False) -> None:
     """Refuses a fine-tuning that something is missing for.
+
+    Args:
+        config: The run.
+        resume: Whether it goes on.
+        is_to_come: Whether what it starts from is yet to be made, so that it need not be there.
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
@@ -51,16 +56,27 @@ def check_fine_tuning(config: SFTConfig, *, resume: bool) -> None:
         "model that does not fit one device may with --lora.rank 32 and --memory.gradient-checkpointing.",
     )
     if resume:
-        check_same_settings(config.to_dict(), directory, may_differ=lambda name: name in _MAY_DIFFER)
+        check_same_fine_tuning(config, directory)
         require_run_state(directory / LATEST)
     else:
         require_unused(directory)
-        require_weights(require_checkpoint(model_directory(config.model)))
+        if not is_to_come:
+            require_weights(require_checkpoint(model_directory(config.model)))
     require_device(config.device)
     require_peft(config.lora)
     require_attention(config.memory)
     for source in config.sources:
         data_file(source)
+
+
+def check_same_fine_tuning(config: SFTConfig, directory: Path) -> None:
+    """Refuses to go on with a fine-tuning under another configuration.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+        ConfigError: If a setting that shapes the result differs from the run's own; the message gives both values.
+    """
+    check_same_settings(config.to_dict(), directory, may_differ=lambda name: name in _MAY_DIFFER)
 
 
 def saved_fine_tuning(directory: Path) -> SFTConfig:

@@ -74,8 +74,24 @@ def facts_of(spec: WorldSpec) -> WorldFacts:
 def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     """Returns a configuration that can be trained, after trying what it needs, and prints what is left out.
 
+    See `tried`.
+    """
+    config, told = tried(config, resume=resume)
+    if process_rank() == 0:
+        print(*told, sep="\n", end="\n" if told else "")
+    return config
+
+
+def tried(config: RunConfig, *, resume: bool, is_to_come: bool = False) -> tuple[RunConfig, list[str]]:
+    """Returns a configuration that can be trained, after trying what it needs.
+
+    Args:
+        config: The run.
+        resume: Whether it goes on.
+        is_to_come: Whether what it starts from is yet to be made, so that it need not be there.
+
     Returns:
-        The configuration, without what its worlds have no use for.
+        The configuration, without what its worlds have no use for; and a line for each thing that was left out.
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
@@ -105,13 +121,11 @@ def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     require_peft(config.lora)
     require_attention(config.memory)
     require_sampler(config)
-    if config.model is not None and not resume:
-        _require_start(config.model)
+    if not resume and not is_to_come:
+        for start in filter(None, (config.model, config.reference)):
+            _require_start(start)
     config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
-    told = [*of_pools, *told]
-    if process_rank() == 0:
-        print(*told, sep="\n", end="\n" if told else "")
-    return config
+    return config, [*of_pools, *told]
 
 
 def _require_start(model: str) -> None:

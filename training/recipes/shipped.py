@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from training.config.run import RunConfig
+from training.config.stages import StagesConfig
+from training.recipes.stages import zoomqa_stages_tiny
 from training.recipes.tiny import (
     docqa_tiny,
     frozenlake_tiny,
@@ -37,3 +39,6 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
         vagen_full,
     )
 }
+
+STAGED_RECIPES: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (zoomqa_stages_tiny,)}
+"""Those that are several runs, one after the other."""

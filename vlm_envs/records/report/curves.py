@@ -36,8 +36,11 @@ _NUM_COLUMNS = 3
 _TIP = "tip:"
 
 
-def panel_svgs(panel: Panel, x_span: tuple[float, float]) -> list[str]:
-    """Returns a panel over a span of iterations as SVG elements: wide ones span the page, and come again for phones."""
+def panel_svgs(panel: Panel, x_span: tuple[float, float], *, marks: Sequence[float] = ()) -> list[str]:
+    """Returns a panel over a span of iterations as SVG elements: wide ones span the page, and come again for phones.
+
+    At each of the marks a line stands across it.
+    """
     import matplotlib
     from matplotlib.figure import Figure  # half a second, for which a wrong path must not wait
 
@@ -53,7 +56,7 @@ def panel_svgs(panel: Panel, x_span: tuple[float, float]) -> list[str]:
                 "top": 1 - _TOP_PX / height,
             }
         )
-        _draw(axes, panel, x_span, num_iterations=round(width / 100))
+        _draw(axes, panel, x_span, num_iterations=round(width / 100), marks=marks)
         file = io.StringIO()
         with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": _plain(f"{panel.title} {width}")}):
             figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
@@ -61,8 +64,8 @@ def panel_svgs(panel: Panel, x_span: tuple[float, float]) -> list[str]:
     return drawings
 
 
-def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None:
-    """Draws every panel, under a title, into one PNG file."""
+def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str, marks: Sequence[float] = ()) -> None:
+    """Draws every panel, under a title, into one PNG file, with a line across those of learning at each mark."""
     from matplotlib.figure import Figure
 
     placed = [(group, panel) for group in groups for panel in group.panels]
@@ -77,7 +80,7 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None
     for axes in grid.flat[len(placed) :]:
         axes.set_axis_off()
     for axes, (group, panel) in zip(grid.flat, placed, strict=False):
-        _draw(axes, panel, shared_x_range(groups, group))
+        _draw(axes, panel, shared_x_range(groups, group), marks=() if group.title == COLD_START else marks)
         if panel.estimates:
             axes.legend(frameon=False, fontsize=7)
         axes.set_title(_plain(f"{group.title} · {panel.title}"), fontsize=9, loc="left", color=_INK)
@@ -86,10 +89,14 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str) -> None
     figure.savefig(path, dpi=110)
 
 
-def _draw(axes: Any, panel: Panel, x_span: tuple[float, float], *, num_iterations: int = 4) -> None:
-    """Draws curves, estimates and the axes' numbers."""
+def _draw(
+    axes: Any, panel: Panel, x_span: tuple[float, float], *, num_iterations: int = 4, marks: Sequence[float] = ()
+) -> None:
+    """Draws curves, estimates, marks and the axes' numbers."""
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+    for mark in marks:
+        axes.axvline(mark, color=_MUTED, linewidth=0.8, linestyle=(0, (2, 3)))
     for curve, color in zip(panel.curves, _RUNS, strict=False):
         _draw_line(axes, curve.xs, curve.ys, color=color, label=_plain(curve.name))
     is_by_run = len(panel.estimates) == len(panel.curves) > 1

@@ -1,0 +1,212 @@
+"""A run of several stages, each a fine-tuning or a reinforcement-learning run of its own, one after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from training.config.places import require_name
+from training.config.run import RunConfig
+from training.config.sft import SFTConfig
+from vlm_envs.arguments.ranges import field_name
+from vlm_envs.errors import ConfigError, require
+
+STAGE_BEFORE = "stage before"
+"""What a stage after the first has as its `model`: it starts from what the stage before made."""
+
+StageRun: TypeAlias = SFTConfig | RunConfig
+StageReference: TypeAlias = Literal["reset", "kept"]
+StageStart: TypeAlias = Literal["latest", "best"]
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stage: a run, and how it follows the one before.
+
+    Attributes:
+        name: What it is called, in its folder's name and in options: `--stages.NAME.OPTION`.
+        run: What is done. Its `name` and `output` are the staged run's to say, and so is its `model`, but for the
+            first stage's.
+        starts_from: Which model of the stage before it starts from: the last one (`latest`), or the one that solved
+            most validation levels (`best`).
+        reference: What a KL penalty holds the policy to: the model that the stage starts from (`reset`), or the one
+            that the first reinforcement learning started from (`kept`).
+    """
+
+    name: str
+    run: StageRun
+    starts_from: StageStart = "latest"
+    reference: StageReference = "reset"
+
+    def __post_init__(self) -> None:
+        require(
+            _NAME.fullmatch(self.name) is not None,
+            f"A stage's name must be of letters, digits, - and _, such as sft; got {self.name!r}.",
+        )
+        require(
+            isinstance(self.run, SFTConfig | RunConfig),
+            f"Stage {self.name!r}: its run must be an SFTConfig or a RunConfig; got {type(self.run).__name__}.",
+        )
+        for option, choices in (("starts_from", ("latest", "best")), ("reference", ("reset", "kept"))):
+            value = getattr(self, option)
+            require(value in choices, f"Stage {self.name!r}: {option} must be {' or '.join(choices)}; got {value!r}.")
+
+    @property
+    def option(self) -> str:
+        """What its options begin with."""
+        return f"--stages.{self.name.replace('_', '-')}"
+
+    @property
+    def learns_by_reward(self) -> bool:
+        """Whether it is reinforcement learning."""
+        return isinstance(self.run, RunConfig)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagesConfig:
+    """A run of stages. Each is a run like any other, with an optimiser of its own, in `<output>/<name>/<n>-<stage>`.
+
+    Attributes:
+        name: Name of the run, one part of a path; its files go to `<output>/<name>`.
+        output: Directory of all runs.
+        model: Checkpoint that the first stage starts from; None for the one that its run names.
+        stages: The stages, in order.
+    """
+
+    name: str
+    stages: tuple[Stage, ...]
+    output: str = "runs"
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        require_name(self)
+        require(bool(self.stages), "A run of stages needs at least one.")
+        names = [stage.option for stage in self.stages]
+        twice = next((stage.name for stage in self.stages if names.count(stage.option) > 1), None)
+        require(twice is None, f"Two stages are called {twice!r}. Give one of them another name.")
+        self._require_starts()
+        self._require_references()
+        object.__setattr__(self, "stages", (self.stages[0], *map(_following, self.stages[1:])))
+        self.resolved()
+
+    def _require_starts(self) -> None:
+        first = self.stages[0]
+        is_given = self.model is not None or first.run.model not in ("", STAGE_BEFORE)
+        require(
+            is_given,
+            f"Stage {first.name!r} is the first, so there is no model before it to start from. Name a checkpoint: "
+            f"{field_name(self, 'model')} DIR.",
+        )
+        require(
+            first.starts_from == "latest",
+            f"Stage {first.name!r} is the first: there is none before it whose best model it could start from. Leave "
+            "starts_from out.",
+        )
+        for before, stage in zip(self.stages, self.stages[1:], strict=False):
+            require(
+                stage.run.model in (None, "", STAGE_BEFORE),
+                f"Stage {stage.name!r} names a checkpoint of its own, {stage.run.model}, but follows {before.name!r}, "
+                f"whose model it starts from. Leave its model out (STAGE_BEFORE in an SFTConfig), or make it the first "
+                "stage of another run.",
+            )
+            if stage.starts_from == "best":
+                require(
+                    isinstance(before.run, RunConfig) and before.run.eval_every > 0 and before.run.num_val_episodes > 0,
+                    f"Stage {stage.name!r} is to start from the best model of {before.name!r} on validation levels, "
+                    f"and that keeps none. Let it evaluate ({before.option}.eval-every 10, with --num-val-episodes "
+                    "above 0; reinforcement learning only), or start from its last model (starts_from latest).",
+                )
+
+    def _require_references(self) -> None:
+        is_first = True
+        for stage in self.stages:
+            if stage.reference == "kept":
+                require(
+                    isinstance(stage.run, RunConfig),
+                    f"Stage {stage.name!r} is supervised and is held to no reference. Leave its reference out.",
+                )
+                require(
+                    not is_first,
+                    f"Stage {stage.name!r} is the first of reinforcement learning, so there is no reference to keep. "
+                    "Use reference reset, which takes the model that it starts from.",
+                )
+                require(
+                    not isinstance(stage.run, RunConfig) or stage.run.reference is None,
+                    f"Stage {stage.name!r} keeps the reference of an earlier one and names one of its own. Leave one "
+                    "of them out.",
+                )
+            is_first = is_first and not stage.learns_by_reward
+
+    @property
+    def directory(self) -> Path:
+        """The run's own directory."""
+        return Path(self.output) / self.name
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """What the stages' folders are called, within the run's."""
+        return tuple(f"{number}-{stage.name}" for number, stage in enumerate(self.stages, start=1))
+
+    def resolved(self) -> tuple[StageRun, ...]:
+        """Returns the stages as the runs that they are: where each writes, starts from, and what it is held to.
+
+        Raises:
+            ConfigError: If one of them cannot be so.
+        """
+        return tuple(
+            self._of_stage(stage, lambda each=number: self._resolved(each)) for number, stage in _counted(self)
+        )
+
+    def _of_stage(self, stage: Stage, make: Callable[[], StageRun]) -> StageRun:
+        try:
+            return make()
+        except ConfigError as error:
+            raise ConfigError(f"Stage {stage.name!r}: {error}") from error
+
+    def _resolved(self, number: int) -> StageRun:
+        stage, place = self.stages[number], {"output": str(self.directory), "name": self.folders[number]}
+        if isinstance(stage.run, SFTConfig):
+            return replace(stage.run, model=str(self._start_of(number)), **place)
+        start = self._start_of(number)
+        kept = str(self._kept_reference()) if stage.reference == "kept" else stage.run.reference
+        return replace(stage.run, model=None if start is None else str(start), reference=kept, **place)
+
+    def _start_of(self, number: int) -> str | Path | None:
+        """Returns the checkpoint that a stage starts from; None for a cold start of its own."""
+        if number == 0:
+            return self.stages[0].run.model if self.model is None else self.model
+        return self.directory / self.folders[number - 1] / self.stages[number].starts_from / "model"
+
+    def _kept_reference(self) -> str | Path:
+        """Returns the checkpoint that the first reinforcement learning starts from."""
+        first = next(number for number, stage in _counted(self) if stage.learns_by_reward)
+        start = self._start_of(first)
+        return self.directory / self.folders[first] / "cold_start" if start is None else start
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the configuration as plain data."""
+        stages = [
+            {
+                "name": stage.name,
+                "kind": "rl" if stage.learns_by_reward else "sft",
+                "starts_from": stage.starts_from,
+                "reference": stage.reference,
+                "run": stage.run.to_dict(),
+            }
+            for stage in self.stages
+        ]
+        return {"name": self.name, "output": self.output, "model": self.model, "stages": stages}
+
+
+def _following(stage: Stage) -> Stage:
+    """Returns a stage after the first, with its start written as such."""
+    return replace(stage, run=replace(stage.run, model=STAGE_BEFORE))
+
+
+def _counted(config: StagesConfig) -> list[tuple[int, Stage]]:
+    return [*enumerate(config.stages)]

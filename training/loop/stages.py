@@ -1,0 +1,79 @@
+"""A run of stages, from the first that is not finished to the last: one command, one report."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from training.config.run import RunConfig
+from training.config.stages import StageRun, StagesConfig
+from training.config.stages_record import holds_stages, save_stages, saved_stages
+from training.loop.run import trained
+from training.loop.sft import fine_tune_checked
+from training.preflight.stages import StageToRun, checked_stages
+from vlm_envs.records.report.stages import build_stages_report, stages_table
+
+
+def train_stages(config: StagesConfig, *, resume: bool = False) -> Path:
+    """Runs the stages in order, from where the run stands if it is resumed, and writes the report.
+
+    Returns:
+        The run's directory, which has a folder for each stage.
+
+    Raises:
+        RunExistsError: If the run exists and `resume` is False.
+        FileNotFoundError: If `resume` is True and there is no run.
+        ConfigError: If something that any of the stages needs is not there, or, on resumption, one that has begun is
+            now another. Nothing is left behind then.
+        TrainingStoppedError: If a stage cannot go on; what was learnt is saved.
+        KeyboardInterrupt: If Ctrl-C stopped it; what was learnt is saved.
+    """
+    return train_stages_checked(config, checked_stages(config, resume=resume), resume=resume)
+
+
+def train_stages_checked(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool = False) -> Path:
+    """Does what `train_stages` does with the stages that `checked_stages` returned."""
+    directory = config.directory
+    finished = _finished(config, left, resume=resume)
+    save_stages(config, finished)
+    num_threads = torch.get_num_threads()
+    for each in left:
+        name = config.stages[each.number].name
+        print(f"\nStage {each.number + 1} of {len(config.stages)}: {name}", flush=True)
+        torch.set_num_threads(num_threads)  # what the stage before was given is not this one's
+        _run_stage(each.run, name, resume=each.resume)
+        finished.append(name)
+        save_stages(config, finished)
+        _let_go()
+    report = build_stages_report(directory, config.folders)
+    table = stages_table(directory, config.folders)
+    last = directory / config.folders[-1] / "latest" / "model"
+    print(f"\n{table}\n" if table else "", f"Report: {report}\nModel:  {last}", sep="\n" if table else "")
+    return directory
+
+
+def _finished(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool) -> list[str]:
+    """Returns the names of the stages that are finished and are not to be longer."""
+    if not resume or not holds_stages(config.directory):
+        return []
+    names = {config.stages[each.number].name for each in left}
+    return [name for name in saved_stages(config.directory)[1] if name not in names]
+
+
+def _run_stage(run: StageRun, name: str, *, resume: bool) -> None:
+    if not isinstance(run, RunConfig):
+        fine_tune_checked(run, resume=resume)
+        return
+    _, is_finished = trained(run, resume=resume)
+    if not is_finished:
+        raise KeyboardInterrupt(f"Interrupted in stage {name!r}; saved. Go on with --resume.")
+
+
+def _let_go() -> None:
+    """Gives back the memory of a stage's models, which the next one needs."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,181 @@
+"""What is found out about all stages of a run before the first one begins; of one that goes on, about those left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, num_iterations_done
+from training.config.places import require_writable
+from training.config.processes import num_processes
+from training.config.resume import check_same_run, saved_config
+from training.config.run import RunConfig
+from training.config.sft import SFTConfig
+from training.config.stages import STAGE_BEFORE, Stage, StageRun, StagesConfig
+from training.config.stages_record import holds_stages, saved_stages
+from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
+from training.preflight.start import tried, without_judges
+from vlm_envs.arguments.options import option_names
+from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.errors import ConfigError, VLMEnvsError, require
+from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.records.run_data import holds_run
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageToRun:
+    """A stage that is not finished.
+
+    Attributes:
+        number: Its place among all of them, from 0.
+        run: What is done.
+        resume: Whether it has begun, and goes on.
+    """
+
+    number: int
+    run: StageRun
+    resume: bool
+
+
+def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
+    """Returns the stages that are to be run, after trying what each of them needs, and prints what is left out.
+
+    Raises:
+        RunExistsError: If the run exists and `resume` is False.
+        FileNotFoundError: If `resume` is True and there is no run.
+        ConfigError: If something that a stage needs is not there, or a stage that has begun is now another.
+    """
+    require_writable(config.directory, config.output)
+    require(
+        num_processes() == 1,
+        f"Stages are trained in one process, and {num_processes()} were launched. Start them with python -m training, "
+        "or launch each as a run of its own, from the one before: --model RUN/latest/model.",
+    )
+    finished = _finished(config, resume=resume)
+    runs = config.resolved()
+    first_start = runs[0].model
+    left = []
+    for number, (stage, run) in enumerate(zip(config.stages, runs, strict=True)):
+        with _of_stage(stage, run):
+            is_begun = has_begun(Path(run.output) / run.name)
+            if is_begun and isinstance(run, RunConfig):
+                run, _ = without_judges(run)  # as it was when it began
+            if resume and stage.name in finished:
+                if not _is_longer(run):
+                    continue
+                _require_last_begun(config, number)
+            ready = _checked(run, first_start, resume=is_begun, is_first=number == 0, name=stage.name)
+            left.append(StageToRun(number=number, run=ready, resume=is_begun))
+    return left
+
+
+def has_begun(directory: Path) -> bool:
+    """Returns whether a stage has come to a checkpoint; one that has not starts over."""
+    return has_checkpoint(directory / LATEST) or is_in_cold_start(directory)
+
+
+def is_free(directory: Path) -> bool:
+    """Returns whether a run of stages may be written there: nothing is, or one of which no stage has begun."""
+    if holds_stages(directory):
+        return not any(has_begun(each) for each in directory.iterdir() if each.is_dir())
+    return not holds_run(directory)
+
+
+def _finished(config: StagesConfig, *, resume: bool) -> Sequence[str]:
+    """Returns the names of the stages that are finished, of a run whose begun stages are still the same."""
+    if not resume:
+        if not is_free(config.directory):
+            raise RunExistsError(
+                f"{config.directory} already holds a run. Go on with it by adding --resume, or choose another --name."
+            )
+        return ()
+    saved, finished = saved_stages(config.directory)
+    _require_same_order(config, saved)
+    return finished
+
+
+def _require_same_order(config: StagesConfig, saved: StagesConfig) -> None:
+    """Refuses a run whose begun stages are others now, or begin with another model."""
+    begun = [number for number, folder in enumerate(saved.folders) if has_begun(saved.directory / folder)]
+    here = config.directory
+    if config.folders[: len(begun)] != saved.folders[: len(begun)] or len(config.stages) < len(begun):
+        raise ConfigError(
+            f"The run at {here} has begun its stages {', '.join(saved.folders[: len(begun)])}, and asked for are "
+            f"{', '.join(config.folders)}. Name the recipe it was started with, or another run with --name."
+        )
+    if begun and config.resolved()[0].model != saved.resolved()[0].model:
+        raise ConfigError(
+            f"The run at {here} starts from {saved.resolved()[0].model}, not from {config.resolved()[0].model}. Leave "
+            "--model out, or start another run with --name."
+        )
+    for number in begun:
+        asked, was = config.stages[number].starts_from, saved.stages[number].starts_from
+        require(
+            asked == was,
+            f"Stage {config.stages[number].name!r} has begun from the {was} model of the stage before, not the "
+            f"{asked}. Leave {config.stages[number].option}.starts-from out, or start another run with --name.",
+        )
+
+
+def _is_longer(run: StageRun) -> bool:
+    """Returns whether a finished stage is to be longer than it was; refuses one that is another in any other way."""
+    directory = Path(run.output) / run.name
+    saved: StageRun
+    if isinstance(run, RunConfig):
+        check_same_run(run, directory)
+        saved = saved_config(directory)
+        return run.num_iterations != saved.num_iterations or run.num_iterations != num_iterations_done(
+            directory / LATEST
+        )
+    check_same_fine_tuning(run, directory)
+    saved = saved_fine_tuning(directory)
+    return (run.num_steps, run.num_epochs) != (saved.num_steps, saved.num_epochs)
+
+
+def _require_last_begun(config: StagesConfig, number: int) -> None:
+    """Refuses a finished stage of another length if the next one has started from what it made."""
+    later = config.folders[number + 1 :]
+    if later and has_begun(config.directory / later[0]):
+        raise ConfigError(
+            f"it is finished, and {later[0]} has started from what it made: how long it lasts cannot change any more. "
+            f"Leave its length out, or start another run with --name."
+        )
+
+
+def _checked(run: StageRun, first_start: str | None, *, resume: bool, is_first: bool, name: str) -> StageRun:
+    """Returns a stage's run without what it has no use for, after trying what it needs, and prints what that is.
+
+    A stage whose start is yet to be made is tried with what the first one starts from, which is of the same family.
+    """
+    stand_in = None if is_first or resume or _is_model(run.model) else first_start
+    is_to_come = not is_first and not resume and not _is_model(run.model) and not _is_model(stand_in)
+    if isinstance(run, SFTConfig):
+        check_fine_tuning(
+            run if stand_in is None else replace(run, model=stand_in), resume=resume, is_to_come=is_to_come
+        )
+        return run
+    reference = run.reference if resume or _is_model(run.reference) or is_first else None
+    tried_with: dict[str, Any] = {"model": run.model if stand_in is None else stand_in, "reference": reference}
+    ready, told = tried(replace(run, **tried_with), resume=resume, is_to_come=is_to_come)
+    for line in told:
+        print(f"Stage {name!r}: {line}")
+    return replace(ready, model=run.model, reference=run.reference)
+
+
+def _is_model(directory: str | None) -> bool:
+    if directory is None or directory == STAGE_BEFORE:
+        return False
+    return (model_directory(directory) / "config.json").is_file()
+
+
+@contextmanager
+def _of_stage(stage: Stage, run: StageRun) -> Iterator[None]:
+    """Names the stage, and its options, in what is said of its configuration."""
+    try:
+        with fields_named(option_names(type(run), f"{stage.option}.")):
+            yield
+    except (VLMEnvsError, ValueError, OSError) as error:
+        raise ConfigError(f"Stage {stage.name!r}: {error}") from error
