@@ -216,10 +216,8 @@ def _usage() -> str:
         "",
         "recipes:",
     ]
-    lines += [
-        f"  {name:18} {(recipe.__doc__ or '').strip().splitlines()[0]}"
-        for name, recipe in (RECIPES | STAGED_RECIPES).items()
-    ]
+    recipes = (*RECIPES.items(), *STAGED_RECIPES.items())
+    lines += [f"  {name:18} {(recipe.__doc__ or '').strip().splitlines()[0]}" for name, recipe in recipes]
     lines += ["", "commands:", *(f"  {name:18} {text}" for name, text in COMMANDS.items())]
     return "\n".join([*lines, "", "Options of a recipe: python -m training RECIPE --help"])
 

@@ -149,8 +149,8 @@ def load_recipe(named: str) -> Recipe:
     """Returns a recipe of the user's own.
 
     Args:
-        named: `my_recipe.py`, whose only function that says it returns a `RunConfig` or a `StagesConfig` is taken; `my_recipe.py:name`; or
-            `my_module:name`.
+        named: `my_recipe.py`, whose only function that says it returns a `RunConfig` or a `StagesConfig` is taken;
+            `my_recipe.py:name`; or `my_module:name`.
 
     Raises:
         ConfigError: If there is no such file, module or function, or the choice is not clear.

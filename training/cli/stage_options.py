@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tyro.conf import FlagCreatePairsOff
 
@@ -128,8 +129,8 @@ def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, is_first: b
         return stage
     with _of_stage(stage):
         for option in _OF_THE_RUN:
-            given = any(word.partition("=")[0] == f"--{option}" for word in words)
-            require(not given, f"{stage.option}.{option} is no option: --{option} is the whole run's.")
+            is_given = any(word.partition("=")[0] == f"--{option}" for word in words)
+            require(not is_given, f"{stage.option}.{option} is no option: --{option} is the whole run's.")
         given = [word.partition("=")[0] for word in words if word.startswith(("--cold-start.", "--cold_start."))]
         require(
             is_first or not given,
@@ -137,17 +138,17 @@ def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, is_first: b
         )
         starts_from, words = take_option(words, "--starts-from")
         reference, words = take_option(words, "--reference")
-        changes = {"starts_from": starts_from, "reference": reference}
+        changes: dict[str, Any] = {"starts_from": starts_from, "reference": reference}
         run = _configured(recipe, stage, words, resume=resume)
         return replace(stage, run=run, **{name: value for name, value in changes.items() if value is not None})
 
 
 def _configured(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool) -> StageRun:
-    words = ["--help" if word == "--h" else word for word in words]
-    if isinstance(stage.run, RunConfig):
-        of_stage = Recipe(name=f"{recipe.name} (stage {stage.name})", make=lambda: stage.run)
-        return configured(of_stage, words, stage.run if resume else None)
-    default: SFTConfig = copy.copy(stage.run)
+    run = stage.run
+    if isinstance(run, RunConfig):
+        of_stage = Recipe(name=f"{recipe.name} (stage {stage.name})", make=lambda: run)
+        return configured(of_stage, words, run if resume else None)
+    default = copy.copy(run)
     if option_value(words, "--data") is not None:  # data sets that are named stand in place of its own
         object.__setattr__(default, "data", ())
     program = Program(prog=f"python -m training {recipe.name} (stage {stage.name})", description="A fine-tuning.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -158,23 +157,22 @@ class StagesConfig:
         Raises:
             ConfigError: If one of them cannot be so.
         """
-        return tuple(
-            self._of_stage(stage, lambda each=number: self._resolved(each)) for number, stage in _counted(self)
-        )
+        return tuple(map(self._resolved_or_told, range(len(self.stages))))
 
-    def _of_stage(self, stage: Stage, make: Callable[[], StageRun]) -> StageRun:
+    def _resolved_or_told(self, number: int) -> StageRun:
         try:
-            return make()
+            return self._resolved(number)
         except ConfigError as error:
-            raise ConfigError(f"Stage {stage.name!r}: {error}") from error
+            raise ConfigError(f"Stage {self.stages[number].name!r}: {error}") from error
 
     def _resolved(self, number: int) -> StageRun:
-        stage, place = self.stages[number], {"output": str(self.directory), "name": self.folders[number]}
-        if isinstance(stage.run, SFTConfig):
-            return replace(stage.run, model=str(self._start_of(number)), **place)
-        start = self._start_of(number)
-        kept = str(self._kept_reference()) if stage.reference == "kept" else stage.run.reference
-        return replace(stage.run, model=None if start is None else str(start), reference=kept, **place)
+        stage, output, name = self.stages[number], str(self.directory), self.folders[number]
+        start, run = self._start_of(number), stage.run
+        if isinstance(run, SFTConfig):
+            return replace(run, model=str(start), output=output, name=name)
+        kept = str(self._kept_reference()) if stage.reference == "kept" else run.reference
+        model = None if start is None else str(start)
+        return replace(run, model=model, reference=kept, output=output, name=name)
 
     def _start_of(self, number: int) -> str | Path | None:
         """Returns the checkpoint that a stage starts from; None for a cold start of its own."""
@@ -184,7 +182,7 @@ class StagesConfig:
 
     def _kept_reference(self) -> str | Path:
         """Returns the checkpoint that the first reinforcement learning starts from."""
-        first = next(number for number, stage in _counted(self) if stage.learns_by_reward)
+        first = next(number for number, stage in enumerate(self.stages) if stage.learns_by_reward)
         start = self._start_of(first)
         return self.directory / self.folders[first] / "cold_start" if start is None else start
 
@@ -206,7 +204,3 @@ class StagesConfig:
 def _following(stage: Stage) -> Stage:
     """Returns a stage after the first, with its start written as such."""
     return replace(stage, run=replace(stage.run, model=STAGE_BEFORE))
-
-
-def _counted(config: StagesConfig) -> list[tuple[int, Stage]]:
-    return [*enumerate(config.stages)]

@@ -153,9 +153,8 @@ def _checked(run: StageRun, first_start: str | None, *, resume: bool, is_first: 
     stand_in = None if is_first or resume or _is_model(run.model) else first_start
     is_to_come = not is_first and not resume and not _is_model(run.model) and not _is_model(stand_in)
     if isinstance(run, SFTConfig):
-        check_fine_tuning(
-            run if stand_in is None else replace(run, model=stand_in), resume=resume, is_to_come=is_to_come
-        )
+        started = run if stand_in is None else replace(run, model=stand_in)
+        check_fine_tuning(started, resume=resume, is_to_come=is_to_come)
         return run
     reference = run.reference if resume or _is_model(run.reference) or is_first else None
     tried_with: dict[str, Any] = {"model": run.model if stand_in is None else stand_in, "reference": reference}

@@ -149,9 +149,7 @@ def _figures(groups: Sequence[PanelGroup], group: PanelGroup, marks: Sequence[fl
     return [
         {
             "panel": panel,
-            "drawings": [
-                Markup(drawing) for drawing in panel_svgs(panel, span, marks=drawn)
-            ],  # they escape their texts
+            "drawings": [Markup(each) for each in panel_svgs(panel, span, marks=drawn)],  # they escape their texts
         }
         for panel in group.panels
     ]

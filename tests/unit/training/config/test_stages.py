@@ -1,0 +1,195 @@
+"""Stages that cannot follow each other are refused, with what to do about it; the others are written down whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.training.batches import run_config
+from training.cli.command_line import Recipe
+from training.cli.stage_options import split_by_stage, stage_options, stages_told
+from training.config.lora import LoRAConfig
+from training.config.ppo import PPOConfig
+from training.config.sft import SFTConfig
+from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
+from training.config.stages_record import save_stages, saved_stages
+from training.preflight.stages import checked_stages
+from training.recipes.shipped import STAGED_RECIPES
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import RunExistsError
+
+HELD = PPOConfig(num_minibatches=1, kl_coef=0.1)
+TUNED = SFTConfig(model="start", data=("rows.jsonl",))
+
+
+def explored(name="explore", *, reference="reset", starts_from="latest", **changes):
+    return Stage(name=name, run=run_config(**changes), reference=reference, starts_from=starts_from)
+
+
+def stages(*each, **changes):
+    return StagesConfig(name="test", stages=each, **changes)
+
+
+SFT = Stage(name="sft", run=TUNED)
+FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda: stages(), "needs at least one"),
+        (lambda: stages(SFT, Stage(name="b", run=TUNED)), "names a checkpoint of its own, start, but follows 'sft'"),
+        (lambda: stages(explored("a_b"), explored("a-b")), "Two stages are called"),
+        (lambda: stages(explored("1st")), "must be of letters, digits"),
+        (lambda: stages(explored("a.b")), "must be of letters, digits"),
+        (lambda: stages(Stage(name="sft", run=replace(TUNED, model=STAGE_BEFORE))), "no model before it.*model DIR"),
+        (lambda: stages(explored(model=STAGE_BEFORE)), "no model before it.*model DIR"),
+        (lambda: stages(explored(starts_from="best")), "there is none before it whose best model"),
+        (lambda: stages(SFT, explored(starts_from="best")), "keeps none.*--stages.sft.eval-every 10"),
+        (lambda: stages(explored("a"), explored("b", starts_from="best")), "keeps none.*--stages.a.eval-every 10"),
+        (lambda: stages(SFT, explored(reference="kept", ppo=HELD)), "first of reinforcement learning.*reference reset"),
+        (lambda: stages(replace(SFT, reference="kept")), "supervised and is held to no reference"),
+        (lambda: stages(explored("a"), explored("b", reference="kept", **FREE)), "'b'.*nothing holds the policy to it"),
+        (
+            lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, lora=LoRAConfig(rank=4))),
+            "'b'.*another model than the one that --lora.rank 4 adapts",
+        ),
+        (
+            lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, model="elsewhere")),
+            "names a checkpoint of its own, elsewhere",
+        ),
+        (lambda: Stage(name="a", run=TUNED, reference="both"), "must be reset or kept; got 'both'"),
+        (lambda: Stage(name="a", run="sft"), "must be an SFTConfig or a RunConfig; got str"),
+    ],
+)  # fmt: skip
+def test_a_stage_that_cannot_follow_another_is_refused(made, told):
+    with pytest.raises(ConfigError, match=f"(?s){told}"):
+        made()
+
+
+def test_each_stage_starts_from_the_one_before_and_is_held_to_what_it_says():
+    config = stages(
+        SFT,
+        explored("one", eval_every=5, num_iterations=10, ppo=HELD),
+        explored("two", starts_from="best", ppo=HELD),
+        explored("three", reference="kept", ppo=HELD),
+        model="given",
+    )
+    runs = config.resolved()
+    assert [(run.output, run.name) for run in runs] == [
+        ("runs/test", name) for name in ("1-sft", "2-one", "3-two", "4-three")
+    ]
+    places = ("1-sft/latest", "2-one/best", "3-two/latest")
+    assert [run.model for run in runs] == ["given", *(f"runs/test/{each}/model" for each in places)]
+    assert [run.reference for run in runs[1:]] == [None, None, "runs/test/1-sft/latest/model"]
+
+
+def test_the_first_reference_is_kept_where_it_was_cold_started():
+    config = stages(explored("one"), explored("two", reference="kept", ppo=HELD))
+    assert config.resolved()[1].reference == "runs/test/1-one/cold_start"
+
+
+def test_what_is_written_down_reads_back(tmp_path):
+    config = stages(SFT, explored(ppo=HELD), explored("b", reference="kept", ppo=HELD), output=str(tmp_path))
+    save_stages(config, ["sft"])
+    assert saved_stages(tmp_path / "test") == (config, ["sft"])
+    with pytest.raises(FileNotFoundError, match=r"No run of stages at .*elsewhere.*--name"):
+        saved_stages(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("name", STAGED_RECIPES)
+def test_recipes_of_stages_are_named_after_themselves_and_their_worlds_are_there(name, tmp_path):
+    config = STAGED_RECIPES[name]()
+    assert config.name == name and json.loads(json.dumps(config.to_dict()))["stages"][0]["kind"] in ("sft", "rl")
+    left = checked_stages(replace(config, output=str(tmp_path)), resume=False)
+    assert [each.resume for each in left] == [False] * len(config.stages)
+    assert not list(tmp_path.iterdir())
+
+
+def test_all_stages_are_tried_before_the_first_begins(tiny_directory, tmp_path):
+    data = tmp_path / "rows.jsonl"
+    data.write_text("")
+    first = Stage(name="sft", run=replace(TUNED, model=str(tiny_directory), data=(str(data),)))
+    follows = SFTConfig(model=STAGE_BEFORE, data=(str(tmp_path / "gone.jsonl"),))
+    cases = {
+        "Stage 'b': --data .*gone.jsonl does not exist": Stage(name="b", run=follows),
+        "Stage 'b': .*no-such": explored("b", device="no-such"),
+        "(?s)Stage 'b': .*wrong.*--worlds.0.kwargs.NAME": explored(
+            "b", worlds=(replace(run_config().worlds[0], kwargs={"wrong": 1}),)
+        ),
+        "Stage 'b': .*more than the context of 4.*--stages.b.sampling.max-new-tokens": explored(
+            "b", sampling=replace(run_config().sampling, max_context_tokens=4)
+        ),
+    }  # fmt: skip
+    for told, stage in cases.items():
+        with pytest.raises(ConfigError, match=told):
+            checked_stages(stages(first, stage, output=str(tmp_path / "runs")), resume=False)
+    with pytest.raises(ConfigError, match=r"Stage 'sft': .*nowhere"):
+        checked_stages(stages(first, model="nowhere", output=str(tmp_path / "runs")), resume=False)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_another_run_is_not_written_over(tmp_path):
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "config.json").write_text("{}")
+    with pytest.raises(RunExistsError, match="already holds a run"):
+        checked_stages(stages(explored(), output=str(tmp_path)), resume=False)
+
+
+def recipe_of(config):
+    return Recipe(name="mine", make=lambda: config)
+
+
+def test_options_are_of_the_stage_that_they_name():
+    config = stages(SFT, explored("two_words"), explored("b", ppo=HELD))
+    words = (
+        "--stages.sft.num-steps 7 --stages.sft.data a --stages.sft.data b=2 --name other "
+        "--stages.two-words.worlds.0.kwargs.max-turns 2 --stages.two_words.num-iterations=3 "
+        "--stages.b.reference kept --stages.b.algorithm grpo"
+    )
+    made, resume = stage_options(recipe_of(config), config, words.split())
+    sft, two, b = made.stages
+    assert (made.name, resume) == ("other", False)
+    assert (sft.run.num_steps, sft.run.data) == (7, ("a", "b=2"))
+    assert (two.run.worlds[0].kwargs["max_turns"], two.run.num_iterations) == (2, 3)
+    assert (b.reference, type(b.run.algorithm).__name__, b.run.num_iterations) == ("kept", "GRPO", 100)
+    assert split_by_stage(["--stages.b.x", "1", "2", "-h"], config.stages)[0] == ["-h"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--stages.xplore.seed 1", "no stage 'xplore'; there are sft, explore. Did you mean 'explore'"),
+        ("--stages.explore", "names no option.*--stages.explore.help lists them"),
+        ("--num-iterations 3", "Options of a stage have its name: .*--stages.explore.num-iterations"),
+        ("--stages.explore.model DIR", "--stages.explore.model is no option: --model is the whole run's"),
+        ("--stages.explore.num-iteration 3", "Stage 'explore', whose options begin with --stages.explore.: .*mean"),
+        ("--stages.explore.cold-start.num-steps 3", "would do nothing: the stage starts from the one before"),
+        ("--stages.explore.reference old", "reference must be reset or kept; got 'old'"),
+        ("--stages.sft.batch-size 0", "Stage 'sft', .*--batch-size must be at least 1"),
+    ],
+)
+def test_mistakes_in_options_of_stages_are_explained(words, told):
+    config = stages(SFT, explored())
+    with pytest.raises(ConfigError, match=f"(?s){told}"):
+        stage_options(recipe_of(config), config, words.split())
+
+
+def test_help_shows_the_stages_and_where_their_options_are(capsys):
+    config = stages(SFT, explored(ppo=HELD))
+    told = stages_told(config)
+    assert "1. sft: fine-tuning on rows.jsonl, 1 epochs, rate 1e-05" in told
+    assert "KL 0.1 (reference reset)" in told and "--stages.explore.help" in told
+    with pytest.raises(SystemExit) as ended:
+        stage_options(recipe_of(config), config, ["--help"])
+    assert ended.value.code == 0 and told in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        stage_options(recipe_of(config), config, ["--stages.explore.help"])
+    assert "--num-iterations" in capsys.readouterr().out
+
+
+def test_what_takes_one_run_says_so_of_stages():
+    with pytest.raises(ConfigError, match="mine is a run of stages \\(sft\\), and this takes a recipe of one run"):
+        recipe_of(stages(SFT)).config()
