@@ -9,7 +9,8 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 DOCUMENTS = tuple(
-    f"docs/{name}.md" for name in ("judges", "rewards", "training", "training-details", "fine-tuning", "pools")
+    f"docs/{name}.md"
+    for name in ("judges", "rewards", "training", "training-details", "fine-tuning", "pools", "stages")
 )
 
 
@@ -61,7 +62,7 @@ def test_every_named_option_is_a_field_of_the_configuration():
     assert set(re.findall(r"`algorithm\.(\w+)", text)) <= settings
 
 
-@pytest.mark.parametrize("document", ["docs/judges.md", "docs/training.md", "docs/pools.md"])
+@pytest.mark.parametrize("document", ["docs/judges.md", "docs/training.md", "docs/pools.md", "docs/stages.md"])
 def test_python_in_documents_runs(document, tmp_path, monkeypatch):
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
     monkeypatch.chdir(tmp_path)

@@ -12,20 +12,18 @@ from training.config.saved import rebuilt
 from training.config.sft import SFTConfig
 from training.config.stages import Stage, StageRun, StagesConfig
 from vlm_envs.records.json_lines import parse_object, replace_file
-
-RECORD = "stages.json"
-"""Beside the stages' folders."""
+from vlm_envs.records.run_data import STAGES
 
 
 def save_stages(config: StagesConfig, finished: Sequence[str]) -> None:
     """Writes a run of stages down, with the names of those that are finished, in place of what was there."""
     text = json.dumps({**config.to_dict(), "finished": [*finished]}, indent=2) + "\n"
-    replace_file(config.directory / RECORD, text.encode(), sync=True)
+    replace_file(config.directory / STAGES, text.encode(), sync=True)
 
 
 def holds_stages(directory: Path) -> bool:
     """Returns whether a directory is that of a run of stages."""
-    return (directory / RECORD).is_file()
+    return (directory / STAGES).is_file()
 
 
 def saved_stages(directory: Path) -> tuple[StagesConfig, list[str]]:
@@ -36,10 +34,10 @@ def saved_stages(directory: Path) -> tuple[StagesConfig, list[str]]:
         BrokenRunDataError: If its file cannot be read.
         ConfigError: If what it was started with is no longer possible.
     """
-    path = directory / RECORD
+    path = directory / STAGES
     if not path.is_file():
         raise FileNotFoundError(
-            f"No run of stages at {directory}: expected a file {RECORD}. Start it without --resume, or say which one "
+            f"No run of stages at {directory}: expected a file {STAGES}. Start it without --resume, or say which one "
             "goes on with --name and --output."
         )
     saved = parse_object(path.read_bytes(), str(path))

@@ -11,7 +11,7 @@ from typing import Any
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, num_iterations_done
 from training.config.places import require_writable
 from training.config.processes import num_processes
-from training.config.resume import check_same_run, saved_config
+from training.config.resume import check_length, check_same_run, saved_config, saved_settings
 from training.config.run import RunConfig
 from training.config.sft import SFTConfig
 from training.config.stages import STAGE_BEFORE, Stage, StageRun, StagesConfig
@@ -67,6 +67,8 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                 if not _is_longer(run):
                     continue
                 _require_last_begun(config, number)
+            if is_begun:
+                _require_length(run)
             ready = _checked(run, first_start, resume=is_begun, is_first=number == 0, name=stage.name)
             left.append(StageToRun(number=number, run=ready, resume=is_begun))
     return left
@@ -133,6 +135,21 @@ def _is_longer(run: StageRun) -> bool:
     check_same_fine_tuning(run, directory)
     saved = saved_fine_tuning(directory)
     return (run.num_steps, run.num_epochs) != (saved.num_steps, saved.num_epochs)
+
+
+def _require_length(run: StageRun) -> None:
+    """Refuses a stage that has begun and is to be shorter than it is already."""
+    directory = Path(run.output) / run.name
+    num_done = num_iterations_done(directory / LATEST) or 0
+    if isinstance(run, RunConfig):
+        check_length(run.num_iterations, num_done)
+        return
+    num_steps = run.steps([each["num_rows"] for each in saved_settings(directory)["data_sets"]]).num_steps
+    require(
+        num_steps >= num_done,
+        f"there are to be {num_steps} steps, and it has done {num_done} already. Give more with --num-steps or "
+        "--num-epochs, or start another run with --name.",
+    )
 
 
 def _require_last_begun(config: StagesConfig, number: int) -> None:

@@ -5,6 +5,7 @@ Nothing here imports torch, but for a device that only torch knows: whoever got 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from training.preflight.pools import require_pools
 from training.preflight.sampler import require_sampler
 from training.preflight.wandb_login import require_wandb
 from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require
 from vlm_envs.qa.datasets.splitting import remedy_of
 from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
 from vlm_envs.records.run_data import RunReader, holds_run
@@ -122,8 +123,10 @@ def tried(config: RunConfig, *, resume: bool, is_to_come: bool = False) -> tuple
     require_attention(config.memory)
     require_sampler(config)
     if not resume and not is_to_come:
-        for start in filter(None, (config.model, config.reference)):
-            _require_start(start)
+        if config.model is not None:
+            _require_start(config.model)
+        if config.reference is not None:
+            _require_reference(config.reference, config.model)
     config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
     return config, [*of_pools, *told]
 
@@ -136,6 +139,31 @@ def _require_start(model: str) -> None:
         raise FileNotFoundError(
             f"{error} Name yours with --model DIR; --model None starts from the tiny VLM, which a cold start teaches."
         ) from error
+
+
+def _require_reference(reference: str, model: str | None) -> None:
+    """Refuses to hold a policy to what is no checkpoint, or to one of another family or vocabulary than its start."""
+    instead = "Name another, or leave --reference out: the policy is held to the model that the run starts from then."
+    try:
+        require_weights(require_checkpoint(model_directory(reference)))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error} {instead}") from error
+    if model is None:
+        return
+    for what, of_reference, of_model in zip(
+        ("family", "vocabulary size"), _kind_of(reference), _kind_of(model), strict=True
+    ):
+        require(
+            of_reference == of_model,
+            f"--reference {reference} has {what} {of_reference}, and --model {model} has {of_model}: what one says the "
+            f"other cannot be asked about. {instead}",
+        )
+
+
+def _kind_of(model: str) -> tuple[Any, Any]:
+    """Returns a checkpoint's family and how many tokens it knows."""
+    settings = json.loads((model_directory(model) / "config.json").read_text(encoding="utf-8"))
+    return settings.get("model_type"), {**settings, **settings.get("text_config", {})}.get("vocab_size")
 
 
 def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:

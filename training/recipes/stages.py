@@ -14,7 +14,8 @@ def zoomqa_stages_tiny() -> StagesConfig:
 
     Between them change what the paper changes: the prompts, the reward for zooming, the rate, a quarter of the first
     stage's, and what the policy is held to, by 0.04 to what it began with and by 0.03 to what the first stage made.
-    The second has three quarters of the first one's iterations, as 225 of 300. Temperatures are 1 in both.
+    The second has three quarters of the first one's iterations, as 225 of 300, and other levels. Temperatures are 1 in
+    both.
     """
     return StagesConfig(
         name="zoomqa_stages_tiny",

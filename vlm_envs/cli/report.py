@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
@@ -17,9 +18,10 @@ class ReportOptions:
     """Write the report of a run, or of any recorded episodes, as one HTML file.
 
     Attributes:
-        run: The run's directory, such as runs/frozenlake_tiny.
+        run: The run's directory, such as runs/frozenlake_tiny; of a run of stages, that of all of them.
         beside: Directory of another run to lay beside it.
-        live: Whether to write the report again and again, until interrupted; an open page follows by itself.
+        live: Whether to write the report again and again, until interrupted; an open page follows by itself, but for
+            one of stages.
         every_s: Seconds between two reports with `live`.
     """
 
@@ -37,14 +39,19 @@ def run(options: ReportOptions) -> None:
     """Writes the report, and prints where it is."""
     try:
         from vlm_envs.records.report.page import build_report
+        from vlm_envs.records.report.stages import build_stages_report, stage_folders
     except ImportError as error:
         raise EngineUnavailableError(f"{error}. A report needs: pip install 'vlm-envs[records]'") from error
 
-    reload_s = options.every_s if options.live else None
-    print(build_report(options.run, beside=options.beside, reload_s=reload_s), flush=True)
+    def write(reload_s: float | None) -> Path:
+        if options.beside is None and (folders := stage_folders(options.run)):
+            return build_stages_report(options.run, folders)
+        return build_report(options.run, beside=options.beside, reload_s=reload_s)
+
+    print(write(options.every_s if options.live else None), flush=True)
     try:
         while options.live:
             time.sleep(options.every_s)
-            build_report(options.run, beside=options.beside, reload_s=reload_s)
+            write(options.every_s)
     except KeyboardInterrupt:  # the page that stays behind must not wait for another
-        build_report(options.run, beside=options.beside)
+        write(None)

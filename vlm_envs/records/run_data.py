@@ -39,6 +39,9 @@ from vlm_envs.trajectory import Trajectory
 PHASES = ("cold_start", "rl")
 """Phases of a run in the order they are trained; a metrics line without one belongs to the last."""
 
+STAGES = "stages.json"
+"""What a run of stages is written down in, beside a folder for each; its `stages` have names, in order."""
+
 Notes = Sequence[Sequence[TurnNotes]]
 
 _CONFIG, _METRICS, _EVALUATIONS = "config.json", "metrics.jsonl", "evaluations.jsonl"

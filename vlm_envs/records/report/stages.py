@@ -13,12 +13,12 @@ from typing import Any
 from markupsafe import Markup
 
 from vlm_envs.records.episode_record import world_of
-from vlm_envs.records.json_lines import Record
+from vlm_envs.records.json_lines import Record, parse_object
 from vlm_envs.records.report.curves import panel_svgs, save_curves
 from vlm_envs.records.report.document import document, write_document
 from vlm_envs.records.report.panels import COLD_START, PanelGroup, panel_groups
 from vlm_envs.records.report.values import shared_x_range, short
-from vlm_envs.records.run_data import RunReader
+from vlm_envs.records.run_data import STAGES, RunReader
 
 _HERE = Path(__file__).parent
 _HEADINGS = ("stage", "evaluation", "world", "solved", "95% interval", "episodes", "reward", "loss")
@@ -72,6 +72,19 @@ def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
     path = home / "report.html"
     write_document(path, html)
     return path
+
+
+def stage_folders(directory: str | Path) -> list[str]:
+    """Returns what the folders of a run's stages are called, in order; none where it is a run without stages.
+
+    Raises:
+        BrokenRunDataError: If the file that says so cannot be read.
+    """
+    path = Path(directory) / STAGES
+    if not path.is_file():
+        return []
+    stages = parse_object(path.read_bytes(), str(path)).get("stages", [])
+    return [f"{number}-{stage['name']}" for number, stage in enumerate(stages, start=1)]
 
 
 def evaluation_rows(directory: Path, folders: Sequence[str]) -> list[tuple[str, ...]]:

@@ -30,8 +30,10 @@ from training.loop.learner import Learner
 from training.loop.run import train
 from training.loop.sft import fine_tune
 from training.loop.stages import train_stages
+from vlm_envs.cli.commands import main as vlm_envs_main
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.records.report.stages import build_stages_report, evaluation_rows
 from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[4]
@@ -225,6 +227,8 @@ def test_what_has_begun_stays_as_it_is(straight):
         train_stages(with_run(0, learning_rate=0.02), resume=True)
     with pytest.raises(ConfigError, match="Stage 'explore': it is finished, and 3-accuracy has started from what it"):
         train_stages(with_run(1, num_iterations=3), resume=True)
+    with pytest.raises(ConfigError, match=r"Stage 'accuracy': --num-iterations 1: the run has done 2 already"):
+        train_stages(with_run(2, num_iterations=1), resume=True)
     with pytest.raises(ConfigError, match=r"Stage 'accuracy'.*:\n.*--reference"):
         stages = (*config.stages[:2], replace(config.stages[2], reference="reset"))
         train_stages(replace(config, stages=stages), resume=True)
@@ -263,9 +267,10 @@ def test_the_last_stage_may_change_until_it_begins_and_be_longer_when_it_is_done
 
 
 @pytest.mark.report
-def test_one_report_shows_all_stages_on_one_axis(straight, tmp_path):
-    from vlm_envs.records.report.stages import build_stages_report, evaluation_rows
-
+def test_one_report_shows_all_stages_on_one_axis(straight, capsys):
+    assert vlm_envs_main(["report", str(straight)]) == 0
+    assert capsys.readouterr().out.strip() == str(straight / "report.html")
+    assert "<h1>staged</h1>" in (straight / "report.html").read_text()
     page = build_stages_report(straight, [*FOLDERS, "4-later"]).read_text()
     assert "<td>1-sft</td><td>4</td><td>0 to 4</td>" in page
     assert "<td>2-explore</td><td>2</td><td>4 to 6</td>" in page and "4-later (not begun)" in page
