@@ -23,7 +23,9 @@ def zoomqa_stages_tiny() -> StagesConfig:
             Stage(name="precision", run=_of_stage(1, num_iterations=40, learning_rate=1e-4, kl_coef=0.04)),
             Stage(
                 name="recall",
-                run=replace(_of_stage(2, num_iterations=30, learning_rate=2.5e-5, kl_coef=0.03), model=STAGE_BEFORE),
+                run=replace(
+                    _of_stage(2, num_iterations=30, learning_rate=2.5e-5, kl_coef=0.03), model=STAGE_BEFORE, seed=1
+                ),
                 reference="reset",
             ),
         ),
