@@ -122,9 +122,16 @@ class StagesConfig:
                 )
 
     def _require_references(self) -> None:
-        is_first = True
+        is_first, moved_tower = True, None
         for stage in self.stages:
+            freezes = stage.run.memory.freeze_vision_tower
             if stage.reference == "kept":
+                require(
+                    moved_tower is None or not freezes,
+                    f"Stage {stage.name!r} freezes the vision tower, through which its policy and its reference both "
+                    f"look, and keeps a reference from before {moved_tower!r}, which trains the tower. Use reference "
+                    f"reset, or freeze it there, too: --stages.{moved_tower}.memory.freeze-vision-tower.",
+                )
                 require(
                     isinstance(stage.run, RunConfig),
                     f"Stage {stage.name!r} is supervised and is held to no reference. Leave its reference out.",
@@ -140,6 +147,8 @@ class StagesConfig:
                     "of them out.",
                 )
             is_first = is_first and not stage.learns_by_reward
+            if not is_first and not freezes and stage.run.lora.rank is None:
+                moved_tower = moved_tower or stage.name
 
     @property
     def directory(self) -> Path:

@@ -12,6 +12,7 @@ from torch import nn
 from agents.hf.families.family import ImageFeatures, ProcessedImage
 from agents.hf.families.registry import family_of
 from agents.hf.families.seen import vision_parts
+from vlm_envs.errors import ConfigError
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -46,6 +47,22 @@ def share_frozen(module: Module, owner: nn.Module) -> Module:
             parent, _, leaf = name.rpartition(".")
             setattr(module.get_submodule(parent), leaf, weight)
     return module
+
+
+def require_same_frozen(module: nn.Module, owner: nn.Module) -> None:
+    """Refuses a module that cannot be given another one's frozen weights, because its own are others.
+
+    Raises:
+        ConfigError: If one differs.
+    """
+    for name, weight in owner.named_parameters(remove_duplicate=False):
+        own = module.get_parameter(name)
+        if not weight.requires_grad and not torch.equal(own.to(weight.device, weight.dtype), weight):
+            raise ConfigError(
+                f"The reference's {name} is not the policy's, and --memory.freeze-vision-tower has both look through "
+                "one vision tower. Train without it, or hold the policy to the model that it starts from (no "
+                "--reference; of a stage, reference reset)."
+            )
 
 
 class SeenPictures:

@@ -25,6 +25,7 @@ from training.engines.frozen import (
     freeze_vision_tower,
     frozen_tower,
     has_frozen_vision_tower,
+    require_same_frozen,
     share_frozen,
 )
 from training.engines.lora import adapter_state, adapters_off, add_adapters, load_adapted
@@ -81,10 +82,9 @@ class Learner:
         needs_copy = self.has_reference and not self.has_adapters  # with adapters it is the policy without them
         self.reference = None
         if needs_copy:
-            if reference is None:
-                self.reference = copied_but_frozen(policy)
-            else:  # one that the run names may have another vision tower
-                self.reference = reference if config.reference is not None else share_frozen(reference, policy)
+            if config.reference is not None:
+                require_same_frozen(reference, policy)
+            self.reference = copied_but_frozen(policy) if reference is None else share_frozen(reference, policy)
             self.reference.requires_grad_(False)
             if self._row_pass.shares_prefixes:
                 share_prefixes(self.reference)

@@ -11,6 +11,7 @@ from tests.unit.training.batches import run_config
 from training.cli.command_line import Recipe
 from training.cli.stage_options import split_by_stage, stage_options, stages_told
 from training.config.lora import LoRAConfig
+from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.config.sft import SFTConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
@@ -32,6 +33,7 @@ def stages(*each, **changes):
     return StagesConfig(name="test", stages=each, **changes)
 
 
+FROZEN = MemoryConfig(freeze_vision_tower=True)
 SFT = Stage(name="sft", run=TUNED)
 FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
 
@@ -50,6 +52,10 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
         (lambda: stages(SFT, explored(starts_from="best")), "keeps none.*--stages.sft.eval-every 10"),
         (lambda: stages(explored("a"), explored("b", starts_from="best")), "keeps none.*--stages.a.eval-every 10"),
         (lambda: stages(SFT, explored(reference="kept", ppo=HELD)), "first of reinforcement learning.*reference reset"),
+        (
+            lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, memory=FROZEN)),
+            "'b' freezes the vision tower.*from before 'a'.*--stages.a.memory.freeze-vision-tower",
+        ),
         (lambda: stages(replace(SFT, reference="kept")), "supervised and is held to no reference"),
         (lambda: stages(explored("a"), explored("b", reference="kept", **FREE)), "'b'.*nothing holds the policy to it"),
         (

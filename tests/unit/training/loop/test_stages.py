@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -15,12 +16,15 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
+from agents.hf.agent import load_checkpoint
+from agents.hf.families.seen import vision_parts
 from agents.hf.sampling import SamplingConfig
 from tests.soak.test_killed_runs import KILLED_AT
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
 from training.__main__ import main
 from training.checkpoints.state import load_checkpoint_state
+from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
 from training.config.sft import SFTConfig
@@ -30,6 +34,7 @@ from training.loop.learner import Learner
 from training.loop.run import train
 from training.loop.sft import fine_tune
 from training.loop.stages import train_stages
+from training.recipes.shipped import STAGED_RECIPES
 from vlm_envs.cli.commands import main as vlm_envs_main
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
@@ -193,6 +198,35 @@ def test_a_run_that_is_killed_in_each_stage_comes_to_the_same(straight, recipe, 
         assert differing(*states) == [], folder
         assert differing(weights(straight / folder), weights(tmp_path / "staged" / folder)) == []
         assert lines_of(straight / folder) == lines_of(tmp_path / "staged" / folder)
+
+
+def test_a_frozen_tower_is_the_references_own_too(tiny, tiny_directory):
+    policy, _ = tiny
+    other, _ = load_checkpoint(tiny_directory)
+    held = PPOConfig(num_minibatches=1, kl_coef=0.1)
+    config = run_config(reference="other", ppo=held, memory=MemoryConfig(freeze_vision_tower=True))
+    Learner(copy.deepcopy(policy), [], config, reference=copy.deepcopy(other))
+    with torch.no_grad():
+        next(iter(vision_parts(other)[0].parameters())).add_(1.0)
+    with pytest.raises(ConfigError, match=r"is not the policy's, and --memory.freeze-vision-tower"):
+        Learner(copy.deepcopy(policy), [], config, reference=other)
+
+
+@pytest.mark.parametrize("name", STAGED_RECIPES)
+def test_every_staged_recipe_runs(name, tiny_directory, tmp_path, capsys):
+    settings = {
+        "num-iterations": "1", "num-groups": "2", "group-size": "2", "num-eval-episodes": "2", "num-threads": "1",
+        "sampling.max-new-tokens": "8", "ppo.num-minibatches": "1",
+    }  # fmt: skip
+    stages = STAGED_RECIPES[name]().stages
+    words = [word for stage in stages for key, value in settings.items() for word in (f"{stage.option}.{key}", value)]
+    assert main([name, "--output", str(tmp_path), "--model", str(tiny_directory), *words]) == 0
+    assert [path.name for path in sorted(tmp_path.glob("*/*-*"))] == ["1-precision", "2-recall"]
+    first, second = (RunReader(tmp_path / name / each).config for each in ("1-precision", "2-recall"))
+    assert [each["judge"]["episode_reward"] for each in (first, second)] == ["mags_stage_1", "mags_stage_2"]
+    assert second["model"] == str(tmp_path / name / "1-precision" / "latest" / "model")
+    assert main([name, "--output", str(tmp_path), "--model", str(tiny_directory), "--resume"]) == 0
+    assert "Stage" not in capsys.readouterr().out.split("Report:")[-2]
 
 
 def test_ctrl_c_ends_the_run_and_not_only_the_stage(tiny_directory, data, tmp_path, monkeypatch):
