@@ -1,4 +1,4 @@
-"""`python -m training RECIPE [--options]`, and the commands `sft`, `cold_start`, `curate`, `pool` and `plan`."""
+"""`python -m training RECIPE [--options]`, and the commands `sft`, `sweep`, `cold_start`, `curate`, `pool`, `plan`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from training.cli.command_line import Recipe, configured, find_recipe, option_va
 from training.cli.pool import pool_to_draw
 from training.cli.sft_options import sft_options
 from training.cli.stage_options import stage_options
+from training.cli.sweep import run_sweep_command
 from training.config.curation import CurateConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank
@@ -32,6 +33,7 @@ from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 
 COMMANDS = {
     "sft": "fine-tune a checkpoint on conversations with pictures, or on what curate made",
+    "sweep": "train every row of a paper's tables on several seeds",
     "cold_start": "rebuild a recipe's cold start",
     "pool": "draw a finite set of levels to train on, and count how often an agent solves each",
     "plan": "say whether a run fits its GPUs, from a checkpoint's config.json alone",
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
         if name in COMMANDS:
-            {"sft": _sft, "cold_start": _cold_start, "curate": _curate, "pool": _pool, "plan": run_plan}[name](rest)
+            _COMMANDS[name](rest)
         elif name in ("-h", "--help"):
             print(_usage())
         else:
@@ -206,6 +208,16 @@ def _pool(words: list[str]) -> None:
     print(drawn)
     print(f"Pool: {config.out}")
     print(f"Train on it: python -m training {recipe} --worlds.{config.world}.pool.file {config.out}")
+
+
+_COMMANDS = {
+    "sft": _sft,
+    "sweep": run_sweep_command,
+    "cold_start": _cold_start,
+    "curate": _curate,
+    "pool": _pool,
+    "plan": run_plan,
+}
 
 
 def _usage() -> str:

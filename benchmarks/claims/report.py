@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.claims.arms import Arm
 from benchmarks.claims.claim import Claim
-from vlm_envs.records.comparisons import PairedDifference, paired_bootstrap
+from vlm_envs.records.comparisons import PairedDifference, paired_bootstrap, seeds_interval
 from vlm_envs.records.statistics import Interval
 
 KINDS = {
@@ -20,7 +20,6 @@ KINDS = {
 }
 """What arms are called, in the order in which they are shown."""
 COLOURS = {"imitation": "#c0702a", "rl": "#2f6db5"}
-_RESAMPLES, _SEED = 10_000, 0
 
 
 def load_arms(results: Path, name: str) -> dict[str, list[Arm]]:
@@ -39,14 +38,7 @@ def rate_interval(arms: Sequence[Arm]) -> tuple[float, Interval]:
     Levels are drawn again, and so are seeds: both are of what there could have been.
     """
     solved_SN = np.array([arm.solved for arm in arms], float)
-    rng = np.random.default_rng(_SEED)
-    num_seeds, num_levels = solved_SN.shape
-    means = [
-        solved_SN[rng.integers(num_seeds, size=num_seeds)][:, rng.integers(num_levels, size=num_levels)].mean()
-        for _ in range(_RESAMPLES)
-    ]
-    low, high = np.percentile(means, [2.5, 97.5])
-    return float(solved_SN.mean()), Interval(float(low), float(high))
+    return float(solved_SN.mean()), seeds_interval(solved_SN)
 
 
 def difference(first: Sequence[Arm], second: Sequence[Arm]) -> PairedDifference:

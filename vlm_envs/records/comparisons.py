@@ -69,6 +69,28 @@ def paired_bootstrap(
     return PairedDifference(float(differences.mean()), Interval(float(low), float(high)), min(1.0, p_value))
 
 
+def seeds_interval(solved_SN: npt.ArrayLike, *, confidence: float = 0.95, num_resamples: int = 10_000) -> Interval:
+    """Returns the interval of a mean over seeds and levels, both drawn again: both are of what there could have been.
+
+    Args:
+        solved_SN: float[S, N], one number of each seed's policy on each level.
+        confidence: Two-sided confidence, strictly between 0 and 1.
+        num_resamples: How often.
+
+    Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice (2021), section 4.
+    """
+    values_SN = np.asarray(solved_SN, float)
+    num_seeds, num_levels = values_SN.shape
+    rng = np.random.default_rng(_SEED)
+    means = [
+        values_SN[rng.integers(num_seeds, size=num_seeds)][:, rng.integers(num_levels, size=num_levels)].mean()
+        for _ in range(num_resamples)
+    ]
+    tail = 100 * (1 - confidence) / 2
+    low, high = np.percentile(means, [tail, 100 - tail])
+    return Interval(float(low), float(high))
+
+
 def _chunks(num_rows: int, width: int, most: int = 2**22) -> list[int]:
     """Returns numbers of rows that sum to `num_rows`, so that none of the blocks takes much memory."""
     step = max(1, most // width)

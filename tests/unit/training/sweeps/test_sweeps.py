@@ -1,0 +1,168 @@
+"""A paper's tables as one command."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agents.hf.sampling import SamplingConfig
+from tests.unit.training.batches import run_config
+from training.__main__ import main
+from training.algorithms.grpo import GRPO
+from training.algorithms.token_gae import TokenGAE
+from training.config.cold_start import ColdStartConfig
+from training.config.sweep import SweepConfig
+from training.config.worlds import WorldSpec
+from training.loop.run import train
+from training.sweeps import runner, shipped
+from training.sweeps.report import lines, solved_by_arms
+from training.sweeps.runner import arm_directory, is_finished, run_sweep
+from training.sweeps.sweep import Arm, Sweep
+from training.sweeps.vagen import TABLES, WORLDS, vagen_tables
+from vlm_envs.errors import ConfigError
+
+LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"prompt_format": "no_think", "max_turns": 2})
+
+
+class InThisProcess:
+    """Runs what is submitted at once, and counts it."""
+
+    submitted = 0
+
+    def __init__(self, *_):
+        type(self).submitted = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+    def submit(self, function, *arguments):
+        type(self).submitted += 1
+        done = Future()
+        try:
+            done.set_result(function(*arguments))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Returns a sweep of two arms that take seconds, run in this process."""
+    monkeypatch.setattr(runner, "ProcessPoolExecutor", InThisProcess)
+    run = run_config(
+        worlds=(LAKE,),
+        algorithm=GRPO(),
+        num_iterations=1,
+        num_groups=2,
+        group_size=2,
+        num_eval_episodes=4,
+        sampling=SamplingConfig(max_new_tokens=4),
+        cold_start=ColdStartConfig(num_steps=2, num_first_turn_steps=1, batch_size=2),
+        output=str(tmp_path),
+    )
+    start = replace(run, name="start", num_iterations=0, num_eval_episodes=0, num_val_episodes=0)
+    arms = (
+        Arm(name="plain", run=run, rows={"Table 1": "as it is"}, paper=0.5),
+        Arm(name="other", run=replace(run, algorithm=GRPO(scale="none")), rows={"Table 1": "not scaled"}),
+        Arm(name="alone", run=run, rows={"Table 2": "alone"}),
+    )
+    return Sweep(name="small", title="A small sweep", baseline="plain", arms=arms, start=start)
+
+
+def test_every_arm_is_run_once_a_seed_from_one_start_and_not_again(small, tmp_path):
+    config = SweepConfig(seeds=2, num_at_once=1, output=tmp_path)
+    run_sweep(small.only(("other",)), config)
+    folder = tmp_path / "small"
+    assert InThisProcess.submitted == 5, "a start, and two seeds of two arms"
+    assert all(is_finished(arm_directory(folder, arm, seed)) for arm in small.arms[:2] for seed in (1, 2))
+    assert "test success" in (folder / "logs" / "other-2.txt").read_text()
+    run_sweep(small.only(("other",)), config)
+    assert InThisProcess.submitted == 0
+    after = solved_by_arms(small, folder)
+    assert {name: solved.shape for name, solved in after.items()} == {"plain": (2, 4), "other": (2, 4)}
+    table = lines(small, after, solved_by_arms(small, folder, label="before"))
+    assert sum(line.startswith("| ") for line in table) == 4 and "Table 2" not in "\n".join(table)
+
+
+def test_a_run_that_was_interrupted_goes_on(small, tmp_path, monkeypatch):
+    config = SweepConfig(seeds=1, num_at_once=1, output=tmp_path)
+    one = replace(small, arms=small.arms[:1])
+
+    def interrupted(run, *, resume):
+        train(replace(run, num_eval_episodes=0) if run.name == "plain-1" else run, resume=resume)
+        if run.name == "plain-1":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("training.loop.run.train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(one, config)
+    assert not is_finished(tmp_path / "small" / "plain-1")
+    monkeypatch.setattr("training.loop.run.train", train)
+    run_sweep(one, config)
+    assert InThisProcess.submitted == 1 and is_finished(tmp_path / "small" / "plain-1")
+
+
+def test_a_table_says_what_arms_solve_beside_the_baseline(small):
+    solved = {"plain": np.array([[1.0, 0, 0, 0]] * 3), "other": np.array([[1.0, 1, 1, 0]] * 3)}
+    heading, _, plain, other = [line for line in lines(small, solved, solved) if line.startswith("| ")]
+    assert "more than as it is" in heading
+    assert "**0.250**" in plain and "0.50 |" in plain and "+" not in plain
+    assert "**0.750**" in other and "+0.500" in other and "0.750, 0.750, 0.750" in other
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("model", [None, "somewhere"])
+def test_vagens_arms_differ_from_base_in_what_their_row_says(world, model):
+    sweep = vagen_tables(world, model=model)
+    assert sweep.tables == tuple(TABLES.values()) and (sweep.start is None) == (model is not None)
+    arms = {arm.name: arm.run for arm in sweep.arms}
+    assert len(arms) == 13 and all(
+        arm.paper for arm in sweep.arms if arm.name not in ("bilevel_gae", "reasoning_reward")
+    )
+    base = arms["base"]
+    for name in ("no_think", "symbolic"):
+        kwargs = arms[name].worlds[0].kwargs
+        assert [key for key in kwargs if kwargs[key] != base.worlds[0].kwargs[key]] == [
+            "representation" if name == "symbolic" else "prompt_format"
+        ]
+        assert replace(arms[name], worlds=base.worlds) == base
+    assert arms["vanilla_ppo"].algorithm == replace(base.algorithm, mask="all")
+    assert arms["bilevel_gae"] == replace(base, algorithm=arms["full"].algorithm)
+    assert arms["reasoning_reward"].judge == arms["full"].judge != base.judge
+    assert isinstance(arms["reasoning_reward"].algorithm, TokenGAE)
+    episodes = {run.num_groups * run.group_size for run in arms.values()}
+    assert len(episodes) == 1, "all arms play as many episodes"
+
+
+def test_a_tiny_start_imitates_everything_that_arms_write():
+    sweep = vagen_tables("sokoban")
+    shown = {tuple(sorted(spec.kwargs.items())) for spec in sweep.start.worlds}
+    assert {tuple(sorted(arm.run.worlds[0].kwargs.items())) for arm in sweep.arms} == shown
+
+
+def test_mistakes_are_told_with_what_there_is(capsys, tmp_path, monkeypatch, small):
+    assert main(["sweep", "vagen_table"]) == 2
+    assert "Did you mean 'vagen_tables'?" in capsys.readouterr().err
+    assert main(["sweep", "vagen_tables", "--world", "frozenlak"]) == 2
+    assert "Did you mean 'frozenlake'?" in capsys.readouterr().err
+    assert main(["sweep", "vagen_tables", "--only", "grp"]) == 2
+    assert "Did you mean 'grpo'?" in capsys.readouterr().err
+    assert main(["sweep", "vagen_tables", "--output", str(tmp_path)]) == 2
+    assert "--seeds 3" in capsys.readouterr().err
+    monkeypatch.setitem(shipped.SWEEPS, "small", lambda config: small)
+    assert main(["sweep", "small", "--seeds", "1", "--output", str(tmp_path), "--quick"]) == 0
+    shown = capsys.readouterr().out
+    assert "its numbers mean nothing" in shown and (tmp_path / "small" / "tables.md").read_text() in shown + "\n"
+
+
+def test_arms_of_one_name_and_a_baseline_that_is_none_are_refused(small):
+    with pytest.raises(ConfigError, match="distinct"):
+        replace(small, arms=small.arms * 2)
+    with pytest.raises(ConfigError, match="none of its arms"):
+        replace(small, baseline="missing")

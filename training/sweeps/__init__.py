@@ -1,0 +1,1 @@
+"""Sweeps: a paper's tables as one command, a run for each row and seed."""
