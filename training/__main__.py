@@ -12,7 +12,6 @@ from training.cli.command_line import Recipe, configured, find_recipe, option_va
 from training.cli.pool import pool_to_draw
 from training.cli.sft_options import sft_options
 from training.cli.stage_options import stage_options
-from training.cli.sweep import run_sweep_command
 from training.config.curation import CurateConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank
@@ -27,6 +26,7 @@ from training.preflight.sft import check_fine_tuning
 from training.preflight.stages import checked_stages, is_free
 from training.preflight.start import checked, ready, require_teachable
 from training.recipes.shipped import RECIPES, STAGED_RECIPES
+from training.sweeps.command import run_sweep_command
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
