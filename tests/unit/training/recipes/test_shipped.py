@@ -13,10 +13,6 @@ ROOT = Path(__file__).parents[4]
 SHIPPED = {name: ROOT / recipe().model for name, recipe in RECIPES.items() if name.endswith("_tiny") and recipe().model}
 
 
-OF_AN_EARLIER_VERSION = {"sokoban_tiny"}
-"""Made with settings that are gone; what they were, and of which commit, stands beside the weights."""
-
-
 def test_these_recipes_ship_one():
     assert set(SHIPPED) == {"frozenlake_tiny", "sokoban_tiny", "judging_tiny", "svg_tiny"}
 
@@ -29,9 +25,6 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
     while "started_from" in first:
         assert first["worlds"][0]["kwargs"] == recipe["worlds"][0]["kwargs"], "every stage was taught in the same world"
         first = first["started_from"]
-    if name in OF_AN_EARLIER_VERSION:
-        assert first["cold_start"]["num_suboptimal_steps"] > 0 and first["commit"], "it says how it was made"
-        return
     since = {"data": None, "start_from": None, "max_nonfinite_steps": 5, "checkpoint_every": 100}
     assert since | first["cold_start"] == recipe["cold_start"], "settings added since change nothing"
     of_worlds = {"name": None, "num_workers": None, "pool": None, "cold_start_pool": None}
