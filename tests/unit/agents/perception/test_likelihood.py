@@ -11,7 +11,8 @@ import torch
 from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery
 from agents.perception.weights import WeightsUnavailableError
-from judges.episode_rewards.argos import ArgosModels, LikelihoodModel, argos_reward, reasoning_quality
+from judges.episode_rewards.argos import argos_reward, reasoning_quality
+from judges.episode_rewards.models import ArgosModels, LikelihoodModel
 from tests.unit.models import load
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey

@@ -13,11 +13,11 @@ from training.checkpoints.half import store_in_half
 SHIPPED = Path(__file__).parents[4] / "training" / "recipes" / "checkpoints" / "frozenlake_tiny"
 
 
-def test_a_checkpoint_of_half_the_size_is_the_same_but_for_rounding(tmp_path):
-    store_in_half(SHIPPED, tmp_path / "half")
-    sizes = [(directory / "model.safetensors").stat().st_size for directory in (SHIPPED, tmp_path / "half")]
+def test_a_checkpoint_of_half_the_size_is_the_same_but_for_rounding(tiny_directory, tmp_path):
+    store_in_half(tiny_directory, tmp_path / "half")
+    sizes = [(directory / "model.safetensors").stat().st_size for directory in (tiny_directory, tmp_path / "half")]
     assert sizes[1] < 0.52 * sizes[0]
-    (was, _), (model, encoder) = load_checkpoint(SHIPPED), load_checkpoint(tmp_path / "half")
+    (was, _), (model, encoder) = load_checkpoint(tiny_directory), load_checkpoint(tmp_path / "half")
     assert model.dtype == torch.float32 and len(encoder.tokenizer) == model.config.text_config.vocab_size
     for (name, before), after in zip(was.state_dict().items(), model.state_dict().values(), strict=True):
         assert torch.allclose(before, after, rtol=1e-3, atol=1e-6), name

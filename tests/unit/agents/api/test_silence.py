@@ -1,0 +1,27 @@
+"""An endpoint that answers nobody is not waited for by everybody."""
+
+from agents.api.conversation import Message
+from agents.api.failures import Unavailable
+from agents.api.silence import PROBE_S, Silence
+from judges.llm.verdict import read_yes_no
+from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api.clocks import FakeClock
+
+
+def test_an_endpoint_that_answers_nobody_costs_one_question_its_attempts_and_the_others_nothing(endpoint, make_client):
+    client, clock = make_client(timeout_s=0.3, max_attempts=2, max_parallel=1), FakeClock()
+    client._silence = Silence(clock)
+    endpoint.script.extend([fake.hang] * 3)
+    verdicts = client.map(lambda number: client.ask(_question(number), read_yes_no), range(20))
+    assert all(isinstance(each, Unavailable) for each in verdicts)
+    assert "not answered others in time" in verdicts[-1].reason
+    assert len(endpoint.requests) == 2, "both attempts of the first question"
+    clock.sleep(PROBE_S)
+    assert isinstance(client.ask(_question(0), read_yes_no), Unavailable)
+    assert len(endpoint.requests) == 3, "who asks how it is asks once"
+    clock.sleep(PROBE_S)
+    assert client.map(lambda number: client.ask(_question(number), read_yes_no), range(20)) == [True] * 20
+
+
+def _question(number):
+    return (Message(role="user", parts=(f"Is box {number} above the player?",)),)
