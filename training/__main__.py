@@ -31,15 +31,6 @@ from vlm_envs.arguments.options import Program, description_of, option_names, pa
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 
-COMMANDS = {
-    "sft": "fine-tune a checkpoint on conversations with pictures, or on what curate made",
-    "sweep": "train every row of a paper's tables on several seeds",
-    "cold_start": "rebuild a recipe's cold start",
-    "pool": "draw a finite set of levels to train on, and count how often an agent solves each",
-    "plan": "say whether a run fits its GPUs, from a checkpoint's config.json alone",
-    "curate": "filter an expert's rollouts into a data set to fine-tune on",
-}
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a recipe or a command.
@@ -55,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
         if name in COMMANDS:
-            _COMMANDS[name](rest)
+            COMMANDS[name][0](rest)
         elif name in ("-h", "--help"):
             print(_usage())
         else:
@@ -210,14 +201,15 @@ def _pool(words: list[str]) -> None:
     print(f"Train on it: python -m training {recipe} --worlds.{config.world}.pool.file {config.out}")
 
 
-_COMMANDS = {
-    "sft": _sft,
-    "sweep": run_sweep_command,
-    "cold_start": _cold_start,
-    "curate": _curate,
-    "pool": _pool,
-    "plan": run_plan,
+COMMANDS = {
+    "sft": (_sft, "fine-tune a checkpoint on conversations with pictures, or on what curate made"),
+    "sweep": (run_sweep_command, "train every row of a paper's tables on several seeds"),
+    "cold_start": (_cold_start, "rebuild a recipe's cold start"),
+    "pool": (_pool, "draw a finite set of levels to train on, and count how often an agent solves each"),
+    "plan": (run_plan, "say whether a run fits its GPUs, from a checkpoint's config.json alone"),
+    "curate": (_curate, "filter an expert's rollouts into a data set to fine-tune on"),
 }
+"""What is not a recipe: who does it, and what it does."""
 
 
 def _usage() -> str:
@@ -230,7 +222,7 @@ def _usage() -> str:
     ]
     recipes = (*RECIPES.items(), *STAGED_RECIPES.items())
     lines += [f"  {name:18} {(recipe.__doc__ or '').strip().splitlines()[0]}" for name, recipe in recipes]
-    lines += ["", "commands:", *(f"  {name:18} {text}" for name, text in COMMANDS.items())]
+    lines += ["", "commands:", *(f"  {name:18} {text}" for name, (_, text) in COMMANDS.items())]
     return "\n".join([*lines, "", "Options of a recipe: python -m training RECIPE --help"])
 
 

@@ -304,11 +304,12 @@ class ChatClient(ModelClient):
         for _ in range(2):
             if not self._silence.admits():
                 return self._unavailable("it has not answered others in time")
+            asked_s = self._clock.now_s()
             try:
                 reply = self.complete(conversation, sampling, max_attempts=1 if self._silence.lasts else None)
             except EndpointError as error:
                 if isinstance(error, SilentError):
-                    self._silence.begin()
+                    self._silence.begin(asked_s)
                 return self._unavailable(str(error))
             self._silence.end()
             try:

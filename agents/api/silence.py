@@ -20,6 +20,7 @@ class Silence:
     def __init__(self, clock: Clock) -> None:
         self._clock, self._lock = clock, threading.Lock()
         self._next_probe_s: float | None = None
+        self._answered_s = float("-inf")
 
     @property
     def lasts(self) -> bool:
@@ -36,12 +37,17 @@ class Silence:
             self._next_probe_s = self._clock.now_s() + PROBE_S
             return True
 
-    def begin(self) -> None:
-        """Takes note that somebody waited in vain, however often."""
+    def begin(self, asked_s: float) -> None:
+        """Takes note that somebody waited in vain, however often; it is no silence if others were answered meanwhile.
+
+        Args:
+            asked_s: When the question was asked first, by the clock.
+        """
         with self._lock:
-            self._next_probe_s = self._clock.now_s() + PROBE_S
+            if self._answered_s < asked_s:
+                self._next_probe_s = self._clock.now_s() + PROBE_S
 
     def end(self) -> None:
         """Takes note of an answer."""
         with self._lock:
-            self._next_probe_s = None
+            self._next_probe_s, self._answered_s = None, self._clock.now_s()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +78,7 @@ def collected(directory: Path) -> Result:
         num_episodes=len(lines) * int(config["num_groups"]) * int(config["group_size"]),
         minutes=sum(line["iteration_s"] for line in lines) / 60,
         worlds=worlds,
-        curve=curve(lines),
+        curve=curve(lines, dict.fromkeys(world.measure for world in worlds)),
         made_by={name: config.get(name) for name in ("command", "commit", "versions")},
     )
 
@@ -93,9 +93,15 @@ def policy_of(directory: Path) -> Path:
     return directory / BEST if has_model(directory / BEST) else directory / LATEST / "model"
 
 
-def curve(lines: Sequence[Record]) -> list[dict[str, float]]:
-    """Returns what is drawn of a run's iterations: means of as many as make at most `MAX_POINTS` points."""
-    names = {"success": "success", "score/observation": "observation", "score/prediction": "prediction"}
+def curve(lines: Sequence[Record], measures: Collection[str] = ("success",)) -> list[dict[str, float]]:
+    """Returns what is drawn of a run's iterations: means of as many as make at most `MAX_POINTS` points.
+
+    Args:
+        lines: Its metrics.
+        measures: What its worlds are measured by.
+    """
+    names = {each if each == "success" else f"metric/{each}": each for each in measures}
+    names |= {"score/observation": "observation", "score/prediction": "prediction"}
     size = -(-len(lines) // MAX_POINTS) or 1
     points = []
     for first in range(0, len(lines), size):

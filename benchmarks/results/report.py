@@ -21,8 +21,8 @@ HEADINGS = (
     "told the state: start, trained",
     "minutes",
 )
-COLOURS = {"success": "#2b7a4b", "observation": "#2f6db5", "prediction": "#8a5fb0"}
-LABELS = {"success": "solved", "observation": "sees right", "prediction": "foresees right"}
+COLOURS = {"success": "#2b7a4b", "similarity": "#8a7a2b", "observation": "#2f6db5", "prediction": "#8a5fb0"}
+LABELS = {"success": "solved", "similarity": "alike", "observation": "sees right", "prediction": "foresees right"}
 
 
 def load_results(folder: Path) -> list[Result]:

@@ -50,8 +50,8 @@ class Result:
         num_episodes: Episodes it played for training.
         minutes: That the iterations took, without evaluations.
         worlds: What it came to in each.
-        curve: Means of some iterations each: `iteration`, `success`, and the judges' scores, `observation` and
-            `prediction`, where they gave any.
+        curve: Means of some iterations each: `iteration`, the worlds' measures, and the judges' scores, `observation`
+            and `prediction`, where they gave any.
         made_by: Command, commit and versions.
     """
 

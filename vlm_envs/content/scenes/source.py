@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,19 +15,17 @@ from vlm_envs.content.scenes.questions.question import Question, QuestionDraft, 
 from vlm_envs.content.scenes.questions.templates import CATEGORIES, TEMPLATES
 from vlm_envs.content.scenes.rendering import SceneImageRef, scenery_plan
 from vlm_envs.content.scenes.scene import Scene
+from vlm_envs.content.scenes.seeded import digest_of, draw_sample, find_asked
 from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.things import filler, limits
 from vlm_envs.errors import (
     ConfigError,
-    GenerationError,
-    LevelError,
     as_names,
     require_choice,
     require_positive,
     require_range,
 )
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.splits import SPLITS, split_of
 
 KINDS_OF_ANSWERS = ("choice", "exact", "number")
 """Kinds of keys that questions about scenes have."""
@@ -47,7 +44,6 @@ _SHAPES = (1.0, 4 / 3, 3 / 2)
 
 _MAX_DRAFTS = 16
 _MAX_SCENES_A_DRAFT = 24
-_MAX_SEEDS = 1000
 
 _ID = re.compile(
     r"scene:side=(\d{1,5})-(\d{1,5}),target=(\d{1,4})-(\d{1,4}),things=(\d{1,4})"
@@ -130,20 +126,7 @@ class SceneSource:
         Raises:
             GenerationError: If no sample of the split was found, which no settings are known to lead to.
         """
-        require_choice("split", split, SPLITS)
-        for _ in range(_MAX_SEEDS):
-            seed = int(rng.integers(2**63))
-            asked = _asked(self, seed)
-            if asked is not None and split_of(asked.digest.encode()) == split:
-                return asked.sample(self.sample_id(seed))
-        raise GenerationError(
-            f"No scene of split {split!r} was found among {_MAX_SEEDS} seeds, the last of them {self.sample_id(seed)}. "
-            "Use larger pictures, smaller targets or fewer categories."
-        )
-
-    def split_of(self, sample_id: str) -> str:
-        """Returns the split of an id, by a hash of what it shows and asks; raises as `find`."""
-        return split_of(self.find(sample_id).digest.encode())
+        return draw_sample(self, _asked, rng, split, remedy="Use larger pictures, smaller targets or fewer categories.")
 
     def find(self, sample_id: str) -> Sample:
         """Returns the sample of an id, whichever source of scenes drew it.
@@ -161,34 +144,22 @@ def find_sample(sample_id: str) -> Sample:
     Raises:
         LevelError: If the id is none of a scene.
     """
-    source, seed = _read(sample_id)
-    asked = _asked(source, seed)
-    if asked is None:
-        raise LevelError(f"No scene comes of {sample_id!r}: its seed was never drawn. Take ids from samples.")
+    asked = find_asked(sample_id, _ID, _source_of, _asked, what=SceneSource.name, example=_EXAMPLE)
     return asked.sample(sample_id)
 
 
-def _read(sample_id: str) -> tuple[SceneSource, int]:
-    match = _ID.fullmatch(sample_id) if isinstance(sample_id, str) else None
-    if match is None:
-        raise LevelError(f"Ids of scenes look like {_EXAMPLE}; got {str(sample_id)[:120]!r}.")
-    low, high, least, largest, number = map(int, match.groups()[:5])
-    categories, kinds, settings = (names.split("+") for names in match.groups()[5:8])
-    try:
-        source = SceneSource(
-            side_px=(low, high),
-            target_px=(least, largest),
-            max_objects=number,
-            categories=categories,
-            kinds=kinds,
-            settings=settings,
-        )
-    except ConfigError as error:
-        raise LevelError(f"{sample_id[:200]!r} is no id of a scene: {error}") from error
-    seed = int(match[9])
-    if seed >= 2**63 or source.sample_id(seed) != sample_id:
-        raise LevelError(f"Ids of scenes look like {_EXAMPLE}, numbers without leading zeros; got {sample_id[:200]!r}.")
-    return source, seed
+def _source_of(arguments: tuple[str, ...]) -> SceneSource:
+    """Returns the source of the arguments in an id."""
+    low, high, least, largest, number = map(int, arguments[:5])
+    categories, kinds, settings = (names.split("+") for names in arguments[5:])
+    return SceneSource(
+        side_px=(low, high),
+        target_px=(least, largest),
+        max_objects=number,
+        categories=categories,
+        kinds=kinds,
+        settings=settings,
+    )
 
 
 @dataclass(frozen=True)
@@ -202,10 +173,7 @@ class _Asked:
     @property
     def digest(self) -> str:
         """Hash of the scene, the question and its options."""
-        content = hashlib.blake2b(digest_size=16)
-        for part in (self.scene.digest, self.question.text, *self.question.key.options):
-            content.update(part.encode() + b"\0")
-        return content.hexdigest()
+        return digest_of(self.scene.digest, self.question.text, self.question.key.options)
 
     def sample(self, sample_id: str) -> Sample:
         """Returns the sample. Boxes and points of the evidence are worked out here: they cost more than the rest."""

@@ -5,12 +5,10 @@ from agents.api.failures import Unavailable
 from agents.api.silence import PROBE_S, Silence
 from judges.llm.verdict import read_yes_no
 from tests.unit.agents.api import endpoint as fake
-from tests.unit.agents.api.clocks import FakeClock
 
 
-def test_an_endpoint_that_answers_nobody_costs_one_question_its_attempts_and_the_others_nothing(endpoint, make_client):
-    client, clock = make_client(timeout_s=0.3, max_attempts=2, max_parallel=1), FakeClock()
-    client._silence = Silence(clock)
+def test_an_endpoint_that_answers_nobody_costs_one_question_its_attempts_and_no_other(endpoint, make_client, clock):
+    client = make_client(timeout_s=0.3, max_attempts=2, max_parallel=1)
     endpoint.script.extend([fake.hang] * 3)
     verdicts = client.map(lambda number: client.ask(_question(number), read_yes_no), range(20))
     assert all(isinstance(each, Unavailable) for each in verdicts)
@@ -25,3 +23,15 @@ def test_an_endpoint_that_answers_nobody_costs_one_question_its_attempts_and_the
 
 def _question(number):
     return (Message(role="user", parts=(f"Is box {number} above the player?",)),)
+
+
+def test_one_question_that_takes_too_long_among_others_that_are_answered_is_no_silence(clock):
+    silence = Silence(clock)
+    asked_s = clock.now_s()
+    clock.sleep(1.0)
+    silence.end()  # another was answered meanwhile
+    clock.sleep(1.0)
+    silence.begin(asked_s)
+    assert silence.admits() and not silence.lasts
+    silence.begin(clock.now_s())
+    assert silence.lasts and not silence.admits()

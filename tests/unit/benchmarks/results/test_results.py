@@ -121,6 +121,11 @@ def test_long_curves_become_means():
     assert len(drawn) == 84 and drawn[0] == {"iteration": 1.0, "success": pytest.approx(1 / 250, abs=1e-4)}
 
 
+def test_a_world_that_is_measured_otherwise_has_that_drawn():
+    (point,) = curve([{"iteration": 0, "success": 0.1, "metric/similarity": 0.7}], ["similarity"])
+    assert point == {"iteration": 0.0, "similarity": 0.7}
+
+
 def test_panels_are_drawn_for_each_run(tmp_path):
     points = [{"iteration": float(i), "success": 0.5, "observation": 0.9, "prediction": 0.8} for i in range(3)]
     draw([result(made([0.0], [1.0]), curve=points, recipe=str(i)) for i in range(4)], tmp_path / "all.png")

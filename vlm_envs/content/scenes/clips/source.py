@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,19 +22,18 @@ from vlm_envs.content.scenes.clips.drawing import (
 )
 from vlm_envs.content.scenes.clips.question import ClipQuestion, ClipTemplate
 from vlm_envs.content.scenes.clips.templates import CATEGORIES, TEMPLATES
+from vlm_envs.content.scenes.seeded import digest_of, draw_sample, find_asked
 from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.source import bounded_range, known_names
 from vlm_envs.content.scenes.videos import Clip, FrameImageRef
-from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.splits import SPLITS, split_of
 
 _QUESTIONS = tuple(f"{category}:{template.name}" for category in CATEGORIES for template in TEMPLATES[category])
 """Names of single questions."""
 
 _MAX_DRAFTS = 16
 _MAX_CLIPS_A_DRAFT = 200
-_MAX_SEEDS = 1000
 
 _ID = re.compile(
     r"clip:side=(\d{1,4}),size=(\d{1,4})-(\d{1,4}),frames=(\d{1,3})-(\d{1,3}),things=(\d)-(\d)"
@@ -117,16 +115,7 @@ class ClipSource:
         Raises:
             GenerationError: If no sample of the split was found, which no settings are known to lead to.
         """
-        require_choice("split", split, SPLITS)
-        for _ in range(_MAX_SEEDS):
-            seed = int(rng.integers(2**63))
-            asked = _asked(self, seed)
-            if asked is not None and split_of(asked.digest.encode()) == split:
-                return asked.sample(self.sample_id(seed))
-        raise GenerationError(
-            f"No clip of split {split!r} was found among {_MAX_SEEDS} seeds, the last of them {self.sample_id(seed)}. "
-            "Use larger frames, or fewer or smaller things."
-        )
+        return draw_sample(self, _asked, rng, split, remedy="Use larger frames, or fewer or smaller things.")
 
     def find(self, sample_id: str) -> Sample:
         """Returns the sample of an id, whichever source of clips drew it.
@@ -160,34 +149,22 @@ def find_sample(sample_id: str) -> Sample:
     Raises:
         LevelError: If the id is none of a clip.
     """
-    source, seed = _read(sample_id)
-    asked = _asked(source, seed)
-    if asked is None:
-        raise LevelError(f"No clip comes of {sample_id!r}: its seed was never drawn. Take ids from samples.")
+    asked = find_asked(sample_id, _ID, _source_of, _asked, what=ClipSource.name, example=_EXAMPLE)
     return asked.sample(sample_id)
 
 
-def _read(sample_id: str) -> tuple[ClipSource, int]:
-    match = _ID.fullmatch(sample_id) if isinstance(sample_id, str) else None
-    if match is None:
-        raise LevelError(f"Ids of clips look like {_EXAMPLE}; got {str(sample_id)[:120]!r}.")
-    side, least, largest, shortest, longest, fewest, most = map(int, match.groups()[:7])
-    categories, settings = (names.split("+") for names in match.groups()[7:9])
-    try:
-        source = ClipSource(
-            side_px=side,
-            size_px=(least, largest),
-            num_frames=(shortest, longest),
-            num_things=(fewest, most),
-            categories=categories,
-            settings=settings,
-        )
-    except ConfigError as error:
-        raise LevelError(f"{sample_id[:200]!r} is no id of a clip: {error}") from error
-    seed = int(match[10])
-    if seed >= 2**63 or source.sample_id(seed) != sample_id:
-        raise LevelError(f"Ids of clips look like {_EXAMPLE}, numbers without leading zeros; got {sample_id[:200]!r}.")
-    return source, seed
+def _source_of(arguments: tuple[str, ...]) -> ClipSource:
+    """Returns the source of the arguments in an id."""
+    side, least, largest, shortest, longest, fewest, most = map(int, arguments[:7])
+    categories, settings = (names.split("+") for names in arguments[7:])
+    return ClipSource(
+        side_px=side,
+        size_px=(least, largest),
+        num_frames=(shortest, longest),
+        num_things=(fewest, most),
+        categories=categories,
+        settings=settings,
+    )
 
 
 @dataclass(frozen=True)
@@ -201,10 +178,7 @@ class _Asked:
     @property
     def digest(self) -> str:
         """Hash of the clip, the question and its options."""
-        content = hashlib.blake2b(digest_size=16)
-        for part in (self.clip.digest, self.question.text, *self.question.key.options):
-            content.update(part.encode() + b"\0")
-        return content.hexdigest()
+        return digest_of(self.clip.digest, self.question.text, self.question.key.options)
 
     def sample(self, sample_id: str) -> Sample:
         """Returns the sample. Boxes and points of the evidence are worked out here: they cost more than the rest."""
