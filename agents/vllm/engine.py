@@ -97,6 +97,11 @@ def scheduling(max_context_tokens: int) -> dict[str, int]:
     return {"max_num_seqs": _MAX_ROWS, "max_num_batched_tokens": _MAX_ROWS * max_context_tokens}
 
 
+def failed_response(error: str) -> SampledResponse:
+    """Returns what stands for a response that cannot be had, and why."""
+    return SampledResponse(ids=[], logprobs=[], error=error)
+
+
 def image_offsets(ids: Sequence[int], images: Sequence[ProcessedImage], image_token_id: int) -> tuple[int, ...]:
     """Returns where the placeholders of each picture begin."""
     places = np.flatnonzero(np.asarray(ids) == image_token_id)

@@ -6,7 +6,7 @@ import os
 import random
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.conversations import SampledResponse
 from agents.hf.sampling import SamplingConfig
 from agents.vllm.config import VLLMConfig
-from agents.vllm.engine import Request, sampling_params, scheduling
+from agents.vllm.engine import Request, failed_response, sampling_params, scheduling
+from agents.vllm.errors import SamplerLostError
 from agents.vllm.installed import require_vllm
 from agents.vllm.pictures import kwargs_item, picture_key
 from vlm_envs.errors import ConfigError
@@ -48,30 +49,54 @@ class LocalEngine:
         require_vllm()
         self.version = ""
         self._params = sampling_params(encoder, sampling)
+        self._asked: set[str] = set()
         with tempfile.TemporaryDirectory(prefix="vlm-envs-vllm-") as folder:
             model.config.save_pretrained(Path(folder))
             encoder.save_processor(Path(folder))
             self._llm = _started(config, folder, str(model.dtype), max_context_tokens)
 
     def load(self, weights: Mapping[str, Tensor], version: str) -> None:
-        """Takes weights by vLLM's `reload_weights`."""
-        with _generators_kept():
-            self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
+        """Takes weights by vLLM's `reload_weights`.
+
+        Raises:
+            SamplerLostError: If it does not.
+        """
+        try:
+            with _generators_kept():
+                self._llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
+        except Exception as error:  # whatever fails in vLLM, of which nothing more can be had without its weights
+            raise SamplerLostError(
+                f"vLLM does not take the weights: {type(error).__name__}: {error}. A run that had begun goes on with "
+                "--resume; --vllm.process own has vLLM in a process that can be started anew."
+            ) from error
         self.version = version
 
     def add_request(self, name: str, request: Request) -> None:
         """Asks for a response."""
         with _generators_kept():
             self._llm.llm_engine.add_request(name, self._input(request), self._params_of(request))
+        self._asked.add(name)
 
     def step(self) -> dict[str, SampledResponse]:
-        """Goes on by a token or so; returns the responses that are over."""
-        with _generators_kept():
-            outputs = self._llm.llm_engine.step()
-        return {each.request_id: _sample(each) for each in outputs if each.finished}
+        """Goes on by a token or so; returns the responses that are over.
+
+        Where vLLM fails, as when its device has no more memory, all that was asked for is over and says why.
+        """
+        try:
+            with _generators_kept():
+                outputs = self._llm.llm_engine.step()
+        except Exception as error:  # whatever fails in vLLM costs what it was asked for, and no more
+            lost = [*self._asked]
+            with suppress(Exception):  # of an engine that is dead nothing has to be given up
+                self.abort(lost)
+            return {name: failed_response(f"vLLM failed: {type(error).__name__}: {error}") for name in lost}
+        samples = {each.request_id: _sample(each) for each in outputs if each.finished}
+        self._asked -= samples.keys()
+        return samples
 
     def abort(self, names: Sequence[str]) -> None:
         """Gives up requests."""
+        self._asked -= set(names)
         self._llm.llm_engine.abort_request(list(names))
 
     def close(self) -> None:

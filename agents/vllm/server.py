@@ -23,7 +23,7 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.conversations import SampledResponse
 from agents.hf.sampling import SamplingConfig
 from agents.vllm.config import VLLMConfig
-from agents.vllm.engine import Request, sampling_params
+from agents.vllm.engine import Request, failed_response, sampling_params
 from agents.vllm.errors import SamplerLostError
 from agents.vllm.installed import require_msgpack
 from agents.vllm.pictures import encoded_picture, picture_key
@@ -169,17 +169,17 @@ class ServerEngine:
 
     def _response(self, body: dict[str, Any]) -> SampledResponse:
         if self._was_silent and (time.monotonic() < self._next_probe or not self._is_well()):
-            return _failed(f"The vLLM server at {self._config.url} was lost: it has not answered others in time.")
+            return failed_response(f"The vLLM server at {self._config.url} was lost: it has not answered others in time.")
         try:
             reply = self._whole_reply("/inference/v1/generate", body)
             if reply.status_code != httpx2.codes.OK:
-                return _failed(f"The vLLM server refused ({reply.status_code}): {_told(reply)}")
+                return failed_response(f"The vLLM server refused ({reply.status_code}): {_told(reply)}")
             return _sampled(reply.json()["choices"][0], body["cache_salt"])
         except httpx2.HTTPError as error:
             self._was_silent |= isinstance(error, httpx2.TimeoutException)
-            return _failed(f"The vLLM server at {self._config.url} was lost: {type(error).__name__}: {error}")
+            return failed_response(f"The vLLM server at {self._config.url} was lost: {type(error).__name__}: {error}")
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            return _failed(f"The vLLM server gave no answer that can be read: {type(error).__name__}: {error}")
+            return failed_response(f"The vLLM server gave no answer that can be read: {type(error).__name__}: {error}")
 
     def _whole_reply(self, path: str, body: dict[str, Any]) -> httpx2.Response:
         """Returns a reply that was whole in time; a socket's own timeout begins anew with each byte.
@@ -284,17 +284,13 @@ def _sampled(choice: dict[str, Any], version: str) -> SampledResponse:
     """Returns an answer if it is whole and of the weights that were asked for; what is missing raises an error."""
     versions = {span["version"] for span in choice["weight_versions"]}
     if versions != {version}:
-        return _failed(f"The vLLM server answered with other weights ({', '.join(versions)}): started anew?")
+        return failed_response(f"The vLLM server answered with other weights ({', '.join(versions)}): started anew?")
     ids, logprobs = choice["token_ids"], [step["logprob"] for step in choice["logprobs"]["content"]]
     if choice["finish_reason"] not in ("stop", "length"):
-        return _failed(f"The vLLM server broke off its answer ({choice['finish_reason']}) after {len(ids)} tokens.")
+        return failed_response(f"The vLLM server broke off its answer ({choice['finish_reason']}) after {len(ids)} tokens.")
     if not ids or len(ids) != len(logprobs):
         raise ValueError(f"{len(ids)} tokens with {len(logprobs)} log-probabilities")
     return SampledResponse(ids=ids, logprobs=logprobs)
-
-
-def _failed(error: str) -> SampledResponse:
-    return SampledResponse(ids=[], logprobs=[], error=error)
 
 
 def _told(reply: httpx2.Response) -> str:

@@ -72,16 +72,24 @@ def told(trajectory):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"workers": "process", "num_workers": 1}, {"workers": "thread", "num_workers": 8}]
+    "settings",
+    [
+        {},
+        {"workers": "process", "num_workers": 1},
+        {"workers": "process", "num_workers": 8},
+        {"workers": "thread", "num_workers": 1},
+        {"workers": "thread", "num_workers": 8},
+    ],
 )
 def test_episodes_are_those_of_a_rollout_in_step(ending, settings):
-    with vector() as worlds:
+    seeds = [*SEEDS, *range(21, 31)]
+    with vector(len(seeds)) as worlds:
         in_step = agent_of(ending, HFAgent)
         assert isinstance(agent_of(ending), ContinuousAgent) and not isinstance(in_step, ContinuousAgent)
-        expected = rollout(in_step, worlds, SEEDS, env_ids=[WORLD] * len(SEEDS))
+        expected = rollout(in_step, worlds, seeds, env_ids=[WORLD] * len(seeds))
     assert len({len(each.turns) for each in expected} | {len(turn.response_ids) for turn in expected[0].turns}) > 1
-    with vector(**settings) as worlds:
-        found = rollout(agent_of(ending), worlds, SEEDS, env_ids=[WORLD] * len(SEEDS))
+    with vector(len(seeds), **settings) as worlds:
+        found = rollout(agent_of(ending), worlds, seeds, env_ids=[WORLD] * len(seeds))
     assert [told(each) for each in found] == [told(each) for each in expected]
     for ours, theirs in zip(found, expected, strict=True):
         for a, b in zip(ours.turns, theirs.turns, strict=True):

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from agents.vllm.agent import make_engine
+from agents.rollout import failure_of
+from agents.vllm.agent import VLLMAgent, make_engine
 from agents.vllm.config import VLLMConfig
+from agents.vllm.continuous_agent import ContinuousVLLMAgent
 from agents.vllm.engine import sampling_params
+from agents.vllm.errors import SamplerLostError
+from tests.unit.episodes import play
 from tests.vllm.sampling import (
     GREEDY,
     checkpoint,
@@ -51,6 +55,39 @@ def test_a_row_is_sampled_alike_whoever_is_beside_it(engine, tiny, monkeypatch):
         return engine
 
     require_alone(with_sampling, *tiny)
+
+
+@pytest.mark.parametrize("kind", [VLLMAgent, ContinuousVLLMAgent])
+def test_what_fails_in_a_step_costs_the_episodes_that_it_was_sampling(engine, tiny, monkeypatch, kind):
+    """Once, as a device that has no memory left for a moment: the next rollout is as it would have been."""
+    agent = kind(model=tiny[0], encoder=tiny[1], sampling=GREEDY, engine=engine)
+    expected = play(agent, range(3), max_turns=(3,))
+    real, calls = engine._llm.llm_engine.step, []
+
+    def failing():
+        calls.append(None)
+        if len(calls) == 45:
+            raise torch.OutOfMemoryError("no memory for a moment")
+        return real()
+
+    monkeypatch.setattr(engine._llm.llm_engine, "step", failing)
+    lost = play(agent, range(3), max_turns=(3,))
+    assert any(failure_of(each) for each in lost)
+    assert all("no memory for a moment" in failure_of(each) for each in lost if failure_of(each))
+    assert any(each.turns[0].response_text for each in lost), "what was said before it stands"
+    again = play(agent, range(3), max_turns=(3,))
+    assert [[turn.response_text for turn in each.turns] for each in again] == [
+        [turn.response_text for turn in each.turns] for each in expected
+    ]
+
+
+def test_weights_that_are_not_taken_are_a_lost_sampler(engine, tiny, monkeypatch):
+    def failing(*args, **kwargs):
+        raise RuntimeError("size mismatch")
+
+    monkeypatch.setattr(engine._llm, "collective_rpc", failing)
+    with pytest.raises(SamplerLostError, match=r"(?s)size mismatch.*--resume"):
+        engine.load(tiny[0].state_dict(), "other")
 
 
 def test_the_trainers_own_generators_stay_where_they_are(engine, tiny):
