@@ -29,7 +29,7 @@ from training.recipes.shipped import RECIPES, STAGED_RECIPES
 from training.sweeps.command import run_sweep_command
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
+from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -201,7 +201,20 @@ def _pool(words: list[str]) -> None:
     print(f"Train on it: python -m training {recipe} --worlds.{config.world}.pool.file {config.out}")
 
 
+def _list(words: list[str]) -> None:
+    """Shows what each recipe needs and how long it takes.
+
+    Raises:
+        ConfigError: If there are words behind it.
+    """
+    from training.recipes.listing import listing
+
+    require(not words, f"`python -m training list` takes nothing; got {' '.join(words)}.")
+    print(listing())
+
+
 COMMANDS = {
+    "list": (_list, "show what each recipe needs and how long it takes here"),
     "sft": (_sft, "fine-tune a checkpoint on conversations with pictures, or on what curate made"),
     "sweep": (run_sweep_command, "train every row of a paper's tables on several seeds"),
     "cold_start": (_cold_start, "rebuild a recipe's cold start"),

@@ -169,7 +169,9 @@ class ServerEngine:
 
     def _response(self, body: dict[str, Any]) -> SampledResponse:
         if self._was_silent and (time.monotonic() < self._next_probe or not self._is_well()):
-            return failed_response(f"The vLLM server at {self._config.url} was lost: it has not answered others in time.")
+            return failed_response(
+                f"The vLLM server at {self._config.url} was lost: it has not answered others in time."
+            )
         try:
             reply = self._whole_reply("/inference/v1/generate", body)
             if reply.status_code != httpx2.codes.OK:
@@ -287,7 +289,9 @@ def _sampled(choice: dict[str, Any], version: str) -> SampledResponse:
         return failed_response(f"The vLLM server answered with other weights ({', '.join(versions)}): started anew?")
     ids, logprobs = choice["token_ids"], [step["logprob"] for step in choice["logprobs"]["content"]]
     if choice["finish_reason"] not in ("stop", "length"):
-        return failed_response(f"The vLLM server broke off its answer ({choice['finish_reason']}) after {len(ids)} tokens.")
+        return failed_response(
+            f"The vLLM server broke off its answer ({choice['finish_reason']}) after {len(ids)} tokens."
+        )
     if not ids or len(ids) != len(logprobs):
         raise ValueError(f"{len(ids)} tokens with {len(logprobs)} log-probabilities")
     return SampledResponse(ids=ids, logprobs=logprobs)

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from agents.hf.agent import load_checkpoint
+from training.__main__ import main
 from training.checkpoints.files import PROVENANCE
-from training.recipes.shipped import RECIPES
+from training.recipes.listing import FACTS
+from training.recipes.shipped import RECIPES, STAGED_RECIPES
 
 ROOT = Path(__file__).parents[4]
 SHIPPED = {name: ROOT / recipe().model for name, recipe in RECIPES.items() if name.endswith("_tiny") and recipe().model}
@@ -39,3 +41,14 @@ def test_a_shipped_cold_start_is_small_and_loads(name):
     model, encoder = load_checkpoint(SHIPPED[name])
     assert 500_000 < model.num_parameters() < 2_000_000
     assert len(encoder.tokenizer) == model.config.text_config.vocab_size
+
+
+def test_each_recipe_is_listed_with_what_it_takes(capsys):
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert {*FACTS} == {*RECIPES, *STAGED_RECIPES}
+    assert all(any(line.startswith(f"{name} ") for line in lines) for name in FACTS)
+    (of_simulator,) = [line for line in lines if line.startswith("primitive_tiny ")]
+    assert "make drivers" in of_simulator
+    assert main(["list", "frozenlake_tiny"]) == 2
+    assert "takes nothing" in capsys.readouterr().err
