@@ -18,10 +18,22 @@ Not run on the original data here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from vlm_envs.qa.datasets.picture_rows import PictureRow
-from vlm_envs.qa.datasets.rows import Fields, LabelledBox, answer_key, box, category, objects, read_json_file, text
+from vlm_envs.qa.datasets.rows import (
+    BrokenRowError,
+    Fields,
+    LabelledBox,
+    answer_key,
+    box,
+    category,
+    objects,
+    read_json_file,
+    row_or_error,
+    text,
+)
 from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.tools.files import FileRoot
 
@@ -42,7 +54,7 @@ def _files(root: FileRoot) -> list[str]:
     return files
 
 
-def _rows(copy: Copy) -> Iterator[PictureRow]:
+def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     graphs: dict[str, Any] = {}
     for name in copy.root.names(".json"):
         if name in _GRAPHS:
@@ -51,10 +63,11 @@ def _rows(copy: Copy) -> Iterator[PictureRow]:
         (split,) = (split for start, split in _SPLITS.items() if name.startswith(start))
         for number, value in objects(read_json_file(copy.root, name), name).items():
             where, key = f"{name}, question {number}", f"{name.removesuffix(_QUESTIONS)}/{number}"
-            yield _row(copy, objects(value, where), where, graphs, key=key, split=split)
+            yield row_or_error(partial(_row, copy, value, where, graphs, key=key, split=split))
 
 
-def _row(copy: Copy, fields: Fields, where: str, graphs: Graphs, *, key: str, split: str) -> PictureRow:
+def _row(copy: Copy, value: object, where: str, graphs: Graphs, *, key: str, split: str) -> PictureRow:
+    fields = objects(value, where)
     question, image = text(fields, "question", where), text(fields, "imageId", where)
     types = fields.get("types")
     structural = types.get("structural") if isinstance(types, dict) else None

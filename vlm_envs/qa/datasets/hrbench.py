@@ -15,11 +15,12 @@ import codecs
 import csv
 import hashlib
 from collections.abc import Iterator
+from functools import partial
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.images import StoredImage
 from vlm_envs.qa.datasets.picture_rows import PictureRow
-from vlm_envs.qa.datasets.rows import answer_key, broken, category
+from vlm_envs.qa.datasets.rows import BrokenRowError, answer_key, broken, category, row_or_error
 from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.tools.files import MAX_FILE_BYTES, FileRoot
 
@@ -27,13 +28,13 @@ LETTERS = "ABCD"
 _NEEDED = ("index", "question", "answer", "category", *LETTERS, "image")
 
 
-def _rows(copy: Copy) -> Iterator[PictureRow]:
+def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     """Yields the rows of all tables together."""
     for name in copy.files:
         columns: list[str] = []
         for number, start, record in _records(copy.root, name):
             if columns:
-                yield _row(copy, name, columns, start, record, f"{name}, row {number}")
+                yield row_or_error(partial(_row, copy, name, columns, start, record, f"{name}, row {number}"))
             else:
                 columns = _columns(record.removeprefix(codecs.BOM_UTF8), name)
 

@@ -119,25 +119,37 @@ def read_rows(root: FileRoot, file: str, *, under: str | None = None) -> Iterato
         yield where, objects(value, where)
 
 
-def each_row(root: FileRoot, file: str, read: Callable[[Fields, str, int], RowT]) -> Iterator[RowT | BrokenRowError]:
+def each_row(
+    root: FileRoot, file: str, read: Callable[[Fields, str, int], RowT], *, under: str | None = None
+) -> Iterator[RowT | BrokenRowError]:
     """Yields what is made of each row of a file as `read_rows` takes it; in place of a broken row, what is wrong.
 
     Args:
         root: The folder.
         file: Name of the file.
         read: Makes something of a row's fields, its file and place, and its number from 0; may raise `BrokenRowError`.
+        under: As in `read_rows`.
 
     Raises:
         ConfigError: If the file as a whole cannot be read; as `read_rows`.
     """
-    for number, (where, fields) in enumerate(_raw_rows(root, file)):
-        try:
-            yield read(fields(), where, number)
-        except BrokenRowError as error:
-            yield error
+    for number, (where, fields) in enumerate(_raw_rows(root, file, under)):
+        yield row_or_error(functools.partial(_made, read, fields, where, number))
 
 
-def _raw_rows(root: FileRoot, file: str) -> Iterator[tuple[str, Callable[[], Fields]]]:
+def _made(read: Callable[[Fields, str, int], RowT], fields: Callable[[], Fields], where: str, number: int) -> RowT:
+    return read(fields(), where, number)
+
+
+def row_or_error(read: Callable[[], RowT]) -> RowT | BrokenRowError:
+    """Returns what is made of a row, or what is wrong with it."""
+    try:
+        return read()
+    except BrokenRowError as error:
+        return error
+
+
+def _raw_rows(root: FileRoot, file: str, under: str | None) -> Iterator[tuple[str, Callable[[], Fields]]]:
     """Yields file and place of each row, and what reads it."""
     if file.endswith(".jsonl"):
         for number, line in enumerate(_lines(root, file), start=1):
@@ -146,7 +158,7 @@ def _raw_rows(root: FileRoot, file: str) -> Iterator[tuple[str, Callable[[], Fie
                 yield where, functools.partial(_json_object, line, where)
         return
     is_table = file.endswith(".parquet")
-    values: Any = (fields for _, _, fields in table_rows(root, file)) if is_table else _json_list(root, file, None)
+    values: Any = (fields for _, _, fields in table_rows(root, file)) if is_table else _json_list(root, file, under)
     for number, value in enumerate(values, start=1):
         where = f"{file}, row {number}"
         yield where, functools.partial(objects, value, where)

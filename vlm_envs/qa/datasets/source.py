@@ -62,19 +62,17 @@ class DatasetSource:
     Every row is read once when the source is made, so that a broken one is found then; pictures and documents are read
     when samples are drawn.
 
-    Broken rows end it, but for loaders that yield what is wrong in place of such a row: those rows are left out,
-    counted and named in a warning, and so is one whose picture turns out to be unreadable when it is drawn; another is
-    drawn in its place.
+    Broken rows are left out, counted and named in a warning, and so is one whose picture or document turns out to be
+    unreadable when it is drawn; another is drawn in its place.
 
     Args:
         name: What ids begin with.
         rows: The rows, in the order of the files, or what is wrong with one.
         unlisted: Rows that are found by their ids but neither drawn nor listed.
         is_benchmark: Whether all of it is `test`, for messages; None where its files say what is in which split.
-        skips_broken: Whether another row is drawn in place of one that cannot be shown.
 
     Raises:
-        ConfigError: If a row is broken, two have one key, or there are none; if all that are there are left out.
+        ConfigError: If there are no rows, or all that are there are left out.
     """
 
     def __init__(
@@ -84,20 +82,19 @@ class DatasetSource:
         *,
         unlisted: Iterable[DatasetRow] = (),
         is_benchmark: bool | None = None,
-        skips_broken: bool = False,
     ) -> None:
-        self._name, self._is_benchmark, self._skips_broken = name, is_benchmark, skips_broken
+        self._name, self._is_benchmark = name, is_benchmark
         self._rows: dict[str, DatasetRow] = {}
         self._by_split: dict[str, list[DatasetRow]] = {split: [] for split in SPLITS}
         self._broken: dict[str, None] = {}
         for row in rows:
             if isinstance(row, BrokenRowError):
                 self._broken[str(row)] = None
-                continue
-            if known := self._rows.get(row.key):
-                raise broken(row.where, f"an id other than that of {known.where}", row.key)
-            self._rows[row.key] = row
-            self._by_split[row.split].append(row)
+            elif known := self._rows.get(row.key):
+                self._broken[str(broken(row.where, f"an id other than that of {known.where}", row.key))] = None
+            else:
+                self._rows[row.key] = row
+                self._by_split[row.split].append(row)
         if not self._rows:
             left_out = f" {_named(self.broken_rows)}" if self._broken else ""
             raise ConfigError(f"The {name} data set holds no question.{left_out} Give the folder of a whole copy.")
@@ -134,8 +131,7 @@ class DatasetSource:
         """Returns a sample of a split, each as likely as another.
 
         Raises:
-            GenerationError: If the split has none.
-            ConfigError: As `DatasetRow.sample`.
+            GenerationError: If the split has none, or none that can be shown was found.
         """
         rows = self._of(split)
         if not rows:
@@ -149,8 +145,6 @@ class DatasetSource:
             try:
                 return self._sample(rows[int(rng.integers(len(rows)))])
             except BrokenRowError as error:
-                if not self._skips_broken:
-                    raise
                 if str(error) not in self._broken:
                     self._broken[str(error)] = None
                     warnings.warn(f"A row of {self._name} is left out. {error}", stacklevel=2)
@@ -236,17 +230,15 @@ class Dataset:
     Attributes:
         expected: What its folder holds, for messages.
         files: Finds the files of questions in a folder.
-        rows: Reads the rows of a copy; one that skips broken rows yields what is wrong in place of such a row.
+        rows: Reads the rows of a copy, with what is wrong in place of a broken one.
         is_benchmark: Whether it was published to measure with, so that all of it is `test`, or is divided by a hash of
             its content; None where its files are the splits.
-        skips_broken: Whether broken rows are left out, counted and named, and end nothing.
     """
 
     expected: str
     files: Callable[[FileRoot], Sequence[str]]
     rows: Callable[[Copy], Iterable[DatasetRow | BrokenRowError]]
     is_benchmark: bool | None = None
-    skips_broken: bool = False
 
 
 def opened(
@@ -262,7 +254,7 @@ def opened(
             it. None for what it was published as.
 
     Raises:
-        ConfigError: If there is no such data set, the folder holds none, or a row of it is broken; if `is_benchmark`
+        ConfigError: If there is no such data set, or the folder holds none with a row that is whole; if `is_benchmark`
             is given for one with splits of its own.
     """
     dataset = datasets[require_choice("dataset", name, datasets)]
@@ -281,7 +273,6 @@ def opened(
         if not files:
             raise ConfigError(f"{folder} holds no questions of {name}. Expected {dataset.expected}.")
         copy = Copy(root=root, files=files, is_benchmark=bool(is_whole))
-        rows = dataset.rows(copy)
-        return DatasetSource(name, rows, is_benchmark=is_benchmark, skips_broken=dataset.skips_broken)
+        return DatasetSource(name, dataset.rows(copy), is_benchmark=is_benchmark)
 
     return shared(name, folder, load, is_whole)

@@ -13,17 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vlm_envs.qa.datasets.picture_rows import PictureRow
-from vlm_envs.qa.datasets.rows import Fields, answer_key, read_rows, text, whole
+from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, each_row, text, whole
 from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.qa.datasets.splitting import content_split
 
 _CATEGORIES = {True: "count_simple", False: "count_complex"}
 
 
-def _rows(copy: Copy) -> Iterator[PictureRow]:
+def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     for name in copy.files:
-        for number, (where, fields) in enumerate(read_rows(copy.root, name)):
-            yield _row(copy, fields, where, key=f"{name.removesuffix('.json')}/{number}", is_test=name == "test.json")
+        stem, is_test = name.removesuffix(".json"), name == "test.json"
+
+        def row(fields: Fields, where: str, number: int, stem: str = stem, is_test: bool = is_test) -> PictureRow:
+            return _row(copy, fields, where, key=f"{stem}/{number}", is_test=is_test)
+
+        yield from each_row(copy.root, name, row)
 
 
 def _row(copy: Copy, fields: Fields, where: str, *, key: str, is_test: bool) -> PictureRow:

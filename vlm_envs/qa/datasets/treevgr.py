@@ -18,17 +18,32 @@ import re
 from collections.abc import Iterator
 
 from vlm_envs.qa.datasets.picture_rows import PictureRow
-from vlm_envs.qa.datasets.rows import Fields, LabelledBox, answer_key, box, broken, objects, read_rows, text, texts
+from vlm_envs.qa.datasets.rows import (
+    BrokenRowError,
+    Fields,
+    LabelledBox,
+    answer_key,
+    box,
+    broken,
+    each_row,
+    objects,
+    text,
+    texts,
+)
 from vlm_envs.qa.datasets.source import Copy, Dataset
 
 _MARK = "<image>"
 _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 
 
-def _rows(copy: Copy) -> Iterator[PictureRow]:
+def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     for name in copy.files:
-        for number, (where, fields) in enumerate(read_rows(copy.root, name)):
-            yield _row(copy, fields, where, key=f"{name.rsplit('.', 1)[0]}/{number}")
+        stem = name.rsplit(".", 1)[0]
+
+        def row(fields: Fields, where: str, number: int, stem: str = stem) -> PictureRow:
+            return _row(copy, fields, where, key=f"{stem}/{number}")
+
+        yield from each_row(copy.root, name, row)
 
 
 def _row(copy: Copy, fields: Fields, where: str, *, key: str) -> PictureRow:

@@ -189,5 +189,4 @@ VIDEO_R1 = Dataset(
     files=lambda root: [*root.names(".json"), *root.names(".jsonl")],
     rows=_rows,
     is_benchmark=False,
-    skips_broken=True,
 )

@@ -11,17 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vlm_envs.qa.datasets.picture_rows import PictureRow
-from vlm_envs.qa.datasets.rows import Fields, answer_key, broken, category, read_rows, text
+from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
 from vlm_envs.qa.datasets.source import Copy, Dataset
 
 _FILES = {"train.jsonl": "train", "dev.jsonl": "val", "test.jsonl": "test"}
 _FOLDERS = ("images/", "", "images/train2017/", "images/val2017/", "train2017/", "val2017/", "trainval2017/")
 
 
-def _rows(copy: Copy) -> Iterator[PictureRow]:
+def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     for name in copy.files:
-        for number, (where, fields) in enumerate(read_rows(copy.root, name)):
-            yield _row(copy, fields, where, key=f"{name.removesuffix('.jsonl')}/{number}", split=_FILES[name])
+        stem, split = name.removesuffix(".jsonl"), _FILES[name]
+
+        def row(fields: Fields, where: str, number: int, stem: str = stem, split: str = split) -> PictureRow:
+            return _row(copy, fields, where, key=f"{stem}/{number}", split=split)
+
+        yield from each_row(copy.root, name, row)
 
 
 def _row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) -> PictureRow:

@@ -15,6 +15,7 @@ import hashlib
 import string
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,18 @@ import numpy as np
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.images import StoredImage
 from vlm_envs.qa.datasets.picture_rows import PictureRow
-from vlm_envs.qa.datasets.rows import Fields, answer_key, box, broken, objects, read_json_file, text, texts
+from vlm_envs.qa.datasets.rows import (
+    BrokenRowError,
+    Fields,
+    answer_key,
+    box,
+    broken,
+    objects,
+    read_json_file,
+    row_or_error,
+    text,
+    texts,
+)
 from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot
@@ -36,15 +48,20 @@ def _files(root: FileRoot) -> list[str]:
     return [f"{kind}/{name}" for kind in kinds for name in FileRoot(Path(root.folder, kind)).names(".json")]
 
 
-def _rows(copy: Copy) -> Iterator[PictureRow]:
-    for name in copy.files:
-        key = name.removesuffix(".json")
-        stored = _image(copy, key, name)
-        try:
-            split = "test" if copy.is_benchmark else copy.split_by(stored.read().hex())
-        except ToolError as error:
-            raise ConfigError(f"{name}: {error}") from error
-        yield _row(objects(read_json_file(copy.root, name), name), stored, name, key=key, split=split)
+def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
+    return (row_or_error(partial(_of_file, copy, name)) for name in copy.files)
+
+
+def _of_file(copy: Copy, name: str) -> PictureRow:
+    """Returns the row that a file is."""
+    key = name.removesuffix(".json")
+    stored = _image(copy, key, name)
+    try:
+        split = "test" if copy.is_benchmark else copy.split_by(stored.read().hex())
+        fields = objects(read_json_file(copy.root, name), name)
+    except (ToolError, ConfigError) as error:
+        raise BrokenRowError(f"{name}: {error}") from error
+    return _row(fields, stored, name, key=key, split=split)
 
 
 def _image(copy: Copy, stem: str, where: str) -> StoredImage:

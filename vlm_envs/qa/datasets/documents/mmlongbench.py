@@ -15,12 +15,13 @@ order with commas), and where there is no answer, `Not answerable` is right.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vlm_envs.qa.datasets.documents.files import PdfFile
 from vlm_envs.qa.datasets.documents.rows import DocumentRow, document_name, literal, page_numbers
-from vlm_envs.qa.datasets.rows import Fields, answer_key, broken, category, read_rows, text
+from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
 from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.qa.documents import NOT_ANSWERABLE
 from vlm_envs.responses.answers import AnswerKey, read_number
@@ -31,19 +32,22 @@ _NO_ITEMS = ("[]", "empty list", "an empty list", "none")
 """What says that a list has no items."""
 
 
-def _rows(copy: Copy) -> Iterator[DocumentRow]:
-    for number, (where, fields) in enumerate(read_rows(copy.root, FILE), start=1):
-        name = document_name(fields, "doc_id", where)
-        yield DocumentRow(
-            key=str(number),
-            where=where,
-            split=copy.split_by(name),
-            answer=_key(fields, where),
-            category=_category(fields, where),
-            document=PdfFile(f"{copy.root.folder}/{DOCUMENTS}", name),
-            pages=_pages(fields, where),
-            has_exact_pages=False,
-        )
+def _rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
+    return each_row(copy.root, FILE, partial(_row, copy))
+
+
+def _row(copy: Copy, fields: Fields, where: str, number: int) -> DocumentRow:
+    name = document_name(fields, "doc_id", where)
+    return DocumentRow(
+        key=str(number + 1),
+        where=where,
+        split=copy.split_by(name),
+        answer=_key(fields, where),
+        category=_category(fields, where),
+        document=PdfFile(f"{copy.root.folder}/{DOCUMENTS}", name),
+        pages=_pages(fields, where),
+        has_exact_pages=False,
+    )
 
 
 def _pages(fields: Fields, where: str) -> tuple[int, ...]:

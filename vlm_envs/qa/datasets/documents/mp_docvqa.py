@@ -14,7 +14,7 @@ from pathlib import Path
 
 from vlm_envs.qa.datasets.documents.files import PageFiles
 from vlm_envs.qa.datasets.documents.rows import DocumentRow, document_name, is_file_name
-from vlm_envs.qa.datasets.rows import Fields, answer_key, broken, read_rows, text, texts, whole
+from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, each_row, text, texts, whole
 from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.splits import SPLITS
 from vlm_envs.tools.files import FileRoot
@@ -32,12 +32,14 @@ def _files(root: FileRoot) -> list[str]:
     return found
 
 
-def _rows(copy: Copy) -> Iterator[DocumentRow]:
+def _rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
     for file in copy.files:
         split = file.rpartition("/")[2].removesuffix(".json")
-        for where, fields in read_rows(copy.root, file, under="data"):
-            if split != "test" or fields.get("answers"):
-                yield _row(fields, where, copy.root.folder, split)
+
+        def row(fields: Fields, where: str, number: int, split: str = split) -> DocumentRow | None:
+            return _row(fields, where, copy.root.folder, split) if split != "test" or fields.get("answers") else None
+
+        yield from filter(None, each_row(copy.root, file, row, under="data"))
 
 
 def _row(fields: Fields, where: str, folder: str, split: str) -> DocumentRow:

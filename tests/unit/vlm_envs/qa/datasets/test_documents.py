@@ -15,7 +15,7 @@ from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.datasets.documents.registry import document_source
 from vlm_envs.qa.documents import DocumentContext
 from vlm_envs.responses.answers import score_answer
-from vlm_envs.splits import split_of
+from vlm_envs.splits import SPLITS, split_of
 
 for package in ("pypdfium2", "bm25s", "pydantic"):
     pytest.importorskip(package, reason=f"needs {package}: pip install '.[tools]'")
@@ -109,9 +109,10 @@ def test_mp_docvqa_is_searched_by_its_ocr(mp_folder):
         ({"questionId": 1}, "val.json, row 2: expected an id other than that of val.json, row 1"),
     ],
 )
-def test_broken_rows_of_mp_docvqa_are_named(mp_folder, changes, message):
-    with pytest.raises(ConfigError, match=message):
-        document_source("mp_docvqa", mp_folder(mp_row(1), mp_row(**({"number": 2} | changes))))
+def test_broken_rows_of_mp_docvqa_are_named_and_left_out(mp_folder, changes, message):
+    with pytest.warns(UserWarning, match=f"1 of 2 rows of mp_docvqa are left out. {message}"):
+        source = document_source("mp_docvqa", mp_folder(mp_row(1), mp_row(**({"number": 2} | changes))))
+    assert source.ids("val") == ("mp_docvqa:1",) and len(source.broken_rows) == 1
 
 
 def test_missing_and_escaping_pictures_are_named(mp_folder, tmp_path_factory):
@@ -320,10 +321,11 @@ def test_all_questions_about_a_document_are_in_one_split(pdf_folder):
         ('{"document": "../a.pdf", "question": "q", "answer": "1"}', "line 2: expected as 'document' a file inside"),
     ],
 )
-def test_broken_lines_are_named(pdf_folder, line, message):
+def test_broken_lines_are_named_and_left_out(pdf_folder, line, message):
     good = '{"document": "a.pdf", "question": "q", "answer": "1"}'
-    with pytest.raises(ConfigError, match=message):
-        document_source("pdf_folder", pdf_folder(good, line))
+    with pytest.warns(UserWarning, match=message):
+        source = document_source("pdf_folder", pdf_folder(good, line, good))
+    assert {each for split in SPLITS for each in source.ids(split)} == {"pdf_folder:1", "pdf_folder:3"}
 
 
 def test_ids_kinds_and_options_are_explained(pdf_folder):
