@@ -10,7 +10,8 @@ from functools import partial
 import pytest
 
 from agents.rollout import is_lost, rollout, try_rollout
-from tests.unit.agents.test_continuous_rollout import WORLD, Scripted, made
+from tests.unit.agents.test_continuous_rollout import WORLD, Scripted, agent_of, made, texts
+from tests.unit.models import with_ending
 from vlm_envs.errors import LevelError
 from vlm_envs.vector.env import VectorWorld
 
@@ -85,6 +86,22 @@ def test_a_worker_killed_in_a_reset_costs_its_own_episode_at_most(num_deaths, is
     assert [each is not None for each in episodes] == [True, True, is_played, True, True, True]
     assert not any(map(is_lost, filter(None, episodes)))
     assert {len(each.turns) for each in episodes if each is not None} == {3}
+
+
+def test_a_reset_that_is_tried_again_changes_nothing_that_is_drawn_later(tiny, tmp_path):
+    """A sampler that begins anew for the retried world goes on, in the next rollout, where it would have been."""
+    marker, ending = tmp_path / "deaths", (with_ending(*tiny, bias=4.0), tiny[1])
+
+    def rollouts(num_deaths):
+        marker.write_text("again\n" * num_deaths)
+        agent = agent_of(ending)
+        with VectorWorld([made, made, partial(dying, marker), made], workers="process", num_workers=2) as worlds:
+            return [try_rollout(agent, worlds, [1, 2, 3, 4], env_ids=[WORLD] * 4) for _ in range(2)]
+
+    undisturbed, retried = rollouts(0), rollouts(1)
+    assert marker.read_text() == ""
+    assert [texts(each) for each in retried] == [texts(each) for each in undisturbed]
+    assert texts(undisturbed[0]) != texts(undisturbed[1])
 
 
 def test_a_level_that_does_not_exist_is_the_callers_mistake():

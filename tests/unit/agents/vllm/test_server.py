@@ -7,7 +7,6 @@ import json
 import re
 import threading
 import time
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgpack
@@ -334,13 +333,25 @@ def test_a_server_that_is_not_there_is_told(tiny):
         ServerEngine(config, tiny[1], SAMPLING, max_context_tokens=1024)
 
 
+def late_lake():
+    """Returns a world whose steps take longer than the server's quick answers: nobody else is being answered then."""
+    world = make("VLM/FrozenLake-v0", prompt_format="free_think", max_turns=2)
+    real = world.unwrapped.step
+
+    def step(action):
+        time.sleep(0.3)
+        return real(action)
+
+    world.unwrapped.step = step
+    return world
+
+
 def test_a_response_that_takes_long_holds_up_no_other(agent, server):
     server.pauses.append(0.02)
 
     ends = []
-    worlds = [partial(make, "VLM/FrozenLake-v0", prompt_format="free_think", max_turns=2)] * 4
     continuous = ContinuousVLLMAgent(model=agent._model, encoder=agent.encoder, sampling=SAMPLING, engine=agent.engine)
-    with VectorWorld(worlds, workers="thread", num_workers=4) as vector:
+    with VectorWorld([late_lake] * 4, workers="thread", num_workers=4) as vector:
         played = rollout(
             continuous,
             vector,
