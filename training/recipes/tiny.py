@@ -30,22 +30,12 @@ def frozenlake_tiny() -> RunConfig:
 
     It starts from a policy that has imitated that expert, such as people are, and no other: it solves seven levels of
     ten. What it writes is true all the same.
-
-    The critic is a head on the policy, and nothing holds the policy to its start: there is one model to feed, and an
-    iteration takes little more than half the time. Larger groups compare more on each level.
     """
-    config = _grid_recipe(
+    return _grid_recipe(
         "frozenlake_tiny",
         "VLM/FrozenLake-v0",
         num_iterations=80,
         cold_start=ColdStartConfig(num_steps=6000, num_first_turn_steps=1200, suboptimal_rate=0.3),
-    )
-    return replace(
-        config,
-        num_groups=16,
-        group_size=8,
-        algorithm=config.algorithm.with_critic(trunk="policy", warmup_iterations=1, num_minibatches=8),
-        ppo=replace(config.ppo, kl_coef=0.0),
     )
 
 
@@ -57,7 +47,7 @@ def sokoban_tiny() -> RunConfig:
     config = _grid_recipe(
         "sokoban_tiny",
         "VLM/Sokoban-v0",
-        num_iterations=90,
+        num_iterations=160,
         cold_start=ColdStartConfig(num_steps=4500, num_first_turn_steps=1500, suboptimal_rate=0.5),
     )
     return replace(config, ppo=replace(config.ppo, final_learning_rate_ratio=0.3))
@@ -285,13 +275,24 @@ def any_world(env_id: str) -> RunConfig:
 
 
 def _grid_recipe(name: str, env_id: str, *, num_iterations: int, cold_start: ColdStartConfig) -> RunConfig:
-    """Returns a run in one grid world from its shipped start."""
+    """Returns a run in one grid world from its shipped start.
+
+    The critic is a head on the policy, and nothing holds the policy to its start: there is one model to feed, and an
+    iteration takes little more than half the time. Larger groups compare more on each level.
+    """
     config = _recipe(
         name,
         WorldSpec(env_id=env_id, kwargs=dict(_STRUCTURED)),
         num_iterations=num_iterations,
         cold_start=cold_start,
         max_new_tokens=96,
+    )
+    config = replace(
+        config,
+        num_groups=16,
+        group_size=8,
+        algorithm=config.algorithm.with_critic(trunk="policy", warmup_iterations=1, num_minibatches=8),
+        ppo=replace(config.ppo, kl_coef=0.0),
     )
     return _from_shipped_start(replace(config, tokenizer_worlds=_GRID_WORLDS))
 
