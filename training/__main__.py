@@ -1,4 +1,4 @@
-"""`python -m training RECIPE [--options]`, and the commands `sft`, `sweep`, `cold_start`, `curate`, `pool`, `plan`."""
+"""`python -m training RECIPE [--options]`, and the commands of `COMMANDS`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from training.cli.command_line import Recipe, configured, find_recipe, option_va
 from training.cli.pool import pool_to_draw
 from training.cli.sft_options import sft_options
 from training.cli.stage_options import stage_options
+from training.cli.upscaler_options import upscaler_options
 from training.config.curation import CurateConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank
@@ -19,12 +20,14 @@ from training.config.resume import check_length, check_same_run, check_same_worl
 from training.config.run import RunConfig
 from training.config.sft import SFTConfig
 from training.config.stages import StagesConfig
+from training.config.upscaler import UpscalerConfig
 from training.errors import GradientError, PeerError, TrainingStoppedError
 from training.plan.command import run_plan
 from training.preflight.pools import require_pools
 from training.preflight.sft import check_fine_tuning
 from training.preflight.stages import checked_stages, is_free
 from training.preflight.start import checked, ready, require_teachable
+from training.preflight.upscaler import check_upscaler
 from training.recipes.shipped import RECIPES, STAGED_RECIPES
 from training.sweeps.command import run_sweep_command
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
@@ -124,7 +127,7 @@ def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
     return config
 
 
-def _free_name(config: RunConfig | SFTConfig) -> str:
+def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
     """Returns the recipe's name, or with the first number that no finished or resumable run has."""
     require_writable(Path(config.output) / config.name, config.output)
     names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
@@ -168,6 +171,17 @@ def _sft(words: list[str]) -> None:
         from training.loop.sft import fine_tune_checked
 
         fine_tune_checked(config, resume=resume)
+
+
+def _upscaler(words: list[str]) -> None:
+    config, resume = upscaler_options(words)
+    if not resume and option_value(words, "--name") is None:
+        config = replace(config, name=_free_name(config))
+    with fields_named(option_names(UpscalerConfig)):
+        check_upscaler(config, resume=resume)
+        from training.loop.upscaler import train_upscaler
+
+        print(f"Weights: {train_upscaler(config, resume=resume)}")
 
 
 def _curate(words: list[str]) -> None:
@@ -220,6 +234,7 @@ COMMANDS = {
     "cold_start": (_cold_start, "rebuild a recipe's cold start"),
     "pool": (_pool, "draw a finite set of levels to train on, and count how often an agent solves each"),
     "plan": (run_plan, "say whether a run fits its GPUs, from a checkpoint's config.json alone"),
+    "upscaler": (_upscaler, "train a super-resolution network on generated scenes"),
     "curate": (_curate, "filter an expert's rollouts into a data set to fine-tune on"),
 }
 """What is not a recipe: who does it, and what it does."""
