@@ -10,6 +10,7 @@ instead of 0, and a picture of one pixel has variance 0 instead of none.
 
 from __future__ import annotations
 
+import functools
 import math
 import pickle
 from collections.abc import Mapping
@@ -28,6 +29,9 @@ from agents.perception.weights import WeightsUnavailableError
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.upscale import LanczosUpscaler
+
+SHIPPED_WEIGHTS = Path(__file__).parent / "smfanet_small_x4.safetensors"
+"""Of a small network, as `python -m training upscaler --size small` makes them."""
 
 _POOLING = 8
 _PARTIAL_RATE = 0.25
@@ -190,7 +194,10 @@ def load_smfanet(path: str | Path) -> SMFANet:
 def _read_weights(path: Path) -> Mapping[str, Tensor]:
     """Returns a file's tensors by name. No code that a file may hold is run."""
     if not path.is_file():
-        raise WeightsUnavailableError(f"No weights of SMFANet at {path}: expected a .safetensors, .pth or .pt file.")
+        raise WeightsUnavailableError(
+            f"No weights of SMFANet at {path}: expected a .safetensors, .pth or .pt file. Train some with `python -m "
+            "training upscaler`, or name the published ones."
+        )
     loaded: Any
     try:
         if path.suffix == ".safetensors":
@@ -228,6 +235,30 @@ def _config_of(weights: Mapping[str, Tensor], path: Path) -> SMFANetConfig:
             f"The weights in {path} are not of SMFANet: {error}. Expected to_feat, feats.N.smfa, feats.N.pcfn and "
             "to_img."
         ) from error
+
+
+def smfanet(
+    weights: str | Path | None = None, *, device: str = "cpu", max_input_pixels: int = 512 * 512
+) -> SMFANetUpscaler:
+    """Returns a super-resolution agent for `upscaler="agents.perception.super_resolution:smfanet"` of a world.
+
+    Args:
+        weights: Their file, see `load_smfanet`; None for those that ship, which were trained on generated scenes.
+        device: Where it runs.
+        max_input_pixels: Larger pictures are enlarged by Lanczos resampling.
+
+    Raises:
+        WeightsUnavailableError: As `load_smfanet`.
+    """
+    path = SHIPPED_WEIGHTS if weights is None else Path(weights)
+    changed = path.stat().st_mtime_ns if path.is_file() else 0
+    return SMFANetUpscaler(_network(path, changed, device), device=device, max_input_pixels=max_input_pixels)
+
+
+@functools.lru_cache(maxsize=4)
+def _network(path: Path, changed: int, device: str) -> SMFANet:
+    """Returns a network that all worlds of a process share."""
+    return load_smfanet(path).to(device)
 
 
 class SMFANetUpscaler:

@@ -1,4 +1,4 @@
-"""Training of a super-resolution network on generated scenes, as a frozen dataclass that the command line is made of."""
+"""Training of a super-resolution network, as a frozen dataclass that the command line is made from."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ SIZES: Mapping[str, Mapping[str, int]] = MappingProxyType(
         "small": {"num_channels": 16, "num_blocks": 4},
     }
 )
-"""Channels and blocks by name: the two published networks (SMFANet, section 4.1), and one of a seventh of the weights."""
+"""Channels and blocks by name: the two published networks, and one of a seventh of the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpscalerConfig:
     """Trains SMFANet on generated scenes: what was scaled down is to become what it was.
 
-    Scenes are those of VLM/ZoomQA-v0 whose things, once scaled down, have the sizes that its questions ask about. Scenes
-    of the splits train, val and test share none.
+    Scenes are those of VLM/ZoomQA-v0 whose things, once scaled down, have the sizes that its questions ask about. The
+    splits train, val and test share no scene.
 
     Attributes:
         name: Name of the run, one part of a path; its files go to `<output>/<name>`.
@@ -42,7 +42,7 @@ class UpscalerConfig:
         num_steps: Optimiser steps.
         batch_size: Patches a step.
         patch_px: Side of a patch as the network is given it.
-        learning_rate: Peak of a cosine schedule with warm-up. SMFANet (section 4.1) has 1e-3 and falls to 1e-5.
+        learning_rate: Peak of a cosine schedule with warm-up, as in the public configuration of SMFANet's authors.
         num_scenes: Scenes that patches are cut from.
         num_eval_scenes: Scenes that it is measured on, of val on the way and of test at the end.
         side_px: Least and largest side of a scene.
@@ -109,7 +109,7 @@ class UpscalerConfig:
             num_steps=self.num_steps,
             learning_rate=self.learning_rate,
             warmup_steps=min(200, self.num_steps // 10),
-            final_learning_rate_ratio=0.01,  # SMFANet, section 4.1: from 1e-3 to 1e-5
+            final_learning_rate_ratio=0.01,
             weight_decay=0.0,
             max_grad_norm=1.0,
             max_nonfinite_steps=5,

@@ -1,7 +1,7 @@
 """Training of SMFANet on generated scenes, so that super-resolution in ZoomQA is not interpolation by another name.
 
-Decided here: a mean absolute error without SMFANet's term of frequencies, and a network that begins as bilinear
-interpolation, so that a few hundred steps are enough to be better than that. Its layers are the published ones.
+Decided here: a mean absolute error without the term of frequencies that SMFANet's authors add, and a network that begins
+as bilinear interpolation, so that thousands of steps are enough and not a million. Its layers are the published ones.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class _Training:
 def begin_as_interpolation(network: SMFANet) -> None:
     """Sets weights under which a network enlarges by bilinear interpolation.
 
-    Three channels carry the picture itself, halved, since the skip around all blocks doubles it; blocks add nothing, and
-    the last layer reads these three. The other weights stay as they were drawn, so that all of them learn.
+    Three channels carry the picture itself, halved, since the skip around all blocks doubles it; blocks add
+    nothing, and the last layer reads these three. The other weights stay as they were drawn, so that all of them learn.
     """
     for block in network.feats:
         for last in (block.smfa.linear_2, block.pcfn.conv_2):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from vlm_envs.arguments.factories import resolved
@@ -69,7 +69,8 @@ class ZoomQAWorld(QAWorld):
     `blank_crops=False`, the control that shows whether what is in a crop matters; `views="both"`, `"crops"`, `"union"`
     or `"none"`, what `ivgr_views` shows in round 2; `mags_stage=None`, the stage of the curriculum whose prompt `mags`
     shows, 1 or 2, None for 2; `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`),
-    `"bicubic"`, `"module:factory"` or an object, such as `agents.perception.super_resolution.SMFANetUpscaler`;
+    `"bicubic"`, `"module:factory"` or an object, and `upscaler_kwargs=None`, arguments of the factory (with torch,
+    `upscaler="agents.perception.super_resolution:smfanet"` is SMFANet, with weights of `{"weights": FILE}`);
     `answer_reward=1.0`; `max_turns=None` for the strategy's own (`arm` 5, `mags` and `ivgr_views` 2, others 1); and
     those of every world: `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`,
     `format_reward=0.0`, `prompt_example`, `system_prompt=False`, `format_reminder=False`, `render_mode`;
@@ -94,6 +95,7 @@ class ZoomQAWorld(QAWorld):
         views: str = "both",
         mags_stage: int | None = None,
         upscaler: str | Upscaler = "lanczos",
+        upscaler_kwargs: Mapping[str, Any] | None = None,
         **world_kwargs: Any,
     ) -> None:
         require_choice("views", views, VIEWS)
@@ -126,7 +128,10 @@ class ZoomQAWorld(QAWorld):
             },
             prompt_format=prompt_format,
             crops=ZoomSettings(
-                upscaler=resolved("upscaler", upscaler, "factor", "upscale", known=UPSCALERS), blank=blank_crops
+                upscaler=resolved(
+                    "upscaler", upscaler, "factor", "upscale", known=UPSCALERS, settings=upscaler_kwargs or {}
+                ),
+                blank=blank_crops,
             ),
             **world_kwargs,
         )

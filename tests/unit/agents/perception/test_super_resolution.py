@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 
@@ -5,7 +7,14 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[train]'
 
 from safetensors.torch import save_file  # noqa: E402
 
-from agents.perception.super_resolution import SMFANet, SMFANetConfig, SMFANetUpscaler, load_smfanet  # noqa: E402
+import vlm_envs  # noqa: E402
+from agents.perception.super_resolution import (  # noqa: E402
+    SMFANet,
+    SMFANetConfig,
+    SMFANetUpscaler,
+    load_smfanet,
+    smfanet,
+)
 from agents.perception.weights import WeightsUnavailableError  # noqa: E402
 from vlm_envs.tools.pictures import Picture  # noqa: E402
 from vlm_envs.tools.upscale import LanczosUpscaler  # noqa: E402
@@ -162,3 +171,35 @@ def test_large_pictures_go_to_lanczos(network):
 def test_sizes_are_bounded(change):
     with pytest.raises(ValueError, match="must be from"):
         SMFANetConfig(**change)
+
+
+def test_a_world_enlarges_with_the_weights_it_is_told_of(network, tmp_path):
+    path = tmp_path / "weights.safetensors"
+    save_file(network.state_dict(), path)
+
+    def crop(**settings):
+        world = vlm_envs.make(
+            "VLM/ZoomQA-v0",
+            prompt_format="mags",
+            side_px=400,
+            target_px=(16, 40),
+            upscaler="agents.perception.super_resolution:smfanet",
+            upscaler_kwargs={"weights": str(path), **settings},
+        ).unwrapped
+        world.reset(seed=0)
+        observation, *_ = world.step("<think>There <zoom>[[10, 10, 50, 50]]</zoom></think>")
+        return observation["images"][0]
+
+    first, by_lanczos = crop(), crop(max_input_pixels=40 * 40 - 1)
+    assert first.shape == by_lanczos.shape == (120, 120, 3) and (first != by_lanczos).any()
+    assert (crop(max_input_pixels=40 * 40) == first).all()
+    with torch.no_grad():
+        network.to_img[0].bias += 0.2
+    save_file(network.state_dict(), path)
+    os.utime(path, ns=(1, 1))
+    assert (crop() != first).any(), "weights that were written anew are read anew"
+
+
+def test_weights_that_are_not_there_are_told_with_how_to_make_them(tmp_path):
+    with pytest.raises(WeightsUnavailableError, match="python -m training upscaler"):
+        smfanet(tmp_path / "none.safetensors")

@@ -94,3 +94,40 @@ def test_the_oracle_is_right_in_both_stages():
 def test_a_stage_that_does_nothing_or_is_none_is_refused(prompt_format, stage, message):
     with pytest.raises(ConfigError, match=message):
         vlm_envs.make("VLM/ZoomQA-v0", prompt_format=prompt_format, mags_stage=stage)
+
+
+def enlarged(**kwargs: Any) -> np.ndarray:
+    """Returns a crop of 40 pixels a side, enlarged."""
+    kwargs = {"prompt_format": "mags", "side_px": 400, "target_px": (16, 40), **kwargs}
+    world: Any = vlm_envs.make("VLM/ZoomQA-v0", **kwargs).unwrapped
+    world.reset(seed=0)
+    observation, *_ = world.step("<think>There <zoom>[[10, 10, 50, 50]]</zoom></think>")
+    (crop,) = observation["images"]
+    return np.asarray(crop)
+
+
+def nearest(factor: int = 2) -> Nearest:
+    """Returns an upscaler of a factor, as a world's argument names one."""
+    made = Nearest()
+    made.factor = factor
+    return made
+
+
+def test_an_upscaler_is_given_its_settings():
+    assert enlarged(upscaler="bicubic", upscaler_kwargs={"factor": 4}).shape == (160, 160, 3)
+    assert enlarged(upscaler=f"{__name__}:nearest", upscaler_kwargs={"factor": 2}).shape == (80, 80, 3)
+    assert np.array_equal(enlarged(upscaler="lanczos", upscaler_kwargs={}), enlarged())
+
+
+@pytest.mark.parametrize(
+    ("upscaler", "settings", "said"),
+    [
+        ("bicubic", {"scale": 4}, r"upscaler_kwargs=.*scale.*It takes \(factor"),
+        (f"{__name__}:nearest", {"weights": "x"}, r"upscaler_kwargs=.*weights.*It takes \(factor"),
+        ("bicubic", {"factor": 0}, "factor must be"),
+        (Nearest(), {"factor": 4}, "would do nothing"),
+    ],
+)
+def test_settings_that_an_upscaler_does_not_take_are_refused(upscaler, settings, said):
+    with pytest.raises(ConfigError, match=said):
+        enlarged(upscaler=upscaler, upscaler_kwargs=settings)
