@@ -28,7 +28,7 @@ from training.preflight.sft import check_fine_tuning
 from training.preflight.stages import checked_stages, is_free
 from training.preflight.start import checked, ready, require_teachable
 from training.preflight.upscaler import check_upscaler
-from training.recipes.shipped import RECIPES, STAGED_RECIPES
+from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.sweeps.command import run_sweep_command
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             recipe, options = find_recipe(words)
             if recipe is None:
-                known = [*RECIPES, *STAGED_RECIPES, *COMMANDS]
+                known = [*RECIPES, *STAGED_RECIPES, *STAGED_PRESETS, *COMMANDS]
                 tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)}\n{_usage()}")
                 return 2
             made = recipe.made()
@@ -248,7 +248,7 @@ def _usage() -> str:
         "",
         "recipes:",
     ]
-    recipes = (*RECIPES.items(), *STAGED_RECIPES.items())
+    recipes = (*RECIPES.items(), *STAGED_RECIPES.items(), *STAGED_PRESETS.items())
     lines += [f"  {name:18} {(recipe.__doc__ or '').strip().splitlines()[0]}" for name, recipe in recipes]
     lines += ["", "commands:", *(f"  {name:18} {text}" for name, (_, text) in COMMANDS.items())]
     return "\n".join([*lines, "", "Options of a recipe: python -m training RECIPE --help"])

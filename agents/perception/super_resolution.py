@@ -30,8 +30,8 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.upscale import LanczosUpscaler
 
-SHIPPED_WEIGHTS = Path(__file__).parent / "smfanet_small_x4.safetensors"
-"""Of a small network, as `python -m training upscaler --size small` makes them."""
+SHIPPED = {factor: Path(__file__).parent / f"smfanet_small_x{factor}.safetensors" for factor in (2, 4)}
+"""Weights of a small network by factor, as `python -m training upscaler --size small` makes them."""
 
 _POOLING = 8
 _PARTIAL_RATE = 0.25
@@ -238,21 +238,36 @@ def _config_of(weights: Mapping[str, Tensor], path: Path) -> SMFANetConfig:
 
 
 def smfanet(
-    weights: str | Path | None = None, *, device: str = "cpu", max_input_pixels: int = 512 * 512
+    weights: str | Path | None = None,
+    *,
+    factor: int | None = None,
+    device: str = "cpu",
+    max_input_pixels: int = 512 * 512,
 ) -> SMFANetUpscaler:
     """Returns a super-resolution agent for `upscaler="agents.perception.super_resolution:smfanet"` of a world.
 
     Args:
         weights: Their file, see `load_smfanet`; None for those that ship, which were trained on generated scenes.
+        factor: How many times as wide and as high its results are: of those that ship, 2 or 4; None for the file's
+            own, or 4.
         device: Where it runs.
         max_input_pixels: Larger pictures are enlarged by Lanczos resampling.
 
     Raises:
+        ConfigError: If there are no weights of such a factor.
         WeightsUnavailableError: As `load_smfanet`.
     """
-    path = SHIPPED_WEIGHTS if weights is None else Path(weights)
+    if weights is None and factor not in (None, *SHIPPED):
+        raise ConfigError(
+            f"Weights of SMFANet ship for factor {' and '.join(map(str, SHIPPED))}; got {factor}. Train some with "
+            f"`python -m training upscaler --factor {factor}`, and name them: weights=FILE."
+        )
+    path = SHIPPED[factor or 4] if weights is None else Path(weights)
     changed = path.stat().st_mtime_ns if path.is_file() else 0
-    return SMFANetUpscaler(_network(path, changed, device), device=device, max_input_pixels=max_input_pixels)
+    network = _network(path, changed, device)
+    if factor not in (None, network.config.factor):
+        raise ConfigError(f"The weights in {path} are of factor {network.config.factor}; got factor={factor}.")
+    return SMFANetUpscaler(network, device=device, max_input_pixels=max_input_pixels)
 
 
 @functools.lru_cache(maxsize=4)

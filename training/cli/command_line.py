@@ -21,7 +21,7 @@ from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.processes import process_rank
 from training.config.run import RunConfig
 from training.config.stages import StagesConfig
-from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_RECIPES
+from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES, STAGED_VARIANTS
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.arguments.options import parsed
@@ -117,7 +117,8 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     """Returns the recipe that a command line names, None where the first word names none, and the other words.
 
     Args:
-        words: A shipped recipe's name or an env id first, such as `vagen_full:navigation` for a preset's world; or
+        words: A shipped recipe's name or an env id first, such as `vagen_full:navigation` for a preset's world or
+            `mags:direct` for an ablation; or
             `--recipe FILE.py`, `--recipe FILE.py:FUNCTION` or `--recipe MODULE:FUNCTION` anywhere.
 
     Raises:
@@ -129,11 +130,14 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     first, rest = (rest[0], rest[1:]) if rest else ("", [])
     if first in RECIPES:
         return Recipe(name=first, make=RECIPES[first]), rest
-    if first in STAGED_RECIPES:
-        return Recipe(name=first, make=STAGED_RECIPES[first]), rest
-    name, colon, world = first.partition(":")
+    staged = STAGED_RECIPES | STAGED_PRESETS
+    if first in staged:
+        return Recipe(name=first, make=staged[first]), rest
+    name, colon, behind = first.partition(":")
     if colon and name in OF_A_WORLD:
-        return Recipe(name=first, make=partial(OF_A_WORLD[name], world)), rest
+        return Recipe(name=first, make=partial(OF_A_WORLD[name], behind)), rest
+    if colon and name in STAGED_VARIANTS:
+        return Recipe(name=first, make=partial(STAGED_VARIANTS[name], behind)), rest
     if ENV_ID.fullmatch(first):
         return Recipe(name=first, make=partial(any_world, first)), rest
     return None, rest

@@ -1,7 +1,7 @@
 """Training of SMFANet on generated scenes, so that super-resolution in ZoomQA is not interpolation by another name.
 
-Decided here: a mean absolute error without the term of frequencies that SMFANet's authors add, and a network that begins
-as bilinear interpolation, so that thousands of steps are enough and not a million. Its layers are the published ones.
+Decided here: a mean absolute error without the term of frequencies that SMFANet's authors add, and a network that
+begins as bilinear interpolation, so that thousands of steps do and not a million. Its layers are the published ones.
 """
 
 from __future__ import annotations

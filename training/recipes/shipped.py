@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from training.config.run import RunConfig
 from training.config.stages import StagesConfig
-from training.recipes.stages import zoomqa_stages_tiny
+from training.recipes.mags import mags
+from training.recipes.mags_tiny import mags_tiny
 from training.recipes.tiny import (
     docqa_tiny,
     frozenlake_tiny,
@@ -40,5 +41,11 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     )
 }
 
-STAGED_RECIPES: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (zoomqa_stages_tiny,)}
+STAGED_RECIPES: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags_tiny,)}
 """Those that are several runs, one after the other."""
+
+STAGED_PRESETS: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags,)}
+"""Those for a checkpoint and data sets of the user's own."""
+
+STAGED_VARIANTS: dict[str, Callable[[str], StagesConfig]] = {made.__name__: made for made in (mags, mags_tiny)}
+"""Those that are written with one of their ablations behind them: `mags:direct`. Alone they are the paper's method."""
