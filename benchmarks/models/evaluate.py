@@ -99,11 +99,12 @@ def run_evaluate(options: EvaluateOptions) -> int:
         references=False,
         budget_usd=options.budget_usd,
     )
-    with options.chosen() as judge_for:  # Before anything is played: a judge that is not there is said at once
+    # Before anything is played: a judge that is not there is said at once
+    with options.chosen() as judge_for, options.graders() as graders:
         code = run(evaluation)
         assert options.out is not None
         board = Board(options.out)
-        rescore(board, judge_for, options.label, only_new=True)
+        rescore(board, judge_for, options.label, graders=graders, only_new=True)
         build_page(options.out)
     print(f"\n{judged_text(board.episodes())}")
     return code

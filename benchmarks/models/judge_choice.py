@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
 from agents.api.config import EndpointConfig
+from benchmarks.models.graders import Graders
 from judges.turn_rewards.shaping import JudgeFor, Section, exact_judge
 from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean, require
@@ -15,6 +16,19 @@ from vlm_envs.errors import ConfigError, did_you_mean, require
 NOBODY = EndpointConfig(model="NAME", base_url="http://URL")
 
 _BY_MODEL = ("direct", "extraction")
+
+
+class AnswerEndpoint(EndpointConfig):
+    """A model that grades answers: of a type of its own, so that messages name its options."""
+
+
+class ZoomEndpoint(EndpointConfig):
+    """A model that sees how much has to be magnified, likewise."""
+
+
+NO_ANSWER_JUDGE = AnswerEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
+NO_ZOOM_JUDGE = ZoomEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
+_UNASKED: tuple[EndpointConfig, ...] = (NO_ANSWER_JUDGE, NO_ZOOM_JUDGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +39,17 @@ class JudgeOptions:
         judge: exact (by rule), direct or extraction (a model at an endpoint), or MODULE:FACTORY of your own, which is
             called with an env id and a representation and returns a judge, as judges.scores.Judge is.
         judge_endpoint: The model of a judge that asks one.
+        answer_judge: A model that grades answers in quarters, as the measure graded, and first reads them out of
+            replies that have none in its form; nobody unless its model and base_url are given.
+        zoom_judge: A model that sees, and says how much of a picture has to be magnified, as the measure zoom_need:
+            results are then also told by stratum, easy, medium and hard. Nobody unless its model and base_url are
+            given.
     """
 
     judge: str = "exact"
     judge_endpoint: EndpointConfig = NOBODY
+    answer_judge: AnswerEndpoint = NO_ANSWER_JUDGE
+    zoom_judge: ZoomEndpoint = NO_ZOOM_JUDGE
 
     def __post_init__(self) -> None:
         kinds = ("exact", *_BY_MODEL)
@@ -37,16 +58,23 @@ class JudgeOptions:
             f"--judge must be {', '.join(kinds)} or MODULE:FACTORY; got {self.judge!r}."
             f"{did_you_mean(self.judge, kinds)}",
         )
-        is_missing = NOBODY.model == self.judge_endpoint.model or self.judge_endpoint.base_url == NOBODY.base_url
         require(
-            self.judge not in _BY_MODEL or not is_missing,
+            self.judge not in _BY_MODEL or _is_named(self.judge_endpoint),
             f"--judge {self.judge} needs --judge-endpoint.model and --judge-endpoint.base-url.",
         )
+        for option, endpoint in (("--answer-judge", self.answer_judge), ("--zoom-judge", self.zoom_judge)):
+            require(
+                endpoint in _UNASKED or _is_named(endpoint),
+                f"{option} needs both {option}.model and {option}.base-url; got {endpoint.model} at "
+                f"{endpoint.base_url}. Leave its options out where nobody is to be asked.",
+            )
 
     @property
     def label(self) -> str:
         """What a board calls it."""
-        return f"{self.judge} {self.judge_endpoint.model}" if self.judge in _BY_MODEL else self.judge
+        own = f"{self.judge} {self.judge_endpoint.model}" if self.judge in _BY_MODEL else self.judge
+        further = {"answers": self.answer_judge, "zoom": self.zoom_judge}
+        return ", ".join([own, *(f"{what} {each.model}" for what, each in further.items() if each not in _UNASKED)])
 
     @contextmanager
     def chosen(self) -> Iterator[JudgeFor | Mapping[Section, JudgeFor]]:
@@ -63,6 +91,31 @@ class JudgeOptions:
                 yield llm_judges(client, cast("Method", self.judge))
         else:
             yield exact_judge if self.judge == "exact" else _own(self.judge)
+
+    @contextmanager
+    def graders(self) -> Iterator[Graders]:
+        """Gives who grades answers and pictures, and lets go of their connections afterwards."""
+        if self.answer_judge in _UNASKED and self.zoom_judge in _UNASKED:
+            yield Graders()
+            return
+        from agents.api.client import ChatClient
+        from judges.llm.graded import LLMAnswerJudge
+        from judges.llm.zoomed import LLMAnswerExtractor, LLMZoomJudge
+
+        with ExitStack() as opened:
+            asked, seeing = (
+                None if each in _UNASKED else opened.enter_context(ChatClient(each))
+                for each in (self.answer_judge, self.zoom_judge)
+            )
+            yield Graders(
+                extract=None if asked is None else LLMAnswerExtractor(asked),
+                grade=None if asked is None else LLMAnswerJudge(asked),
+                zoom_need=None if seeing is None else LLMZoomJudge(seeing),
+            )
+
+
+def _is_named(endpoint: EndpointConfig) -> bool:
+    return endpoint.model != NOBODY.model and endpoint.base_url != NOBODY.base_url
 
 
 def _own(name: str) -> JudgeFor:

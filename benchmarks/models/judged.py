@@ -8,9 +8,11 @@
 | `box_iou` | questions where boxes are asked for | R_box of iVGR: mean of the best IoUs of true and of written boxes |
 | `point_accuracy` | questions where points are asked for, or written | share of points on the mask of what they name \
 (generated scenes), or in a true box; 0 without points where there is something to point at |
+| `inclusion` | answers that are words or numbers | whether a right answer stands in the answer, as whole words |
 | `anls` | answers compared by ANLS | normalised Levenshtein similarity of the answer, cut at one half |
 
-A measure that does not apply to an episode is absent, not 0. Judges with a language model score the first two.
+A measure that does not apply to an episode is absent, not 0. Judges with a language model score the first two; those of
+`benchmarks.models.graders` add `graded` and `zoom_need`.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from judges.turn_rewards.shaping import (
     shape,
     worldmodeling_reward,
 )
-from vlm_envs.responses.answers import anls
+from vlm_envs.responses.answers import AnswerKey, anls, inclusion
 from vlm_envs.tools.written_boxes import find_boxes
 from vlm_envs.trajectory import Trajectory, Turn
 
@@ -121,8 +123,14 @@ def _of_question(episode: Trajectory) -> dict[str, float | None]:
     return {
         "box_iou": box_reward(written, true_boxes(episode)) if asks_boxes else None,
         "point_accuracy": _point_accuracy(points, episode) if points or asks_points else None,
+        "inclusion": _inclusion(episode, key),
         "anls": anls(final_state(episode)["answer"], key.answers) if key.kind == "anls" else None,
     }
+
+
+def _inclusion(episode: Trajectory, key: AnswerKey) -> float | None:
+    """Returns whether a right answer is in the answer; None of choices, whose letters stand in any text."""
+    return None if key.kind == "choice" else inclusion(final_state(episode)["answer"], key.answers)
 
 
 def _point_accuracy(points: Sequence[WrittenPoint], episode: Trajectory) -> float | None:

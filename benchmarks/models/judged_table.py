@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.models.measures import Row, rows
+from benchmarks.models.strata import strata_text
 from benchmarks.models.text_table import text_table
 from vlm_envs.records.json_lines import Record
 
 
 def judged_text(episodes: Sequence[Record]) -> str:
-    """Returns success and judges' measures of every row; a measure that does not apply to it is left empty."""
+    """Returns success and judges' measures of every row; a measure that does not apply to it is left empty.
+
+    Where a judge has said how much must be magnified, a second table tells them by stratum.
+    """
     found = rows(episodes)
     names = list(dict.fromkeys(name for row in found for name in row.judged))
-    return text_table(
+    of_rows = text_table(
         [_told(row, names) for row in sorted(found, key=lambda row: (row.world, -row.success, row.agent))]
     )
+    return "\n\n".join(filter(None, (of_rows, strata_text(episodes))))
 
 
 def _told(row: Row, names: Sequence[str]) -> dict[str, str]:

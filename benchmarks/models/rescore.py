@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from benchmarks.models.board import Board
+from benchmarks.models.graders import NO_GRADERS, Graders
 from benchmarks.models.judge_choice import JudgeOptions
 from benchmarks.models.judged import JudgedEpisode, judge_episodes
 from benchmarks.models.judged_table import judged_text
@@ -48,15 +49,20 @@ class RescoreOptions(JudgeOptions):
 def run_rescore(options: RescoreOptions) -> None:
     """Rescores a board, and prints what the judges say of its rows."""
     board = Board(options.board)
-    with options.chosen() as judge_for:
-        num_changed = rescore(board, judge_for, options.label)
+    with options.chosen() as judge_for, options.graders() as graders:
+        num_changed = rescore(board, judge_for, options.label, graders=graders)
     print(judged_text(board.episodes()))
     print(f"{num_changed} episodes have other scores than before.")
     build_page(options.board)
 
 
 def rescore(
-    board: Board, judge_for: JudgeFor | Mapping[Section, JudgeFor], label: str, *, only_new: bool = False
+    board: Board,
+    judge_for: JudgeFor | Mapping[Section, JudgeFor],
+    label: str,
+    *,
+    graders: Graders = NO_GRADERS,
+    only_new: bool = False,
 ) -> int:
     """Writes the scores of every episode anew, all at once; a kill on the way leaves the board as it was.
 
@@ -64,6 +70,7 @@ def rescore(
         board: The board.
         judge_for: As `judge_episodes` takes it.
         label: What the board shall call the judge.
+        graders: Who grades answers and pictures.
         only_new: Whether to leave out what a judge of that name has scored already, as judges may cost money.
 
     Returns:
@@ -82,8 +89,9 @@ def rescore(
                 for start in range(0, len(numbers), _BATCH):
                     batch = numbers[start : start + _BATCH]
                     episodes = [_again(lines[number], world) for number in batch]
-                    for number, said in zip(batch, judge_episodes(episodes, judge_for), strict=True):
-                        anew[number] = _with_scores(lines[number], said, label)
+                    judged = zip(judge_episodes(episodes, judge_for), graders.measures(episodes), strict=True)
+                    for number, (said, graded) in zip(batch, judged, strict=True):
+                        anew[number] = _with_scores(lines[number], said, graded, label)
         board.rewrite(anew)
     return sum(_judgement(old) != _judgement(new) for old, new in zip(lines, anew, strict=True))
 
@@ -132,6 +140,6 @@ def _again(line: Record, world: Any) -> Trajectory:
     return episode
 
 
-def _with_scores(line: Record, said: JudgedEpisode, label: str) -> Record:
+def _with_scores(line: Record, said: JudgedEpisode, graded: Mapping[str, float], label: str) -> Record:
     turns = [turn | {"scores": dict(scores)} for turn, scores in zip(line["turns"], said.scores, strict=True)]
-    return line | {"turns": turns, "judged": dict(said.measures), "judge": label}
+    return line | {"turns": turns, "judged": {**said.measures, **graded}, "judge": label}

@@ -35,9 +35,8 @@ from judges.reading.answers import (
     AnswerJudge,
     extract_answer,
     grade_answer,
-    lettered_options,
+    in_words,
     match_answer,
-    question_with_options,
 )
 from judges.reading.boxes import count_zoomable
 from judges.reading.sections import MAX_TEXT_CHARS, sole_section
@@ -224,19 +223,12 @@ def answer_reward(
     has_chosen = key.kind == "choice" and chosen_letter(reading.answer or "", key) is not None
     if judge is None or same_words.value == 1.0 or has_chosen:
         return same_words
-    grade = grade_answer(reading.answer, _in_words(key), judge)
+    grade = grade_answer(reading.answer, in_words(key), judge)
     if not grade.available:
         return grade
     return JudgeScore(
         value=settings.graded_answer * (grade.value >= settings.min_grade), reason=f"graded {grade.value}"
     )
-
-
-def _in_words(key: AnswerKey) -> AnswerKey:
-    """Returns a key as a judge can read it: a choice with its options, and the right one's text beside its letter."""
-    options = {text[0].casefold(): text for text in lettered_options(key)}
-    answers = tuple(options.get(normalise(answer), answer) for answer in key.answers)
-    return AnswerKey(kind="exact", answers=answers, question=question_with_options(key))
 
 
 def mags_reward(

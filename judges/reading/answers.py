@@ -106,6 +106,13 @@ def question_with_options(key: AnswerKey) -> str:
     return "\n".join((key.question, *lettered_options(key)))
 
 
+def in_words(key: AnswerKey) -> AnswerKey:
+    """Returns a key as a judge can read it: a choice with its options, and the right one's text beside its letter."""
+    options = {text[0].casefold(): text for text in lettered_options(key)}
+    answers = tuple(options.get(normalise(answer), answer) for answer in key.answers)
+    return AnswerKey(kind="exact", answers=answers, question=question_with_options(key))
+
+
 def lettered_options(key: AnswerKey) -> tuple[str, ...]:
     """Returns `A. red`, `B. blue` and so on; nothing where the options are unknown."""
     return tuple(f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, key.options, strict=False))

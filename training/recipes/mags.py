@@ -56,7 +56,7 @@ MODEL = "Qwen/Qwen2.5-VL-3B-Instruct"
 """Appendix C; a directory here, to be named by `--model DIR` wherever it is."""
 
 DATA = "data/mags"
-"""Where copies of the data sets are, each in a folder of its name, and lists of samples, unless options say otherwise."""
+"""Where copies of the data sets are, each in a folder of its name, and lists of samples, unless options say so."""
 
 SMFANET = "agents.perception.super_resolution:smfanet"
 WEIGHTS = f"{DATA}/smfanet_x4.safetensors"

@@ -1,0 +1,73 @@
+"""Models that grade answers, and say how much of a picture has to be magnified. Source: Mags-RL, appendix A.2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.models.strata import ZOOM_NEED
+from judges.episode_rewards.episode import final_state, key_of, own_pieces, query_id, shown_images
+from judges.reading.answers import AnswerJudge, extract_answer, grade_answer, in_words, question_with_options
+from vlm_envs.trajectory import Trajectory
+
+_AT_ONCE = 8
+"""Episodes that are graded side by side; a client has a limit of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graders:
+    """Who is asked; what is None is left out.
+
+    Attributes:
+        extract: Reads the answer out of a reply without one in its form.
+        grade: Grades it in quarters.
+        zoom_need: Says of a question and its pictures, from 1 to 10, how much has to be magnified; asked once each.
+    """
+
+    extract: Callable[[str, str], str | None] | None = None
+    grade: AnswerJudge | None = None
+    zoom_need: Callable[[str, Sequence[npt.NDArray[np.uint8]]], int | None] | None = None
+    _needs: dict[str, int | None] = field(default_factory=dict, init=False, repr=False)
+
+    def measures(self, episodes: Sequence[Trajectory]) -> list[dict[str, float]]:
+        """Returns what they say of each episode, in order; nothing of worlds that do not ask."""
+        if self.grade is None and self.zoom_need is None:
+            return [{} for _ in episodes]
+        asked = {query_id(each): each for each in episodes if "sample_id" in final_state(each)}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            new = [name for name in asked if name not in self._needs]
+            self._needs.update(zip(new, pool.map(lambda name: self._need(asked[name]), new), strict=True))
+            return list(pool.map(self._of, episodes))
+
+    def _of(self, episode: Trajectory) -> dict[str, float]:
+        if "sample_id" not in final_state(episode):
+            return {}
+        need = self._needs[query_id(episode)]
+        found: Mapping[str, float | None] = {
+            "graded": self._grade(episode),
+            ZOOM_NEED: None if need is None else need / 10,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _need(self, episode: Trajectory) -> int | None:
+        return None if self.zoom_need is None else self.zoom_need(key_of(episode).question, shown_images(episode))
+
+    def _grade(self, episode: Trajectory) -> float | None:
+        if self.grade is None:
+            return None
+        key, said = key_of(episode), own_pieces(episode)[-1]
+        answer = extract_answer(said)
+        if answer is None and self.extract is not None:
+            answer = self.extract(question_with_options(key), said)
+            if answer is None:
+                return None
+        score = grade_answer(answer, in_words(key), self.grade)
+        return score.value if score.available else None
+
+
+NO_GRADERS = Graders()
+"""Nobody is asked."""
