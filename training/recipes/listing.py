@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from training.recipes.shipped import RECIPES, STAGED_RECIPES
+from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +35,15 @@ FACTS: dict[str, Facts] = {
     "judging_tiny": Facts(minutes=10),
     "vagen_base": Facts(needs=_CHECKPOINT),
     "vagen_full": Facts(needs=_CHECKPOINT),
-    "zoomqa_stages_tiny": Facts(),
+    "mags_tiny": Facts(),
+    "mags": Facts(needs=f"{_CHECKPOINT}, data sets, weights of SMFANet"),
 }
 """By the recipe's name."""
 
 
 def listing() -> str:
     """Returns a line for each recipe: its name, what it needs, how long it takes here, what it is."""
-    recipes = RECIPES | STAGED_RECIPES
+    recipes = RECIPES | STAGED_RECIPES | STAGED_PRESETS
     rows = [("recipe", "needs", "minutes", "")]
     for name, recipe in recipes.items():
         facts = FACTS[name]

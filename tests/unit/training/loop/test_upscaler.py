@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
-from agents.perception.super_resolution import SMFANet, SMFANetConfig, load_smfanet  # noqa: E402
+from agents.perception.super_resolution import SHIPPED, SMFANet, SMFANetConfig, load_smfanet, smfanet  # noqa: E402
 from training.__main__ import main  # noqa: E402
 from training.config.upscaler import UpscalerConfig  # noqa: E402
 from training.data.scene_patches import picture_pair, scene_pairs, step_patches  # noqa: E402
@@ -18,7 +18,7 @@ from training.loop.upscaler import begin_as_interpolation, psnrs, train_upscaler
 from vlm_envs.errors import ConfigError  # noqa: E402
 from vlm_envs.records.run_data import RunExistsError  # noqa: E402
 from vlm_envs.tools.pictures import Picture  # noqa: E402
-from vlm_envs.tools.upscale import BicubicUpscaler  # noqa: E402
+from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler  # noqa: E402
 
 
 def config(tmp_path, **changes):
@@ -124,3 +124,17 @@ def test_the_run_of_another_command_is_not_gone_on_with(tmp_path, capsys):
     (tmp_path / "upscaler" / "config.json").write_text('{"command": "python -m training sft"}')
     assert main(["upscaler", "--output", str(tmp_path), "--resume"]) == 2
     assert "is no run of `python -m training upscaler`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+def test_the_weights_that_ship_enlarge_scenes_better_than_lanczos(factor):
+    of = UpscalerConfig(size="small", factor=factor, side_px=(384, 400), target_px=(8 * factor, 64))
+    pairs = scene_pairs(of, "test", 4)
+    gains = np.subtract(psnrs(pairs, smfanet(factor=factor)), psnrs(pairs, LanczosUpscaler(factor)))
+    assert gains.min() > 0.2, "dB on each of them"
+    assert SHIPPED[factor].stat().st_size < 300_000
+
+
+def test_a_factor_that_no_weights_ship_for_is_told_with_what_to_do():
+    with pytest.raises(ConfigError, match=r"ship for factor 2 and 4; got 3.*upscaler --factor 3"):
+        smfanet(factor=3)

@@ -163,6 +163,20 @@ def test_both_stages_run_on_copies_of_the_data_sets(copies, tiny_directory, tmp_
     assert "too small or unclear" in asked[0] and "too small or unclear" not in asked[1]
 
 
+def test_lists_of_samples_are_drawn_and_share_none(copies, capsys):
+    def drawn(stage, *words):
+        path = copies / f"{stage}_tallyqa.jsonl"
+        path.unlink()
+        world = ["--worlds.0.kwargs.dataset", "tallyqa", "--worlds.0.kwargs.folder", str(copies / "tallyqa")]
+        assert main(["pool", "VLM/ZoomQA-v0", *world, "--num-samples", "2", "--out", str(path), *words]) == 0
+        return {json.loads(line)["id"] for line in path.read_text().splitlines()}
+
+    first = drawn("foundations")
+    second = drawn("complex", "--exclude", str(copies / "foundations_tallyqa.jsonl"))
+    assert len(first) == len(second) == 2 and not first & second
+    assert "--worlds.0.pool.file" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("broken", "told"),
     [

@@ -9,7 +9,7 @@ from agents.hf.agent import load_checkpoint
 from training.__main__ import main
 from training.checkpoints.files import PROVENANCE
 from training.recipes.listing import FACTS
-from training.recipes.shipped import RECIPES, STAGED_RECIPES
+from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 
 ROOT = Path(__file__).parents[4]
 SHIPPED = {name: ROOT / recipe().model for name, recipe in RECIPES.items() if name.endswith("_tiny") and recipe().model}
@@ -46,7 +46,7 @@ def test_a_shipped_cold_start_is_small_and_loads(name):
 def test_each_recipe_is_listed_with_what_it_takes(capsys):
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert {*FACTS} == {*RECIPES, *STAGED_RECIPES}
+    assert {*FACTS} == {*RECIPES, *STAGED_RECIPES, *STAGED_PRESETS}
     assert all(any(line.startswith(f"{name} ") for line in lines) for name in FACTS)
     (of_simulator,) = [line for line in lines if line.startswith("primitive_tiny ")]
     assert "make drivers" in of_simulator
