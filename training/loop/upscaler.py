@@ -6,6 +6,7 @@ begins as bilinear interpolation, so that thousands of steps do and not a millio
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -170,20 +171,17 @@ def begin_as_interpolation(network: SMFANet) -> None:
     Three channels carry the picture itself, halved, since the skip around all blocks doubles it; blocks add
     nothing, and the last layer reads these three. The other weights stay as they were drawn, so that all of them learn.
     """
-    for block in network.feats:
-        for last in (block.smfa.linear_2, block.pcfn.conv_2):
-            torch.nn.init.zeros_(last.weight)
-            torch.nn.init.zeros_(last.bias)
-    network.to_feat.weight[:3] = 0.0
-    network.to_feat.bias[:3] = 0.0
-    last, factor = network.to_img[0], network.config.factor
-    torch.nn.init.zeros_(last.weight)
-    torch.nn.init.zeros_(last.bias)
+    weights, factor = dict(network.named_parameters()), network.config.factor
+    for name, weight in weights.items():
+        if name.startswith("to_img.") or re.search(r"smfa\.linear_2|pcfn\.conv_2", name):
+            weight.zero_()
+    weights["to_feat.weight"][:3] = 0.0
+    weights["to_feat.bias"][:3] = 0.0
     taps_FK = torch.tensor([_taps((phase + 0.5) / factor - 0.5) for phase in range(factor)])
     kernels_FFKK = torch.einsum("ik,jl->ijkl", taps_FK, taps_FK)
     for color in range(3):
-        network.to_feat.weight[color, color, 1, 1] = 0.5
-        last.weight[color * factor**2 : (color + 1) * factor**2, color] = kernels_FFKK.flatten(0, 1)
+        weights["to_feat.weight"][color, color, 1, 1] = 0.5
+        weights["to_img.0.weight"][color * factor**2 : (color + 1) * factor**2, color] = kernels_FFKK.flatten(0, 1)
 
 
 def _taps(offset: float) -> tuple[float, float, float]:
@@ -197,7 +195,7 @@ def psnrs(pairs: Sequence[PicturePair], upscaler: Upscaler) -> list[float]:
 
 
 def _psnr(made: Picture, truth: Picture) -> float:
-    error = np.mean((made.pixels.astype(np.float64) - truth.pixels.astype(np.float64)) ** 2)
+    error = float(np.mean((made.pixels.astype(np.float64) - truth.pixels.astype(np.float64)) ** 2))
     return float(10.0 * np.log10(255.0**2 / max(error, 1e-10)))
 
 
