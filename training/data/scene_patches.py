@@ -55,7 +55,7 @@ def picture_pair(picture: Picture, factor: int) -> PicturePair:
 def step_patches(pairs: Sequence[PicturePair], config: UpscalerConfig, step: int) -> Patches:
     """Returns the patches of a step, decided by seed and step alone: mirrored and turned at random."""
     rng = np.random.default_rng([config.seed, step, 1])
-    cut = [_patch(pairs[rng.integers(len(pairs))], config, rng) for _ in range(config.batch_size)]
+    cut = [_patch(pairs[int(rng.integers(len(pairs)))], config, rng) for _ in range(config.batch_size)]
     return Patches(*(np.stack(each) for each in zip(*cut, strict=True)))
 
 
