@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -80,6 +82,21 @@ def test_killed_and_resumed_it_comes_to_the_same(tmp_path, monkeypatch):
     assert len((tmp_path / "killed" / "metrics.jsonl").read_text().splitlines()) == 4
     with pytest.raises(ConfigError, match="has done 4 steps"):
         train_upscaler(config(tmp_path, name="killed", num_steps=3), resume=True)
+
+
+def test_ctrl_c_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch):
+    def interrupts(pairs, of, step):
+        if step == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step_patches(pairs, of, step)
+
+    monkeypatch.setattr(upscaler, "step_patches", interrupts)
+    with pytest.raises(KeyboardInterrupt, match=r"after 2 of 4 steps; saved\. Go on with --resume"):
+        train_upscaler(config(tmp_path, checkpoint_every=4))
+    monkeypatch.undo()
+    again = weights(train_upscaler(config(tmp_path, checkpoint_every=4), resume=True))
+    whole = weights(train_upscaler(config(tmp_path, name="whole")))
+    assert all(torch.equal(again[name], whole[name]) for name in whole)
 
 
 def test_splits_share_no_scene_and_patches_are_the_same_places(tmp_path):
