@@ -6,6 +6,7 @@ same wherever its Markdown is shown.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -130,7 +131,7 @@ def _variants(env_id: str) -> Iterator[str]:
 
 
 def _setting(kwargs: Mapping[str, Any]) -> str:
-    return ", ".join(f'`{name}="{value}"`' for name, value in kwargs.items())
+    return ", ".join(f"`{name}={json.dumps(value)}`" for name, value in kwargs.items())
 
 
 def side_by_side(images: Sequence[Image.Image]) -> Image.Image:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from agents.api.config import EndpointConfig
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.cli.pool import pool_to_draw
@@ -14,6 +15,7 @@ from training.cli.sft_options import sft_options
 from training.cli.stage_options import stage_options
 from training.cli.upscaler_options import upscaler_options
 from training.config.curation import CurateConfig
+from training.config.pairs import PairsConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
@@ -203,6 +205,21 @@ def _curate(words: list[str]) -> None:
         print("It is empty: nothing is good enough to imitate. Curate more, lower the threshold, or choose an expert.")
 
 
+def _pairs(words: list[str]) -> None:
+    program = Program(prog="python -m training pairs", description=description_of(PairsConfig))
+    config = parsed(PairsConfig, words, program)
+    from training.data.pairs import build_pairs
+
+    with fields_named({EndpointConfig: {"api_key_variable": "--endpoint.api-key-variable"}}):
+        file, built = build_pairs(config)
+    print(built)
+    print(f"Responses to be judged: {file}")
+    print(
+        f"Train on them: --worlds.0.env-id VLM/RewardJudging-v0 --worlds.0.kwargs.dataset judged "
+        f"--worlds.0.kwargs.folder {config.folder}"
+    )
+
+
 def _pool(words: list[str]) -> None:
     recipe, spec, config = pool_to_draw(words)
     from training.data.pool_drawing import draw_pool  # Only now: a mistake on the command line need not wait for it.
@@ -235,6 +252,10 @@ COMMANDS = {
     "pool": (_pool, "draw a finite set of levels to train on, and count how often an agent solves each"),
     "plan": (run_plan, "say whether a run fits its GPUs, from a checkpoint's config.json alone"),
     "upscaler": (_upscaler, "train a super-resolution network on generated scenes"),
+    "pairs": (
+        _pairs,
+        "put wrong responses beside right ones, to be judged, and drop those too similar",
+    ),
     "curate": (_curate, "filter an expert's rollouts into a data set to fine-tune on"),
 }
 """What is not a recipe: who does it, and what it does."""

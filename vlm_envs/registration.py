@@ -53,8 +53,22 @@ VARIANTS: dict[str, Variant] = {
         ("drawer", "put a cube into a drawer that has to be opened first"),
         ("align", "put all cubes into one line"),
     )
+} | {
+    f"VLM/RewardJudging{name}-v0": Variant(
+        "VLM/RewardJudging-v0",
+        MappingProxyType({"tracks": track, "num_candidates": number}),
+        f"RewardJudging with tracks={track!r} and num_candidates={number}: {what}.",
+    )
+    for name, track, number, what in (
+        ("FineGrainedPair", "fine_grained", 2, "which of two paragraphs about a picture is right"),
+        ("FineGrainedFour", "fine_grained", 4, "which of four paragraphs about a picture is right"),
+        ("DocumentSingle", "document", 1, "whether a paragraph from a report is right"),
+        ("DocumentPair", "document", 2, "which of two paragraphs from a report is right"),
+        ("InstructionSingle", "instruction_following", 1, "whether a text meets every requirement"),
+    )
 }
-"""Env id to the setting it stands for: the tasks that VAGEN's tables report as worlds of their own."""
+"""Env id to the setting it stands for: the tasks that VAGEN's tables report as worlds of their own, and those of
+ARMBench-VL (ARM-Thinker, table 6)."""
 
 
 class Need(NamedTuple):

@@ -17,6 +17,7 @@ from agents.registry import require_agent, setting_names
 from benchmarks.models.board import Board
 from benchmarks.models.cli.run import RunOptions, run
 from benchmarks.models.contestants import REFERENCES, Contestant
+from benchmarks.models.groups import grouped_rows, grouped_text
 from benchmarks.models.judge_choice import JudgeOptions
 from benchmarks.models.judged_table import judged_text
 from benchmarks.models.lines import EpisodeKey
@@ -107,6 +108,8 @@ def run_evaluate(options: EvaluateOptions) -> int:
         rescore(board, judge_for, options.label, graders=graders, only_new=True)
         build_page(options.out)
     print(f"\n{judged_text(board.episodes())}")
+    if grouped := grouped_rows(board.episodes(), board.record["worlds"]):
+        print(f"\n{grouped_text(grouped)}")
     return code
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import vlm_envs
+from vlm_envs import registration
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.responses.formats import FORMATS, REPRESENTATIONS
 from vlm_envs.testing.contract import check_world
@@ -29,7 +30,8 @@ ASKING: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
     "VLM/VideoQA-v0": (("points", "direct"), {"num_frames": 6, "side_px": 112, "size_px": (16, 22), "max_turns": 2}),
     "VLM/RewardJudging-v0": (("arm", "direct"), {**_SMALL_SCENES, "num_pages": 5}),
 }
-FAST = [e for e in vlm_envs.env_ids() if e not in SLOW and e not in ASKING]
+_SETTINGS = {env_id for env_id, variant in registration.VARIANTS.items() if variant.base_id in ASKING}
+FAST = [e for e in vlm_envs.env_ids() if e not in SLOW and e not in ASKING and e not in _SETTINGS]
 DEFAULTS = [*itertools.product(FAST, ("train", "val", "test")), ("VLM/PrimitiveSkill-v0", "test")]
 PROMPTS = [*itertools.product(FAST, FORMATS, REPRESENTATIONS, OBS_MODES)]
 

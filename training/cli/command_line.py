@@ -117,9 +117,9 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     """Returns the recipe that a command line names, None where the first word names none, and the other words.
 
     Args:
-        words: A shipped recipe's name or an env id first, such as `vagen_full:navigation` for a preset's world or
-            `mags:direct` for an ablation; or
-            `--recipe FILE.py`, `--recipe FILE.py:FUNCTION` or `--recipe MODULE:FUNCTION` anywhere.
+        words: A shipped recipe's name or an env id first, such as `vagen_full:navigation` for a preset's world,
+            `arm_thinker:DIR` for a preset's data or `mags:direct` for an ablation; or `--recipe FILE.py`,
+            `--recipe FILE.py:FUNCTION` or `--recipe MODULE:FUNCTION` anywhere.
 
     Raises:
         ConfigError: If the file or module has no such recipe, or a recipe no such world.

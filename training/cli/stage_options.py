@@ -16,6 +16,7 @@ from typing import Any
 from tyro.conf import FlagCreatePairsOff
 
 from training.cli.command_line import Recipe, configured, option_value, take_option
+from training.config.curation import CurateConfig
 from training.config.run import RunConfig
 from training.config.sft import SFTConfig
 from training.config.stages import Stage, StageRun, StagesConfig
@@ -74,7 +75,13 @@ def stage_options(recipe: Recipe, made: StagesConfig, words: Sequence[str]) -> t
     start = _Options(name=default.name, output=default.output, model=default.model)
     said = parsed(_Options, own, program, default=start)
     stages = tuple(
-        _with_options(recipe, stage, of_stages[stage.option], is_first=number == 0, resume=resume)
+        _with_options(
+            recipe,
+            stage,
+            of_stages[stage.option],
+            is_first=not any(not each.makes_data for each in default.stages[:number]),
+            resume=resume,
+        )
         for number, stage in enumerate(default.stages)
     )
     return StagesConfig(name=said.name, output=said.output, model=said.model, stages=stages), resume
@@ -148,6 +155,9 @@ def _configured(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool)
     if isinstance(run, RunConfig):
         of_stage = Recipe(name=f"{recipe.name} (stage {stage.name})", make=lambda: run)
         return configured(of_stage, words, run if resume else None)
+    if isinstance(run, CurateConfig):
+        program = Program(prog=f"python -m training {recipe.name} (stage {stage.name})", description="A curation.")
+        return parsed(CurateConfig, words, program, default=run)
     default = copy.copy(run)
     if option_value(words, "--data") is not None:  # data sets that are named stand in place of its own
         object.__setattr__(default, "data", ())
@@ -174,6 +184,9 @@ def stages_told(config: StagesConfig) -> str:
 def _told(stage: Stage) -> str:
     run = stage.run
     start = ", from the best model of the stage before" if stage.starts_from == "best" else ""
+    if isinstance(run, CurateConfig):
+        again = f", again with {' and '.join(run.again)}" if run.again else ""
+        return f"{stage.name}: {run.num_samples} questions of {run.env_id}{again}, verified by {run.episode_reward}"
     if isinstance(run, SFTConfig):
         length = f"{run.num_epochs:g} epochs" if run.num_steps is None else f"{run.num_steps} steps"
         return f"{stage.name}: fine-tuning on {', '.join(run.data)}, {length}, rate {run.learning_rate:g}{start}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from tyro.conf import arg
+from tyro.conf import UseAppendAction, arg
 
 from agents.hf.sampling import SamplingConfig
 from judges.episode_rewards.registry import EPISODE_REWARDS
@@ -22,6 +22,9 @@ CURATED = "curated"
 """Under this label a data set's episodes are recorded."""
 
 
+Again = Annotated[tuple[str, ...], UseAppendAction, arg(metavar="NAME=VALUE")]
+"""A field of options that takes arguments of a world, under each of which something is done once more."""
+
 _REWARDS = tuple(name for name, each in EPISODE_REWARDS.items() if "agentic_judge" not in each.needs)
 """What verifies without a model behind an endpoint, for which a curation has no options."""
 
@@ -34,6 +37,8 @@ class CurateConfig:
         name: Name of the data set, one part of a path; it goes to `<output>/<name>`, which must not exist.
         env_id: The world the expert plays.
         settings: Its arguments, as `name=value`, such as `side_px=600`; `prompt_format` is the reward's own by default.
+        again: An argument under which all questions are asked once more, beside the world's own: `reverse_order=True`
+            has the responses of RewardJudging judged in both orders. Of several, each once.
         episode_reward: The reward that verifies; `MODULE:NAME` imports the module, which registers it.
         reward_settings: Constants of the reward, as `name=value`, such as `needs_tools=False` of `"arm_accuracy"`,
             which keeps rollouts without a call that worked, too; `python -m judges rewards` lists them.
@@ -55,6 +60,7 @@ class CurateConfig:
     name: str = "curated"
     env_id: str = "VLM/ZoomQA-v0"
     settings: Settings = ()
+    again: Again = ()
     episode_reward: Annotated[str, arg(metavar=f"{{{','.join(_REWARDS)},MODULE:NAME}}")] = "argos"
     reward_settings: RewardSet = ()
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
@@ -93,6 +99,17 @@ class CurateConfig:
         except ConfigError as error:
             given = " ".join(f"{settings} {each}" for each in self.settings)
             raise ConfigError(f"{option} {self.episode_reward}{f' with {given}' * bool(given)}: {error}") from error
+        self._require_other_settings()
+
+    def _require_other_settings(self) -> None:
+        """Refuses to ask all questions twice in the same way, under whose ids only one rollout would be kept."""
+        kwargs = [spec.kwargs for spec in self.specs]
+        option = field_name(self, "again")
+        twice = next((text for text, each in zip(self.again, kwargs[1:], strict=True) if kwargs.count(each) > 1), None)
+        require(
+            twice is None,
+            f"{option} {twice} asks every question twice in the same way. Leave it out, or name another value.",
+        )
 
     @property
     def reward(self) -> EpisodeReward:
@@ -107,8 +124,17 @@ class CurateConfig:
     @property
     def spec(self) -> WorldSpec:
         """The world, in the reward's own strategy unless its settings name another."""
+        return self._spec(())
+
+    @property
+    def specs(self) -> tuple[WorldSpec, ...]:
+        """The world, and the same under each setting of `again`."""
+        return (self.spec, *(self._spec((text,)) for text in self.again))
+
+    def _spec(self, more: tuple[str, ...]) -> WorldSpec:
         strategies = self.reward.strategies
         kwargs = {"prompt_format": strategies[0]} if strategies else {}
         kwargs |= parse_settings(self.settings, option=field_name(self, "settings"))
+        kwargs |= parse_settings(more, option=field_name(self, "again"), example="reverse_order=True")
         pool = None if self.pool is None else PoolConfig(file=self.pool, exclude=self.exclude)
         return WorldSpec(env_id=self.env_id, kwargs=kwargs, pool=pool)

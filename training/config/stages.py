@@ -1,14 +1,18 @@
-"""A run of several stages, each a fine-tuning or a reinforcement-learning run of its own, one after the other."""
+"""A run of several stages, each a run of its own: curations, fine-tunings and reinforcement learning in turn."""
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from training.config.curation import CurateConfig
 from training.config.places import require_name
 from training.config.run import RunConfig
+from training.config.saved import plain
 from training.config.sft import SFTConfig
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError, require
@@ -16,9 +20,15 @@ from vlm_envs.errors import ConfigError, require
 STAGE_BEFORE = "stage before"
 """What a stage after the first has as its `model`: it starts from what the stage before made."""
 
-StageRun: TypeAlias = SFTConfig | RunConfig
+DATA_OF = "stage:"
+"""What the data of a fine-tuning begin with that an earlier stage curates: `stage:rollouts`."""
+
+StageRun: TypeAlias = CurateConfig | SFTConfig | RunConfig
 StageReference: TypeAlias = Literal["reset", "kept"]
 StageStart: TypeAlias = Literal["latest", "best"]
+
+EXPERT_BEFORE = f"hf:{STAGE_BEFORE}"
+"""The expert of a curation that is what the stages have come to."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -30,7 +40,8 @@ class Stage:
     Attributes:
         name: What it is called, in its folder's name and in options: `--stages.NAME.OPTION`.
         run: What is done. Its `name` and `output` are the staged run's to say, and so is its `model`, but for the
-            first stage's.
+            first one's that has any. A curation makes data, which a later fine-tuning has as `stage:NAME` among its
+            own; with `hf:stage before` as its expert, what the stages have come to plays.
         starts_from: Which model of the stage before it starts from: the last one (`latest`), or the one that solved
             most validation levels (`best`).
         reference: What a KL penalty holds the policy to: the model that the stage starts from (`reset`), or the one
@@ -48,8 +59,9 @@ class Stage:
             f"A stage's name must be of letters, digits, - and _, such as sft; got {self.name!r}.",
         )
         require(
-            isinstance(self.run, SFTConfig | RunConfig),
-            f"Stage {self.name!r}: its run must be an SFTConfig or a RunConfig; got {type(self.run).__name__}.",
+            isinstance(self.run, StageRun),
+            f"Stage {self.name!r}: its run must be a CurateConfig, an SFTConfig or a RunConfig; got "
+            f"{type(self.run).__name__}.",
         )
         for option, choices in (("starts_from", ("latest", "best")), ("reference", ("reset", "kept"))):
             value = getattr(self, option)
@@ -64,6 +76,16 @@ class Stage:
     def learns_by_reward(self) -> bool:
         """Whether it is reinforcement learning."""
         return isinstance(self.run, RunConfig)
+
+    @property
+    def makes_data(self) -> bool:
+        """Whether it is a curation, which leaves the model as it is."""
+        return isinstance(self.run, CurateConfig)
+
+    @property
+    def kind(self) -> str:
+        """What its record calls it."""
+        return "curation" if self.makes_data else "rl" if self.learns_by_reward else "sft"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +112,16 @@ class StagesConfig:
         require(twice is None, f"Two stages are called {twice!r}. Give one of them another name.")
         self._require_starts()
         self._require_references()
-        object.__setattr__(self, "stages", (self.stages[0], *map(_following, self.stages[1:])))
+        self._require_data()
+        first = self.stages.index(self._trained[0])
+        object.__setattr__(self, "stages", (*self.stages[: first + 1], *map(_following, self.stages[first + 1 :])))
         self.resolved()
 
     def _require_starts(self) -> None:
-        first = self.stages[0]
-        is_given = self.model is not None or first.run.model not in ("", STAGE_BEFORE)
+        trained = self._trained
+        require(bool(trained), "A run of stages trains something: give it a fine-tuning or reinforcement learning.")
+        first = trained[0]
+        is_given = self.model is not None or _model_of(first) not in ("", STAGE_BEFORE)
         require(
             is_given,
             f"Stage {first.name!r} is the first, so there is no model before it to start from. Name a checkpoint: "
@@ -106,10 +132,10 @@ class StagesConfig:
             f"Stage {first.name!r} is the first: there is none before it whose best model it could start from. Leave "
             "starts_from out.",
         )
-        for before, stage in zip(self.stages, self.stages[1:], strict=False):
+        for before, stage in itertools.pairwise(trained):
             require(
-                stage.run.model in (None, "", STAGE_BEFORE),
-                f"Stage {stage.name!r} names a checkpoint of its own, {stage.run.model}, but follows {before.name!r}, "
+                _model_of(stage) in (None, "", STAGE_BEFORE),
+                f"Stage {stage.name!r} names a checkpoint of its own, {_model_of(stage)}, but follows {before.name!r}, "
                 f"whose model it starts from. Leave its model out (STAGE_BEFORE in an SFTConfig), or make it the first "
                 "stage of another run.",
             )
@@ -121,9 +147,32 @@ class StagesConfig:
                     "above 0; reinforcement learning only), or start from its last model (starts_from latest).",
                 )
 
+    def _require_data(self) -> None:
+        """Refuses data of stages that are not there, come later or make none."""
+        for number, stage in enumerate(self.stages):
+            made = [each.name for each in self.stages[:number] if each.makes_data]
+            for path in _curated_by(stage):
+                require(
+                    path in made,
+                    f"Stage {stage.name!r} learns from {DATA_OF}{path}, and no stage before it curates data of that "
+                    f"name; there {'is ' + ', '.join(made) if made else 'is none'}. Put the curation before it, or "
+                    "name a directory.",
+                )
+            if isinstance(stage.run, CurateConfig):
+                require(
+                    (stage.starts_from, stage.reference) == ("latest", "reset"),
+                    f"Stage {stage.name!r} is a curation and trains nothing: leave starts_from and reference out.",
+                )
+                require(
+                    stage.run.expert != EXPERT_BEFORE or self._start_of(number) is not None,
+                    f"Stage {stage.name!r} has what the stages have come to play, and there is no checkpoint yet. Name "
+                    f"one: {field_name(self, 'model')} DIR, or another expert.",
+                )
+
     def _require_references(self) -> None:
         is_first, moved_tower = True, None
-        for stage in self.stages:
+        for stage in self._trained:
+            assert not isinstance(stage.run, CurateConfig)
             freezes = stage.run.memory.freeze_vision_tower
             if stage.reference == "kept":
                 require(
@@ -160,6 +209,17 @@ class StagesConfig:
         """What the stages' folders are called, within the run's."""
         return tuple(f"{number}-{stage.name}" for number, stage in enumerate(self.stages, start=1))
 
+    @property
+    def _trained(self) -> tuple[Stage, ...]:
+        """The stages that make a model."""
+        return tuple(stage for stage in self.stages if not stage.makes_data)
+
+    @property
+    def last_model(self) -> Path:
+        """Where the model is that the whole run makes."""
+        number = max(number for number, stage in enumerate(self.stages) if not stage.makes_data)
+        return self.directory / self.folders[number] / "latest" / "model"
+
     def resolved(self) -> tuple[StageRun, ...]:
         """Returns the stages as the runs that they are: where each writes, starts from, and what it is held to.
 
@@ -177,17 +237,31 @@ class StagesConfig:
     def _resolved(self, number: int) -> StageRun:
         stage, output, name = self.stages[number], str(self.directory), self.folders[number]
         start, run = self._start_of(number), stage.run
+        if isinstance(run, CurateConfig):
+            expert = f"hf:{start}" if run.expert == EXPERT_BEFORE else run.expert
+            return replace(run, expert=expert, output=output, name=name)
         if isinstance(run, SFTConfig):
-            return replace(run, model=str(start), output=output, name=name)
+            return replace(run, model=str(start), data=self._data_of(run), output=output, name=name)
         kept = str(self._kept_reference()) if stage.reference == "kept" else run.reference
         model = None if start is None else str(start)
         return replace(run, model=model, reference=kept, output=output, name=name)
 
     def _start_of(self, number: int) -> str | Path | None:
         """Returns the checkpoint that a stage starts from; None for a cold start of its own."""
-        if number == 0:
-            return self.stages[0].run.model if self.model is None else self.model
-        return self.directory / self.folders[number - 1] / self.stages[number].starts_from / "model"
+        before = [each for each in range(number) if not self.stages[each].makes_data]
+        if not before:
+            return _model_of(self._trained[0]) if self.model is None else self.model
+        return self.directory / self.folders[before[-1]] / self.stages[number].starts_from / "model"
+
+    def _data_of(self, run: SFTConfig) -> tuple[str, ...]:
+        """Returns a fine-tuning's data, those that a stage curates as their directories."""
+        folders = dict(zip((stage.name for stage in self.stages), self.folders, strict=True))
+        return tuple(
+            str(self.directory / folders[source.path.removeprefix(DATA_OF)]) + f"={source.weight:g}"
+            if source.path.startswith(DATA_OF)
+            else text
+            for text, source in zip(run.data, run.sources, strict=True)
+        )
 
     def _kept_reference(self) -> str | Path:
         """Returns the checkpoint that the first reinforcement learning starts from."""
@@ -200,16 +274,30 @@ class StagesConfig:
         stages = [
             {
                 "name": stage.name,
-                "kind": "rl" if stage.learns_by_reward else "sft",
+                "kind": stage.kind,
                 "starts_from": stage.starts_from,
                 "reference": stage.reference,
-                "run": stage.run.to_dict(),
+                "run": plain(stage.run) if isinstance(stage.run, CurateConfig) else stage.run.to_dict(),
             }
             for stage in self.stages
         ]
         return {"name": self.name, "output": self.output, "model": self.model, "stages": stages}
 
 
+def _model_of(stage: Stage) -> str | None:
+    """Returns the checkpoint that the run of a stage names."""
+    return None if isinstance(stage.run, CurateConfig) else stage.run.model
+
+
+def _curated_by(stage: Stage) -> Iterator[str]:
+    """Yields the names of stages whose data a stage learns from."""
+    for source in stage.run.sources if isinstance(stage.run, SFTConfig) else ():
+        if source.path.startswith(DATA_OF):
+            yield source.path.removeprefix(DATA_OF)
+
+
 def _following(stage: Stage) -> Stage:
     """Returns a stage after the first, with its start written as such."""
+    if isinstance(stage.run, CurateConfig):
+        return stage
     return replace(stage, run=replace(stage.run, model=STAGE_BEFORE))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from training.config.curation import CurateConfig
 from training.config.resume import run_of
 from training.config.saved import rebuilt
 from training.config.sft import SFTConfig
@@ -61,5 +62,8 @@ def saved_stages(directory: Path) -> tuple[StagesConfig, list[str]]:
 def _run_of(kind: str, saved: dict[str, Any]) -> StageRun:
     if kind == "rl":
         return run_of(saved)
+    if kind == "curation":
+        curation: CurateConfig = rebuilt(CurateConfig, saved)
+        return curation
     config: SFTConfig = rebuilt(SFTConfig, saved)
     return config

@@ -14,6 +14,7 @@ same as chat messages, for other trainers.
 from __future__ import annotations
 
 import io
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -32,6 +33,7 @@ from judges.episode_rewards.reward import EpisodeJudge, rewards_by
 from judges.scores import Reward
 from training.config.curation import CURATED, CurateConfig
 from training.config.pool_levels import chosen_levels
+from training.config.worlds import WorldSpec
 from training.data.episodes import play_each
 from training.preflight.start import require_teachable
 from training.rewards.verifier import verifier_models
@@ -40,6 +42,9 @@ from vlm_envs.records.json_lines import append_line
 from vlm_envs.records.run_data import RunReader, RunWriter
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory, Turn
+
+_UNFINISHED = ".unfinished"
+"""Behind the name of a data set that is being written, so that what has its own name is whole."""
 
 _FIRST_SEED = 950_000_000
 """Training seeds from here on belong to curation; cold starts and reinforcement learning use others."""
@@ -96,12 +101,15 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     judge = verifier_judge(config)
     groups = play(_expert(config), config)
     directory = Path(config.output) / config.name
-    writer = RunWriter(directory)
-    result = replace(filter_rollouts(groups, config, judge), num_lost=len(question_seeds(config)) - len(groups))
+    result = replace(filter_rollouts(groups, config, judge), num_lost=num_questions(config) - len(groups))
+    unfinished = directory.with_name(f"{directory.name}{_UNFINISHED}")
+    shutil.rmtree(unfinished, ignore_errors=True)  # what a call left that was killed
+    writer = RunWriter(unfinished)
     writer.trajectories(CURATED, list(result.curated.kept.values()))
     writer.config({"curation": asdict(config), "yield": result.record()})
-    for episode in RunReader(directory).trajectories(CURATED):
-        append_line(directory / "sft.jsonl", chat_messages(episode))
+    for episode in RunReader(unfinished).trajectories(CURATED):
+        append_line(unfinished / "sft.jsonl", chat_messages(episode))
+    unfinished.replace(directory)
     return directory, result
 
 
@@ -129,24 +137,35 @@ def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
         WorkerError: If no question is left.
         ConfigError: If the expert is a person, who has left.
     """
-    questions, levels = question_seeds(config), question_levels(config)
-    count, seeds = len(questions), questions * config.num_rollouts
-    asked = None if levels is None else levels * config.num_rollouts
     try:
-        played = play_each(expert, config.spec, seeds, split="train", max_parallel=count, levels=asked)
+        groups = [group for spec in config.specs for group in _played(expert, config, spec)]
     except EOFError as error:
         raise ConfigError(
-            f"--expert {config.expert}: the input ended before all {len(seeds)} rollouts were played; nothing is kept. "
-            "Play them at a terminal, or ask for fewer (--num-samples, --num-rollouts)."
+            f"--expert {config.expert}: the input ended before all {num_questions(config) * config.num_rollouts} "
+            "rollouts were played; nothing is kept. Play them at a terminal, or ask for fewer (--num-samples, "
+            "--num-rollouts)."
         ) from error
-    groups = [played[question::count] for question in range(count)]
     whole = [[each for each in group if each is not None] for group in groups if None not in group]
     if not whole:
         raise WorkerError(
-            f"Nothing is left to curate: every one of {count} questions of {config.env_id} lost a rollout with its "
-            "worker, twice. The warnings above say how; look after the world's engine and the machine's memory."
+            f"Nothing is left to curate: every one of {len(groups)} questions of {config.env_id} lost a rollout with "
+            "its worker, twice. The warnings above say how; look after the world's engine and the machine's memory."
         )
     return whole
+
+
+def num_questions(config: CurateConfig) -> int:
+    """Returns how many questions there are; one that is asked again under another setting is another."""
+    return len(question_seeds(config)) * len(config.specs)
+
+
+def _played(expert: Agent, config: CurateConfig, spec: WorldSpec) -> list[list[Trajectory | None]]:
+    """Returns the rollouts of each question under one of the settings; None for one that was lost."""
+    questions, levels = question_seeds(config), question_levels(config)
+    count, seeds = len(questions), questions * config.num_rollouts
+    asked = None if levels is None else levels * config.num_rollouts
+    played = play_each(expert, spec, seeds, split="train", max_parallel=count, levels=asked)
+    return [played[question::count] for question in range(count)]
 
 
 def verifier_judge(config: CurateConfig) -> EpisodeJudge:

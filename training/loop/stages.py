@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from training.config.curation import CurateConfig
 from training.config.run import RunConfig
 from training.config.stages import StageRun, StagesConfig
 from training.config.stages_record import holds_stages, save_stages, saved_stages
+from training.data.curation import make_data_set
 from training.loop.run import trained
 from training.loop.sft import fine_tune_checked
 from training.preflight.stages import StageToRun, checked_stages
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.report.stages import build_stages_report, stages_table
 
 
@@ -27,7 +31,7 @@ def train_stages(config: StagesConfig, *, resume: bool = False) -> Path:
         RunExistsError: If the run exists and `resume` is False.
         FileNotFoundError: If `resume` is True and there is no run.
         ConfigError: If something that any of the stages needs is not there, or, on resumption, one that has begun is
-            now another. Nothing is left behind then.
+            now another. Nothing is left behind then. If a curation has nothing to keep; stages before it are finished.
         TrainingStoppedError: If a stage cannot go on; what was learnt is saved.
         KeyboardInterrupt: If Ctrl-C stopped it; what was learnt is saved.
     """
@@ -50,8 +54,8 @@ def train_stages_checked(config: StagesConfig, left: Sequence[StageToRun], *, re
         _let_go()
     report = build_stages_report(directory, config.folders)
     table = stages_table(directory, config.folders)
-    last = directory / config.folders[-1] / "latest" / "model"
-    print(f"\n{table}\n" if table else "", f"Report: {report}\nModel:  {last}", sep="\n" if table else "")
+    told = f"Report: {report}\nModel:  {config.last_model}"
+    print(f"\n{table}\n" if table else "", told, sep="\n" if table else "")
     return directory
 
 
@@ -64,12 +68,29 @@ def _finished(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool)
 
 
 def _run_stage(run: StageRun, name: str, *, resume: bool) -> None:
+    if isinstance(run, CurateConfig):
+        _curate(run, name)
+        return
     if not isinstance(run, RunConfig):
         fine_tune_checked(run, resume=resume)
         return
     _, is_finished = trained(run, resume=resume)
     if not is_finished:
         raise KeyboardInterrupt(f"Interrupted in stage {name!r}; saved. Go on with --resume.")
+
+
+def _curate(run: CurateConfig, name: str) -> None:
+    """Makes the data that a later stage learns from; raises `ConfigError` if nothing is good enough."""
+    directory, result = make_data_set(run)
+    print(result)
+    if not result.curated.kept:
+        shutil.rmtree(directory)
+        raise ConfigError(
+            f"Stage {name!r} has curated nothing: no rollout is good enough, and no later stage could learn from it. "
+            f"Ask more questions (--stages.{name}.num-samples), lower --stages.{name}.threshold, or name another "
+            "expert; then go on with --resume."
+        )
+    print(f"Data set: {directory}")
 
 
 def _let_go() -> None:

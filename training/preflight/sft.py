@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 
 from agents.hf.checkpoint import require_checkpoint, require_weights
@@ -35,13 +36,16 @@ _MAY_DIFFER = {
 """Settings that a fine-tuning may go on with changed; some round sums differently, or have the rate fall otherwise."""
 
 
-def check_fine_tuning(config: SFTConfig, *, resume: bool, is_to_come: bool = False) -> None:
+def check_fine_tuning(
+    config: SFTConfig, *, resume: bool, is_to_come: bool = False, data_to_come: Container[str] = ()
+) -> None:
     """Refuses a fine-tuning that something is missing for.
 
     Args:
         config: The run.
         resume: Whether it goes on.
         is_to_come: Whether what it starts from is yet to be made, so that it need not be there.
+        data_to_come: Paths of data sets that are yet to be made.
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
@@ -66,7 +70,8 @@ def check_fine_tuning(config: SFTConfig, *, resume: bool, is_to_come: bool = Fal
     require_peft(config.lora)
     require_attention(config.memory)
     for source in config.sources:
-        data_file(source)
+        if source.path not in data_to_come:
+            data_file(source)
 
 
 def check_same_fine_tuning(config: SFTConfig, directory: Path) -> None:

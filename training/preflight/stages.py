@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, num_iterations_done
+from training.config.curation import CurateConfig
 from training.config.places import require_writable
 from training.config.processes import num_processes
 from training.config.resume import check_length, check_same_run, saved_config, saved_settings
 from training.config.run import RunConfig
+from training.config.saved import plain
 from training.config.sft import SFTConfig
 from training.config.stages import STAGE_BEFORE, Stage, StageRun, StagesConfig
 from training.config.stages_record import holds_stages, saved_stages
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
-from training.preflight.start import tried, without_judges
+from training.preflight.start import require_teachable, tried, without_judges
 from vlm_envs.arguments.options import option_names
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, require
-from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.records.json_lines import RunExistsError, to_json
 from vlm_envs.records.run_data import holds_run
 
 
@@ -56,11 +59,20 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
     )
     finished = _finished(config, resume=resume)
     runs = config.resolved()
-    first_start = runs[0].model
+    first_start = next(run.model for run in runs if not isinstance(run, CurateConfig))
+    to_come: set[str] = set()
     left = []
     for number, (stage, run) in enumerate(zip(config.stages, runs, strict=True)):
         with _of_stage(stage, run):
             is_begun = has_begun(Path(run.output) / run.name)
+            if isinstance(run, CurateConfig):
+                if resume and is_begun:  # what has its name is whole
+                    _require_same_curation(run)
+                    continue
+                _check_curation(run, first_start)
+                to_come.add(str(Path(run.output) / run.name))
+                left.append(StageToRun(number=number, run=run, resume=False))
+                continue
             if is_begun and isinstance(run, RunConfig):
                 run, _ = without_judges(run)  # as it was when it began
             if resume and stage.name in finished:
@@ -69,14 +81,19 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                 _require_last_begun(config, number)
             if is_begun:
                 _require_length(run)
-            ready = _checked(run, first_start, resume=is_begun, is_first=number == 0, name=stage.name)
+            is_first = run.model == first_start
+            ready = _checked(run, first_start, to_come, resume=is_begun, is_first=is_first, name=stage.name)
             left.append(StageToRun(number=number, run=ready, resume=is_begun))
     return left
 
 
 def has_begun(directory: Path) -> bool:
-    """Returns whether a stage has come to a checkpoint; one that has not starts over."""
-    return has_checkpoint(directory / LATEST) or is_in_cold_start(directory)
+    """Returns whether a stage has come to a checkpoint, or its data are there; one that has not starts over."""
+    return has_checkpoint(directory / LATEST) or is_in_cold_start(directory) or _holds_data(directory)
+
+
+def _holds_data(directory: Path) -> bool:
+    return (directory / "sft.jsonl").is_file()
 
 
 def is_free(directory: Path) -> bool:
@@ -108,10 +125,11 @@ def _require_same_order(config: StagesConfig, saved: StagesConfig) -> None:
             f"The run at {here} has begun its stages {', '.join(saved.folders[: len(begun)])}, and asked for are "
             f"{', '.join(config.folders)}. Name the recipe it was started with, or another run with --name."
         )
-    if begun and config.resolved()[0].model != saved.resolved()[0].model:
+    now, then = (_first_model(each) for each in (config, saved))
+    if begun and now != then:
         raise ConfigError(
-            f"The run at {here} starts from {saved.resolved()[0].model}, not from {config.resolved()[0].model}. Leave "
-            "--model out, or start another run with --name."
+            f"The run at {here} starts from {then}, not from {now}. Leave --model out, or start another run with "
+            "--name."
         )
     for number in begun:
         asked, was = config.stages[number].starts_from, saved.stages[number].starts_from
@@ -122,10 +140,34 @@ def _require_same_order(config: StagesConfig, saved: StagesConfig) -> None:
         )
 
 
-def _is_longer(run: StageRun) -> bool:
+def _first_model(config: StagesConfig) -> str | None:
+    return next(run.model for run in config.resolved() if not isinstance(run, CurateConfig))
+
+
+def _check_curation(run: CurateConfig, first_start: str | None) -> None:
+    """Refuses a curation that nobody can teach; an expert that is yet to be made is tried as the first start."""
+    kind, _, part = run.expert.partition(":")
+    is_to_come = kind == "hf" and part.startswith(f"{run.output}{os.sep}") and not _is_model(part)
+    stand_in = f"hf:{first_start}" if _is_model(first_start) else "oracle"
+    require_teachable(replace(run, expert=stand_in) if is_to_come else run)
+
+
+def _require_same_curation(run: CurateConfig) -> None:
+    """Refuses another curation in place of one whose data are there."""
+    directory = Path(run.output) / run.name
+    was, now = saved_settings(directory)["curation"], to_json(plain(run))
+    other = next((name for name in now if name != "output" and was.get(name, now[name]) != now[name]), None)
+    require(
+        other is None,
+        f"the data at {directory} were curated with {other} {was.get(str(other))}, not {now.get(str(other))}. Leave "
+        "that out, or start another run with --name.",
+    )
+
+
+def _is_longer(run: SFTConfig | RunConfig) -> bool:
     """Returns whether a finished stage is to be longer than it was; refuses one that is another in any other way."""
     directory = Path(run.output) / run.name
-    saved: StageRun
+    saved: SFTConfig | RunConfig
     if isinstance(run, RunConfig):
         check_same_run(run, directory)
         saved = saved_config(directory)
@@ -137,7 +179,7 @@ def _is_longer(run: StageRun) -> bool:
     return (run.num_steps, run.num_epochs) != (saved.num_steps, saved.num_epochs)
 
 
-def _require_length(run: StageRun) -> None:
+def _require_length(run: SFTConfig | RunConfig) -> None:
     """Refuses a stage that has begun and is to be shorter than it is already."""
     directory = Path(run.output) / run.name
     num_done = num_iterations_done(directory / LATEST) or 0
@@ -162,7 +204,15 @@ def _require_last_begun(config: StagesConfig, number: int) -> None:
         )
 
 
-def _checked(run: StageRun, first_start: str | None, *, resume: bool, is_first: bool, name: str) -> StageRun:
+def _checked(
+    run: SFTConfig | RunConfig,
+    first_start: str | None,
+    to_come: Container[str],
+    *,
+    resume: bool,
+    is_first: bool,
+    name: str,
+) -> StageRun:
     """Returns a stage's run without what it has no use for, after trying what it needs, and prints what that is.
 
     A stage whose start is yet to be made is tried with what the first one starts from, which is of the same family.
@@ -171,7 +221,7 @@ def _checked(run: StageRun, first_start: str | None, *, resume: bool, is_first: 
     is_to_come = not is_first and not resume and not _is_model(run.model) and not _is_model(stand_in)
     if isinstance(run, SFTConfig):
         started = run if stand_in is None else replace(run, model=stand_in)
-        check_fine_tuning(started, resume=resume, is_to_come=is_to_come)
+        check_fine_tuning(started, resume=resume, is_to_come=is_to_come, data_to_come=to_come)
         return run
     reference = run.reference if resume or _is_model(run.reference) or is_first else None
     tried_with: dict[str, Any] = {"model": run.model if stand_in is None else stand_in, "reference": reference}

@@ -301,14 +301,14 @@ def require_teachable(config: CurateConfig) -> None:
     require_writable(directory, config.output)
     if holds_run(directory):
         raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
-    require_pools([config.spec])
+    require_pools(config.specs)
     judge = JudgeConfig(
         episode_reward=config.episode_reward, reward_settings=config.reward_settings, verifier=config.verifier
     )
-    require_answer_judge(judge, [config.spec])
+    require_answer_judge(judge, config.specs)
     _check_verifier(config.verifier, "--verifier")
     require_agent(config.expert)
-    if entry_of(config.expert).carries_out_plans and not facts_of(config.spec).has_planner:
+    if entry_of(config.expert).carries_out_plans and not all(facts_of(spec).has_planner for spec in config.specs):
         raise ConfigError(
             f"{config.env_id} has no planner, so the oracle has nothing to show. Write its Dynamics.plan, or name a "
             "checkpoint that can play: --expert hf:DIR."

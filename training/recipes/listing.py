@@ -37,6 +37,8 @@ FACTS: dict[str, Facts] = {
     "vagen_full": Facts(needs=_CHECKPOINT),
     "mags_tiny": Facts(),
     "mags": Facts(needs=f"{_CHECKPOINT}, data sets, weights of SMFANet"),
+    "arm_thinker_tiny": Facts(minutes=44),  # beside ten other processes on the same two cores
+    "arm_thinker": Facts(needs=_CHECKPOINT),
 }
 """By the recipe's name."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from training.config.run import RunConfig
 from training.config.stages import StagesConfig
+from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny
 from training.recipes.mags import mags
 from training.recipes.mags_tiny import mags_tiny
 from training.recipes.tiny import (
@@ -41,11 +42,13 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     )
 }
 
-STAGED_RECIPES: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags_tiny,)}
+STAGED_RECIPES: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags_tiny, arm_thinker_tiny)}
 """Those that are several runs, one after the other."""
 
-STAGED_PRESETS: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags,)}
+STAGED_PRESETS: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags, arm_thinker)}
 """Those for a checkpoint and data sets of the user's own."""
 
-STAGED_VARIANTS: dict[str, Callable[[str], StagesConfig]] = {made.__name__: made for made in (mags, mags_tiny)}
-"""Those that are written with one of their ablations behind them: `mags:direct`. Alone they are the paper's method."""
+STAGED_VARIANTS: dict[str, Callable[[str], StagesConfig]] = {
+    made.__name__: made for made in (mags, mags_tiny, arm_thinker)
+}
+"""Those that may have more behind their name: an ablation, `mags:direct`, or the folder of data, `arm_thinker:DIR`."""

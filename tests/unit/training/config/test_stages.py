@@ -67,7 +67,7 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
             "names a checkpoint of its own, elsewhere",
         ),
         (lambda: Stage(name="a", run=TUNED, reference="both"), "must be reset or kept; got 'both'"),
-        (lambda: Stage(name="a", run="sft"), "must be an SFTConfig or a RunConfig; got str"),
+        (lambda: Stage(name="a", run="sft"), "must be a CurateConfig, an SFTConfig or a RunConfig; got str"),
     ],
 )  # fmt: skip
 def test_a_stage_that_cannot_follow_another_is_refused(made, told):
@@ -106,9 +106,15 @@ def test_what_is_written_down_reads_back(tmp_path):
 
 
 @pytest.mark.parametrize("name", STAGED_RECIPES)
-def test_recipes_of_stages_are_named_after_themselves_and_their_worlds_are_there(name, tmp_path):
+def test_recipes_of_stages_are_named_after_themselves_and_are_written_down(name):
     config = STAGED_RECIPES[name]()
-    assert config.name == name and json.loads(json.dumps(config.to_dict()))["stages"][0]["kind"] in ("sft", "rl")
+    kinds = {each["kind"] for each in json.loads(json.dumps(config.to_dict()))["stages"]}
+    assert config.name == name and kinds <= {"curation", "sft", "rl"}
+
+
+@pytest.mark.parametrize("name", [name for name in STAGED_RECIPES if name.endswith("_tiny")])
+def test_what_tiny_recipes_of_stages_need_is_there(name, tmp_path):
+    config = STAGED_RECIPES[name]()
     left = checked_stages(replace(config, output=str(tmp_path)), resume=False)
     assert [each.resume for each in left] == [False] * len(config.stages)
     assert not list(tmp_path.iterdir())

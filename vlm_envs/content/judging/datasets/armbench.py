@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS
 from vlm_envs.content.judging.datasets.preferences import without_marks
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
-from vlm_envs.content.judging.datasets.rows import JudgedRow
+from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
+from vlm_envs.qa.datasets.rows import BrokenRowError
 
 RELEASED = "fine_grained_perception.jsonl multimodal_long_document.jsonl multimodal_instruction_following.jsonl"
 """The files of the release, one a track."""
@@ -15,8 +19,8 @@ _NUM_RESPONSES = {"single_rm": 1, "pair_rm": 2, "2-way-pair_rm": 2, "4-way-pair_
 """Kinds of judging by the name that `rm_tag` gives them."""
 
 
-def armbench_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
-    """Returns the rows of ARMBench-VL, as released or in this project's own layout.
+def armbench_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
+    """Yields the rows of ARMBench-VL, and what is wrong with broken ones; as released or in this project's own layout.
 
     Released (read off ARM-Thinker's evaluation code): `idx`, `rm_tag` (`single_rm`, `pair_rm`, `2-way-pair_rm` or
     `4-way-pair_rm`), `question`, `preds` (1, 2 or 4 texts), `gt` (`"True"` or `"False"`, or the number of the better
@@ -30,11 +34,21 @@ def armbench_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
 
     No two responses of an own row may be equal. In a released row the right response may equal no other, but two wrong
     ones may be equal: two models can make the same mistake, and the benchmark's own rows are kept as they are.
-
-    Raises:
-        ConfigError: If a row is broken.
     """
-    return tuple(_released_row(row) if "rm_tag" in row.values else _row(row) for row in data.rows())
+    return judged_each(data.rows(), lambda row: _released_row(row) if "rm_tag" in row.values else _row(row))
+
+
+def judged_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
+    """Yields rows of one's own, to train on, in the own layout of `armbench_rows`, and what is wrong with broken ones.
+
+    `python -m training pairs` writes such a file.
+    """
+    return judged_each(data.rows(), _own_row)
+
+
+def _own_row(row: FileRow) -> JudgedRow:
+    judged = _row(row)
+    return replace(judged, category=f"{judged.track}_judged_{len(judged.responses)}")
 
 
 def _released_row(row: FileRow) -> JudgedRow:

@@ -7,8 +7,9 @@ from typing import Any
 
 from vlm_envs.content.judging.datasets.preferences import without_marks
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
-from vlm_envs.content.judging.datasets.rows import JudgedRow
+from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
 from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.tools.arguments import BaseModel
 from vlm_envs.tools.instructions.checkers import Checker, checker_named
 from vlm_envs.tools.instructions.constraints import Constraint
@@ -17,7 +18,7 @@ from vlm_envs.tools.instructions.profiles import MM_IFENGINE
 _IMAGES = ("image", "image_path")
 
 
-def mm_ifeval_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
+def mm_ifeval_rows(data: DataFolder) -> tuple[JudgedRow | BrokenRowError, ...]:
     """Returns the predictions on MM-IFEval that rules can judge, one response each.
 
     Fields: `id`, `question` (the whole prompt, as in the table of VLMEvalKit) or `instruction` (as in MM-IFEngine's own
@@ -29,9 +30,9 @@ def mm_ifeval_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
     than `main`. Right is what passes every check in the definition of MM-IFEngine. Not run on the original data here.
 
     Raises:
-        ConfigError: If a row is broken; if there is not one row that rules can judge.
+        ConfigError: If there is not one row that rules can judge, or that is broken.
     """
-    rows = tuple(found for row in data.rows() if (found := _checked_row(row)) is not None)
+    rows = tuple(judged_each(data.rows(), _checked_row))
     if not rows:
         raise ConfigError(f"{data.files[0]} has no row whose constraints are all 'rule_based'.")
     return rows

@@ -7,10 +7,12 @@ The layouts are those of the data cards and of released readers of them. VL-Rewa
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow, StoredPicture, is_file_name
-from vlm_envs.content.judging.datasets.rows import JudgedRow
+from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
+from vlm_envs.qa.datasets.rows import BrokenRowError
 
 _GROUPS = {
     "hallucination": ("povid", "hallucination", "rlhf", "rlaif"),
@@ -41,31 +43,25 @@ _DENIED = re.compile(
 """Right before a verdict: it is not what is said."""
 
 
-def vl_rewardbench_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
-    """Returns the rows of VL-RewardBench.
+def vl_rewardbench_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
+    """Yields the rows of VL-RewardBench, and what is wrong with broken ones.
 
     Fields: `id`, `query`, `response` (two texts), `human_ranking` (the rank of each, 0 for the better one), and `image`
     (in the published table; a file or base64 in JSON) or `image_path` (a file). In place of `query`, `response` and
     `human_ranking` there may be `prompt`, `chosen` and `rejected`, as R1-Reward's `data.jsonl` has them. All other
     fields (`query_source`, `models`, `judge`, `rationale`, `ground_truth`) are ignored, but for `query_source` where
     neither the picture's path nor the id tells a row's group.
-
-    Raises:
-        ConfigError: If a row is broken.
     """
-    return tuple(_ranked_row(row) for row in data.rows())
+    return judged_each(data.rows(), _ranked_row)
 
 
-def pair_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
-    """Returns pairs of one's own, in the layout of preference data sets.
+def pair_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
+    """Yields pairs of one's own, in the layout of preference data sets, and what is wrong with broken ones.
 
     Fields: `prompt`, `chosen`, `rejected`, texts each; `image` (a file, base64, or in a table) where there is a
     picture; `id`, by default the row's number.
-
-    Raises:
-        ConfigError: If a row is broken.
     """
-    return tuple(_preferred_row(row, "pairs", _image(row) if _has_image(row) else "") for row in data.rows())
+    return judged_each(data.rows(), lambda row: _preferred_row(row, "pairs", _image(row) if _has_image(row) else ""))
 
 
 def _ranked_row(row: FileRow) -> JudgedRow:
@@ -131,18 +127,15 @@ def _group(row: FileRow, image: str | StoredPicture) -> str:
     return next((group for group, names in _GROUPS.items() if any(name in told for name in names)), _REST)
 
 
-def llava_critic_rows(data: DataFolder) -> tuple[JudgedRow, ...]:
-    """Returns the comparisons of LLaVA-Critic-113k that have a winner.
+def llava_critic_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
+    """Yields the comparisons of LLaVA-Critic-113k that have a winner, and what is wrong with broken rows.
 
     Fields: `id`, `image`, `conversations` (turns with `from` and `value`): what a person says, with `Question: […]`,
     `The first response: […]` and `The second response: […]`, and the model's verdict in free words; `source` is
     ignored. Rows of the other kind (one response, a score) and verdicts that name no winner, or both, are left out. Not
     run on the original data here.
-
-    Raises:
-        ConfigError: If a row is broken.
     """
-    return tuple(found for row in data.rows() if (found := _compared_row(row)) is not None)
+    return judged_each(data.rows(), _compared_row)
 
 
 def _compared_row(row: FileRow) -> JudgedRow | None:

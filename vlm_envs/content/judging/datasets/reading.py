@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.parquet import cell, table_rows
-from vlm_envs.qa.datasets.rows import read_rows
+from vlm_envs.qa.datasets.rows import BrokenRowError, each_row
 from vlm_envs.tools.documents import Document, PdfDocument, PictureDocument
 from vlm_envs.tools.errors import ToolError, quoted
 from vlm_envs.tools.files import FileRoot, decode_image
@@ -36,9 +36,9 @@ class FileRow:
     number: int
     values: Mapping[str, Any]
 
-    def broken(self, reason: str) -> ConfigError:
+    def broken(self, reason: str) -> BrokenRowError:
         """Returns the error that says what is wrong with this row."""
-        return ConfigError(f"{self.where}: {reason}")
+        return BrokenRowError(f"{self.where}: {reason}")
 
     def get(self, field: str, kind: type[ValueT] | tuple[type[ValueT], ...]) -> ValueT:
         """Returns a field.
@@ -157,19 +157,18 @@ class DataFolder:
             there = ", ".join(self._root.names()[:10]) or "nothing"
             raise ConfigError(f"{folder} has no {', '.join(patterns[:-1])} or {patterns[-1]}; it has {there}.")
 
-    def rows(self) -> Iterator[FileRow]:
-        """Yields the rows in order; pictures of tables are `StoredPicture`.
+    def rows(self) -> Iterator[FileRow | BrokenRowError]:
+        """Yields the rows in order; pictures of tables are `StoredPicture`. In place of what is no object, the error.
 
         Raises:
-            ConfigError: If a file cannot be read, or a row is no JSON object.
+            ConfigError: If a file cannot be read.
             EngineUnavailableError: If a file is parquet and pyarrow is not installed.
         """
         for file in self.files:
             if file.endswith(".parquet"):
                 yield from self._table_rows(file)
             else:
-                for number, (where, values) in enumerate(read_rows(self._root, file), start=1):
-                    yield FileRow(where, number, values)
+                yield from each_row(self._root, file, lambda values, where, number: FileRow(where, number + 1, values))
 
     def _table_rows(self, file: str) -> Iterator[FileRow]:
         for number, (group, place, fields) in enumerate(table_rows(self._root, file), start=1):
@@ -188,7 +187,7 @@ class DataFolder:
             where: File and row, for messages.
 
         Raises:
-            ConfigError: If there is no such picture in the folder, or it cannot be decoded.
+            BrokenRowError: If there is no such picture in the folder, or it cannot be decoded.
         """
         try:
             if isinstance(image, StoredPicture):
@@ -199,20 +198,20 @@ class DataFolder:
             encoded = image.partition(";base64,")[2] if image.startswith("data:") else image
             return decode_image(base64.b64decode(encoded, validate=True), name=where)
         except (ToolError, binascii.Error, ValueError) as error:
-            raise ConfigError(f"{where}: the picture cannot be read: {error}") from error
+            raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
 
     def document(self, name: str, pages: Sequence[str], where: str) -> Document:
         """Returns a row's document: a PDF of the folder, or pictures of its pages.
 
         Raises:
-            ConfigError: If it cannot be read.
+            BrokenRowError: If it cannot be read.
         """
         try:
             if pages:
                 return PictureDocument(name, tuple(self._root.picture(page) for page in pages))
             return PdfDocument(name, self._root.read(name))
         except ToolError as error:
-            raise ConfigError(f"{where}: the document cannot be read: {error}") from error
+            raise BrokenRowError(f"{where}: the document cannot be read: {error}") from error
 
 
 def is_file_name(image: str) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlm_envs.content.judging.datasets.armbench import RELEASED, armbench_rows
+from vlm_envs.content.judging.datasets.armbench import RELEASED, armbench_rows, judged_rows
 from vlm_envs.content.judging.datasets.constraints import mm_ifeval_rows
 from vlm_envs.content.judging.datasets.preferences import llava_critic_rows, pair_rows, vl_rewardbench_rows
 from vlm_envs.content.judging.datasets.reading import DataFolder
-from vlm_envs.content.judging.datasets.rows import JudgedRow, shown_rows
+from vlm_envs.content.judging.datasets.rows import JudgedRow, ShownRow, shown_rows
 from vlm_envs.errors import require_choice
+from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.qa.datasets.sharing import shared
 from vlm_envs.qa.datasets.source import DatasetSource
 
@@ -26,7 +27,7 @@ class _Kind:
         published: Patterns of the files it was published in.
     """
 
-    read: Callable[[DataFolder], tuple[JudgedRow, ...]]
+    read: Callable[[DataFolder], Iterable[JudgedRow | BrokenRowError]]
     is_benchmark: bool
     published: tuple[str, ...] = ()
 
@@ -42,6 +43,7 @@ _KINDS = {
     ),
     "mm_ifeval": _Kind(read=mm_ifeval_rows, is_benchmark=True),
     "armbench_vl": _Kind(read=armbench_rows, is_benchmark=True, published=(RELEASED,)),
+    "judged": _Kind(read=judged_rows, is_benchmark=False),
     "pairs": _Kind(read=pair_rows, is_benchmark=False),
 }
 
@@ -59,24 +61,30 @@ def judging_dataset(
         reverse_order: Whether the candidates come in the opposite order.
         is_benchmark: Whether all rows are in the split `test`; False divides them by a hash of their picture, or of
             their text where they have none, so that one can train on them. None for what the data set is: all but
-            `llava_critic` and `pairs` are benchmarks.
+            `llava_critic`, `judged` and `pairs` are benchmarks.
 
     Returns:
         A source of its rows.
 
     Raises:
-        ConfigError: If there is no such kind, folder or file, or a row is broken; it names file and row.
+        ConfigError: If there is no such kind, folder or file, or every row is broken. Some broken ones are left out,
+            named with file and row, and counted.
     """
     known = _KINDS[require_choice("dataset", kind, DATASETS)]
     is_whole = known.is_benchmark if is_benchmark is None else is_benchmark
 
     def load() -> DatasetSource:
         data = DataFolder(folder, kind, known.published)
-        rows = known.read(data)
+        rows = tuple(known.read(data))
         listed, unlisted = (
             shown_rows(data, rows, is_benchmark=is_whole, is_reversed=order)
             for order in (reverse_order, not reverse_order)
         )
-        return DatasetSource(kind, listed, unlisted=unlisted, is_benchmark=is_whole)
+        return DatasetSource(
+            kind,
+            listed,
+            unlisted=(row for row in unlisted if isinstance(row, ShownRow)),
+            is_benchmark=is_whole,
+        )
 
     return shared(kind, folder, load, reverse_order, is_whole)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vlm_envs.content.judging.cases import hash_of
-from vlm_envs.content.judging.datasets.reading import DataFolder, StoredPicture
+from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow, StoredPicture
 from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
+from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.qa.datasets.source import DatasetRow
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import AnswerKind
@@ -107,12 +108,37 @@ class ShownRow(DatasetRow):
         )
 
 
+def judged_each(
+    rows: Iterable[FileRow | BrokenRowError], read: Callable[[FileRow], JudgedRow | None]
+) -> Iterator[JudgedRow | BrokenRowError]:
+    """Yields what is made of each row, and in place of a broken one what is wrong with it.
+
+    Args:
+        rows: Of a file, with what is wrong with those that are none.
+        read: Makes something of a row; None leaves it out.
+    """
+    for row in rows:
+        if isinstance(row, BrokenRowError):
+            yield row
+            continue
+        try:
+            judged = read(row)
+        except BrokenRowError as error:
+            yield BrokenRowError(f"{error} Correct the row or remove it.")
+            continue
+        if judged is not None:
+            yield judged
+
+
 def shown_rows(
-    data: DataFolder, rows: Sequence[JudgedRow], *, is_benchmark: bool, is_reversed: bool
-) -> Iterator[ShownRow]:
-    """Yields rows with their candidates in an order, which their keys tell."""
+    data: DataFolder, rows: Sequence[JudgedRow | BrokenRowError], *, is_benchmark: bool, is_reversed: bool
+) -> Iterator[ShownRow | BrokenRowError]:
+    """Yields rows with their candidates in an order, which their keys tell, and what is wrong with broken ones."""
     order = "reverse" if is_reversed else "forward"
     for number, row in enumerate(rows, start=1):
+        if isinstance(row, BrokenRowError):
+            yield row
+            continue
         yield ShownRow(
             key=f"{order}:{number}:{row.key[:8]}",
             where=row.where,

@@ -289,11 +289,13 @@ def test_ids_are_those_of_this_file(tmp_path):
         ("armbench_vl", bench(pages=["images/a.png"]), "'pages' needs a 'document'"),
     ],
 )
-def test_a_broken_row_is_named(tmp_path, kind, row, message):
-    good = {"vl_rewardbench": preference(), "llava_critic": comparison("x"), "mm_ifeval": instruction("x")}
+def test_a_broken_row_is_named_and_left_out(tmp_path, kind, row, message):
+    preferred = comparison("The first response is better.")
+    good = {"vl_rewardbench": preference(), "llava_critic": preferred, "mm_ifeval": instruction("x")}
     folder = write(tmp_path, f"{kind}.jsonl", [good.get(kind, bench()), row])
-    with pytest.raises(ConfigError, match=rf"{kind}.jsonl, line 2: .*{message}"):
-        judging_dataset(kind, folder)
+    with pytest.warns(UserWarning, match=rf"1 of 2 rows of {kind} are left out.*{kind}.jsonl, line 2: .*{message}"):
+        source = judging_dataset(kind, folder)
+    assert sum(source.num_samples(split) for split in SPLITS) == 1 == len(source.broken_rows)
 
 
 def test_unknown_and_misused_checks_are_explained(tmp_path):
@@ -337,8 +339,8 @@ def test_missing_files_and_kinds_are_explained(tmp_path):
     (tmp_path / "armbench_vl.json").write_text('{"rows": []}')
     with pytest.raises(ConfigError, match="expected a list of rows"):
         judging_dataset("armbench_vl", tmp_path)
-    (tmp_path / "vl_rewardbench.jsonl").write_text("{}\n[1]\n")
-    with pytest.raises(ConfigError, match="line 1"):
+    (tmp_path / "vl_rewardbench.jsonl").write_text("{}\n[1]\n{")
+    with pytest.raises(ConfigError, match=r"holds no question.* line 1: .* line 2: .* line 3: "):
         judging_dataset("vl_rewardbench", tmp_path)
 
 

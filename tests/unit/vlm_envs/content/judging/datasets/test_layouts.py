@@ -325,6 +325,15 @@ def test_the_worlds_argument_arrives_and_the_papers_sentences_are_paid(tmp_path)
     assert sorted(rewards) == [0.0, 1.0]
 
 
+def test_judged_rows_of_ones_own_are_trained_on(tmp_path):
+    put(tmp_path / "a.png", picture())
+    row = {"id": "1", "track": "fine_grained", "question": "What is it?", "image": "a.png", "responses": ["A", "B"]}
+    put(tmp_path / "judged.jsonl", row | {"answer": 2})
+    source = judging_dataset("judged", tmp_path)
+    (sample,) = (each for split in SPLITS for each in everything(source, split))
+    assert (right(sample), sample.category) == ("B", "fine_grained_judged_2")
+
+
 def test_every_published_data_set_is_here():
     tested = " ".join(name for name in globals() if name.startswith("test_"))
     assert all(kind in tested for kind in DATASETS)

@@ -1,0 +1,152 @@
+"""Responses to be judged are built from right ones: whoever is wrong is told apart, and nothing broken is fatal."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
+
+from tests.unit.agents.api.conftest import endpoint, environment  # noqa: F401 - fixtures
+from training.__main__ import main
+from training.config.pairs import NOBODY, PairsConfig
+from training.data.pairs import build_pairs, similarity
+from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.errors import ConfigError
+
+CAT = {"question": "What sits there?", "response": "A grey cat sits on the mat.", "image": "cat.png", "answer": "grey"}
+
+
+def written(folder: Path, *rows: object) -> Path:
+    Image.new("RGB", (60, 40), (90, 90, 90)).save(folder / "cat.png")
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    (folder / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def built(folder: Path, **changes):
+    file, told = build_pairs(PairsConfig(folder=str(folder), **changes))
+    return [json.loads(line) for line in file.read_text().splitlines()], told
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        ("A grey cat.", "a grey CAT", 1.0),
+        ("a grey cat", "a red cat", 2 / 3),
+        ("a cat", "a grey cat", 2 / 3),
+        ("one two three four", "five six", 0.0),
+        ("", "", 1.0),
+        ("word", "", 0.0),
+    ],
+)
+def test_similarity_is_of_words(first, second, alike):
+    assert similarity(first, second) == similarity(second, first) == pytest.approx(alike)
+
+
+def test_what_is_too_similar_or_right_after_all_is_dropped_and_counted(tmp_path):
+    wrong = [
+        "a grey cat sits on the mat",  # the same but for case and full stop
+        "A grey dog sits on the mat.",  # 6 of 7 words
+        "There is a red cat; grey it is not.",  # holds the answer
+        "No animal is there, the mat is bare.",
+        "No animal is there, the mat is bare!",
+        "Two dogs sleep there.",
+    ]
+    rows, told = built(written(tmp_path, CAT | {"wrong": wrong}), max_similarity=0.8)
+    assert told.dropped_wrong == {"holds the right answer": 3, "said twice": 1}, "what holds the answer comes first"
+    assert [row["responses"] for row in rows] == [[CAT["response"], wrong[3]]]
+    unanswered = {name: value for name, value in CAT.items() if name != "answer"}
+    (tmp_path / "judged.jsonl").unlink()
+    rows, told = built(written(tmp_path, unanswered | {"wrong": wrong}), max_similarity=0.8)
+    assert told.dropped_wrong == {"too similar": 2, "said twice": 1}
+    assert rows[0]["responses"][1] == wrong[2] and rows[0]["answer"] == 1
+
+
+@pytest.mark.parametrize(("number", "needed", "num_rows"), [(1, 1, 2), (2, 1, 1), (4, 3, 1)])
+def test_one_two_or_four_are_read_back_by_the_world_in_both_orders(tmp_path, number, needed, num_rows):
+    wrong = ["Two dogs sleep there.", "The mat is bare, as it always was.", "Somebody plays chess."]
+    rows, _ = built(written(tmp_path, CAT | {"wrong": wrong}), num_candidates=number)
+    assert len(rows) == num_rows and PairsConfig(num_candidates=number).num_wrong == needed
+    forward, reverse = (
+        judging_dataset("judged", tmp_path, reverse_order=order, is_benchmark=True) for order in (False, True)
+    )
+    for index in range(num_rows):
+        one, other = forward.sample_at(index, "test"), reverse.sample_at(index, "test")
+        assert [text for _, text in one.texts] == [text for _, text in other.texts][::-1]
+        assert one.category == f"fine_grained_judged_{number}"
+        if number > 1:
+            right = dict(one.texts)[f"resp_{one.key.answers[0]}"]
+            assert right == CAT["response"]
+    verdicts = [forward.sample_at(index, "test").key.answers for index in range(num_rows)]
+    assert number > 1 or verdicts == [("True",), ("False",)]
+
+
+def test_documents_keep_their_pages(tmp_path):
+    asked = {"question": "When?", "response": "In 1998, says page 2.", "wrong": ["It was 2001."]}
+    rows, _ = built(written(tmp_path, asked | {"document": "report", "pages": ["cat.png"], "evidence_pages": [1]}))
+    assert (rows[0]["track"], rows[0]["pages"], rows[0]["evidence_pages"]) == ("document", ["cat.png"], [1])
+    assert judging_dataset("judged", tmp_path, is_benchmark=True).sample_at(0, "test").document is not None
+
+
+def test_broken_rows_are_named_and_counted_and_the_others_are_built(tmp_path, capsys):
+    good = CAT | {"wrong": ["Two dogs sleep there."]}
+    lonely = {name: value for name, value in CAT.items() if name != "id"}
+    rows = ["{", good | {"response": " "}, good | {"wrong": "dogs"}, good | {"track": "sport"}, lonely, good]
+    written(tmp_path, *rows)
+    assert main(["pairs", "--folder", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    for line in (1, 2, 3, 4):
+        assert f"rows.jsonl, line {line}: " in told
+    assert "1 rows to be judged, of 6 questions; left out: 4 broken, 1 too few wrong responses" in told
+    assert main(["pairs", "--folder", str(tmp_path)]) == 2, "it is not written over"
+    assert "judged.jsonl is there already" in capsys.readouterr().err
+
+
+def test_nothing_left_is_refused_with_the_remedy(tmp_path):
+    with pytest.raises(ConfigError, match=r"(?s)Nothing is left of .*1 too few wrong responses.*--endpoint.model"):
+        build_pairs(PairsConfig(folder=str(written(tmp_path, CAT))))
+    assert not (tmp_path / "judged.jsonl").exists()
+
+
+def test_half_a_model_is_refused():
+    for given in ({"model": "judge"}, {"base_url": "http://127.0.0.1:1/v1"}):
+        with pytest.raises(ConfigError, match="needs a name and an address"):
+            PairsConfig(endpoint=replace(NOBODY, **given))
+
+
+def test_broken_rows_of_what_was_built_end_no_training(tmp_path):
+    built(written(tmp_path, CAT | {"wrong": ["Two dogs sleep there."]}))
+    with (tmp_path / "judged.jsonl").open("a") as file:
+        file.write(
+            json.dumps({"id": "x", "track": "fine_grained", "question": "?", "responses": ["a", "a"], "answer": 1})
+        )
+    with pytest.warns(UserWarning, match=r"1 of 2 rows of judged are left out.*judged.jsonl, line 2.*are equal"):
+        source = judging_dataset("judged", tmp_path, is_benchmark=True)
+    assert source.num_samples("test") == 1
+
+
+def test_a_model_writes_what_is_missing_and_sees_the_picture(endpoint, tmp_path):  # noqa: F811 - a fixture
+    endpoint.answer = lambda messages: '<answer>{"wrong": ["Two dogs sleep there.", "It is a hat."]}</answer>'
+    written(tmp_path, CAT, CAT | {"wrong": ["The mat is bare."]})
+    options = {"model": "judge", "base-url": endpoint.base_url, "api-key-variable": "JUDGE_KEY"}
+    words = [word for name, value in options.items() for word in (f"--endpoint.{name}", value)]
+    assert main(["pairs", "--folder", str(tmp_path), *words]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text().splitlines()]
+    assert [row["responses"][1] for row in rows] == ["Two dogs sleep there.", "The mat is bare."]
+    (request,) = endpoint.requests
+    content = request["messages"][-1]["content"]
+    assert [part["type"] for part in content] == ["image_url", "text"] and CAT["response"] in content[1]["text"]
+
+
+def test_a_model_that_is_silent_costs_its_questions_only(endpoint, tmp_path):  # noqa: F811 - a fixture
+    endpoint.answer = lambda messages: "I cannot do that."
+    written(tmp_path, CAT, CAT | {"wrong": ["The mat is bare."]})
+    config = {"model": "judge", "base-url": endpoint.base_url, "api-key-variable": "JUDGE_KEY"}
+    words = [word for name, value in config.items() for word in (f"--endpoint.{name}", value)]
+    assert main(["pairs", "--folder", str(tmp_path), *words]) == 0
+    assert len((tmp_path / "judged.jsonl").read_text().splitlines()) == 1

@@ -1,0 +1,105 @@
+"""A stage curates what the next one learns from, once, in both orders, whatever interrupts the run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from training.config.curation import CurateConfig
+from training.config.sft import SFTConfig
+from training.config.stages import Stage, StagesConfig
+from training.config.stages_record import saved_stages
+from training.data.curation import make_data_set
+from training.loop import stages as loop
+from training.loop.stages import train_stages
+from training.recipes.tiny import judging_tiny
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.run_data import RunReader
+from vlm_envs.trajectory import Trajectory
+
+START = str(Path(__file__).parents[4] / str(judging_tiny().model))
+(WORLD,) = judging_tiny().worlds
+CURATED = CurateConfig(
+    env_id=WORLD.env_id,
+    settings=tuple(f"{name}={value!r}" for name, value in WORLD.kwargs.items()),
+    again=("reverse_order=True",),
+    episode_reward="arm_accuracy",
+    mistake_rate=0.0,
+    num_samples=3,
+    num_rollouts=1,
+)
+
+
+@pytest.fixture(autouse=True)
+def no_reports(monkeypatch):
+    """A report takes longer than all the rest."""
+    monkeypatch.setattr("training.loop.sft.build_report", lambda directory: directory / "report.html")
+
+
+def staged(tmp_path, curated: CurateConfig = CURATED) -> StagesConfig:
+    tuned = SFTConfig(
+        model=START, data=("stage:rollouts",), num_steps=1, batch_size=2, eval_share=0.0, num_threads=1, device="cpu"
+    )
+    chosen = (Stage(name="rollouts", run=curated), Stage(name="sft", run=tuned))
+    return StagesConfig(name="staged", output=str(tmp_path), stages=chosen)
+
+
+def responses(episode: Trajectory) -> tuple[str, ...]:
+    """Returns the quoted responses, in the order in which they are shown."""
+    match = re.search(r"resp_1:\n(.*)\nresp_2:\n(.*)\nQuestion:", episode.turns[0].observation["text"], re.DOTALL)
+    assert match is not None
+    return match.groups()
+
+
+def test_every_pair_is_asked_in_both_orders(tmp_path):
+    _, result = make_data_set(replace(CURATED, output=str(tmp_path)))
+    kept = list(result.curated.kept.values())
+    forward, reverse = kept[:3], kept[3:]
+    assert len(kept) == 6 and result.record()["num_samples"] == 6
+    for one, other in zip(forward, reverse, strict=True):
+        assert responses(one) == responses(other)[::-1]
+        assert one.turns[-1].state["answers"] != other.turns[-1].state["answers"]
+
+
+def test_asking_twice_in_the_same_way_is_refused():
+    for again in (("reverse_order=False", "reverse_order=False"), ("max_turns=3",)):
+        with pytest.raises(ConfigError, match="asks every question twice in the same way"):
+            replace(CURATED, again=again)
+
+
+def test_what_a_killed_curation_left_is_done_again(tmp_path):
+    unfinished = tmp_path / "curated.unfinished"
+    unfinished.mkdir()
+    (unfinished / "config.json").write_text("{}")
+    directory, _ = make_data_set(replace(CURATED, output=str(tmp_path), again=()))
+    assert len((directory / "sft.jsonl").read_text().splitlines()) == 3
+    assert [each.name for each in tmp_path.iterdir()] == ["curated"]
+
+
+def test_the_next_stage_learns_from_it_and_a_resumed_run_does_not_curate_again(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "fine_tune_checked", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train_stages(staged(tmp_path))
+    assert saved_stages(tmp_path / "staged")[1] == ["rollouts"]
+    monkeypatch.setattr(loop, "make_data_set", lambda run: pytest.fail("it has been curated"))
+    with pytest.raises(ConfigError, match=r"Stage 'rollouts': the data at .* num_samples 3, not 4.*--name"):
+        train_stages(staged(tmp_path, replace(CURATED, num_samples=4)), resume=True)
+    directory = train_stages(staged(tmp_path), resume=True)
+    (read,) = RunReader(directory / "2-sft").config["data_sets"]
+    assert (read["path"], read["num_rows"]) == (f"{directory / '1-rollouts'}=1".removesuffix("=1"), 6)
+    assert saved_stages(directory)[1] == ["rollouts", "sft"]
+    assert (directory / "report.html").is_file()
+
+
+def test_a_curation_that_keeps_nothing_ends_the_run_with_the_remedy(tmp_path):
+    curated = replace(CURATED, threshold=1.6)
+    with pytest.raises(ConfigError, match=r"Stage 'rollouts' has curated nothing.*--stages.rollouts.threshold"):
+        train_stages(staged(tmp_path, curated))
+    assert not (tmp_path / "staged" / "1-rollouts").exists()

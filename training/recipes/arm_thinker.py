@@ -1,0 +1,242 @@
+"""ARM-Thinker: imitate curated judgements, explore tools, judge rightly: `python -m training arm_thinker --model DIR`.
+
+`arm_thinker_tiny` is the same on the tiny VLM, in minutes. *Not run here* with a 7B model.
+
+    general ─┐                           ┌─ R_format + R_try ─┐    ┌─ R_format + R_acc + R_succ
+    zoom     ├─ verified rollouts ─ sft ─┤  exploration       ├────┤  accuracy
+    checks   │  (curations)              └────────────────────┘    └─────────────────────────
+    pages   ─┘
+
+| | value | source |
+|---|---|---|
+| model | Qwen2.5-VL-7B | section 3.3.1 |
+| samples to imitate | 40k general, 4k zoom, 1k checks, 1k pages | appendix A.2 |
+| both orders of the responses | general | appendix A.2 |
+| rollouts a question, trivial if all are right | 5 | section 3.2 |
+| rollouts that are kept | in the format, right, with a call that worked; general ones without | section 3.2 |
+| fine-tuning | batches of 256, rate 2e-5, warm-up 0.1, one epoch, 32,768 tokens, vision tower frozen | pins |
+| samples of reinforcement learning | 20k zoom, 4k pages, no checks | appendix A.2 |
+| algorithm | GRPO | section 3.3.2 |
+| batch, siblings, mini-batch | 512, 16, 256 | pins |
+| rate, KL, entropy | 2e-6, none, none | pins |
+| epochs | 3 of 24,000 samples in batches of 512: 138 iterations a stage | pins |
+| turns | 5 | pin |
+| reward of exploration | 0.3 format, 0.1 attempt | equation 4, pins |
+| reward of accuracy | 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success | equation 5, pins |
+
+*Pins* are values that the paper leaves open, as the scripts of its public code have them (`sft_scripts/sft.sh`,
+`examples/self/multiturn/agent/crop.sh`, `pair_rm_with_tool_reward_v8.py`). A rate or a number of iterations for each of
+the two stages of reinforcement learning is not among them: both have the same.
+
+What this project decides beyond that is told in docs/arm-thinker.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agents.hf.sampling import SamplingConfig
+from training.algorithms.grpo import GRPO
+from training.config.curation import CurateConfig
+from training.config.judges import JudgeConfig
+from training.config.memory import MemoryConfig
+from training.config.ppo import PPOConfig
+from training.config.run import RunConfig
+from training.config.sft import SFTConfig
+from training.config.stages import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
+from training.config.worlds import WorldSpec
+from training.recipes.tiny import judging_tiny
+
+MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
+"""The base model (section 3.3.1); a directory here, to be named by `--model DIR` wherever it is."""
+
+JUDGING = "VLM/RewardJudging-v0"
+NUM_QUESTIONS = {"general": 20_000, "zoom": 4_000, "checks": 1_000, "pages": 1_000}
+"""Of each curation (appendix A.2); general ones are asked in both orders, and so are 40,000."""
+
+REINFORCED = {"zoom": 20_000, "pages": 4_000}
+"""Samples of reinforcement learning (appendix A.2), which are the shares of the mix."""
+
+BATCH_SIZE, NUM_EPOCHS = 512, 3
+
+_GENERATED = {
+    "general": {"tracks": ("fine_grained",)},
+    "zoom": {"tracks": ("fine_grained",)},
+    "checks": {"tracks": ("instruction_following",)},
+    "pages": {"tracks": ("document",)},
+}
+_DATASETS = {"general": "llava_critic", "zoom": "judged", "checks": "judged", "pages": "judged"}
+_FOLDERS = {"general": "llava_critic", "zoom": "deepeyes", "checks": "mm_ifengine", "pages": "mp_docvqa"}
+"""Where the local copies are, within the folder that a preset is given."""
+
+_OWN = {"prompt_format": "arm", "answer_reward": 0.0, "format_reward": 0.0}
+"""The paper's format, and rewards that have an answer's in them."""
+
+
+def arm_thinker(data: str = "") -> StagesConfig:
+    """ARM-Thinker with the paper's constants on generated cases, or on your copies of its data as `arm_thinker:DIR`.
+
+    Curated rollouts are imitated, in both orders of the responses; then calls are rewarded, then right judgements.
+
+    Args:
+        data: Folder with `llava_critic`, `deepeyes`, `mm_ifengine` and `mp_docvqa` in it; empty for generated cases.
+    """
+    sources = {name: _source(name, data) for name in NUM_QUESTIONS}
+    curations = tuple(_curation(name, sources[name], is_local=bool(data)) for name in sources)
+    tuning = SFTConfig(
+        model=MODEL,
+        data=tuple(f"{DATA_OF}{name}" for name in sources),
+        num_epochs=1.0,
+        batch_size=256,
+        learning_rate=2e-5,
+        warmup_ratio=0.1,
+        max_context_tokens=32_768,
+        max_image_pixels=4096 * 28 * 28,
+        memory=MemoryConfig(gradient_checkpointing=True, freeze_vision_tower=True),
+        dtype="bfloat16",
+    )
+    return StagesConfig(
+        name="arm_thinker",
+        stages=(
+            *curations,
+            Stage(name="sft", run=tuning),
+            Stage(name="explore", run=_reinforced(sources, "arm_exploration")),
+            Stage(name="accuracy", run=_reinforced(sources, "arm_accuracy")),
+        ),
+    )
+
+
+def arm_thinker_tiny() -> StagesConfig:
+    """ARM-Thinker on the tiny VLM: pairs of texts by an instruction's requirements, in both orders.
+
+    It starts from what `judging_tiny` ships. Rollouts to imitate are in the paper's ratio of 40 judged at a glance, as
+    LLaVA-Critic's are, to 6 with checks; what is imitated so hardly checks. Exploration pays for calls, and accuracy
+    for judgements that are right.
+    """
+    tiny = judging_tiny()
+    (world,) = tiny.worlds
+    kwargs = {name: value for name, value in world.kwargs.items() if name != "format_reward"} | _OWN
+    settings = tuple(f"{name}={value!r}" for name, value in kwargs.items())
+    at_a_glance, with_checks = (
+        CurateConfig(
+            env_id=world.env_id,
+            settings=settings,
+            again=("reverse_order=True",),
+            episode_reward="arm_accuracy",
+            reward_settings=() if needs_tools else ("needs_tools=False",),
+            mistake_rate=mistake_rate,
+            num_samples=num_samples,
+            num_rollouts=1,
+        )
+        # Who answers at random is right half of the time
+        for needs_tools, mistake_rate, num_samples in ((False, 1.0, 320), (True, 0.2, 36))
+    )
+    tuning = SFTConfig(
+        model=str(tiny.model), data=(f"{DATA_OF}glance", f"{DATA_OF}checks"), num_epochs=2.0, learning_rate=5e-4
+    )
+    return StagesConfig(
+        name="arm_thinker_tiny",
+        stages=(
+            Stage(name="glance", run=at_a_glance),
+            Stage(name="checks", run=replace(with_checks, seed=1)),
+            Stage(name="sft", run=tuning),
+            Stage(name="explore", run=_tiny(tiny, kwargs, "arm_exploration", num_iterations=10)),
+            Stage(name="accuracy", run=replace(_tiny(tiny, kwargs, "arm_accuracy", num_iterations=20), seed=1)),
+        ),
+    )
+
+
+def _tiny(tiny: RunConfig, kwargs: dict[str, Any], reward: str, *, num_iterations: int) -> RunConfig:
+    """Returns `judging_tiny` in both orders, under one of the paper's rewards and its algorithm."""
+    return replace(
+        tiny,
+        model=STAGE_BEFORE,
+        worlds=both_orders(WorldSpec(env_id=JUDGING, kwargs=kwargs)),
+        algorithm=GRPO(),
+        num_iterations=num_iterations,
+        num_eval_episodes=128,
+        judge=replace(tiny.judge, episode_reward=reward),
+    )
+
+
+def both_orders(spec: WorldSpec, name: str = "") -> tuple[WorldSpec, WorldSpec]:
+    """Returns a world of pairs, and the same with the responses in the opposite order, each half of its share.
+
+    Worlds of equal shares play the same seeds in an iteration, so every pair is judged in both orders.
+
+    Args:
+        spec: The world.
+        name: What logs put before the order.
+    """
+    label = f"{name} " if name else ""
+    return (
+        replace(spec, name=f"{label}forward", weight=spec.weight / 2),
+        replace(
+            spec,
+            name=f"{label}reverse",
+            weight=spec.weight / 2,
+            kwargs={**spec.kwargs, "reverse_order": True},
+        ),
+    )
+
+
+def _source(name: str, data: str) -> dict[str, Any]:
+    """Returns the arguments of a world that asks one kind of question."""
+    if not data:
+        return dict(_GENERATED[name])
+    return {"dataset": _DATASETS[name], "folder": str(Path(data) / _FOLDERS[name])}
+
+
+def _curation(name: str, source: dict[str, Any], *, is_local: bool) -> Stage:
+    """Returns the curation of one kind of question.
+
+    Generated cases have an expert who knows what is wrong; of local data the base model's own rollouts are filtered
+    unless a stronger teacher is named.
+    """
+    general = name == "general"
+    run = CurateConfig(
+        env_id=JUDGING,
+        settings=tuple(f"{key}={value!r}" for key, value in (source | _OWN).items()),
+        again=("reverse_order=True",) if general else (),
+        episode_reward="arm_accuracy",
+        reward_settings=("needs_tools=False",) if general else (),
+        expert=EXPERT_BEFORE if is_local else "oracle",
+        num_samples=NUM_QUESTIONS[name],
+        num_rollouts=5,
+        drop_trivial=is_local,  # a perfect expert's are all right
+        sampling=SamplingConfig(temperature=1.0, max_new_tokens=2048),
+    )
+    return Stage(name=name, run=run)
+
+
+def _reinforced(sources: dict[str, dict[str, Any]], reward: str) -> RunConfig:
+    """Returns one of the two stages of reinforcement learning."""
+    worlds = tuple(
+        spec
+        for name, share in REINFORCED.items()
+        for spec in both_orders(
+            WorldSpec(env_id=JUDGING, kwargs=sources[name] | _OWN | {"max_turns": 5}, weight=share / 1000), name
+        )
+    )
+    return RunConfig(
+        name="arm_thinker",
+        model=STAGE_BEFORE,
+        worlds=worlds,
+        num_iterations=NUM_EPOCHS * (sum(REINFORCED.values()) // BATCH_SIZE),
+        num_groups=BATCH_SIZE,
+        group_size=16,
+        sampling=SamplingConfig(temperature=1.0, max_new_tokens=2048),
+        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=reward),
+        algorithm=GRPO(),
+        ppo=PPOConfig(
+            learning_rate=2e-6, warmup_iterations=0, num_minibatches=2, micro_batch_tokens=16_384, kl_coef=0.0
+        ),
+        memory=MemoryConfig(gradient_checkpointing=True),
+        dtype="bfloat16",
+        num_eval_episodes=128,
+        eval_every=8,
+        num_val_episodes=128,
+        checkpoint_every=8,
+    )
