@@ -32,6 +32,8 @@ from agents.perception.weights import WeightsUnavailableError
 from vlm_envs.errors import ConfigError, require_positive
 
 Pixels = npt.NDArray[np.uint8]
+_LETTERS_PER_TOKEN, _PIXELS_PER_TOKEN = 4, 28 * 28
+"""About as many as in text and pictures of Qwen2.5-VL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,27 @@ class _Row:
     num_answer_tokens: int
 
 
+def passes_of(queries: Sequence[LikelihoodQuery], max_rows: int) -> list[list[int]]:
+    """Returns which queries are read in one forward pass each, by their indices.
+
+    Those that are about as long are read together, for the shorter are padded to the longest. How long a query is, is
+    told by its letters and pixels. So whoever shares passes out over several models need not have one to know them.
+
+    Args:
+        queries: What is to be scored.
+        max_rows: Most queries of a pass.
+    """
+    order = sorted(range(len(queries)), key=lambda index: _size(queries[index]))
+    return [order[start : start + max_rows] for start in range(0, len(order), max_rows)]
+
+
+def _size(query: LikelihoodQuery) -> float:
+    """Returns about how many tokens a query has."""
+    num_letters = len(query.question) + len(query.reasoning) + len(query.answer)
+    num_pixels = sum(image.size // 3 for image in query.images)
+    return num_letters / _LETTERS_PER_TOKEN + num_pixels / _PIXELS_PER_TOKEN
+
+
 class HFLikelihood:
     """Scores answers with a transformers model."""
 
@@ -114,14 +137,13 @@ class HFLikelihood:
             For each query the natural log-probability of each token of its answer. None where there is none to give:
             an empty answer, or a conversation longer than `config.max_tokens`.
         """
-        rows = [self._row(query) for query in queries]
-        scores: list[list[float] | None] = [None] * len(rows)
-        # Rows of like length together: the shorter are padded to the longest.
-        usable = sorted((i for i, row in enumerate(rows) if self._is_usable(row)), key=lambda i: len(rows[i].ids))
-        for start in range(0, len(usable), self.config.max_rows):
-            part = usable[start : start + self.config.max_rows]
-            for index, scored in zip(part, self._score([rows[i] for i in part]), strict=True):
-                scores[index] = scored
+        scores: list[list[float] | None] = [None] * len(queries)
+        for part in passes_of(queries, self.config.max_rows):
+            rows = {index: self._row(queries[index]) for index in part}
+            usable = {index: row for index, row in rows.items() if self._is_usable(row)}
+            if usable:
+                for index, scored in zip(usable, self._score(list(usable.values())), strict=True):
+                    scores[index] = scored
         return scores
 
     def _is_usable(self, row: _Row) -> bool:

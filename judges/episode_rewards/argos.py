@@ -27,16 +27,26 @@ Source: Argos, section 3.1, equations 1-9. Choices and deviations:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
+from agents.api.failures import Unavailable
 from judges.deferred import Deferred
 from judges.episode_rewards.episode import final_state, key_of, own_pieces
 from judges.episode_rewards.exact import exact_descriptions, exact_masks, is_generated
-from judges.episode_rewards.models import ArgosModels, DescriptionModel, JudgeModels, Mask, MaskModel, Model
+from judges.episode_rewards.models import (
+    ArgosModels,
+    AskedMaskModel,
+    DescriptionModel,
+    JudgeModels,
+    Mask,
+    MaskModel,
+    Model,
+)
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
+from judges.episode_rewards.seen_masks import seen_masks
 from judges.episode_rewards.settings import RewardSettings
 from judges.reading.answers import match_answer, question_with_options
 from judges.reading.grounding import GroundedResponse, Moment, Segment, WrittenPoint, read_response
@@ -229,7 +239,7 @@ def argos_reward(
         space: How points are written: pixels of the mask's image, or percents of its sides.
 
     Returns:
-        The gated reward; unavailable when the answer's judge or the likelihood model was.
+        The gated reward; unavailable when the answer's judge, the likelihood model or the mask model was.
 
     Source: Argos, section 3.1.
     """
@@ -245,22 +255,39 @@ def argos_reward(
         reasoning = None if log_probs is None else reasoning_quality(log_probs)
         if reasoning is None:
             return Reward.unavailable("the likelihood model gave no log-probabilities")
-    return gated_mean(accuracy.value, _grounding(response, models, settings, space), reasoning, settings)
+    mask = None if models.mask is None or not settings.grounding_weight else _asked(response.points, models.mask)
+    if isinstance(mask, Unavailable):
+        return Reward.unavailable(mask.reason)
+    grounding = _grounding(response, mask, models.description, settings, space)
+    return gated_mean(accuracy.value, grounding, reasoning, settings)
+
+
+def _asked(points: Iterable[WrittenPoint], model: AskedMaskModel) -> MaskModel | Unavailable:
+    """Returns a mask model of what another says, which is asked about all points first: none waits for another's."""
+    asked = dict.fromkeys((point.label, point.frame, point.time_s) for point in points)
+    told = {each: model(*each) for each in asked}
+    masks = {each: mask for each, mask in told.items() if not isinstance(mask, Unavailable)}
+    lacking = next((each for each in told.values() if isinstance(each, Unavailable)), None)
+    return lacking or (lambda label, frame, time_s: masks[label, frame, time_s])
 
 
 def _grounding(
-    response: GroundedResponse, models: ArgosModels, settings: ArgosSettings, space: PointSpace
+    response: GroundedResponse,
+    mask: MaskModel | None,
+    description: DescriptionModel | None,
+    settings: ArgosSettings,
+    space: PointSpace,
 ) -> float | None:
-    if not settings.grounding_weight or (models.mask is None and models.description is None):
+    if not settings.grounding_weight or (mask is None and description is None):
         return None
-    if settings.require_points and models.mask is not None and not response.points:
+    if settings.require_points and mask is not None and not response.points:
         return 0.0
-    if models.description is not None:
-        score = video_score(response, models.mask, models.description, space, require_points=settings.require_points)
+    if description is not None:
+        score = video_score(response, mask, description, space, require_points=settings.require_points)
     else:
-        score = spatial_score(response.points, models.mask, space) if models.mask is not None else None
+        score = spatial_score(response.points, mask, space) if mask is not None else None
     # A label that means nothing to the model must not be worth more than one that does.
-    return 0.0 if score is None and settings.require_points and models.mask is not None else score
+    return 0.0 if score is None and settings.require_points and mask is not None else score
 
 
 def _mean(scores: Sequence[float]) -> float | None:
@@ -279,7 +306,13 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
     told = None
     if models.likelihoods is not None and settings.reasoning_weight:
         told = Deferred(models.likelihoods, None, key_of=lambda asked: (id(asked[0]), *asked[1:]))
-    masks = models.masks or exact_masks
+    looked = None
+    masks: Callable[[Trajectory], AskedMaskModel | None] = models.masks or exact_masks
+    if models.masks is None and models.picture_masks is not None and settings.grounding_weight:
+        looked = Deferred(
+            models.picture_masks, Unavailable("not asked yet"), key_of=lambda asked: (id(asked[0]), asked[1])
+        )
+        masks = partial(seen_masks, looked)
 
     def reward_of(episode: Trajectory) -> Reward:
         # Only a generated picture is known to hold nothing to point at. Elsewhere boxes are missing because nobody drew
@@ -296,8 +329,8 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
             space="percents",
         )
 
-    # A mask may take a model's pass, and is not to be found twice
-    asked = [each for each in (answers, told) if each is not None]
+    # A mask of one's own may take a model's pass, and is not to be found twice
+    asked = [each for each in (answers, told, looked) if each is not None]
     return EachByItself(reward_of, asked, is_asked_ahead=models.masks is None)
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from agents.api.failures import Unavailable
+from agents.perception.packed_mask import PackedMask
 from judges.ahead import Ahead
 from judges.consistency.words import word_consistency
 from judges.deferred import Deferred, MapFn, defer, one_by_one
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 Model = Literal["answer_judge", "consistency_judge", "masks", "likelihoods", "agentic_judge"]
-"""A model that a reward may ask: a field of `JudgeModels`."""
+"""A model that a reward may ask: a field of `JudgeModels`; "masks" is `picture_masks`, too."""
 
 
 class ConsistencyJudge(Protocol):
@@ -38,6 +40,14 @@ class MaskModel(Protocol):
 
     def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
         """Returns the object's mask [height, width], all False for no such object; None when it cannot tell."""
+        ...
+
+
+class AskedMaskModel(Protocol):
+    """A mask model that may be unavailable."""
+
+    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | Unavailable | None:
+        """Returns what a `MaskModel` returns, or that there is no answer."""
         ...
 
 
@@ -65,13 +75,13 @@ class ArgosModels:
     """The models of one sample; one that is None leaves its term out.
 
     Attributes:
-        mask: For points.
+        mask: For points; without an answer of its there is no reward.
         description: For moments and segments; given for videos only.
         likelihood: For reasoning.
         answer: For semantic answers.
     """
 
-    mask: MaskModel | None = None
+    mask: AskedMaskModel | None = None
     description: DescriptionModel | None = None
     likelihood: LikelihoodModel | None = None
     answer: AnswerJudge | None = None
@@ -79,6 +89,10 @@ class ArgosModels:
 
 Masks = Callable[[Trajectory], MaskModel | None]
 """From an episode to the mask model of its sample; None where nobody can tell."""
+
+Picture = npt.NDArray[np.uint8]
+PictureMasks = Callable[[list[tuple[Picture, str]]], Sequence[PackedMask | Unavailable | None]]
+"""From pictures, each with a label, to masks of what they name, all at once; None as of `MaskModel`."""
 
 Likelihoods = Callable[[list[tuple[Trajectory, str, str, str]]], Sequence[Sequence[float] | None]]
 """From episodes, each with a question, a reasoning and an answer, to the answers' log-probabilities, all at once."""
@@ -91,7 +105,8 @@ class JudgeModels:
     Attributes:
         answer_judge: For semantic answers; grades on the scale that the reward's entry names.
         consistency_judge: Grades one thought against another; by words unless a model does.
-        masks: Finds what points name; None for the exact masks of generated scenes and clips.
+        masks: Finds what points name in each sample; None for exact masks and `picture_masks`.
+        picture_masks: Finds it in pictures that are not generated, where nothing is known exactly.
         likelihoods: Of answers after their reasoning; None leaves that out.
         agentic_judge: Looks at the first pictures and judges the last response.
         map_fn: How many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.
@@ -101,6 +116,7 @@ class JudgeModels:
     answer_judge: AnswerJudge | None = None
     consistency_judge: ConsistencyJudge = word_consistency
     masks: Masks | None = None
+    picture_masks: PictureMasks | None = None
     likelihoods: Likelihoods | None = None
     agentic_judge: AgenticJudge | None = None
     map_fn: MapFn = one_by_one

@@ -33,7 +33,16 @@ def program(script: Path, code: str) -> subprocess.Popen[str]:
 
 def actors(owner: psutil.Process) -> list[psutil.Process]:
     """Returns the processes that hold worlds, of the local cluster that a process has started."""
-    return [each for each in owner.children(recursive=True) if _name(each).startswith("ray::WorldActor")]
+    return _running("ray::WorldActor", owner)
+
+
+def model_actors(owner: psutil.Process) -> list[psutil.Process]:
+    """Returns the processes that hold a verifier's models, of the local cluster that a process has started."""
+    return _running("ray::ModelActor", owner)
+
+
+def _running(kind: str, owner: psutil.Process) -> list[psutil.Process]:
+    return [each for each in owner.children(recursive=True) if _name(each).startswith(kind)]
 
 
 def _name(process: psutil.Process) -> str:

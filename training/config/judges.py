@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from tyro.conf import AvoidSubcommands, UseAppendAction, arg
@@ -12,9 +13,9 @@ from agents.api.config import EndpointConfig
 from judges.episode_rewards.models import Model
 from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.episode_rewards.reward import EpisodeReward
-from vlm_envs.arguments.ranges import field_name, require_at_least
+from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
 from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import require
+from vlm_envs.errors import require, require_choice
 
 _NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
 
@@ -58,13 +59,38 @@ class VerifierConfig:
         likelihood: A checkpoint of a supported family that says how likely an answer is after its reasoning.
         detector: A Grounding DINO that finds what points name in pictures that are no generated scenes.
         segmenter: The SAM that goes with it.
+        workers: Where they are: `"local"`, in the process that judges, or `"ray"`, in actors on the machines of a Ray
+            cluster, each of which loads all of them, from the same place on its machine.
+        num_workers: Actors; None for as many as the cluster has GPUs for, or one if they need none.
+        num_gpus: GPUs of each actor, such as 1, or 0.5 where two share one; with 0 it computes on the CPU.
+        timeout_s: Longest time one question may take an actor, in seconds; then it is asked once more, of another one.
     """
 
     likelihood: str | None = None
     detector: str | None = None
     segmenter: str | None = None
+    workers: Literal["local", "ray"] = "local"
+    num_workers: int | None = None
+    num_gpus: float = 0.0
+    timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
+        require_choice(field_name(self, "workers"), self.workers, ("local", "ray"))
+        require_at_least(self, 1, "num_workers")
+        require_at_least(self, 0, "num_gpus")
+        require_above(self, 0, "timeout_s")
+        workers = f"{field_name(self, 'workers')} ray"
+        for name in ("num_workers", "num_gpus", "timeout_s"):
+            require(
+                self.workers == "ray" or getattr(self, name) == getattr(VerifierConfig, name),
+                f"{field_name(self, name)} {getattr(self, name)} is about actors, and the models are in this process. "
+                f"Add {workers}, or leave it at {getattr(VerifierConfig, name)}.",
+            )
+        require(
+            self.workers == "local" or self.directories != {},
+            f"{workers} would do nothing: no model is named. Add {field_name(self, 'likelihood')}, or "
+            f"{field_name(self, 'detector')} and {field_name(self, 'segmenter')}, or leave it out.",
+        )
         require(
             (self.detector is None) == (self.segmenter is None),
             f"A detector finds boxes that a segmenter fills: give both {field_name(self, 'detector')} and "
@@ -72,10 +98,19 @@ class VerifierConfig:
         )
 
     @property
+    def directories(self) -> dict[str, str]:
+        """The models that are named, each by its field."""
+        named = {name: getattr(self, name) for name in ("likelihood", "detector", "segmenter")}
+        return {name: model for name, model in named.items() if model is not None}
+
+    @property
     def given(self) -> str:
         """The models that are named, each by the option it is given by."""
-        named = {each.name: getattr(self, each.name) for each in fields(self)}
-        return " and ".join(f"{field_name(self, name)} {model}" for name, model in named.items() if model is not None)
+        return " and ".join(f"{field_name(self, name)} {model}" for name, model in self.directories.items())
+
+    def absolute(self) -> VerifierConfig:
+        """Returns the same with whole paths, for whoever is in another folder."""
+        return replace(self, **{name: os.path.abspath(model) for name, model in self.directories.items()})  # type: ignore[arg-type]
 
     def require_reader(self, reward: EpisodeReward | None, option: str) -> None:
         """Refuses models that no reward asks.
@@ -87,7 +122,7 @@ class VerifierConfig:
         name = None if reward is None else reward.name
         askers = [each.name for each in EPISODE_REWARDS.values() if each.models & {"masks", "likelihoods"}]
         require(
-            self == VerifierConfig() or name in askers,
+            not self.directories or name in askers,
             f"Only {option} {' or '.join(askers)} asks a verifier's models; got {option} {name} and {self.given}. "
             "Leave these out, or use that reward.",
         )

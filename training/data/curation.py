@@ -17,6 +17,7 @@ import io
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from training.config.pool_levels import chosen_levels
 from training.config.worlds import WorldSpec
 from training.data.episodes import play_each
 from training.preflight.start import require_teachable
-from training.rewards.verifier import verifier_models
+from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError, WorkerError, require
 from vlm_envs.records.json_lines import append_line
 from vlm_envs.records.run_data import RunReader, RunWriter
@@ -98,10 +99,11 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
         VLMEnvsError: What `require_teachable` and `play` raise.
     """
     require_teachable(config)
-    judge = verifier_judge(config)
-    groups = play(_expert(config), config)
     directory = Path(config.output) / config.name
-    result = replace(filter_rollouts(groups, config, judge), num_lost=num_questions(config) - len(groups))
+    with closing(Verifier(config.verifier)) as verifier:
+        judge = verifier_judge(config, verifier)
+        groups = play(_expert(config), config)
+        result = replace(filter_rollouts(groups, config, judge), num_lost=num_questions(config) - len(groups))
     unfinished = directory.with_name(f"{directory.name}{_UNFINISHED}")
     shutil.rmtree(unfinished, ignore_errors=True)  # what a call left that was killed
     writer = RunWriter(unfinished)
@@ -168,14 +170,9 @@ def _played(expert: Agent, config: CurateConfig, spec: WorldSpec) -> list[list[T
     return [played[question::count] for question in range(count)]
 
 
-def verifier_judge(config: CurateConfig) -> EpisodeJudge:
-    """Returns the judge of the verifying reward.
-
-    Raises:
-        ConfigError: If it cannot be built.
-        WeightsUnavailableError: If the weights of a model that it asks are not there.
-    """
-    return config.reward.make_judge(JudgeModels(**verifier_models(config.verifier, "cpu")))
+def verifier_judge(config: CurateConfig, verifier: Verifier) -> EpisodeJudge:
+    """Returns the judge of the verifying reward, who asks these models; raises `ConfigError` if it cannot be built."""
+    return config.reward.make_judge(JudgeModels(**verifier.models))
 
 
 def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig, judge: EpisodeJudge) -> Yield:

@@ -15,6 +15,7 @@ from agents.api.config import EndpointConfig
 from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
+from agents.perception.model_worker import lacking_where_ray_places
 from agents.registry import entry_of, require_agent
 from judges.episode_rewards.models import JudgeModels
 from judges.state_text.rules import has_rules
@@ -262,9 +263,14 @@ def _check_judges(judge: JudgeConfig) -> None:
 
 
 def _check_verifier(verifier: VerifierConfig, option: str) -> None:
-    for name, directory in vars(verifier).items():
-        if directory is not None and not Path(directory).is_dir():
-            raise ConfigError(f"{option}.{name} {directory}: no such directory.")
+    """Refuses models that are not there; those of actors may be here, or where Ray finds a place for one."""
+    lacking = {name: model for name, model in verifier.directories.items() if not Path(model).is_dir()}
+    where = ""
+    if verifier.workers == "ray" and process_rank() == 0:  # who alone asks them
+        host, lacking_there = lacking_where_ray_places(verifier.absolute().directories, num_gpus=verifier.num_gpus)
+        lacking, where = {name: lacking[name] for name in lacking_there if name in lacking}, f" here or on {host}"
+    for name, directory in lacking.items():
+        raise ConfigError(f"{option}.{name} {directory}: no such directory{where}.")
 
 
 def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:

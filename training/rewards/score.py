@@ -31,7 +31,7 @@ from judges.turn_rewards.shaping import (
     worldmodeling_reward,
 )
 from training.config.judges import JudgeConfig
-from training.rewards.verifier import verifier_models
+from training.rewards.verifier import Verifier
 from vlm_envs.trajectory import Trajectory, Turn
 
 
@@ -87,13 +87,19 @@ def reward_terms(config: JudgeConfig) -> list[RewardTerm]:
 
 
 class TurnScorer:
-    """Judges turns as a configuration asks for; `models` are those of a verifier, if they are loaded already."""
+    """Judges turns as a configuration asks for.
 
-    def __init__(self, config: JudgeConfig, *, device: str = "cpu", models: Mapping[str, Any] | None = None) -> None:
+    Args:
+        config: Who judges.
+        device: Where a verifier's models run.
+        verifier: A verifier that has them already, and that is somebody else's to close.
+    """
+
+    def __init__(self, config: JudgeConfig, *, device: str = "cpu", verifier: Verifier | None = None) -> None:
         self._config = config
         self.terms = reward_terms(config)
         self._episode_judge: EpisodeJudge | None = None
-        self._models: Mapping[str, Any] = {}
+        self._verifier, self._own_verifier = verifier, None
         self._client = ChatClient(config.endpoint) if config.endpoint else None
         self._ahead = Ahead()
         self._judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
@@ -102,14 +108,15 @@ class TurnScorer:
             self._judge_for = {section: finding_ahead(find, self._ahead) for section, find in judges.items()}
         reward = config.reward
         if reward is not None:
-            self._models = verifier_models(config.verifier, device) if models is None else models
+            if self._verifier is None:
+                self._verifier = self._own_verifier = Verifier(config.verifier, device)
             asked = _model_judges(self._client, reward)
-            self._episode_judge = reward.make_judge(JudgeModels(**self._models, **asked, ahead=self._ahead))
+            self._episode_judge = reward.make_judge(JudgeModels(**self._verifier.models, **asked, ahead=self._ahead))
             self._episode_name = reward.name
 
     def for_evaluation(self) -> TurnScorer:
         """Returns a scorer of evaluations, to be closed after use; it shares nothing with this one that can change."""
-        return TurnScorer(self._config.of_evaluations, models=self._models)
+        return TurnScorer(self._config.of_evaluations, verifier=self._verifier)
 
     @contextmanager
     def asking_ahead(self) -> Iterator[None]:
@@ -167,8 +174,9 @@ class TurnScorer:
         return [each if each.is_lost else _with_reward(each, next(rewards), self._episode_name) for each in scored]
 
     def metrics(self) -> dict[str, float]:
-        """Returns what the judge model has used up since the start; nothing for the exact judge."""
+        """Returns what the judges' models have used up since the start; nothing for the exact judge."""
         metrics = {} if self._episode_judge is None else self._episode_judge.metrics()
+        metrics |= {} if self._own_verifier is None else self._own_verifier.metrics()
         if self._client is None:
             return metrics
         usage = self._client.usage
@@ -193,9 +201,11 @@ class TurnScorer:
         return parts if self._episode_judge is None else parts | {"episode": self._episode_judge}
 
     def close(self) -> None:
-        """Lets go of the connection to the judge model."""
+        """Lets go of the connection to the judge model, and of a verifier of its own."""
         if self._client is not None:
             self._client.close()
+        if self._own_verifier is not None:
+            self._own_verifier.close()
 
 
 def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredTrajectory:

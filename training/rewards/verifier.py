@@ -1,89 +1,170 @@
-"""Binds the models that Argos verifies with to each episode's pictures."""
+"""The models that Argos verifies with, in this process or in Ray actors, and how they are asked about a whole batch.
+
+    likelihoods ── a forward pass at a time ──┐
+                                              ├──> the models here, or actors side by side
+    masks ── a picture with its labels ───────┘
+
+What is asked together does not depend on where the models are. So answers are the same everywhere, but for what other
+processors or numbers of threads round otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from agents.perception.likelihood import HFLikelihood, LikelihoodQuery
-from judges.episode_rewards.episode import final_state, shown_images
-from judges.episode_rewards.exact import exact_masks
-from judges.episode_rewards.models import Likelihoods, Mask, MaskModel, Masks
+from agents.api.failures import Unavailable
+from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery, passes_of
+from agents.perception.model_pool import ModelPool
+from agents.perception.packed_mask import PackedMask
+from judges.episode_rewards.episode import shown_images
+from judges.episode_rewards.models import Picture
 from training.config.judges import VerifierConfig
 from vlm_envs.trajectory import Trajectory
 
-Picture = npt.NDArray[np.uint8]
 
+class LoadedModels:
+    """The models of a configuration, loaded where this is made.
 
-def verifier_models(config: VerifierConfig, device: str) -> dict[str, Any]:
-    """Loads the models a configuration names.
-
-    Returns:
-        The fields of `judges.episode_rewards.models.JudgeModels` that bring them in; empty without models.
+    Args:
+        config: Which.
+        device: Where they run.
 
     Raises:
         WeightsUnavailableError: If a model's weights are not there.
     """
-    models: dict[str, Any] = {}
-    if config.likelihood is not None:
-        models["likelihoods"] = _likelihoods(HFLikelihood.from_pretrained(config.likelihood, device=device))
-    if config.detector is not None and config.segmenter is not None:
-        models["masks"] = _masks(config.detector, config.segmenter, device)
-    return models
+
+    def __init__(self, config: VerifierConfig, device: str) -> None:
+        if config.likelihood is not None:
+            self._likelihood = HFLikelihood.from_pretrained(config.likelihood, device=device)
+        if config.detector is not None and config.segmenter is not None:
+            from agents.perception.masks import GroundingDinoSam  # two more architectures, which hardly any run needs
+
+            self._masker = GroundingDinoSam.from_pretrained(config.detector, config.segmenter, device=device)
+
+    def log_probs(self, queries: Sequence[LikelihoodQuery]) -> list[list[float] | None]:
+        """Returns the log-probabilities of answers; see `HFLikelihood.log_probs`."""
+        return self._likelihood.log_probs(queries)
+
+    def masks(self, asked: Sequence[tuple[Picture, str]]) -> list[PackedMask | None]:
+        """Returns masks of what labels name in pictures; None for a label that the models cannot be asked for."""
+        masks = (self._masker.mask(picture, label) for picture, label in asked)
+        return [None if mask is None else PackedMask.of(mask) for mask in masks]
 
 
-def _likelihoods(model: HFLikelihood) -> Likelihoods:
-    def likelihoods(asked: list[tuple[Trajectory, str, str, str]]) -> list[list[float] | None]:
-        return model.log_probs(
-            [
-                LikelihoodQuery(question=question, reasoning=reasoning, answer=answer, images=shown_images(episode))
-                for episode, question, reasoning, answer in asked
-            ]
-        )
+class _Answering(Protocol):
+    """Whoever has the models."""
 
-    return likelihoods
+    def ask(self, method: str, questions: Sequence[Any], units: Sequence[Sequence[int]]) -> list[Any]:
+        """Returns what a method of `LoadedModels` says to questions, in order, those of a unit asked together."""
+        ...
+
+    def metrics(self) -> dict[str, float]:
+        """Returns what there is to log."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the models."""
+        ...
 
 
-def _masks(detector: str, segmenter: str, device: str) -> Masks:
-    """Returns exact masks where there are any, else what the models see in the picture or the named frame of a video.
+class _Here:
+    """The models in this process."""
 
-    Of several pictures that are no frames nothing: a point in percents does not say which of them it is in.
+    def __init__(self, models: LoadedModels) -> None:
+        self._models = models
+
+    def ask(self, method: str, questions: Sequence[Any], units: Sequence[Sequence[int]]) -> list[Any]:
+        answers: list[Any] = [None] * len(questions)
+        for unit in units:
+            said = getattr(self._models, method)([questions[place] for place in unit])
+            for place, answer in zip(unit, said, strict=True):
+                answers[place] = answer
+        return answers
+
+    def metrics(self) -> dict[str, float]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+class Verifier:
+    """The models that a configuration names, ready to be asked.
+
+    Args:
+        config: Which, and where.
+        device: Where they run in this process; actors take a GPU of theirs if they have one.
+
+    Attributes:
+        models: The fields of `judges.episode_rewards.models.JudgeModels` that bring them in; empty without models.
+
+    Raises:
+        EngineUnavailableError: If a model's weights are not there, or Ray is to have them and there is none.
+        WorkerError: If an actor cannot start.
     """
-    from agents.perception.masks import GroundingDinoSam  # Two more architectures, which hardly any run needs.
 
-    masker = GroundingDinoSam.from_pretrained(detector, segmenter, device=device)
+    def __init__(self, config: VerifierConfig, device: str = "cpu") -> None:
+        self.models: dict[str, Any] = {}
+        self._answering: _Answering | None = None
+        if config.likelihood is not None:
+            self.models["likelihoods"] = self._likelihoods
+        if config.detector is not None:
+            self.models["picture_masks"] = self._picture_masks
+        if self.models:
+            self._answering = _Here(LoadedModels(config, device)) if config.workers == "local" else _pool(config)
 
-    def masks(episode: Trajectory) -> MaskModel | None:
-        exact, images = exact_masks(episode), shown_images(episode)
-        if exact is not None:
-            return exact
-        times_s = final_state(episode).get("times_s") or ()
-        if times_s and len(times_s) == len(images):
-            return lambda label, frame, time_s: _in_frame(masker.mask, images, times_s, label, frame, time_s)
-        return (lambda label, frame, time_s: masker.mask(images[0], label)) if len(images) == 1 else None
+    def _likelihoods(self, asked: list[tuple[Trajectory, str, str, str]]) -> list[list[float] | None]:
+        queries = [
+            LikelihoodQuery(question=question, reasoning=reasoning, answer=answer, images=shown_images(episode))
+            for episode, question, reasoning, answer in asked
+        ]
+        answers = self._asked("log_probs", queries, passes_of(queries, LikelihoodConfig().max_rows))
+        return [None if isinstance(answer, Unavailable) else answer for answer in answers]
 
-    return masks
+    def _picture_masks(self, asked: list[tuple[Picture, str]]) -> list[PackedMask | Unavailable | None]:
+        """Returns masks; what siblings ask about one picture is asked once."""
+        pictures = {id(picture): picture for picture, _ in asked}
+        digests = {number: _digest(picture) for number, picture in pictures.items()}
+        questions = {(digests[id(picture)], label): (picture, label) for picture, label in asked}
+        units: dict[bytes, list[int]] = {}
+        for place, (digest, _) in enumerate(questions):
+            units.setdefault(digest, []).append(place)
+        answers = self._asked("masks", list(questions.values()), list(units.values()))
+        by_question = dict(zip(questions, answers, strict=True))
+        return [by_question[digests[id(picture)], label] for picture, label in asked]
+
+    def _asked(self, method: str, questions: Sequence[Any], units: Sequence[Sequence[int]]) -> list[Any]:
+        assert self._answering is not None, "only models that are named are asked"
+        return self._answering.ask(method, questions, units)
+
+    def metrics(self) -> dict[str, float]:
+        """Returns what was asked of actors, and what they did not answer; nothing of models in this process."""
+        metrics = {} if self._answering is None else self._answering.metrics()
+        return {f"verifier/{name}": value for name, value in metrics.items()}
+
+    def close(self) -> None:
+        """Ends actors; whoever is asked later starts them anew."""
+        if self._answering is not None:
+            self._answering.close()
 
 
-def _in_frame(
-    mask: Callable[[Picture, str], Mask | None],
-    images: Sequence[Picture],
-    times_s: Sequence[float],
-    label: str,
-    frame: int | None,
-    time_s: float | None,
-) -> Mask | None:
-    """Returns what a model sees in the frame of a number, from 1, or else the one nearest to a time.
+def _digest(picture: Picture) -> bytes:
+    """Returns what tells pictures apart."""
+    content = np.ascontiguousarray(picture)
+    return hashlib.blake2b(content.data, digest_size=16, key=str((content.dtype, content.shape)).encode()).digest()
 
-    An empty mask for a number that no frame has; None without number and time.
-    """
-    if frame is None and time_s is None:
-        return None
-    if frame is None:
-        frame = 1 + min(range(len(times_s)), key=lambda index: abs(times_s[index] - float(time_s or 0.0)))
-    if not 1 <= frame <= len(images):
-        return np.zeros(images[0].shape[:2], np.bool_)
-    return mask(images[frame - 1], label)
+
+def _pool(config: VerifierConfig) -> ModelPool:
+    """Returns actors with the models of a configuration, whose directories are at the same place on every machine."""
+    return ModelPool(
+        partial(LoadedModels, config.absolute(), "cuda" if config.num_gpus else "cpu"),
+        num_workers=config.num_workers,
+        num_gpus=config.num_gpus,
+        timeout_s=config.timeout_s,
+        title="the verifier's models",
+    )

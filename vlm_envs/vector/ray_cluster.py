@@ -1,4 +1,4 @@
-"""The Ray cluster that worlds may be spread over: the one this process is told of, or a local one."""
+"""The Ray cluster that worlds and models may be spread over: the one this process is told of, or a local one."""
 
 from __future__ import annotations
 
@@ -108,6 +108,20 @@ def _sigterm_kept() -> Iterator[None]:
     finally:
         if handler is not None and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
+
+
+def spread_over_machines(paths: str) -> dict[str, Any]:
+    """Returns the options of actors that Ray spreads over the machines, and that find modules at these paths, too."""
+    # By default an actor takes a machine that has CPUs, and uses none of them up: any number of pools find a place
+    return {
+        "scheduling_strategy": "SPREAD",
+        "runtime_env": {"env_vars": {"PYTHONPATH": f"{paths}{os.pathsep}${{PYTHONPATH}}"}},
+    }
+
+
+def last_line(error: Exception) -> str:
+    """Returns what a message of Ray, which may hold a worker's traceback, comes down to."""
+    return str(error).strip().rpartition("\n")[2]
 
 
 def import_paths() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import secrets
 import socket
@@ -16,7 +15,7 @@ import gymnasium as gym
 
 from vlm_envs.errors import WorkerError
 from vlm_envs.vector.piped_worker import START_TIMEOUT_S, STOP_TIMEOUT_S, PipedWorker
-from vlm_envs.vector.ray_cluster import connected_ray
+from vlm_envs.vector.ray_cluster import connected_ray, last_line, spread_over_machines
 from vlm_envs.vector.workers import EnvFn, serve
 
 
@@ -89,12 +88,7 @@ class RayWorker(PipedWorker):
         self._reset()
         self._ray = connected_ray()
         self._key, self._host = secrets.token_bytes(32), ""
-        # By default an actor takes a machine that has CPUs, and uses none of them up: any number of pools find a place
-        actor_type = self._ray.remote(WorldActor).options(
-            scheduling_strategy="SPREAD",
-            runtime_env={"env_vars": {"PYTHONPATH": f"{self.paths}{os.pathsep}${{PYTHONPATH}}"}},
-        )
-        self._actor = actor_type.remote()
+        self._actor = self._ray.remote(WorldActor).options(**spread_over_machines(self.paths)).remote()
         self._address = self._actor.listen.remote(self._key)
         self._served = self._actor.serve.remote(self.env_fns)
 
@@ -131,7 +125,7 @@ class RayWorker(PipedWorker):
                 "free CPU."
             ) from error
         except self._ray.exceptions.RayError as error:
-            raise WorkerError(f"{self} could not be started by Ray: {_last_line(error)}") from error
+            raise WorkerError(f"{self} could not be started by Ray: {last_line(error)}") from error
         pipe = Client((self._host, port), authkey=self._key)
         _send_at_once(pipe)
         return pipe
@@ -139,8 +133,3 @@ class RayWorker(PipedWorker):
     def __str__(self) -> str:
         """Names the worker by what it serves, and where."""
         return f"The ray worker of environments {sorted(self.env_fns)}" + (self._host and f" at {self._host}")
-
-
-def _last_line(error: Exception) -> str:
-    """Returns what a message of Ray, which may hold a worker's traceback, comes down to."""
-    return str(error).strip().rpartition("\n")[2]

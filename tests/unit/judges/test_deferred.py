@@ -20,7 +20,7 @@ from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.worlds import WorldSpec
 from training.rewards.score import TurnScorer
-from training.rewards.verifier import verifier_models
+from training.rewards.verifier import Verifier
 
 SMALL = {"side_px": 400, "target_px": (16, 40)}
 NUM_PARALLEL = 8
@@ -128,7 +128,7 @@ def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
         return log_probs(self, queries)
 
     monkeypatch.setattr(HFLikelihood, "log_probs", counted)
-    models = verifier_models(VerifierConfig(likelihood=str(tiny_directory)), "cpu")
+    models = Verifier(VerifierConfig(likelihood=str(tiny_directory))).models
     rewards = episode_judge("argos", **models)(episodes)
     assert sizes == [5]
     alone = [reward for episode in episodes for reward in episode_judge("argos", **models)([episode])]

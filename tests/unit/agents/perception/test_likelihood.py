@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
-from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery
+from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery, passes_of
+from agents.perception.packed_mask import PackedMask
 from agents.perception.weights import WeightsUnavailableError
 from judges.episode_rewards.argos import argos_reward, reasoning_quality
 from judges.episode_rewards.models import ArgosModels, LikelihoodModel
@@ -158,3 +159,33 @@ def test_a_checkpoint_verifies_a_response(tiny_directory):
     assert reward.total == pytest.approx((1.0 + quality) / 2)
     with pytest.raises(WeightsUnavailableError, match="No checkpoint"):
         HFLikelihood.from_pretrained(tiny_directory / "none")
+
+
+def test_passes_that_are_asked_for_one_by_one_are_those_of_all_together_bit_by_bit(scorer):
+    sizes = [(112, 112), (28, 28), (196, 196)]
+    queries = [
+        LikelihoodQuery(
+            question=QUESTION,
+            reasoning=REASONING * (number % 2),
+            answer="" if number == 5 else ANSWER,
+            images=(picture(number, *sizes[number % 3]),),
+        )
+        for number in range(11)
+    ]
+    scorer.config = LikelihoodConfig(max_rows=4)
+    passes = passes_of(queries, 4)
+    assert sorted(number for each in passes for number in each) == list(range(11))
+    assert [len(each) for each in passes] == [4, 4, 3]
+    assert {number % 3 for number in passes[0]} == {1}, "the smallest pictures"
+    together = scorer.log_probs(queries)
+    assert together[5] is None and all(together[number] for number in range(11) if number != 5)
+    for each in passes:
+        assert scorer.log_probs([queries[number] for number in each]) == [together[number] for number in each]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (8, 16), (0, 4)])
+def test_a_packed_mask_is_the_mask(shape):
+    mask = np.random.default_rng(0).random(shape) < 0.5
+    packed = PackedMask.of(mask)
+    assert len(packed.bits) == -(-mask.size // 8)
+    assert np.array_equal(packed.unpacked(), mask) and packed.unpacked().shape == shape

@@ -110,6 +110,21 @@ def test_a_run_from_before_they_could_be_set_goes_on(tmp_path):
         check_same_run(zoomqa("--judge.reward-set", "answer_weight=1.6"), tmp_path)
 
 
+def test_a_run_goes_on_wherever_its_verifiers_models_are(tmp_path):
+    def run(*words):
+        chosen = ("--judge.episode-reward", "argos", "--judge.verifier.likelihood", str(tmp_path), *words)
+        return configured(*find_recipe(["videoqa_tiny", *chosen]))
+
+    old = run().to_dict()
+    for name in ("workers", "num_workers", "num_gpus", "timeout_s"):
+        del old["judge"]["verifier"][name]
+    (tmp_path / "config.json").write_text(json.dumps(old), encoding="utf-8")
+    there = ("--judge.verifier.workers", "ray", "--judge.verifier.num-gpus", "0.5", "--judge.verifier.timeout-s", "9")
+    check_same_run(run(*there, "--judge.verifier.num-workers", "3"), tmp_path)
+    with pytest.raises(ConfigError, match=r"--judge\.verifier\.likelihood"):
+        check_same_run(run("--judge.verifier.likelihood", str(tmp_path / "other")), tmp_path)
+
+
 def test_the_command_line_says_it_in_one_line(capsys):
     assert main(["zoomqa_tiny", "--judge.reward-set", "answer_weight=x"]) == 2
     assert "error: --judge.reward-set answer_weight must be a number; got 'x'." in capsys.readouterr().err

@@ -28,6 +28,7 @@ from training.data.curation import (
     verifier_judge,
 )
 from training.loop.run import make_cold_start
+from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import RunReader
@@ -36,7 +37,7 @@ SMALL = ("side_px=400", "target_px=(16, 40)", "answer_kinds=('choice', 'number')
 
 
 def filtered(groups, chosen: CurateConfig) -> Yield:
-    return filter_rollouts(groups, chosen, verifier_judge(chosen))
+    return filter_rollouts(groups, chosen, verifier_judge(chosen, Verifier(chosen.verifier)))
 
 
 def config(tmp_path: Path, strategy: str = "points", **changes) -> CurateConfig:
@@ -194,7 +195,9 @@ def test_the_verifier_is_asked_about_all_questions_at_once(tmp_path, monkeypatch
         sizes.append(len(asked))
         return [[-0.1 * len(answer)] for *_, answer in asked]
 
-    monkeypatch.setattr("training.data.curation.verifier_models", lambda config, device: {"likelihoods": likelihoods})
+    monkeypatch.setattr(
+        Verifier, "__init__", lambda self, config: setattr(self, "models", {"likelihoods": likelihoods})
+    )
     together = filtered(groups, chosen)
     assert len(sizes) == 1 and sizes[0] > 3, "one batch, of more than one question"
     alone = [filtered([group], chosen) for group in groups]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -176,6 +178,26 @@ def test_judges_that_are_not_there_are_found_out_before_a_cold_start(monkeypatch
     judge = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos", verifier=verifier)
     with pytest.raises(ConfigError, match=r"--judge.verifier.likelihood no/such/checkpoint: no such directory"):
         ready(small(worlds=(points,), judge=judge), imitates=True)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "told"),
+    [(["likelihood"], "--judge.verifier.likelihood far/away: no such directory here or on 10.0.0.7"), ([], None)],
+)
+def test_models_of_actors_may_be_where_these_are(monkeypatch, lacking, told):
+    asked = []
+
+    def look(directories, *, num_gpus):
+        asked.append((directories, num_gpus))
+        return "10.0.0.7", lacking
+
+    monkeypatch.setattr("training.preflight.start.lacking_where_ray_places", look)
+    verifier = VerifierConfig(likelihood="far/away", workers="ray", num_gpus=0.5)
+    points = WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={"prompt_format": "points", "answer_reward": 0.0})
+    judge = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos", verifier=verifier)
+    with nullcontext() if told is None else pytest.raises(ConfigError, match=re.escape(told)):
+        ready(small(worlds=(points,), judge=judge), imitates=True)
+    assert asked == [({"likelihood": os.path.abspath("far/away")}, 0.5)]
 
 
 def test_devices_that_are_there_are_taken():

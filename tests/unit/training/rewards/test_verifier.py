@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,13 +12,14 @@ from agents.oracle import OracleAgent
 from agents.perception.likelihood import HFLikelihood, LikelihoodQuery
 from agents.rollout import rollout
 from judges.episode_rewards.argos import reasoning_quality
+from judges.episode_rewards.seen_masks import seen_masks
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
-from tests.unit.judges.episodes import with_state
+from tests.unit.judges.episodes import with_response, with_state
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.worlds import WorldSpec
 from training.data.curation import CurateConfig, filter_rollouts, verifier_judge
 from training.rewards.score import TurnScorer
-from training.rewards.verifier import verifier_models
+from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 
 SETTINGS = ("side_px=400", "target_px=(16, 40)", "answer_kinds=('choice', 'number')", "prompt_format=points")
@@ -34,6 +36,12 @@ def trajectories():
 def argos(**directories) -> JudgeConfig:
     verifier = VerifierConfig(**{name: str(path) for name, path in directories.items()})
     return JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos", verifier=verifier)
+
+
+def looking(config):
+    """What finds masks in an episode, one question after the other."""
+    ask = Verifier(config).models["picture_masks"]
+    return partial(seen_masks, lambda picture, label: ask([(picture, label)])[0])
 
 
 def qualities(model, trajectories):
@@ -69,7 +77,7 @@ def test_a_checkpoint_pays_for_reasoning(tiny_directory, trajectories):
 
 def test_scenes_keep_exact_masks_and_single_pictures_get_the_detectors(tmp_path, trajectories):
     directories = save_detector(tmp_path / "detector"), save_segmenter(tmp_path / "segmenter")
-    masks = verifier_models(VerifierConfig(detector=str(directories[0]), segmenter=str(directories[1])), "cpu")["masks"]
+    masks = looking(VerifierConfig(detector=str(directories[0]), segmenter=str(directories[1])))
     scene = trajectories[0]
     assert masks(scene)("no word a scene knows", None, None) is None
     other = with_state(scene, sample_id="vstar:7")
@@ -89,7 +97,7 @@ def test_a_point_in_a_video_is_looked_for_in_its_frame(monkeypatch, trajectories
             return picture[..., 0] > 100
 
     monkeypatch.setattr("agents.perception.masks.GroundingDinoSam.from_pretrained", lambda *_, **__: Masker)
-    masks = verifier_models(VerifierConfig(detector="one", segmenter="other"), "cpu")["masks"]
+    masks = looking(VerifierConfig(detector="one", segmenter="other"))
     dark, bright = np.zeros((4, 6, 3), np.uint8), np.full((4, 6, 3), 255, np.uint8)
     video = with_state(trajectories[0], sample_id="video_r1:7", times_s=[0.0, 2.0, 4.0])
     frames = replace(video.turns[0], observation={"text": "", "images": (dark, bright, dark)})
@@ -100,17 +108,60 @@ def test_a_point_in_a_video_is_looked_for_in_its_frame(monkeypatch, trajectories
     assert mask("mug", None, None) is None
 
 
+def test_masks_come_in_one_batch_and_siblings_share_them(monkeypatch, trajectories):
+    asked = []
+
+    class Masker:
+        """Sees everything everywhere, but no kites."""
+
+        @staticmethod
+        def mask(picture, label):
+            asked.append(label)
+            return None if label == "kite" else np.full(picture.shape[:2], label == "mug")
+
+    monkeypatch.setattr("agents.perception.masks.GroundingDinoSam.from_pretrained", lambda *_, **__: Masker)
+    batches, ask = [], Verifier._asked
+
+    def counted(self, method, questions, units):
+        batches.append([[questions[place][1] for place in unit] for unit in units])
+        return ask(self, method, questions, units)
+
+    monkeypatch.setattr(Verifier, "_asked", counted)
+
+    def pointing(episode, *labels):
+        points = " ".join(f'<points x1="50" y1="50" alt="{label}">{label}</points>' for label in labels)
+        answer = episode.turns[-1].info["state"]["answer"]
+        written = with_response(episode, f"<think>I see {points}.</think><answer>{answer}</answer>")
+        (turn,) = with_state(written, sample_id="vstar:7").turns
+        images = tuple(image.copy() for image in turn.observation["images"])  # as another world draws the same
+        return replace(written, turns=(replace(turn, observation={"text": "", "images": images}),))
+
+    first, second = trajectories
+    episodes = [pointing(first, "mug", "cup"), pointing(first, "mug"), pointing(second, "mug"), pointing(first, "kite")]
+    scored = TurnScorer(argos(detector="one", segmenter="other")).score(episodes)
+    assert batches == [[["mug", "cup", "kite"], ["mug"]]], "all at once, a picture's together"
+    assert sorted(asked) == ["cup", "kite", "mug", "mug"], "a picture's label once"
+    # Accuracy 1 beside half of the points, all, all, and 0 for a label that nobody can tell about
+    totals = [sum(each.turns[-1].rewards.values()) for each in scored]
+    assert totals == pytest.approx([0.75, 1.0, 1.0, 0.5])
+
+
 def test_curation_asks_the_same_models(tiny_directory, trajectories):
     groups = [[trajectory] for trajectory in trajectories]
     plain = CHOSEN
     strict = replace(CHOSEN, verifier=VerifierConfig(likelihood=str(tiny_directory)), threshold=0.95)
-    assert filter_rollouts(groups, plain, verifier_judge(plain)).curated.num_good_rollouts == 2
+    assert (
+        filter_rollouts(groups, plain, verifier_judge(plain, Verifier(plain.verifier))).curated.num_good_rollouts == 2
+    )
     # (1 + 1 + quality) / 3 stays below 0.95 with a model that is not convinced
-    assert filter_rollouts(groups, strict, verifier_judge(strict)).curated.num_good_rollouts == 0
+    assert (
+        filter_rollouts(groups, strict, verifier_judge(strict, Verifier(strict.verifier))).curated.num_good_rollouts
+        == 0
+    )
 
 
 def test_without_models_nothing_is_loaded():
-    assert verifier_models(VerifierConfig(), "cpu") == {}
+    assert Verifier(VerifierConfig()).models == {}
 
 
 def test_what_cannot_be_used_is_refused(tmp_path):
@@ -121,6 +172,26 @@ def test_what_cannot_be_used_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="Only episode_reward argos"):
         CurateConfig(episode_reward="arm_accuracy", verifier=VerifierConfig(likelihood="a"))
     with pytest.raises(EngineUnavailableError, match="No checkpoint"):
-        verifier_models(VerifierConfig(likelihood=str(tmp_path)), "cpu")
+        Verifier(VerifierConfig(likelihood=str(tmp_path)))
     with pytest.raises(EngineUnavailableError, match="No weights"):
-        verifier_models(VerifierConfig(detector=str(tmp_path), segmenter=str(tmp_path)), "cpu")
+        Verifier(VerifierConfig(detector=str(tmp_path), segmenter=str(tmp_path)))
+
+
+def test_actors_are_for_models_and_their_settings_for_actors():
+    for setting in ({"num_workers": 2}, {"num_gpus": 1.0}, {"timeout_s": 9.0}):
+        with pytest.raises(ConfigError, match=r"is about actors, .*Add workers ray, or leave it at (None|0|60)"):
+            VerifierConfig(likelihood="a", **setting)
+    with pytest.raises(ConfigError, match=r"workers ray would do nothing: no model is named\. Add likelihood, or"):
+        VerifierConfig(workers="ray")
+    with pytest.raises(ConfigError, match="workers must be one of 'local', 'ray'; got 'process'"):
+        VerifierConfig(likelihood="a", workers="process")
+    for wrong in ({"num_workers": 0}, {"num_gpus": -1.0}, {"timeout_s": 0.0}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            VerifierConfig(likelihood="a", workers="ray", **wrong)
+
+
+def test_paths_are_whole_where_somebody_in_another_folder_reads_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = VerifierConfig(likelihood="models/a", workers="ray", num_workers=3)
+    assert config.absolute() == replace(config, likelihood=str(tmp_path / "models" / "a"))
+    assert config.given == "likelihood models/a"
