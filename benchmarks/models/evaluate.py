@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
@@ -21,6 +21,7 @@ from benchmarks.models.groups import grouped_rows, grouped_text
 from benchmarks.models.judge_choice import JudgeOptions
 from benchmarks.models.judged_table import judged_text
 from benchmarks.models.lines import EpisodeKey
+from benchmarks.models.modes import in_modes, modes_text
 from benchmarks.models.page.page import build_page
 from benchmarks.models.rescore import rescore
 from benchmarks.models.run import RunPlan
@@ -36,6 +37,8 @@ class EvaluateOptions(JudgeOptions):
         agent: Who plays, as NAME or NAME,SETTING=VALUE,...: hf:DIR, openai:MODEL, ....
         world: What is played, as ID or ID:ARGUMENT=VALUE,...; may be repeated. A benchmark of which you have a copy is
             VLM/ZoomQA-v0:dataset=NAME,folder=DIR.
+        modes: Ways in which each world is asked: `ivgr` for its grounded and its textual stream and the four sets of
+            views of its test-time workflow. None for the one that the world is given.
         episodes: Levels of each world; if not given, every item of a benchmark, and 256 levels of other worlds.
         repeats: Episodes on each level.
         split: Whose levels; a benchmark is all test.
@@ -49,6 +52,7 @@ class EvaluateOptions(JudgeOptions):
 
     agent: Annotated[str, Positional, arg(metavar="AGENT")]
     world: UseAppendAction[tuple[str, ...]] = ()
+    modes: Literal["ivgr"] | None = None
     episodes: int | None = None
     repeats: int = 1
     split: str = "test"
@@ -58,6 +62,11 @@ class EvaluateOptions(JudgeOptions):
     out: Path | None = None
     references: bool = True
     budget_usd: float | None = None
+
+    @property
+    def worlds(self) -> tuple[str, ...]:
+        """What is played, in each way of asking."""
+        return self.world if self.modes is None else in_modes(self.world, self.modes)
 
     @property
     def sampled_agent(self) -> str:
@@ -92,7 +101,7 @@ def run_evaluate(options: EvaluateOptions) -> int:
     require_agent(options.agent.partition(",")[0])
     evaluation = _Evaluation(
         agent=(options.sampled_agent, *_references(options)),
-        world=options.world,
+        world=options.worlds,
         episodes=options.episodes,
         repeats=options.repeats,
         split=options.split,
@@ -110,6 +119,8 @@ def run_evaluate(options: EvaluateOptions) -> int:
     print(f"\n{judged_text(board.episodes())}")
     if grouped := grouped_rows(board.episodes(), board.record["worlds"]):
         print(f"\n{grouped_text(grouped)}")
+    if options.modes is not None:
+        print(f"\n{modes_text(board.episodes(), options.world, options.modes, options.split)}")
     return code
 
 

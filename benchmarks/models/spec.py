@@ -32,6 +32,7 @@ _LATER: Mapping[str, Any] = MappingProxyType(
         "num_requirements": (1, 4),
         "file_name": None,
         "grid_mm": 1,
+        "boxes": True,
     }
 )
 """Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""

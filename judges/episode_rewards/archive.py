@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from vlm_envs.errors import ConfigError
 
@@ -30,11 +30,38 @@ class Reference:
     box_reward: float
 
 
+class Lookups(NamedTuple):
+    """How often references were looked up.
+
+    Attributes:
+        num: In all.
+        num_hits: Of them those that found a reference of an earlier step.
+    """
+
+    num: int = 0
+    num_hits: int = 0
+
+    @property
+    def hit_rate(self) -> float:
+        """Part that found a reference of an earlier step; NaN before the first.
+
+        Source: iVGR, figure 4 (d): how often historical rollouts serve as references, 0 throughout the first epoch.
+        """
+        return self.num_hits / self.num if self.num else math.nan
+
+    def since(self, earlier: Lookups) -> Lookups:
+        """Returns those after some earlier ones."""
+        return Lookups(self.num - earlier.num, self.num_hits - earlier.num_hits)
+
+
 class RolloutArchive:
     """The best valid grounded rollout of each query; a part of the training state.
 
     Args:
         threshold: Box reward that a reference must exceed, in [0, 1).
+
+    Attributes:
+        lookups: How often references were looked up so far.
 
     Raises:
         ConfigError: The threshold is out of range.
@@ -45,19 +72,15 @@ class RolloutArchive:
             raise ConfigError(f"threshold must be in [0, 1); got {threshold!r}.")
         self.threshold = threshold
         self._references: dict[str, Reference] = {}
-        self._num_lookups = 0
-        self._num_hits = 0
+        self.lookups = Lookups()
 
     def __len__(self) -> int:
         return len(self._references)
 
     @property
     def hit_rate(self) -> float:
-        """Part of the lookups so far that found a reference of an earlier step; NaN before the first.
-
-        Source: iVGR, figure 4 (d): how often historical rollouts serve as references, 0 throughout the first epoch.
-        """
-        return self._num_hits / self._num_lookups if self._num_lookups else math.nan
+        """Part of the lookups so far that found a reference of an earlier step; NaN before the first."""
+        return self.lookups.hit_rate
 
     def offer(self, query_id: str, text: str, box_reward: float) -> bool:
         """Keeps a rollout of right format and answer if it is better grounded than what is there.
@@ -84,8 +107,8 @@ class RolloutArchive:
             is_new: Whether the reference was archived in this very step, as `offer` said: then it is no hit.
         """
         found = self._references.get(query_id)
-        self._num_lookups += 1
-        self._num_hits += found is not None and not is_new
+        is_hit = found is not None and not is_new
+        self.lookups = Lookups(self.lookups.num + 1, self.lookups.num_hits + is_hit)
         return found
 
     def state_dict(self) -> dict[str, Any]:
@@ -93,8 +116,8 @@ class RolloutArchive:
         return {
             "threshold": self.threshold,
             "references": {query_id: asdict(kept) for query_id, kept in self._references.items()},
-            "num_lookups": self._num_lookups,
-            "num_hits": self._num_hits,
+            "num_lookups": self.lookups.num,
+            "num_hits": self.lookups.num_hits,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -113,7 +136,7 @@ class RolloutArchive:
             )
         try:
             references = {str(query_id): Reference(**kept) for query_id, kept in state["references"].items()}
-            num_lookups, num_hits = int(state["num_lookups"]), int(state["num_hits"])
+            lookups = Lookups(int(state["num_lookups"]), int(state["num_hits"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(f"The state is not an archive's: {error}. Load what `state_dict` gave.") from error
-        self._references, self._num_lookups, self._num_hits = references, num_lookups, num_hits
+        self._references, self.lookups = references, lookups

@@ -304,6 +304,7 @@ class IvgrJudge:
     ) -> None:
         self.archive = archive if archive is not None else RolloutArchive(settings.archive_threshold)
         self._settings = settings
+        self._step_hit_rate = math.nan
         self._consistency_judge = defer(consistency_judge, map_fn, is_sampled=True)
         self._answer_judge = None if answer_judge is None else defer(answer_judge, map_fn, ahead=ahead)
 
@@ -311,7 +312,10 @@ class IvgrJudge:
         """Returns the reward of each episode, in order."""
         judges = [each for each in (self._answer_judge, self._consistency_judge) if each is not None]
         before = self.state_dict()
-        return rewards_with_deferred(self._rewards, [list(episodes)], judges, lambda: self.load_state_dict(before))
+        lookups = self.archive.lookups
+        rewards = rewards_with_deferred(self._rewards, [list(episodes)], judges, lambda: self.load_state_dict(before))
+        self._step_hit_rate = self.archive.lookups.since(lookups).hit_rate
+        return rewards
 
     def ask_ahead(self, episode: Trajectory) -> None:
         """Begins to ask about the answer.
@@ -357,8 +361,12 @@ class IvgrJudge:
         self.archive.load_state_dict(state["archive"])
 
     def metrics(self) -> dict[str, float]:
-        """Returns the number of references, and how often one of an earlier step was found."""
-        return {"archive_size": float(len(self.archive)), "archive_hit_rate": self.archive.hit_rate}
+        """Returns the number of references, and how often one of an earlier step was found, in all and in this step."""
+        return {
+            "archive_size": float(len(self.archive)),
+            "archive_hit_rate": self.archive.hit_rate,
+            "archive_step_hit_rate": self._step_hit_rate,
+        }
 
 
 def _ivgr(settings: IvgrSettings) -> EpisodeReward:

@@ -191,6 +191,8 @@ def _told(stage: Stage) -> str:
         length = f"{run.num_epochs:g} epochs" if run.num_steps is None else f"{run.num_steps} steps"
         return f"{stage.name}: fine-tuning on {', '.join(run.data)}, {length}, rate {run.learning_rate:g}{start}"
     worlds = ", ".join(dict.fromkeys(spec.env_id for spec in run.worlds))
+    if run.num_iterations == 0:  # of a model that the run is given, nothing but an evaluation
+        return f"{stage.name}: a cold start of {run.cold_start.num_steps} steps in {worlds}, where no model is given"
     reward = "" if run.judge.episode_reward is None else f", reward {run.judge.episode_reward}"
     held = f", KL {run.ppo.kl_coef:g} (reference {stage.reference})" if run.ppo.kl_coef else ""
     return (

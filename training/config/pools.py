@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from agents.hf.sampling import SamplingConfig
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.errors import require, require_choice
 
+OWN_POOLS = "pools"
+"""Folder of a run with the pools that it has drawn itself."""
 ORDERS = ("shuffled", "easiest_first")
 """Orders in which an epoch goes through a pool."""
 
@@ -21,7 +24,10 @@ class PoolConfig:
 
     Attributes:
         file: JSON lines, a level each: `{"id": TEXT, "solution_length": 6, "attempts": 5, "passes": 2}`, of which only
-            `id` is always needed.
+            `id` is always needed. Of a pool that the run draws itself, a name in the folder `pools` of the run.
+        draw: Levels that the run draws for it when it begins; 0 for a file that is there.
+        attempts: How often the model that the run starts from plays each of these first, with the run's sampling, so
+            that filters know how often it passes; of several worlds with this file the first one is played.
         min_pass_rate: Least pass rate of a level that is taken, from 0 to 1.
         max_pass_rate: Largest one.
         drop_hopeless: Whether levels are left out that no attempt solved.
@@ -35,6 +41,8 @@ class PoolConfig:
     """
 
     file: str
+    draw: int = 0
+    attempts: int = 0
     min_pass_rate: float | None = None
     max_pass_rate: float | None = None
     drop_hopeless: bool = False
@@ -48,7 +56,8 @@ class PoolConfig:
     def __post_init__(self) -> None:
         require(bool(self.file), f"{field_name(self, 'file')} must name a file of levels; got {self.file!r}.")
         require_between(self, 0, 1, "min_pass_rate", "max_pass_rate")
-        require_at_least(self, 0, "min_solution_length", "max_solution_length")
+        require_at_least(self, 0, "draw", "attempts", "min_solution_length", "max_solution_length")
+        self._require_drawn()
         require_choice(field_name(self, "order"), self.order, ORDERS)
         for what in ("pass_rate", "solution_length"):
             low, high = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
@@ -57,6 +66,31 @@ class PoolConfig:
                 f"{field_name(self, f'min_{what}')} {low} is above {field_name(self, f'max_{what}')} {high}: no level "
                 "is in such a band.",
             )
+
+    def _require_drawn(self) -> None:
+        """Refuses what does not go with who draws the pool."""
+        draw, attempts = field_name(self, "draw"), field_name(self, "attempts")
+        require(
+            self.draw > 0 or self.attempts == 0,
+            f"{attempts} {self.attempts} would do nothing: {self.file} is there already, with what somebody made of "
+            f"it. Have the run draw it ({draw} 256), or leave {attempts} out.",
+        )
+        require(
+            self.draw == 0 or Path(self.file).name == self.file,
+            f"A pool that the run draws is in the run's own folder, so {field_name(self, 'file')} must be a name; got "
+            f"{self.file!r}.",
+        )
+        require(
+            self.draw == 0 or self.attempts > 0 or not self.reads_pass_rates,
+            f"The pool {self.file} is filtered by how often its levels are solved, and nobody plays them. Use "
+            f"{attempts} 5, or leave those filters out.",
+        )
+
+    def within(self, directory: Path) -> PoolConfig:
+        """Returns the pool as it is once the run in a directory has drawn it; any other as it is."""
+        if not self.draw:
+            return self
+        return replace(self, file=str(directory / OWN_POOLS / self.file), draw=0, attempts=0)
 
     @property
     def reads_pass_rates(self) -> bool:

@@ -28,7 +28,7 @@ from training.config.rows import require_rows_that_fit
 from training.config.saved import plain, require_resumable, saved_algorithm
 from training.config.shares import require_room_for_partners
 from training.config.update import decided_update, update_contradictions
-from training.config.worlds import WorldSpec, world_names
+from training.config.worlds import WorldSpec, drawn_pool_contradictions, world_names
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import require
 
@@ -157,6 +157,7 @@ class RunConfig:
             *self._evaluation_contradictions(),
             *judge_contradictions(self.judge, self.worlds),
             *mix_contradictions(self.mix, len(self.worlds)),
+            *drawn_pool_contradictions(self.worlds),
         ]
         require(not messages, "\n".join(messages))
         imitates = self.model is None and self.cold_start.data is None and self.cold_start.num_steps > 0

@@ -66,6 +66,11 @@ class WorldSpec:
             f"{field_name(self, 'num_workers')} {self.num_workers} would do nothing: serial worlds have no workers. "
             f"Use {field_name(self, 'workers')} thread, process or ray, or leave it out.",
         )
+        require(
+            self.cold_start_pool is None or not self.cold_start_pool.draw,
+            "A run draws its own pools for the model that it starts from, and before a cold start there is none. Draw "
+            "this one beforehand: python -m training pool RECIPE --out FILE.",
+        )
         require("split" not in self.kwargs, "Leave `split` out of a WorldSpec's kwargs; the trainer sets it.")
 
     @property
@@ -129,6 +134,23 @@ class WorldSpec:
 def _source_of(world: Any) -> Any:
     """Returns where a world has its levels from, if it is one that asks."""
     return getattr(getattr(world, "dynamics", None), "source", None)
+
+
+def drawn_pool_contradictions(specs: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields pools of one file that the run is to draw in two ways; bands of one pool differ in their filters only."""
+    first: dict[str, int] = {}
+    for number, spec in enumerate(specs):
+        if spec.pool is None or not spec.pool.draw:
+            continue
+        before = first.setdefault(spec.pool.file, number)
+        other = specs[before].pool
+        assert other is not None
+        if (other.draw, other.attempts, other.exclude) != (spec.pool.draw, spec.pool.attempts, spec.pool.exclude):
+            yield (
+                f"--worlds.{before} and --worlds.{number} have the run draw one pool, {spec.pool.file}, in two ways. "
+                f"Give them the same --worlds.{number}.pool.draw, .attempts and .exclude, or another "
+                f"--worlds.{number}.pool.file."
+            )
 
 
 def world_names(specs: Sequence[WorldSpec]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from training.config.processes import num_processes
 from training.config.resume import check_length, continued
 from training.config.run import RunConfig
 from training.config.sft import SFTConfig
+from training.data.own_pools import draw_own_pools
 from training.engines.choice import engine_of
 from training.engines.engine import Engine
 from training.errors import NonFiniteGradientError
@@ -107,6 +108,7 @@ def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
         _describe(writer, config)
         loaded = _cold_started(config, directory / "cold_start", writer, engine)
     model = directory / "cold_start" if config.model is None else model_directory(config.model)
+    engine.on_main(lambda: draw_own_pools(config, directory, model), is_long=True)
     held_to = None if config.reference is None else model_directory(config.reference)
     kept = engine.on_main(lambda: reference_of(held_to or model, directory)) if _keeps_its_start(config) else None
     trainer = Trainer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from training.checkpoints.files import LATEST
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together
 from training.config.run import RunConfig
 from training.config.worlds import world_names
+from training.data.own_pools import worlds_with_pools
 from training.engines.engine import Engine
 from training.engines.offload import in_place_of
 from training.errors import TrainingStoppedError
@@ -69,7 +71,8 @@ class Trainer:
         self.engine = self.learner.engine
         self._actors = Actors(config, encoder, self.engine)
         agent = self._actors.agent(self.learner.acting_policy(), seed=config.seed)
-        self.collector = Collector(config, self.engine)
+        # Worlds train on the pools that this run has drawn
+        self.collector = Collector(replace(config, worlds=worlds_with_pools(config.worlds, directory)), self.engine)
         # What judges remember is in one place, and so is what they ask of models
         self._scorer = TurnScorer(config.judge, device=str(model.device)) if self.engine.rank == 0 else None
         limit = context_limit(model.config, config.sampling)

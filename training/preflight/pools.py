@@ -20,7 +20,7 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
     """Refuses pools that cannot be trained on, and a cold start that shows what is to be trained on.
 
     Returns:
-        A line for each pool that says how many of its levels are taken.
+        A line for each pool that says how many of its levels are taken, or will be drawn.
 
     Raises:
         ConfigError: If a file or a row of a pool is broken, its filters leave nothing, its world cannot load one of its
@@ -31,7 +31,9 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
     told: list[str] = []
     for number, spec in enumerate(specs):
         for config, found in ((spec.pool, trained), (spec.cold_start_pool, shown)):
-            if config is not None:
+            if config is not None and config.draw:
+                told.append(f"{world_names(specs)[number]}: {config.draw} levels are drawn for {config.file}")
+            elif config is not None:
                 levels = chosen_levels(config)
                 _require_playable(spec, config, levels)
                 found |= {each.level_id: each for each in levels}

@@ -39,6 +39,8 @@ FACTS: dict[str, Facts] = {
     "mags": Facts(needs=f"{_CHECKPOINT}, data sets, weights of SMFANet"),
     "arm_thinker_tiny": Facts(minutes=44),  # beside ten other processes on the same two cores
     "arm_thinker": Facts(needs=_CHECKPOINT),
+    "ivgr_tiny": Facts(),
+    "ivgr": Facts(needs=f"{_CHECKPOINT}, TreeVGR's data, a judge's endpoint"),
 }
 """By the recipe's name."""
 

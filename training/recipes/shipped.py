@@ -7,6 +7,7 @@ from collections.abc import Callable
 from training.config.run import RunConfig
 from training.config.stages import StagesConfig
 from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny
+from training.recipes.ivgr import ivgr, ivgr_tiny
 from training.recipes.mags import mags
 from training.recipes.mags_tiny import mags_tiny
 from training.recipes.tiny import (
@@ -42,10 +43,12 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
     )
 }
 
-STAGED_RECIPES: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags_tiny, arm_thinker_tiny)}
+STAGED_RECIPES: dict[str, Callable[[], StagesConfig]] = {
+    made.__name__: made for made in (mags_tiny, arm_thinker_tiny, ivgr_tiny)
+}
 """Those that are several runs, one after the other."""
 
-STAGED_PRESETS: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags, arm_thinker)}
+STAGED_PRESETS: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags, arm_thinker, ivgr)}
 """Those for a checkpoint and data sets of the user's own."""
 
 STAGED_VARIANTS: dict[str, Callable[[str], StagesConfig]] = {

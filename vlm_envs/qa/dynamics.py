@@ -32,6 +32,7 @@ class QADynamics(Dynamics[QAState, Act]):
         strategy: How it looks and answers; an expert's plan depends on it.
         crops: How a strategy that has regions enlarged has them cut out.
         max_calls: Most calls an expert makes.
+        has_boxes: Whether it is known where things are; else samples have no evidence.
     """
 
     source: SampleSource
@@ -39,6 +40,7 @@ class QADynamics(Dynamics[QAState, Act]):
     strategy: Strategy
     crops: ZoomSettings
     max_calls: int
+    has_boxes: bool = True
 
     def generate(self, rng: np.random.Generator, split: str) -> QAState:
         """Returns a new question of a split."""
@@ -65,6 +67,8 @@ class QADynamics(Dynamics[QAState, Act]):
         return source.split_of(level.strip()) if isinstance(source, DividedSource) else super().level_split(level)
 
     def _started(self, sample: Sample) -> QAState:
+        if not self.has_boxes:
+            sample = replace(sample, evidence=())
         memory, shown = self.context.opening(sample)
         return QAState(sample=sample, memory=memory, shown=shown)
 

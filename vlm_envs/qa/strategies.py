@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.qa.state import Act, Answer, CallTool, QAState
-from vlm_envs.qa.strategy import Reader, Strategy, facts_of, seen_in, write_box, written_evidence
+from vlm_envs.qa.strategy import Reader, Strategy, facts_of, from_the_left, seen_in, write_box, written_evidence
 from vlm_envs.qa.zoom_strategies import ViewsStrategy, ZoomStrategy
 from vlm_envs.tools.coordinates import Percents, Point, Space, convert_point
 
@@ -70,9 +70,10 @@ class GroundedStrategy(Strategy):
         return context.shown_pixels(sample)
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
-        """Returns the facts, and everything that they rest on with its box."""
-        boxes = written_evidence(state.sample, self.space(state.sample, context))
-        seen = " ".join(f"{evidence.label} {write_box(box)}." for evidence, box in boxes)
+        """Returns the facts, and everything that they rest on with its box, from the left."""
+        boxes = dict(written_evidence(state.sample, self.space(state.sample, context)))
+        listed = from_the_left(boxes)
+        seen = " ".join(f"{evidence.label} {write_box(boxes[evidence])}." for evidence in listed)
         return {"think": f"{seen} {facts_of(state.sample)}".strip()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from vlm_envs.qa.context import QAContext
@@ -89,9 +89,15 @@ def write_box(box: WrittenBox) -> str:
     return f"[{', '.join(f'{side:g}' for side in box)}]"
 
 
+def from_the_left(evidence: Iterable[Evidence]) -> list[Evidence]:
+    """Returns evidence in the order in which experts list it: from the left, of equals from the top."""
+    return sorted(evidence, key=lambda each: (each.box.x1, each.box.y1))
+
+
 def seen_in(sample: Sample) -> str:
-    """Returns everything in the first picture that the answer rests on, and the facts, in words."""
-    labels = " ".join(f"{evidence.label}." for evidence in sample.evidence if evidence.image == 0)
+    """Returns everything in the first picture that the answer rests on, from the left, and the facts, in words."""
+    listed = from_the_left(sample.evidence)
+    labels = " ".join(f"{evidence.label}." for evidence in listed if evidence.image == 0)
     return f"{labels} {facts_of(sample)}".strip()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError, require_choice, require_flag
 from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.dynamics import QADynamics
 from vlm_envs.qa.sample import SampleSource
@@ -41,6 +41,7 @@ class QAWorld(World[QAState, Act]):
         task_type: What asks and reports, `QATask` or a class that inherits from it.
         crops: How a strategy that has regions enlarged has them cut out; one that magnifies enlarges them all.
         answer_reward: Reward of a right answer.
+        boxes: Whether it is known where things are; False for questions such as of data sets that nobody annotated.
         max_turns: Turns; None for the strategy's own number.
         format_reward: Paid each turn whose response is in the format. 0 here, for an agent that is paid by the turn
             asks as often as it may.
@@ -70,6 +71,7 @@ class QAWorld(World[QAState, Act]):
         task_type: type[QATask] = QATask,
         crops: ZoomSettings = DEFAULT_CROPS,
         answer_reward: float = 1.0,
+        boxes: bool = True,
         max_turns: int | None = None,
         max_actions_per_turn: int = 1,
         format_reward: float = 0.0,
@@ -92,6 +94,7 @@ class QAWorld(World[QAState, Act]):
             strategy=strategy,
             crops=crops,
             max_calls=max(1, num_turns - 1),
+            has_boxes=require_flag("boxes", boxes),
         )
         super().__init__(
             dynamics,

@@ -86,7 +86,7 @@ class SceneSource:
         settings: Iterable[str] = tuple(SETTINGS),
     ) -> None:
         self.side_px = bounded_range("side_px", side_px, MIN_SIDE_PX, MAX_SIDE_PX)
-        self.target_px = bounded_range("target_px", target_px, MIN_TARGET_PX, self.side_px[0] // 6)
+        self.target_px = bounded_range("target_px", target_px, MIN_TARGET_PX, self.side_px[0] // 4)
         self.max_objects = max_objects
         require_positive("max_objects", max_objects)
         self.categories = known_names("categories", categories, CATEGORIES + _QUESTIONS)

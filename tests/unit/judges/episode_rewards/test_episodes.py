@@ -97,9 +97,9 @@ def test_the_oracle_earns_the_most_of_both_streams_of_ivgr():
         assert textual.total == pytest.approx(3.0 if has_boxes else 2.0), own_pieces(episodes[0])
     assert 0 < num_boxes < 16
     # Every reference is of its own step, so that nothing was found from earlier ones; see test_archive.py.
-    assert judge.metrics() == {"archive_size": num_boxes, "archive_hit_rate": 0.0}
+    assert judge.metrics() == {"archive_size": num_boxes, "archive_hit_rate": 0.0, "archive_step_hit_rate": 0.0}
     judge([played("ivgr_textual", seed) for seed in range(16)])
-    assert judge.metrics() == {"archive_size": num_boxes, "archive_hit_rate": 0.5}
+    assert judge.metrics() == {"archive_size": num_boxes, "archive_hit_rate": 0.5, "archive_step_hit_rate": 1.0}
 
 
 def test_a_wrong_answer_after_a_call_earns_format_and_attempt():

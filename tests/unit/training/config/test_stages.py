@@ -205,3 +205,8 @@ def test_help_shows_the_stages_and_where_their_options_are(capsys):
 def test_what_takes_one_run_says_so_of_stages():
     with pytest.raises(ConfigError, match="mine is a run of stages \\(sft\\), and this takes a recipe of one run"):
         recipe_of(stages(SFT)).config()
+
+
+def test_a_stage_without_iterations_is_told_as_the_cold_start_that_it_is():
+    config = stages(explored("start", num_iterations=0), explored("on"))
+    assert "1. start: a cold start of 800 steps in VLM/FrozenLake-v0, where no model is given" in stages_told(config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import gymnasium as gym
@@ -19,6 +20,7 @@ from vlm_envs.qa.strategies import STRATEGIES
 from vlm_envs.qa.world import QAWorld
 from vlm_envs.responses.formats import KNOWN_TAGS
 from vlm_envs.testing.contract import check_world
+from vlm_envs.tools.written_boxes import find_boxes
 
 ENV_ID = "VLM/QuizForTests-v0"
 ZOOM = '{"name": "image_zoom_in_tool", "arguments": {"image": "original_image", "bbox_2d": [0, 0, 500, 500]}}'
@@ -302,3 +304,35 @@ def test_one_category_needs_no_list():
     world = vlm_envs.make("VLM/ZoomQA-v0", categories="count", side_px=400, target_px=(16, 40)).unwrapped
     world.reset(seed=0)
     assert world.state.sample.category == "count"
+
+
+def test_without_boxes_nothing_tells_where_things_are():
+    known, unknown = (started("ivgr_textual", boxes=boxes) for boxes in (True, False))
+    level = known.dynamics.dump(known.state)
+    assert unknown.dynamics.dump(unknown.state) == level
+    for world in (unknown, started("ivgr_textual", boxes=False)):
+        world.reset(options={"level": level})
+        assert world.view.structured(world.state)["evidence"] == []
+        assert world.state.sample.question == known.state.sample.question
+    assert known.view.structured(known.state)["evidence"]
+    with pytest.raises(ConfigError, match="boxes must be True or False; got 'no'"):
+        started(boxes="no")
+
+
+def test_experts_list_what_they_see_from_the_left():
+    world = vlm_envs.make(
+        "VLM/ZoomQA-v0", prompt_format="ivgr_grounded", side_px=112, target_px=16, categories=("count:count_of_kind",)
+    ).unwrapped
+    textual = vlm_envs.make(
+        "VLM/ZoomQA-v0", prompt_format="ivgr_textual", side_px=112, target_px=16, categories=("count:count_of_kind",)
+    ).unwrapped
+    num_listed = []
+    for seed in range(8):
+        for each in (world, textual):
+            each.reset(seed=seed)
+        grounded = OracleAgent().write(world)
+        boxes = find_boxes(grounded)
+        assert [box.x1 for box in boxes] == sorted(box.x1 for box in boxes)
+        assert re.sub(r" \[[^]]*\]", "", grounded) == OracleAgent().write(textual)
+        num_listed.append(len(boxes))
+    assert max(num_listed) > 2

@@ -121,7 +121,7 @@ def test_a_scene_of_few_things_holds_what_its_question_needs():
     [
         ({"side_px": 50}, "side_px must be a range within 96"),
         ({"side_px": (4000, 9000)}, "within 96 to 8192"),
-        ({"target_px": (16, 200)}, "target_px must be a range within 8 to 37"),
+        ({"target_px": (16, 200)}, "target_px must be a range within 8 to 56"),
         ({"target_px": (24, 16)}, "got 24 to 16"),
         ({"target_px": (8, 11)}, "cannot be asked"),
         ({"max_objects": 0}, "max_objects"),

@@ -1,0 +1,125 @@
+"""A run draws its own pool, and filters it by what the model that it starts from makes of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.episodes import LAKE, SHORT
+from tests.unit.training.batches import run_config
+from training.config.pools import PoolConfig
+from training.config.worlds import WorldSpec
+from training.data.own_pools import draw_own_pools
+from training.loop import run as loop_run
+from training.loop.run import train
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.run_data import RunReader
+
+
+@pytest.fixture(autouse=True)
+def no_reports(monkeypatch):
+    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+
+
+def lakes(**pool) -> WorldSpec:
+    return WorldSpec(env_id=LAKE, kwargs=dict(SHORT), pool=PoolConfig(file="own.jsonl", **pool))
+
+
+def drawing(model, output, *specs, **changes):
+    """Returns a run of two iterations in worlds that draw their pools."""
+    fields = {"num_iterations": 2, "num_eval_episodes": 0, "checkpoint_every": 1, "num_threads": 1}
+    return run_config(**fields | changes | {"model": str(model), "output": str(output), "worlds": specs})
+
+
+def rows_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_run_draws_its_pool_and_trains_on_it(tiny_directory, tmp_path):
+    directory = train(drawing(tiny_directory, tmp_path, lakes(draw=6, attempts=2, max_pass_rate=0.5)))
+    rows = rows_of(directory / "pools" / "own.jsonl")
+    assert len({row["id"] for row in rows}) == 6
+    assert all(row["attempts"] == 2 and row["agent"] == f"hf:{tiny_directory}" for row in rows)
+    kept = [row for row in rows if row["passes"] <= 1]
+    metrics = RunReader(directory).metrics()
+    assert metrics[-1][f"pool/{LAKE}/size"] == len(kept) and metrics[-1][f"pool/{LAKE}/epoch"] == 4 / len(kept)
+
+
+def test_drawing_leaves_training_as_it_would_have_been(tiny_directory, tmp_path):
+    drawn = train(drawing(tiny_directory, tmp_path / "a", lakes(draw=6, attempts=2)))
+    there = PoolConfig(file=str(drawn / "pools" / "own.jsonl"))
+    given = train(drawing(tiny_directory, tmp_path / "b", replace(lakes(), pool=there)))
+    assert told(drawn) == told(given)
+
+
+def told(directory):
+    """Returns what iterations came to, but for times."""
+    times = ("elapsed_s", "iteration_s", "rollout_s")
+    return [
+        {name: value for name, value in row.items() if not name.endswith("_s") and name not in times}
+        for row in RunReader(directory).metrics()
+    ]
+
+
+def test_a_drawing_that_was_interrupted_is_gone_on_with(tiny_directory, tmp_path):
+    whole = drawing(tiny_directory, tmp_path, lakes(draw=6, attempts=2))
+    draw_own_pools(whole, tmp_path / "whole", tiny_directory)
+    expected = (tmp_path / "whole" / "pools" / "own.jsonl").read_bytes()
+    path = tmp_path / "half" / "pools" / "own.jsonl"
+    path.parent.mkdir(parents=True)
+    lines = expected.splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:2]) + lines[2][:9])  # killed in the middle of a row
+    draw_own_pools(whole, tmp_path / "half", tiny_directory)
+    assert [row["id"] for row in rows_of(path)] == [json.loads(line)["id"] for line in lines]
+    assert path.read_bytes().startswith(b"".join(lines[:2]))
+
+
+def test_what_goes_on_keeps_the_pool_it_began_with(tiny_directory, tmp_path, monkeypatch):
+    config = drawing(tiny_directory, tmp_path, lakes(draw=6, attempts=2))
+    whole = told(train(replace(config, name="whole")))
+    train(replace(config, num_iterations=1))
+    monkeypatch.setattr(loop_run, "draw_own_pools", lambda *_: pytest.fail("drawn a second time"))
+    assert told(train(config, resume=True)) == whole
+
+
+def test_partners_share_what_is_drawn_and_the_first_of_them_plays(tiny_directory, tmp_path):
+    size = {"side_px": 112, "target_px": 16, "max_objects": 1, "max_pixels": 56 * 56}
+    pool = PoolConfig(file="own.jsonl", draw=3, attempts=1)
+    specs = [
+        WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={**size, "prompt_format": f"ivgr_{stream}"}, pool=pool)
+        for stream in ("grounded", "textual")
+    ]
+    directory = train(drawing(tiny_directory, tmp_path, *specs, num_iterations=1, record_every=1))
+    assert [path.name for path in (directory / "pools").iterdir()] == ["own.jsonl"]
+    rows = rows_of(directory / "pools" / "own.jsonl")
+    episodes = list(RunReader(directory).trajectories("training-0"))
+    assert {each["turns"][0]["state"]["sample_id"] for each in episodes} <= {row["id"] for row in rows}
+
+
+def test_a_filter_that_leaves_nothing_is_told_before_anything_is_learnt(tiny_directory, tmp_path):
+    config = drawing(tiny_directory, tmp_path, lakes(draw=2, attempts=1, min_pass_rate=0.9))
+    with pytest.raises(ConfigError, match=r"Nothing is left of the pool .*own.jsonl: of its 2 levels.*min_pass_rate"):
+        train(config)
+
+
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        ({"attempts": 2}, "attempts 2 would do nothing: own.jsonl is there already"),
+        ({"draw": 4, "drop_hopeless": True}, "nobody plays them. Use .*attempts 5"),
+        ({"draw": 4, "file": "a/own.jsonl"}, "must be a name; got 'a/own.jsonl'"),
+        ({"draw": -1}, "draw must be at least 0; got -1"),
+    ],
+)
+def test_what_does_not_go_with_drawing_is_refused(pool, said):
+    with pytest.raises(ConfigError, match=said):
+        PoolConfig(**{"file": "own.jsonl"} | pool)
+
+
+def test_one_file_is_drawn_in_one_way_and_not_for_a_cold_start(tmp_path):
+    with pytest.raises(ConfigError, match=r"--worlds.0 and --worlds.1 have the run draw one pool, own.jsonl, in two"):
+        drawing("none", tmp_path, lakes(draw=4), replace(lakes(draw=5), name="b"))
+    with pytest.raises(ConfigError, match="before a cold start there is none"):
+        replace(lakes(draw=4), pool=None, cold_start_pool=PoolConfig(file="own.jsonl", draw=4))

@@ -1,0 +1,71 @@
+"""Boards of blocks: what is asked is true of what is drawn, and ids find it again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from agents.oracle import OracleAgent
+from vlm_envs import make
+from vlm_envs.content.blocks import BLOCK_PX, BlockSource, counted_blocks, leftmost_blocks
+from vlm_envs.content.scenes.colors import COLORS
+from vlm_envs.errors import LevelError
+from vlm_envs.qa.sample import DividedSource
+
+
+def colored_boxes(sample):
+    """Returns the colour and the corner of each block, read off the picture alone, from the left."""
+    pixels = sample.images[0].picture().pixels
+    found = []
+    for name, rgb in COLORS.items():
+        mask = (pixels == rgb).all(axis=2)
+        while mask.any():
+            y, x = np.argwhere(mask)[0]
+            assert mask[y : y + BLOCK_PX, x : x + BLOCK_PX].all()
+            mask[y : y + BLOCK_PX, x : x + BLOCK_PX] = False
+            found.append((int(x), int(y), name))
+    return sorted(found)
+
+
+def test_what_is_asked_is_true_of_the_picture():
+    rng, counts = np.random.default_rng(0), []
+    for _ in range(40):
+        sample = counted_blocks().draw(rng, "train")
+        seen = colored_boxes(sample)
+        assert sample.key.answers == (str(len(seen)),)
+        assert [(each.box.x1, each.box.y1, each.label) for each in sample.evidence] == [
+            (x, y, f"{color} block") for x, y, color in seen
+        ]
+        assert len({x // 28 for x, _, _ in seen}) == len(seen), "no two in one column"
+        counts.append(len(seen))
+        leftmost = leftmost_blocks().draw(rng, "val")
+        (x, y, color), *_ = colored_boxes(leftmost)
+        assert leftmost.key.answers == (color,) and (leftmost.evidence[0].box.x1, leftmost.evidence[0].box.y1) == (x, y)
+    assert {*counts} == {1, 2, 3, 4}
+
+
+def test_ids_find_samples_again_in_their_split():
+    source = counted_blocks()
+    assert isinstance(source, DividedSource)
+    for split in ("train", "val", "test"):
+        sample = source.draw(np.random.default_rng(3), split)
+        found = leftmost_blocks().find(sample.sample_id)
+        assert (found.sample_id, found.digest, found.evidence) == (sample.sample_id, sample.digest, sample.evidence)
+        assert np.array_equal(found.images[0].picture().pixels, sample.images[0].picture().pixels)
+        assert source.split_of(sample.sample_id) == split
+    for wrong in ("blocks:count:", "blocks:more:1", "scene:1"):
+        with pytest.raises(LevelError, match="such as blocks:count:123"):
+            source.find(wrong)
+
+
+@pytest.mark.parametrize("prompt_format", ["ivgr_grounded", "ivgr_textual", "ivgr_views"])
+def test_an_expert_is_right(prompt_format):
+    world = make("VLM/ZoomQA-v0", prompt_format=prompt_format, source="vlm_envs.content.blocks:counted_blocks")
+    for seed in range(4):
+        world.reset(seed=seed)
+        over = False
+        while not over:
+            _, _, terminated, truncated, info = world.step(OracleAgent().write(world.unwrapped))
+            over = terminated or truncated
+        assert info["success"]
+    assert BlockSource("count") == counted_blocks()
