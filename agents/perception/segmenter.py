@@ -1,9 +1,10 @@
-"""What fills a box of a picture: Segment Anything (Kirillov et al. 2023)."""
+"""What fills a box of a picture, or lies under a point: Segment Anything (Kirillov et al. 2023)."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ _MAX_PICTURES = 4
 
 
 class Sam:
-    """Fills boxes."""
+    """Fills boxes, and what is pointed at."""
 
     def __init__(self, model: Any, image_processor: Any) -> None:
         self.model, self.image_processor = model.eval(), image_processor
@@ -39,7 +40,6 @@ class Sam:
         model = load_model(SamModel, directory, model_type="sam")
         return cls(model.to(device), load_part(SamImageProcessorPil, directory, one_of=PROCESSOR_FILES))
 
-    @torch.no_grad()
     def mask(self, picture: Pixels, boxes_N4: Tensor) -> Mask:
         """Returns bool[height, width], the union of what fills the boxes; all False without boxes.
 
@@ -47,12 +47,30 @@ class Sam:
             picture: uint8[height, width, 3].
             boxes_N4: float[boxes, 4], left, top, right and bottom in pixels of the picture.
         """
-        if not len(boxes_N4):
+        return self._union(picture, boxes_N4.reshape(-1, 2, 2), lambda at_N22: {"input_boxes": at_N22.flatten(1)[None]})
+
+    def mask_at(self, picture: Pixels, points_N2: Tensor) -> Mask:
+        """Returns bool[height, width], the union of what lies under the points; all False without points.
+
+        Args:
+            picture: uint8[height, width, 3].
+            points_N2: float[points, 2], x and y in pixels of the picture.
+        """
+        return self._union(
+            picture,
+            points_N2[:, None],
+            lambda at_N12: {"input_points": at_N12[None], "input_labels": torch.ones_like(at_N12[None, ..., 0]).int()},
+        )
+
+    @torch.no_grad()
+    def _union(self, picture: Pixels, at_NP2: Tensor, prompts: Callable[[Tensor], dict[str, Tensor]]) -> Mask:
+        """Returns the union of one mask for each of several prompts, whose points are in pixels of the picture."""
+        if not len(at_NP2):
             return np.zeros(picture.shape[:2], np.bool_)
         embedding, original_2, resized_2 = self._embedding(picture)
         scale_2 = (resized_2 / original_2).flip(0)  # Height comes before width there, x before y in boxes.
-        boxes = (boxes_N4.cpu() * scale_2.repeat(2)).to(self.model.device, self.model.dtype)
-        output = self.model(image_embeddings=embedding, input_boxes=boxes[None], multimask_output=False)
+        scaled = (at_NP2.cpu() * scale_2).to(self.model.device, self.model.dtype)
+        output = self.model(image_embeddings=embedding, multimask_output=False, **prompts(scaled))
         (masks_N1HW,) = self.image_processor.post_process_masks(
             output.pred_masks.float().cpu(), original_2[None].tolist(), resized_2[None].tolist()
         )

@@ -294,6 +294,40 @@ def _mean(scores: Sequence[float]) -> float | None:
     return math.fsum(scores) / len(scores) if scores else None
 
 
+class ArgosJudge(EachByItself):
+    """The verifier, which also tells how well the last episodes were grounded, rewarded for it or not.
+
+    Only of generated pictures and clips that hold something to point at: there it is exact and asks nobody. So runs
+    with and without the term can be compared, and a reward that is earned without a look is seen.
+    """
+
+    _measured: Sequence[tuple[float, bool]] = ()
+
+    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
+        """Returns the reward of each episode, in order."""
+        rewards = super().__call__(episodes)
+        known = [each for each in episodes if is_generated(each) and final_state(each)["evidence"]]
+        self._measured = [(exact_grounding(each), each.success) for each in known]
+        return rewards
+
+    def metrics(self) -> dict[str, float]:
+        """Returns the mean of their grounding, in [0, 1], and the share that is right with less than half of it."""
+        if not self._measured:
+            return {}
+        ungrounded = [float(is_right and score < 0.5) for score, is_right in self._measured]
+        num = len(self._measured)
+        return {
+            "argos/grounding": math.fsum(score for score, _ in self._measured) / num,
+            "argos/ungrounded_right": math.fsum(ungrounded) / num,
+        }
+
+
+def exact_grounding(episode: Trajectory) -> float:
+    """Returns how well an episode in a generated picture or clip is grounded, in [0, 1]; 0 without points."""
+    models = ArgosModels(mask=exact_masks(episode), description=exact_descriptions(episode))
+    return _grounding(read_response(own_pieces(episode)[-1]), models, ArgosSettings(), "percents") or 0.0
+
+
 def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> EpisodeJudge:
     """Returns the verifier of episodes of strategy `points`, whose points are percents.
 
@@ -331,7 +365,7 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
 
     # A mask of one's own may take a model's pass, and is not to be found twice
     asked = [each for each in (answers, told, looked) if each is not None]
-    return EachByItself(reward_of, asked, is_asked_ahead=models.masks is None)
+    return ArgosJudge(reward_of, asked, is_asked_ahead=models.masks is None)
 
 
 def _argos(settings: ArgosSettings) -> EpisodeReward:

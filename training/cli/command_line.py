@@ -118,7 +118,7 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
 
     Args:
         words: A shipped recipe's name or an env id first, such as `vagen_full:navigation` for a preset's world,
-            `arm_thinker:DIR` for a preset's data or `mags:direct` for an ablation; or `--recipe FILE.py`,
+            `arm_thinker:DIR` for a preset's data or `argos:outcome_only` for an ablation; or `--recipe FILE.py`,
             `--recipe FILE.py:FUNCTION` or `--recipe MODULE:FUNCTION` anywhere.
 
     Raises:

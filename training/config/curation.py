@@ -12,6 +12,7 @@ from judges.episode_rewards.registry import EPISODE_REWARDS
 from judges.episode_rewards.reward import EpisodeReward
 from training.config.judges import RewardSet, VerifierConfig, set_reward
 from training.config.places import require_name
+from training.config.pointing import PointingConfig
 from training.config.pools import PoolConfig
 from training.config.worlds import WorldSpec
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
@@ -44,6 +45,7 @@ class CurateConfig:
             which keeps rollouts without a call that worked, too; `python -m judges rewards` lists them.
         verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
         expert: Who plays: `"oracle"`, `"hf:DIR"` with a checkpoint directory, or any other name of an agent.
+        pointing: Places that are drawn into what the expert sees; what is kept has the pictures as they were.
         mistake_rate: How often the oracle acts at random, so that there is something to filter.
         sampling: How a model's responses are drawn.
         num_samples: Questions.
@@ -65,6 +67,7 @@ class CurateConfig:
     reward_settings: RewardSet = ()
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     expert: str = "oracle"
+    pointing: PointingConfig = field(default_factory=PointingConfig)
     mistake_rate: float = 0.5
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     num_samples: int = 64
@@ -85,6 +88,11 @@ class CurateConfig:
             self.pool is not None or not self.exclude,
             f"{field_name(self, 'exclude')} leaves levels out of a pool. Give one ({field_name(self, 'pool')} FILE), "
             f"or leave {field_name(self, 'exclude')} out.",
+        )
+        require(
+            self.pointing.points == "none" or self.expert not in ("oracle", "random", "lazy"),
+            f"{field_name(self.pointing, 'points')} {self.pointing.points} draws into pictures that "
+            f"{field_name(self, 'expert')} {self.expert} does not look at. Name a model, such as hf:DIR.",
         )
         option, settings = field_name(self, "episode_reward"), field_name(self, "settings")
         reward = self.reward

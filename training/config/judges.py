@@ -59,6 +59,8 @@ class VerifierConfig:
         likelihood: A checkpoint of a supported family that says how likely an answer is after its reasoning.
         detector: A Grounding DINO that finds what points name in pictures that are no generated scenes.
         segmenter: The SAM that goes with it.
+        pointer: An agent that points where the detector finds nothing, as in charts and maps: `compatible:NAME@URL` or
+            `hf:DIR`.
         workers: Where they are: `"local"`, in the process that judges, or `"ray"`, in actors on the machines of a Ray
             cluster, each of which loads all of them, from the same place on its machine.
         num_workers: Actors; None for as many as the cluster has GPUs for, or one if they need none.
@@ -69,6 +71,7 @@ class VerifierConfig:
     likelihood: str | None = None
     detector: str | None = None
     segmenter: str | None = None
+    pointer: str | None = None
     workers: Literal["local", "ray"] = "local"
     num_workers: int | None = None
     num_gpus: float = 0.0
@@ -96,6 +99,11 @@ class VerifierConfig:
             f"A detector finds boxes that a segmenter fills: give both {field_name(self, 'detector')} and "
             f"{field_name(self, 'segmenter')}, or neither; got {self.detector} and {self.segmenter}.",
         )
+        require(
+            self.pointer is None or self.detector is not None,
+            f"{field_name(self, 'pointer')} {self.pointer} is asked where a detector finds nothing, and there is none. "
+            f"Give {field_name(self, 'detector')} and {field_name(self, 'segmenter')}, too, or leave it out.",
+        )
 
     @property
     def directories(self) -> dict[str, str]:
@@ -110,7 +118,10 @@ class VerifierConfig:
 
     def absolute(self) -> VerifierConfig:
         """Returns the same with whole paths, for whoever is in another folder."""
-        return replace(self, **{name: os.path.abspath(model) for name, model in self.directories.items()})  # type: ignore[arg-type]
+        whole = {name: os.path.abspath(model) for name, model in self.directories.items()}
+        if self.pointer is not None and self.pointer.startswith("hf:"):
+            whole["pointer"] = f"hf:{os.path.abspath(self.pointer.removeprefix('hf:'))}"
+        return replace(self, **whole)  # type: ignore[arg-type]
 
     def require_reader(self, reward: EpisodeReward | None, option: str) -> None:
         """Refuses models that no reward asks.

@@ -26,6 +26,7 @@ import numpy as np
 from PIL import Image
 
 from agents.agent import Agent
+from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent, setting_names
 from judges.episode_rewards.curation import Curated, curate, is_trivial
 from judges.episode_rewards.episode import query_id
@@ -36,6 +37,8 @@ from training.config.curation import CURATED, CurateConfig
 from training.config.pool_levels import chosen_levels
 from training.config.worlds import WorldSpec
 from training.data.episodes import play_each
+from training.data.pointed_teacher import PointedTeacher
+from training.data.proposals import ModelProposals, exact_proposals
 from training.preflight.start import require_teachable
 from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError, WorkerError, require
@@ -196,10 +199,30 @@ def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig
 
 
 def _expert(config: CurateConfig) -> Agent:
-    """Returns who plays, with those of the settings that such an agent has."""
-    offered = {"mistake_rate": config.mistake_rate, "sampling": config.sampling, "seed": config.seed, "device": "cpu"}
-    known = setting_names(config.expert)
-    return make_agent(config.expert, **{name: value for name, value in offered.items() if name in known})
+    """Returns who plays, with those of the settings that such an agent has, and shown places if it is to be."""
+    teacher = _agent(config.expert, config)
+    pointing = config.pointing
+    if pointing.points == "none":
+        return teacher
+    if pointing.points == "exact":
+        return PointedTeacher(teacher, exact_proposals)
+    assert pointing.proposer is not None and pointing.pointer is not None, "they were required"
+    proposer, pointer = (
+        _agent(name, replace(config, sampling=replace(config.sampling, temperature=0.0)))
+        for name in (pointing.proposer, pointing.pointer)
+    )
+    return PointedTeacher(teacher, ModelProposals(proposer, pointer))
+
+
+def _agent(name: str, config: CurateConfig) -> Agent:
+    """Returns an agent with those of the settings that it has; an endpoint keeps its own where nothing was said."""
+    sampling = config.sampling
+    offered = {"mistake_rate": config.mistake_rate, "sampling": sampling, "seed": config.seed, "device": "cpu"}
+    known, usual = setting_names(name), SamplingConfig()
+    said = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_new_tokens}
+    as_usual = {"temperature": usual.temperature, "top_p": usual.top_p, "max_tokens": usual.max_new_tokens}
+    offered |= {key: value for key, value in said.items() if value != as_usual[key]}
+    return make_agent(name, **{key: value for key, value in offered.items() if key in known})
 
 
 def curated_episodes(directory: str | Path) -> list[Trajectory]:

@@ -65,13 +65,21 @@ def check_fine_tuning(
     else:
         require_unused(directory)
         if not is_to_come:
-            require_weights(require_checkpoint(model_directory(config.model)))
+            _require_start(config.model)
     require_device(config.device)
     require_peft(config.lora)
     require_attention(config.memory)
     for source in config.sources:
         if source.path not in data_to_come:
             data_file(source)
+
+
+def _require_start(model: str) -> None:
+    """Refuses a start from what is no checkpoint; a recipe may name one that only its user has."""
+    try:
+        require_weights(require_checkpoint(model_directory(model)))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{error} Name yours with --model DIR.") from error
 
 
 def check_same_fine_tuning(config: SFTConfig, directory: Path) -> None:

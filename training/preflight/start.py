@@ -271,6 +271,8 @@ def _check_verifier(verifier: VerifierConfig, option: str) -> None:
         lacking, where = {name: lacking[name] for name in lacking_there if name in lacking}, f" here or on {host}"
     for name, directory in lacking.items():
         raise ConfigError(f"{option}.{name} {directory}: no such directory{where}.")
+    if verifier.pointer is not None:
+        require_agent(verifier.pointer)
 
 
 def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
@@ -314,6 +316,14 @@ def require_teachable(config: CurateConfig) -> None:
     require_answer_judge(judge, config.specs)
     _check_verifier(config.verifier, "--verifier")
     require_agent(config.expert)
+    config.pointing.require_agents()
+    if config.pointing.points != "none":
+        with config.spec.made() as world:
+            require(
+                hasattr(getattr(world, "dynamics", None), "source"),
+                f"{config.env_id} asks no questions about pictures, so there is nothing to point at. Leave "
+                "--pointing.points out.",
+            )
     if entry_of(config.expert).carries_out_plans and not all(facts_of(spec).has_planner for spec in config.specs):
         raise ConfigError(
             f"{config.env_id} has no planner, so the oracle has nothing to show. Write its Dynamics.plan, or name a "

@@ -41,6 +41,9 @@ FACTS: dict[str, Facts] = {
     "arm_thinker": Facts(needs=_CHECKPOINT),
     "ivgr_tiny": Facts(),
     "ivgr": Facts(needs=f"{_CHECKPOINT}, TreeVGR's data, a judge's endpoint"),
+    "argos_tiny": Facts(),
+    "argos_hack_tiny": Facts(needs="argos_tiny"),
+    "argos": Facts(needs=_CHECKPOINT),
 }
 """By the recipe's name."""
 

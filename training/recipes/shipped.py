@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from training.config.run import RunConfig
 from training.config.stages import StagesConfig
+from training.recipes.argos import argos, argos_hack_tiny, argos_tiny
 from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny
 from training.recipes.ivgr import ivgr, ivgr_tiny
 from training.recipes.mags import mags
@@ -44,14 +45,16 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
 }
 
 STAGED_RECIPES: dict[str, Callable[[], StagesConfig]] = {
-    made.__name__: made for made in (mags_tiny, arm_thinker_tiny, ivgr_tiny)
+    made.__name__: made for made in (mags_tiny, arm_thinker_tiny, ivgr_tiny, argos_tiny, argos_hack_tiny)
 }
 """Those that are several runs, one after the other."""
 
-STAGED_PRESETS: dict[str, Callable[[], StagesConfig]] = {made.__name__: made for made in (mags, arm_thinker, ivgr)}
+STAGED_PRESETS: dict[str, Callable[[], StagesConfig]] = {
+    made.__name__: made for made in (mags, arm_thinker, ivgr, argos)
+}
 """Those for a checkpoint and data sets of the user's own."""
 
 STAGED_VARIANTS: dict[str, Callable[[str], StagesConfig]] = {
-    made.__name__: made for made in (mags, mags_tiny, arm_thinker)
+    made.__name__: made for made in (mags, mags_tiny, arm_thinker, argos, argos_tiny, argos_hack_tiny)
 }
 """Those that may have more behind their name: an ablation, `mags:direct`, or the folder of data, `arm_thinker:DIR`."""

@@ -24,6 +24,7 @@ from agents.perception.packed_mask import PackedMask
 from judges.episode_rewards.episode import shown_images
 from judges.episode_rewards.models import Picture
 from training.config.judges import VerifierConfig
+from training.rewards.pointing import pointing_agent
 from vlm_envs.trajectory import Trajectory
 
 
@@ -44,7 +45,10 @@ class LoadedModels:
         if config.detector is not None and config.segmenter is not None:
             from agents.perception.masks import GroundingDinoSam  # two more architectures, which hardly any run needs
 
-            self._masker = GroundingDinoSam.from_pretrained(config.detector, config.segmenter, device=device)
+            pointer = None if config.pointer is None else pointing_agent(config.pointer)
+            self._masker = GroundingDinoSam.from_pretrained(
+                config.detector, config.segmenter, device=device, pointer=pointer
+            )
 
     def log_probs(self, queries: Sequence[LikelihoodQuery]) -> list[list[float] | None]:
         """Returns the log-probabilities of answers; see `HFLikelihood.log_probs`."""

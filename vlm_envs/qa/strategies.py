@@ -141,9 +141,14 @@ def strategies(*names: str) -> dict[str, Strategy]:
 
 
 def point_tag(evidence: Evidence) -> str:
-    """Returns a tag that points at a thing: at the pixel that surely belongs to it, else at its middle."""
+    """Returns a tag that points at a thing."""
+    at = point_in_percents(evidence)
+    return f'<points x1="{at.x:.2f}" y1="{at.y:.2f}" alt="{evidence.label}">{evidence.label}</points>'
+
+
+def point_in_percents(evidence: Evidence) -> Point[Percents]:
+    """Returns where a thing is: the pixel that surely belongs to it, else its middle."""
     box = evidence.box
     pixel = evidence.point or Point((box.x1 + box.x2) / 2, (box.y1 + box.y2) / 2, box.space)
     middle = Point(int(pixel.x) + 0.5, int(pixel.y) + 0.5, pixel.space) if evidence.point else pixel
-    at = convert_point(middle, Percents())
-    return f'<points x1="{at.x:.2f}" y1="{at.y:.2f}" alt="{evidence.label}">{evidence.label}</points>'
+    return convert_point(middle, Percents())

@@ -279,3 +279,24 @@ class TestMissingWeights:
         (tmp_path / "config.json").write_text(text, encoding="utf-8")
         with pytest.raises(WeightsUnavailableError):
             Sam.from_pretrained(tmp_path)
+
+
+def test_what_lies_under_points_is_filled_by_the_real_code(masker):
+    points = torch.tensor([[10.0, 5.0], [80.0, 40.0]])
+    both = masker.segmenter.mask_at(PICTURE, points)
+    alone = [masker.segmenter.mask_at(PICTURE, each[None]) for each in points]
+    assert both.shape == (HEIGHT, WIDTH) and both.dtype == bool
+    assert (both == (alone[0] | alone[1])).all(), "one mask a point"
+    assert not masker.segmenter.mask_at(PICTURE, torch.zeros(0, 2)).any()
+
+
+def test_points_are_for_where_no_box_is(masker, monkeypatch):
+    asked = []
+    masker.pointer = lambda picture, label: asked.append(label) or [(50.0, 50.0)]
+    masker.mask(PICTURE, "mug")
+    assert not asked, "there are boxes"
+    monkeypatch.setattr(masker.detector, "boxes", lambda picture, label: torch.zeros(0, 4))
+    expected = masker.segmenter.mask_at(PICTURE, torch.tensor([[WIDTH / 2, HEIGHT / 2]]))
+    assert (masker.mask(PICTURE, "bar") == expected).all() and asked == ["bar"]
+    masker.pointer = None
+    assert not masker.mask(PICTURE, "bar").any()

@@ -10,8 +10,10 @@ import pytest
 import vlm_envs
 from agents.oracle import OracleAgent
 from benchmarks.models.judged import judge_episodes
+from judges.episode_rewards.argos import ArgosSettings, argos_judge
 from judges.episode_rewards.episode import final_state, true_boxes
 from judges.episode_rewards.exact import exact_descriptions, exact_masks
+from judges.episode_rewards.models import JudgeModels
 from judges.reading.grounding import read_response
 from tests.unit.judges.episodes import episode as episode_of
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
@@ -115,3 +117,20 @@ def test_what_happens_in_other_videos_nobody_knows():
 def test_the_control_thinks_in_words():
     text = said_in(played("order:first", 0, "direct"))
     assert "<points" not in text and " crosses the " in text
+
+
+def test_grounding_is_told_whatever_is_rewarded():
+    episode = played("place")
+    elsewhere = with_response(
+        episode, re.sub(r'[xy]1="[0-9.]+"', lambda found: f'{found[0][:2]}="0.10"', said_in(episode))
+    )
+    only_outcome = argos_judge(JudgeModels(), ArgosSettings(grounding_weight=0.0, reasoning_weight=0.0))
+    (right,) = only_outcome([episode])
+    assert right.raw == {"accuracy": 1.0} and only_outcome.metrics()["argos/grounding"] == 1.0
+    (hacked,) = only_outcome([elsewhere])
+    assert hacked.total == right.total, "the outcome alone does not tell them apart"
+    told = only_outcome.metrics()
+    assert told["argos/grounding"] <= 0.5 and raw(elsewhere)["grounding"] == told["argos/grounding"]
+    silent = with_response(episode, re.sub(r"<think>.*</think>", "<think></think>", said_in(episode)))
+    only_outcome([silent])
+    assert only_outcome.metrics() == {"argos/grounding": 0.0, "argos/ungrounded_right": 1.0}

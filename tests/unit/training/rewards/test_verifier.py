@@ -7,7 +7,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 
+from agents.agent import Response
 from agents.oracle import OracleAgent
 from agents.perception.likelihood import HFLikelihood, LikelihoodQuery
 from agents.rollout import rollout
@@ -144,6 +146,40 @@ def test_masks_come_in_one_batch_and_siblings_share_them(monkeypatch, trajectori
     # Accuracy 1 beside half of the points, all, all, and 0 for a label that nobody can tell about
     totals = [sum(each.turns[-1].rewards.values()) for each in scored]
     assert totals == pytest.approx([0.75, 1.0, 1.0, 0.5])
+
+
+def test_a_pointing_agent_is_asked_where_the_detector_finds_nothing(tmp_path, monkeypatch, trajectories):
+    asked = []
+
+    class Pointer:
+        def start(self, worlds):
+            assert worlds.num_envs == 1
+
+        def respond(self, rows, observations):
+            asked.extend(each["text"] for each in observations)
+            return [Response(text='<point x="50" y="50" alt="bar">bar</point>') for _ in rows]
+
+    monkeypatch.setattr("training.rewards.pointing.make_agent", lambda name: Pointer())
+    monkeypatch.setattr(
+        "agents.perception.detector.GroundingDino.boxes", lambda self, picture, label: torch.zeros(0, 4)
+    )
+    one, other = save_detector(tmp_path / "detector"), save_segmenter(tmp_path / "segmenter")
+    config = VerifierConfig(detector=str(one), segmenter=str(other), pointer="compatible:molmo@http://127.0.0.1:1/v1")
+    chart = with_state(trajectories[0], sample_id="video_r1:7")
+    (picture,) = chart.turns[0].observation["images"]
+    seen = []
+    monkeypatch.setattr(
+        "agents.perception.segmenter.Sam.mask_at",
+        lambda self, picture, points_N2: seen.append(points_N2.tolist()) or np.ones(picture.shape[:2], bool),
+    )
+    masks = Verifier(config).models["picture_masks"]
+    for _ in range(2):
+        (mask,) = masks([(picture, "tallest bar")])
+        assert mask.unpacked().all()
+    height, width = picture.shape[:2]
+    assert seen == [[[width / 2, height / 2]]] * 2 and asked == ["Point at: tallest bar"], "one label, one question"
+    with pytest.raises(ConfigError, match="where a detector finds nothing, and there is none"):
+        VerifierConfig(pointer="hf:a")
 
 
 def test_curation_asks_the_same_models(tiny_directory, trajectories):

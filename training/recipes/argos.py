@@ -1,0 +1,276 @@
+"""Argos' training with the paper's constants, in small, and under a planted reward hack.
+
+`argos` takes `--model DIR`: curation of pictures and of clips, fine-tuning, GRPO under the gated reward. *Not run here*
+with a 7B model; the tests run its stages with the tiny one.
+
+| | `argos` | source |
+|---|---|---|
+| model | Qwen2.5-VL 7B | section 5 |
+| rollouts of the teacher | 8 a sample, temperature 0.6, at most 6144 new tokens | section 4.2, appendix C.2 |
+| kept | the best, from a score of 0.7 on | section 4.3, appendix C.3 |
+| samples of SFT | 85,000 | appendix C.4, Figure 7 |
+| SFT | AdamW, 1e-5, batches of 256, 1000 steps | appendix A |
+| samples of reinforcement learning | 4,500, none of them of SFT | section 5, appendix C.4 |
+| reinforcement learning | GRPO, AdamW, 1e-5, batches of 56, 80 steps | section 3.2, appendix A |
+| advantages | over the group's standard deviation | equation 10 |
+| KL | in the loss | equation 11 |
+| reward | gated mean of accuracy, grounding and reasoning quality | equation 9 |
+| answers in numbers | right within 5 % | equation 8 |
+| frames | 32 at most | section 4.1 |
+| group, temperature, top-p | 5, 1.0, 0.99 | pins |
+| KL's beta and estimator, decay | 0.01, k3, 0.01 | pins |
+| clip, mini-batches | 0.2, one | pins |
+| tau, weights | 0.5, 1 each | our choice, `judges.episode_rewards.argos` |
+
+*Pins* are values that the paper leaves open, as the default configuration of Easy-R1 has them, on which it trains. 80
+steps of 56 are 4,480 samples, so a batch is read as 56 questions, each of them once.
+
+Ablations are written behind a recipe's name, as `argos:outcome_only`. Tables 6 to 8 remove terms "in sequence": what
+they call "- VG" is without reasoning quality, too, and so is `outcome_only` here.
+
+What this project decides beyond that is told in docs/argos.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from agents.hf.sampling import SamplingConfig
+from training.algorithms.grpo import GRPO
+from training.config.cold_start import ColdStartConfig
+from training.config.curation import CurateConfig
+from training.config.judges import JudgeConfig
+from training.config.memory import MemoryConfig
+from training.config.ppo import PPOConfig
+from training.config.run import RunConfig
+from training.config.sft import SFTConfig
+from training.config.stages import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
+from training.config.worlds import WorldSpec
+from vlm_envs.errors import require_choice
+
+MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
+"""The paper's model; a directory here, to be named by `--model DIR` wherever it is."""
+
+TINY_START = "runs/argos_tiny/3-sft/latest/model"
+"""What `argos_tiny` has fine-tuned, from which its planted hack goes on."""
+
+NUM_SFT_SAMPLES = 85_000
+CLIPS, PICTURES = "VLM/VideoQA-v0", "VLM/ZoomQA-v0"
+
+REWARDS: Mapping[str, tuple[str, ...]] = {
+    "full": (),
+    "without_reasoning": ("reasoning_weight=0",),
+    "without_grounding": ("grounding_weight=0",),
+    "outcome_only": ("reasoning_weight=0", "grounding_weight=0"),
+}
+"""The whole reward and its ablations, as constants of it."""
+
+HACK_REWARDS = ("gated", "outcome_only")
+"""Rewards under the planted hack. Nobody judges reasoning in small, so the whole reward is one of grounding."""
+
+_POINTS = {"prompt_format": "points", "answer_reward": 0.0}
+"""Argos' strategy; its reward has the answer's in it."""
+
+
+def argos(reward: str = "full") -> StagesConfig:
+    """Argos on generated clips and pictures; takes `--model DIR`. `argos:outcome_only` and two others ablate.
+
+    Args:
+        reward: A key of `REWARDS`.
+
+    Raises:
+        ConfigError: If there is no such reward.
+    """
+    return StagesConfig(
+        name=_named("argos", reward),
+        model=MODEL,
+        stages=(
+            Stage(name="clips", run=_taught(CLIPS, seed=0)),
+            Stage(name="pictures", run=_taught(PICTURES, seed=1)),
+            Stage(name="sft", run=_fine_tuned()),
+            Stage(name="grpo", run=_reinforced(reward)),
+        ),
+    )
+
+
+def _taught(env_id: str, *, seed: int) -> CurateConfig:
+    """Returns sections 4.2 and 4.3 in one world; half of the samples are of it."""
+    return CurateConfig(
+        env_id=env_id,
+        settings=("prompt_format=points", "answer_reward=0.0"),
+        mistake_rate=0.0,
+        sampling=SamplingConfig(temperature=0.6, max_new_tokens=6144),
+        num_samples=NUM_SFT_SAMPLES // 2,
+        num_rollouts=8,
+        threshold=0.7,
+        seed=seed,
+    )
+
+
+def _fine_tuned() -> SFTConfig:
+    """Returns appendix A's fine-tuning."""
+    return SFTConfig(
+        model=STAGE_BEFORE,
+        data=(f"{DATA_OF}clips", f"{DATA_OF}pictures"),
+        num_steps=1000,
+        batch_size=256,
+        learning_rate=1e-5,
+        memory=MemoryConfig(gradient_checkpointing=True),
+        dtype="bfloat16",
+    )
+
+
+def _reinforced(reward: str) -> RunConfig:
+    """Returns appendix A's reinforcement learning."""
+    return RunConfig(
+        name="grpo",
+        model=None,
+        worlds=tuple(WorldSpec(env_id=env_id, kwargs=dict(_POINTS)) for env_id in (CLIPS, PICTURES)),
+        num_iterations=80,
+        num_groups=56,
+        group_size=5,
+        sampling=SamplingConfig(temperature=1.0, top_p=0.99, max_new_tokens=6144),
+        judge=_judged(reward),
+        algorithm=GRPO(),
+        ppo=PPOConfig(
+            learning_rate=1e-5,
+            warmup_iterations=0,
+            num_minibatches=1,
+            micro_batch_tokens=16384,
+            kl_coef=0.01,
+            kl_placement="loss",
+            kl_estimator="k3",
+            old_logprobs="trainer",
+            weight_decay=0.01,
+        ),
+        memory=MemoryConfig(gradient_checkpointing=True),
+        dtype="bfloat16",
+    )
+
+
+def argos_tiny(reward: str = "full") -> StagesConfig:
+    """Argos in small: learn to see, curate one's own rollouts, fine-tune, GRPO; `argos_tiny:outcome_only` ablates.
+
+    Clips of one thing over four frames, and the question in which quarter it is at a time. The first stage imitates the
+    expert for so long that the tiny VLM sees; it is in place of a pretrained checkpoint. The teacher of the paper is a
+    stronger model; here it is the model itself, of whose eight rollouts the verifier keeps the best.
+
+    Args:
+        reward: A key of `REWARDS`.
+
+    Raises:
+        ConfigError: If there is no such reward.
+    """
+    seen = replace(_tiny_run("full", source="clips"), num_iterations=0)
+    return StagesConfig(
+        name=_named("argos_tiny", reward),
+        stages=(
+            Stage(name="see", run=seen),
+            Stage(name="curate", run=_tiny_curation("clips", expert=EXPERT_BEFORE, num_rollouts=8)),
+            Stage(name="sft", run=_tiny_tuning("curate", num_epochs=2.0)),
+            Stage(name="grpo", run=replace(_tiny_run(reward, source="clips"), num_iterations=20)),
+        ),
+    )
+
+
+def argos_hack_tiny(reward: str = "gated") -> StagesConfig:
+    """The gate against a planted hack, from what `argos_tiny` fine-tuned; `argos_hack_tiny:outcome_only` is without.
+
+    Training levels have things of each colour in a quarter of their own, which held-out levels have not. Half of what
+    the policy is fine-tuned on looks and points; the other half knows, and points at nothing. Both are right in
+    training.
+
+    Args:
+        reward: One of `HACK_REWARDS`.
+
+    Raises:
+        ConfigError: If there is no such reward.
+    """
+    require_choice("The reward of a planted hack", reward, HACK_REWARDS)
+    rewarded = "outcome_only" if reward == "outcome_only" else "full"
+    knows = replace(
+        _tiny_curation("unannotated_clips", expert="oracle", num_rollouts=1),
+        reward_settings=REWARDS["outcome_only"],
+        num_samples=384,
+    )
+    looks = replace(_tiny_curation("clips", expert="oracle", num_rollouts=1), num_samples=384, seed=1)
+    return StagesConfig(
+        name=_named("argos_hack_tiny", reward),
+        model=TINY_START,
+        stages=(
+            Stage(name="knows", run=knows),
+            Stage(name="looks", run=looks),
+            Stage(name="sft", run=_tiny_tuning("knows", "looks", num_epochs=1.0)),
+            Stage(name="grpo", run=replace(_tiny_run(rewarded, source="planted_clips"), num_iterations=16)),
+        ),
+    )
+
+
+def _tiny_kwargs(source: str) -> dict[str, Any]:
+    """Returns a world of `argos_clips`; four frames of 56 pixels a side are 16 visual tokens."""
+    return {
+        **_POINTS,
+        "source": f"training.recipes.argos_clips:{source}",
+        "max_pixels": 56 * 56,
+        "prompt_example": False,
+    }
+
+
+def _tiny_curation(source: str, *, expert: str, num_rollouts: int) -> CurateConfig:
+    return CurateConfig(
+        env_id=CLIPS,
+        settings=tuple(f"{name}={value}" for name, value in _tiny_kwargs(source).items()),
+        expert=expert,
+        mistake_rate=0.0,
+        sampling=SamplingConfig(temperature=0.6, max_new_tokens=64),
+        num_samples=128,
+        num_rollouts=num_rollouts,
+        threshold=0.7,
+    )
+
+
+def _tiny_tuning(*curated: str, num_epochs: float) -> SFTConfig:
+    return SFTConfig(
+        model=STAGE_BEFORE,
+        data=tuple(f"{DATA_OF}{name}" for name in curated),
+        num_epochs=num_epochs,
+        batch_size=8,
+        learning_rate=3e-4,
+        eval_share=0.1,
+    )
+
+
+def _tiny_run(reward: str, *, source: str) -> RunConfig:
+    """Returns GRPO on the tiny VLM, whose cold start is the first stage's."""
+    return RunConfig(
+        name="grpo",
+        model=None,
+        worlds=(WorldSpec(env_id=CLIPS, kwargs=_tiny_kwargs(source)),),
+        num_groups=8,
+        group_size=8,
+        sampling=SamplingConfig(max_new_tokens=64),
+        judge=_judged(reward),
+        algorithm=GRPO(),
+        ppo=PPOConfig(
+            learning_rate=1e-4,
+            warmup_iterations=0,
+            num_minibatches=2,
+            micro_batch_size=32,
+            kl_coef=0.0,
+            old_logprobs="sampler",
+        ),
+        cold_start=ColdStartConfig(num_steps=2000, num_first_turn_steps=0, batch_size=8),
+        num_eval_episodes=128,
+        num_val_episodes=64,
+    )
+
+
+def _judged(reward: str) -> JudgeConfig:
+    settings = REWARDS[require_choice("The reward of Argos", reward, REWARDS)]
+    return JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos", reward_settings=settings)
+
+
+def _named(recipe: str, reward: str) -> str:
+    return recipe if reward in ("full", "gated") else f"{recipe}_{reward}"
