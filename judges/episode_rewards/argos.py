@@ -324,8 +324,8 @@ class ArgosJudge(EachByItself):
 
 def exact_grounding(episode: Trajectory) -> float:
     """Returns how well an episode in a generated picture or clip is grounded, in [0, 1]; 0 without points."""
-    models = ArgosModels(mask=exact_masks(episode), description=exact_descriptions(episode))
-    return _grounding(read_response(own_pieces(episode)[-1]), models, ArgosSettings(), "percents") or 0.0
+    mask, description = exact_masks(episode), exact_descriptions(episode)
+    return _grounding(read_response(own_pieces(episode)[-1]), mask, description, ArgosSettings(), "percents") or 0.0
 
 
 def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> EpisodeJudge:

@@ -84,7 +84,7 @@ def test_without_super_resolution_nothing_else_is_another():
     assert replace(stage.run, worlds=worlds) == own.run
 
 
-@pytest.mark.parametrize("recipe", STAGED_VARIANTS)
+@pytest.mark.parametrize("recipe", ["mags", "mags_tiny"])
 def test_a_variant_is_found_by_its_name(recipe):
     found, rest = find_recipe([f"{recipe}:direct", "--name", "x"])
     assert found is not None and found.made() == STAGED_VARIANTS[recipe]("direct") and rest == ["--name", "x"]
