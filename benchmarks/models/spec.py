@@ -33,6 +33,7 @@ _LATER: Mapping[str, Any] = MappingProxyType(
         "file_name": None,
         "grid_mm": 1,
         "boxes": True,
+        "upscaler_kwargs": None,
     }
 )
 """Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""

@@ -26,6 +26,7 @@ from vlm_envs.errors import (
     require_range,
 )
 from vlm_envs.qa.sample import Evidence, Sample
+from vlm_envs.splits import split_of
 
 KINDS_OF_ANSWERS = ("choice", "exact", "number")
 """Kinds of keys that questions about scenes have."""
@@ -127,6 +128,10 @@ class SceneSource:
             GenerationError: If no sample of the split was found, which no settings are known to lead to.
         """
         return draw_sample(self, _asked, rng, split, remedy="Use larger pictures, smaller targets or fewer categories.")
+
+    def split_of(self, sample_id: str) -> str:
+        """Returns the split of an id, by a hash of what it shows and asks; raises as `find`."""
+        return split_of(self.find(sample_id).digest.encode())
 
     def find(self, sample_id: str) -> Sample:
         """Returns the sample of an id, whichever source of scenes drew it.

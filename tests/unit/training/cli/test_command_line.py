@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.training.own_critic import with_own_critic
 from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
 from training.cli.command_line import Recipe, configured, find_recipe, option_value
@@ -142,7 +143,7 @@ def test_a_configuration_is_checked_with_all_its_options_together():
     ],
 )
 def test_a_recipe_may_be_tried_for_a_few_iterations(given, eval_every, warmup, told, capsys):
-    recipe = Recipe(name="mine", make=lambda: replace(RECIPES["sokoban_tiny"](), eval_every=10))
+    recipe = Recipe(name="mine", make=lambda: replace(with_own_critic(), eval_every=10))
     config = configured(recipe, words(given))
     assert (config.eval_every, config.algorithm.critic_warmup_iterations) == (eval_every, warmup)
     shown = capsys.readouterr().out.splitlines()

@@ -8,9 +8,11 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
+from tests.unit.training.own_critic import with_own_critic
 from tests.unit.training.plan.configs import save_shallow
 from training.__main__ import main
 from training.plan.memory import PARTS
+from training.recipes.shipped import RECIPES
 
 GIB = 2**30
 NUM = 3_754_622_976
@@ -20,7 +22,9 @@ IN_BLOCK = 4 * (1280 * 1280) + 4 * 1280 + 3 * 1280 * 3420 + 2 * 3420 + 1280 + 2 
 
 
 @pytest.fixture
-def planned(capsys):
+def planned(capsys, monkeypatch):
+    monkeypatch.setitem(RECIPES, "sokoban_tiny", with_own_critic)
+
     def plan(*words):
         code = main(["plan", "sokoban_tiny", *map(str, words)])
         said = capsys.readouterr()

@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
-from training.cli.command_line import configured, find_recipe
+from tests.unit.training.own_critic import with_own_critic
+from training.cli.command_line import Recipe, configured
 from training.plan.config import PlanConfig
 from training.plan.plan import Phase, Plan
 from training.plan.remedies import CHANGES, remedies
@@ -16,8 +17,7 @@ RUNS = ("", OFFLOADED, "--memory.freeze-vision-tower", "--algorithm grpo", "--pp
 
 
 def run_of(*options):
-    recipe, words = find_recipe(" ".join(["sokoban_tiny", *options]).split())
-    return configured(recipe, words)
+    return configured(Recipe(name="mine", make=with_own_critic), " ".join(options).split())
 
 
 def plan_of_size(num_bytes):
