@@ -76,7 +76,6 @@ def told(trajectory):
     [
         {},
         {"workers": "process", "num_workers": 1},
-        {"workers": "process", "num_workers": 8},
         {"workers": "thread", "num_workers": 1},
         {"workers": "thread", "num_workers": 8},
     ],
