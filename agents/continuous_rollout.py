@@ -160,6 +160,8 @@ class _UnderWay:
             return failed
         done = self._done()
         self._take_resets(done)
+        # An episode that is over for want of room has its world still in a worker, whose end is no part of it
+        done = {row: step for row, step in done.items() if not self._episodes[row].is_over}
         for row, step in done.items():
             self._received(row, step)
         return [*failed, *done]

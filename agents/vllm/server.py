@@ -145,8 +145,8 @@ class ServerEngine:
                 future.cancel()
 
     def close(self) -> None:
-        """Ends the connections; the server goes on."""
-        self._pool.shutdown(cancel_futures=True)
+        """Ends the connections; the server goes on, and one that hangs is not waited for."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
         self._http.close()
 
     def _body(self, request: Request) -> dict[str, Any]:

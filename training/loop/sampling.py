@@ -97,6 +97,12 @@ class Sampling:
                 f"{len(sample.learnt.scored)} episodes. The warnings above say why. Look after what they ask, then go "
                 "on with --resume."
             )
+        if not sample.learnt.batch.usable_B.any():
+            raise NothingLeftError(
+                f"Nothing is left of iteration {iteration}: every one of its {len(sample.learnt.scored)} episodes has "
+                "a reward that is infinite or NaN. Look after the world's reward and the judges', then go on with "
+                "--resume."
+            )
         metrics = rollout_metrics(sample.first.scored, sample.first.batch, rollout_s=rollout_s[0])
         return Sampled(
             sample=sample,

@@ -180,6 +180,37 @@ def test_worlds_that_answer_soon_after_each_other_are_answered_together(monkeypa
     assert (agent.num_steps == 2) == is_together
 
 
+class Dies:
+    """Ends its process when it is called for the `at`-th time."""
+
+    def __init__(self, at):
+        self.left = at
+
+    def __call__(self):
+        self.left -= 1
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Bounded(AtOnce):
+    """Answers all who are there, and has no room for a second turn of world 2."""
+
+    def fits(self, row, observation):
+        return row != 2
+
+
+def test_an_episode_that_is_over_is_not_lost_with_the_worker_of_its_world():
+    """World 2 is over for want of room; the second step of world 0 then ends the worker that both have."""
+    over = []
+    with VectorWorld([partial(slow, Dies(2)), made, made, made], workers="process", num_workers=2) as worlds:
+        played = try_rollout(
+            Bounded(), worlds, [1, 2, 3, 4], env_ids=[WORLD] * 4, on_episode=lambda row, _: over.append(row)
+        )
+    assert [is_lost(each) for each in played] == [True, False, False, False]
+    assert [len(each.turns) for each in played] == [2, 3, 1, 3] and played[2].turns[0].info["context_full"]
+    assert sorted(over) == [0, 1, 2, 3], "each is told of once"
+
+
 def test_worlds_lost_while_others_are_answered_end_their_own_episodes_only():
     """Worlds 0 and 2 share a worker, which dies when 0 is stepped: 2, which waits for its answer, is lost as well."""
     pids = []

@@ -62,3 +62,11 @@ def test_a_judge_that_can_score_nothing_stops_the_run_which_goes_on_once_it_is_b
         train(config)
     monkeypatch.undo()
     assert [line["iteration"] for line in metrics_of(train(config, resume=True))] == [0, 1]
+
+
+@pytest.mark.parametrize("settings", [{}, {"rollout": "async"}])
+def test_rewards_that_are_all_nan_stop_the_run(settings, tiny_directory, tmp_path, monkeypatch):
+    monkeypatch.setattr(ScoredTrajectory, "turn_rewards", property(lambda each: [float("nan")] * len(each.turns)))
+    config = short_run(tiny_directory, tmp_path, num_iterations=2, **settings)
+    with pytest.raises(WorkerError, match=r"Nothing is left of iteration 0: every one of its 4 .* infinite or NaN"):
+        train(config)
