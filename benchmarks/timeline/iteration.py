@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import tempfile
 import time
@@ -47,7 +46,8 @@ REWARD = "late_answer"
 MOST = 3.0
 """Longest answer of a world, by its mean."""
 
-_numbers = itertools.count()
+GROUP_SIZE = 4
+_worlds: list[int] = []
 _questions: list[Judged] = []
 
 
@@ -62,7 +62,8 @@ class UnevenLake(FrozenLakeWorld):
     def __init__(self, *, mean_ms: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._mean_s = mean_ms / 1000
-        self._number = next(_numbers)
+        self._number = len(_worlds)
+        _worlds.append(self._number)
 
     def step(self, action: str) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Carries out a response; see `vlm_envs.world.World.step`."""
@@ -120,11 +121,12 @@ def run_config(
                 env_id=f"{__name__}:{ENV_ID}",
                 kwargs={**lake.kwargs, "mean_ms": world_ms},
                 workers="thread",
-                num_workers=num_groups * recipe.group_size,
+                num_workers=num_groups * GROUP_SIZE,
             ),
         ),
         num_iterations=2,
         num_groups=num_groups,
+        group_size=GROUP_SIZE,
         rollout=rollout,
         algorithm=GRPO(),
         ppo=replace(recipe.ppo, num_minibatches=1, micro_batch_size=8, kl_coef=0.0),
@@ -146,6 +148,7 @@ def run_config(
 def recorded(config: RunConfig) -> list[Span]:
     """Returns what happens in the second iteration of a run, from 0 s on; the first warms up."""
     prepare(config)
+    _worlds.clear()
     assert config.model is not None, "the recipe starts from what it ships"
     model, encoder = load_checkpoint(model_directory(config.model), dtype="float32")
     updates: list[Span] = []

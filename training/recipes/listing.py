@@ -25,7 +25,7 @@ _CHECKPOINT = "--model DIR, a GPU"
 
 FACTS: dict[str, Facts] = {
     "frozenlake_tiny": Facts(minutes=8),
-    "sokoban_tiny": Facts(minutes=16),
+    "sokoban_tiny": Facts(minutes=20),
     "svg_tiny": Facts(minutes=23),
     "navigation_tiny": Facts(minutes=18),
     "primitive_tiny": Facts(needs="make drivers"),
