@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from training.algorithms.shipped import algorithm_class
 from training.config.mix import MixConfig
@@ -16,6 +16,8 @@ from training.config.saved import plain, rebuilt
 from training.config.sft import SFTConfig
 from training.config.worlds import WorldSpec
 from vlm_envs.errors import ConfigError
+
+ConfigT = TypeVar("ConfigT")
 
 MAY_DIFFER = {
     "checkpoint_every",
@@ -93,6 +95,29 @@ def saved_settings(directory: Path) -> dict[str, Any]:
         )
     saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return saved
+
+
+def saved_by(command: str, config_class: type[ConfigT], directory: Path, *, trained_with: str) -> ConfigT:
+    """Returns the configuration that a run of a command was started with.
+
+    Args:
+        command: Such as `sft`.
+        config_class: Of its configurations.
+        directory: The run's.
+        trained_with: What such runs say they were trained with.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+        ConfigError: If it is another kind of run.
+    """
+    saved = saved_settings(directory)
+    if saved.get("trained_with") != trained_with:
+        raise ConfigError(
+            f"{directory} is no run of `python -m training {command}`; it was started with: "
+            f"{saved.get('command', 'another program')}. Go on with it so, adding --resume."
+        )
+    config: ConfigT = rebuilt(config_class, saved)
+    return config
 
 
 def check_same_run(config: RunConfig, directory: Path) -> None:

@@ -11,8 +11,7 @@ from training.checkpoints.files import LATEST, model_directory, require_run_stat
 from training.config.curation import CURATED
 from training.config.places import require_writable
 from training.config.processes import num_processes
-from training.config.resume import check_same_settings, saved_settings
-from training.config.saved import rebuilt
+from training.config.resume import check_same_settings, saved_by
 from training.config.sft import FINE_TUNING, DataSource, SFTConfig
 from training.preflight.memory_packages import require_attention, require_peft
 from training.preflight.start import require_unused
@@ -99,14 +98,7 @@ def saved_fine_tuning(directory: Path) -> SFTConfig:
         FileNotFoundError: If there is no run.
         ConfigError: If it is another kind of run.
     """
-    saved = saved_settings(directory)
-    if saved.get("trained_with") != FINE_TUNING:
-        raise ConfigError(
-            f"{directory} is no run of `python -m training sft`; it was started with: "
-            f"{saved.get('command', 'another program')}. Go on with it so, adding --resume."
-        )
-    config: SFTConfig = rebuilt(SFTConfig, saved)
-    return config
+    return saved_by("sft", SFTConfig, directory, trained_with=FINE_TUNING)
 
 
 def data_file(source: DataSource) -> tuple[Path, Path]:

@@ -7,11 +7,9 @@ from pathlib import Path
 from agents.hf.device import require_device
 from training.checkpoints.files import LATEST, require_run_state
 from training.config.places import require_writable
-from training.config.resume import check_same_settings, saved_settings
-from training.config.saved import rebuilt
+from training.config.resume import check_same_settings, saved_by
 from training.config.upscaler import SUPER_RESOLUTION, UpscalerConfig
 from training.preflight.start import require_unused
-from vlm_envs.errors import ConfigError
 
 _MAY_DIFFER = {"checkpoint_every", "device", "eval_every", "num_eval_scenes", "num_steps", "num_threads", "output"}
 """Settings that a run may go on with changed; with another number of steps the rate falls otherwise from then on."""
@@ -42,11 +40,4 @@ def saved_upscaler(directory: Path) -> UpscalerConfig:
         FileNotFoundError: If there is no run.
         ConfigError: If it is another kind of run.
     """
-    saved = saved_settings(directory)
-    if saved.get("trained_with") != SUPER_RESOLUTION:
-        raise ConfigError(
-            f"{directory} is no run of `python -m training upscaler`; it was started with: "
-            f"{saved.get('command', 'another program')}. Go on with it so, adding --resume."
-        )
-    config: UpscalerConfig = rebuilt(UpscalerConfig, saved)
-    return config
+    return saved_by("upscaler", UpscalerConfig, directory, trained_with=SUPER_RESOLUTION)

@@ -153,9 +153,10 @@ def _reinforced(reward: str) -> RunConfig:
 def argos_tiny(reward: str = "full") -> StagesConfig:
     """Argos in small: learn to see, curate one's own rollouts, fine-tune, GRPO; `argos_tiny:outcome_only` ablates.
 
-    Clips of one thing over four frames, and the question in which quarter it is at a time. The first stage imitates the
-    expert for so long that the tiny VLM sees; it is in place of a pretrained checkpoint. The teacher of the paper is a
-    stronger model; here it is the model itself, of whose eight rollouts the verifier keeps the best.
+    Clips of one thing, two frames of which are shown, and the question in which quarter it is at a time. The first
+    stage imitates the expert, so that the tiny VLM may learn to see; it is in place of a pretrained checkpoint. The
+    teacher of the paper is a stronger model; here it is the model itself, of whose eight rollouts the verifier keeps
+    the best.
 
     Args:
         reward: A key of `REWARDS`.
@@ -209,10 +210,10 @@ def argos_hack_tiny(reward: str = "gated") -> StagesConfig:
 
 
 def _tiny_kwargs(source: str) -> dict[str, Any]:
-    """Returns a world of `argos_clips`; four frames of 56 pixels a side are 16 visual tokens."""
+    """Returns a world of `scenes.clips.quarters`, whose two frames of 56 pixels a side are 8 visual tokens."""
     return {
         **_POINTS,
-        "source": f"training.recipes.argos_clips:{source}",
+        "source": f"vlm_envs.content.scenes.clips.quarters:{source}",
         "max_pixels": 56 * 56,
         "prompt_example": False,
     }

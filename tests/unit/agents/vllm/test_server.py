@@ -21,6 +21,7 @@ from agents.rollout import failure_of, rollout
 from agents.vllm.agent import VLLMAgent
 from agents.vllm.config import VLLMConfig
 from agents.vllm.continuous_agent import ContinuousVLLMAgent
+from agents.vllm.engine import Request
 from agents.vllm.errors import SamplerLostError
 from agents.vllm.server import ServerEngine
 from agents.vllm.worker import WeightReceiver
@@ -245,6 +246,18 @@ def test_a_server_that_hangs_costs_one_deadline_and_not_one_for_each_that_waits(
     agent.sync(tiny[0], 2)
     assert not any(map(failure_of, play(agent, range(2))))
     engine.close()
+
+
+def test_the_end_waits_for_no_server_that_hangs(server, tiny):
+    config = VLLMConfig(url=server.url, wait_s=0, timeout_s=20.0)
+    engine = ServerEngine(config, tiny[1], SAMPLING, max_context_tokens=1024)
+    server.faults["/inference/v1/generate"] = "silence"
+    engine.add_request("one", Request(ids=[1, 2], images=(), offsets=(), seed=0))
+    while not server.unanswered:
+        assert engine.step() == {}
+    began = time.monotonic()
+    engine.close()
+    assert time.monotonic() - began < 10.0 and not server.speaks.is_set()
 
 
 def test_a_server_that_was_silent_and_is_well_again_is_asked_again(agent, server, engine):

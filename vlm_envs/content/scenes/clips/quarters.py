@@ -41,27 +41,8 @@ _NEAR = 0.13
 """How far from the middle of a quarter a thing's own middle is at most, on each axis, in sides of a frame."""
 
 
-@dataclass(frozen=True)
-class PaperFrameRef:
-    """A frame of a clip of one thing, with nothing but the thing, on paper.
-
-    Attributes:
-        clip: The description.
-        frame: Which, from 1.
-    """
-
-    clip: Clip
-    frame: int
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return self.clip.width
-
-    @property
-    def height(self) -> int:
-        """Rows."""
-        return self.clip.height
+class PaperFrameRef(FrameImageRef):
+    """A frame of a clip of one thing, with nothing but the thing, on paper."""
 
     @property
     def digest(self) -> str:
@@ -70,7 +51,7 @@ class PaperFrameRef:
 
     def picture(self) -> Picture:
         """Returns the pixels."""
-        pixels = FrameImageRef(self.clip, self.frame).picture().pixels
+        pixels = super().picture().pixels
         mask = self.clip.scene(self.frame).mask(0)
         return Picture(np.where(mask[..., None], pixels, np.uint8(_PAPER)))
 
