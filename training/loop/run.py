@@ -7,7 +7,8 @@ import shutil
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -256,38 +257,45 @@ def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path,
     with (
         RunConsole("cold start", num_steps, every=50) as console,
         stop_on_interrupt("step", "nothing is saved then") as should_stop,
+        _saved_whatever_ends(save, lambda: num_done, num_steps),
     ):
-        try:
-            cold_start(
-                model,
-                encoder,
-                config.worlds,
-                config.cold_start,
-                on_step=on_step,
-                should_stop=should_stop,
-                seed=config.seed,
-                on_checkpoint=checkpoint,
-                num_done=num_done,
-                optimizer_state=None if state is None else state["optimizer"],
-            )
-            save()  # Before the validation, and while Ctrl-C still only asks: what took hours depends on neither.
-        except NonFiniteGradientError as error:
-            raise NonFiniteGradientError(
-                f"{error} The cold start ended after {num_done} of {num_steps} steps; {save()}"
-            ) from error
-        except Exception as error:
-            if num_done:
-                try:
-                    told = save()
-                except Exception as second:
-                    told = f"what was learnt could not be saved ({type(second).__name__}: {second})."
-                what = f"{type(error).__name__} after {num_done} of {num_steps} steps of the cold start"
-                print(f"{what}: {told}", file=sys.stderr)
-            raise
+        cold_start(
+            model,
+            encoder,
+            config.worlds,
+            config.cold_start,
+            on_step=on_step,
+            should_stop=should_stop,
+            seed=config.seed,
+            on_checkpoint=checkpoint,
+            num_done=num_done,
+            optimizer_state=None if state is None else state["optimizer"],
+        )
     if should_stop():
         raise ColdStartInterruptedError(
             f"Interrupted after {num_done} of {num_steps} steps of the cold start; {_saved_in(directory)}"
         )
+
+
+@contextmanager
+def _saved_whatever_ends(save: Callable[[], str], num_done: Callable[[], int], num_steps: int) -> Iterator[None]:
+    """Saves what is learnt within the block, and says where it is if that ends with an error."""
+    try:
+        yield
+        save()  # Before the validation, and while Ctrl-C still only asks: what took hours depends on neither.
+    except NonFiniteGradientError as error:
+        raise NonFiniteGradientError(
+            f"{error} The cold start ended after {num_done()} of {num_steps} steps; {save()}"
+        ) from error
+    except Exception as error:
+        if num_done():
+            try:
+                told = save()
+            except Exception as second:
+                told = f"what was learnt could not be saved ({type(second).__name__}: {second})."
+            what = f"{type(error).__name__} after {num_done()} of {num_steps} steps of the cold start"
+            print(f"{what}: {told}", file=sys.stderr)
+        raise
 
 
 def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path) -> None:

@@ -143,7 +143,7 @@ class Scripted:
         self.queue.remove(row)
 
     def respond(self, rows, observations):
-        raise NotImplementedError
+        raise AssertionError("nobody waits for a whole batch")
 
 
 class Gathering(Scripted):
