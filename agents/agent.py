@@ -13,6 +13,7 @@ from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason
 
 if TYPE_CHECKING:
     from vlm_envs.vector.env import VectorWorld
+    from vlm_envs.vector.joined import JoinedWorlds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,9 @@ class AsyncAgent(Agent, Protocol):
 class ContinuousAgent(Agent, Protocol):
     """An agent that batches whoever is there: episodes join and leave at any time. The methods are those of vLLM."""
 
+    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
+        """Prepares for one episode in each of the worlds; those of joined vectors draw as they would by themselves."""
+
     @property
     def has_unfinished_requests(self) -> bool:
         """Whether any episode is yet to be answered."""
@@ -88,7 +92,7 @@ class ContinuousAgent(Agent, Protocol):
     def add_request(self, row: int, observation: Observation) -> None:
         """Asks for the answer to what a row shows now."""
 
-    def restart(self, worlds: VectorWorld) -> None:
+    def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
         """Does what `start` did, in the rollout that is under way; later ones are what they would have been."""
 
     def step(self) -> dict[int, Response]:

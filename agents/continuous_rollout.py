@@ -12,10 +12,12 @@ from agents.turns import failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.episodes import Step
+from vlm_envs.vector.joined import JoinedWorlds
 
 GATHER_S = 0.002
 """How long after an answer the next may come for both to be taken together, in seconds."""
 
+Worlds = VectorWorld | JoinedWorlds
 OnTurn = Callable[[int, Turn], None]
 OnEpisode = Callable[[int, Trajectory], None]
 
@@ -55,13 +57,13 @@ def play_continuously(
 
 def play_from_resets(
     agent: ContinuousAgent,
-    worlds: VectorWorld,
+    worlds: Worlds,
     seeds: Sequence[int],
     env_ids: Sequence[str],
     on_turn: OnTurn | None = None,
     on_episode: OnEpisode | None = None,
     *,
-    levels: Sequence[str] | None = None,
+    levels: Sequence[str | None] | None = None,
 ) -> dict[int, Trajectory]:
     """Resets worlds and plays them, each as soon as it is reset; otherwise as `play_continuously`.
 
@@ -89,7 +91,7 @@ class _Trajectories(NamedTuple):
     agent: ContinuousAgent
     seeds: Sequence[int]
     env_ids: Sequence[str]
-    levels: Sequence[str] | None
+    levels: Sequence[str | None] | None
 
     def of(self, row: int, episode: _Episode) -> Trajectory:
         """Returns an episode that is over."""
@@ -100,7 +102,7 @@ class _Trajectories(NamedTuple):
             final_observation=episode.observation,
             start_state_hash=episode.start_hash,
             policy_version=self.agent.policy_version,
-            level=self.levels[row] if self.levels else "",
+            level=(self.levels[row] or "") if self.levels else "",
         )
 
 
@@ -111,14 +113,14 @@ class _UnderWay:
         not_started: Numbers of the worlds whose episode did not come about.
     """
 
-    def __init__(self, agent: ContinuousAgent, worlds: VectorWorld) -> None:
+    def __init__(self, agent: ContinuousAgent, worlds: Worlds) -> None:
         self._agent, self._worlds = agent, worlds
         self._episodes: dict[int, _Episode] = {}
         self._resetting: set[int] = set()
         self._stepped: dict[int, Response] = {}
         self.not_started: set[int] = set()
 
-    def reset(self, seeds: Sequence[int], levels: Sequence[str] | None) -> None:
+    def reset(self, seeds: Sequence[int], levels: Sequence[str | None] | None) -> None:
         """Has all worlds reset."""
         to_levels = {"levels": dict(enumerate(levels))} if levels else {}
         self._worlds.send_resets(dict(enumerate(seeds)), **to_levels)

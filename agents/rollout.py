@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from agents.agent import Agent, ContinuousAgent, Response
 from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously, play_from_resets
@@ -15,6 +15,7 @@ from agents.turns import failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.joined import JoinedWorlds
 
 
 def rollout(
@@ -79,6 +80,61 @@ def try_rollout(
     observations, infos = worlds.try_reset(**reset_arguments(seeds, levels))
     played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode, levels=levels)
     return [played.get(row) for row in range(len(seeds))]
+
+
+class WorldBatch(NamedTuple):
+    """What `try_rollout` is given besides an agent: see its arguments."""
+
+    worlds: VectorWorld
+    seeds: Sequence[int]
+    env_ids: Sequence[str]
+    levels: Sequence[str] | None = None
+    on_turn: OnTurn | None = None
+    on_episode: OnEpisode | None = None
+
+
+def try_rollouts(agent: Agent, batches: Sequence[WorldBatch]) -> list[list[Trajectory | None]]:
+    """Plays batches of several kinds of worlds, and returns what `try_rollout` returns of each.
+
+    With a `ContinuousAgent` all of them are under way at once, so that no batch waits for the worlds of another; what
+    is drawn is what would be drawn one after another. With any other agent they are played in turn.
+    """
+    if len(batches) < 2 or not isinstance(agent, ContinuousAgent):
+        return [
+            try_rollout(
+                agent,
+                each.worlds,
+                each.seeds,
+                env_ids=each.env_ids,
+                levels=each.levels,
+                on_turn=each.on_turn,
+                on_episode=each.on_episode,
+            )
+            for each in batches
+        ]
+    places = [(batch, row) for batch in batches for row in range(len(batch.seeds))]
+
+    def on_turn(number: int, turn: Turn) -> None:
+        batch, row = places[number]
+        if batch.on_turn is not None:
+            batch.on_turn(row, turn)
+
+    def on_episode(number: int, trajectory: Trajectory) -> None:
+        batch, row = places[number]
+        if batch.on_episode is not None:
+            batch.on_episode(row, trajectory)
+
+    played = play_from_resets(
+        agent,
+        JoinedWorlds([batch.worlds for batch in batches]),
+        [batch.seeds[row] for batch, row in places],
+        [batch.env_ids[row] for batch, row in places],
+        on_turn,
+        on_episode,
+        levels=[batch.levels[row] if batch.levels else None for batch, row in places],
+    )
+    numbers = iter(range(len(places)))
+    return [[played.get(next(numbers)) for _ in batch.seeds] for batch in batches]
 
 
 def failure_of(trajectory: Trajectory) -> str:

@@ -58,7 +58,7 @@ def failed_turn(observation: Observation, seen: dict[str, Any], response: Respon
     return make_turn(observation, seen, response, info, truncated=True)
 
 
-def reset_arguments(seeds: Sequence[int], levels: Sequence[str] | None, **options: Any) -> dict[str, Any]:
+def reset_arguments(seeds: Sequence[int], levels: Sequence[str | None] | None, **options: Any) -> dict[str, Any]:
     """Returns what `VectorWorld.reset` is given: N seeds, and N level texts unless seeds draw the levels."""
     options |= {"levels": list(levels)} if levels else {}
     return {"seed": list(seeds)} | ({"options": options} if options else {})

@@ -109,8 +109,8 @@ class CheckpointAgent(ABC):
     """An agent whose responses a transformers model samples; a `LearningAgent`, but for how it responds.
 
     Each response is drawn from a random stream of its own, which the agent's seed, the number of the rollout, the row
-    and its turn decide. So what an episode is does not depend on who else is asked, and when, but for floating-point
-    ties.
+    and its turn decide; of rollouts that are played together each has its own number, and rows of its own. So what an
+    episode is does not depend on who else is asked, and when, but for floating-point ties.
 
     Args:
         directory: A checkpoint, as `load_checkpoint` reads it; None for `model` and `encoder`.
@@ -171,12 +171,10 @@ class CheckpointAgent(ABC):
 
     def start(self, worlds: VectorWorld) -> None:
         """Opens one conversation per world."""
-        self._open(worlds.num_envs)
+        draws = EpisodeDraws(self.seed, self._num_rollouts, worlds.sizes)
+        self._sampler.start(range(worlds.num_envs), draws)
+        self._num_rollouts += len(worlds.sizes)
         self._conversations.start()
-
-    def _open(self, num_rows: int) -> None:
-        self._sampler.start(range(num_rows), EpisodeDraws(self.seed, self._num_rollouts))
-        self._num_rollouts += 1
 
     def state_dict(self) -> dict[str, Any]:
         """Returns how many rollouts there were, which decide the random streams of the next."""

@@ -8,7 +8,7 @@ Source of the idea: Orca (Yu et al. 2022), iteration-level scheduling; vLLM name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,8 @@ from agents.hf.slot_cache import SlotCache
 
 JOIN_RATIO = 0.25
 """Share of the rows being answered that prompts wait for, to be fed together: a pass costs more than a row."""
+JOIN_WITHIN = 16
+"""Tokens of the rows being answered after which prompts that are fewer are fed all the same."""
 
 
 @dataclass(kw_only=True)
@@ -46,6 +48,23 @@ class _Row:
     logprobs: list[float] = field(default_factory=list)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Prompt:
+    """A prompt that was fed.
+
+    Attributes:
+        row: In whose slot it stands, with or without something behind it.
+        length: Tokens of that slot that end with it.
+        next_position: Of the token behind it.
+        logits_V: What comes behind it, float32.
+    """
+
+    row: int
+    length: int
+    next_position: int
+    logits_V: Tensor
+
+
 class ContinuousSampler(ModelSampler):
     """Continues conversations, none of which waits for another. See `ModelSampler` for its arguments."""
 
@@ -62,6 +81,8 @@ class ContinuousSampler(ModelSampler):
         self._row_at = list(rows)
         self._num_active = 0
         self._queue: dict[int, PromptSegment] = {}
+        self._num_waited = 0
+        self._first_prompts: dict[Hashable, _Prompt] = {}
 
     @property
     def has_unfinished_requests(self) -> bool:
@@ -81,12 +102,14 @@ class ContinuousSampler(ModelSampler):
     @torch.no_grad()
     def step(self) -> dict[int, SampledResponse]:
         """Goes on by one token, in all rows or in those that came since; returns the responses that are over."""
-        if self._queue and len(self._queue) >= JOIN_RATIO * self._num_active:
+        if self._queue and (len(self._queue) >= JOIN_RATIO * self._num_active or self._num_waited >= JOIN_WITHIN):
+            self._num_waited = 0
             rows, logits_NV = self._join()
         else:
             rows = self._row_at[: self._num_active]
             if not rows:
                 return {}
+            self._num_waited += bool(self._queue)
             logits_NV = self._feed(0, [np.array(self._rows[row].ids[-1:]) for row in rows], [])
         drawn_N, logprobs_N = self._tokens.draw(logits_NV, rows)
         over = {}
@@ -101,34 +124,53 @@ class ContinuousSampler(ModelSampler):
         return over
 
     def _join(self) -> tuple[list[int], Tensor]:
-        """Feeds the prompts that came, one that several rows begin with once; returns the rows and their logits."""
+        """Feeds the prompts that came, and returns the rows and their logits.
+
+        A prompt that rows begin with is fed once, with the first of them; the others copy it, whenever they come.
+        """
         queue, self._queue = self._queue, {}
-        leaders: dict[Any, int] = {}
-        leader_of = {row: leaders.setdefault(self._prompt_key(row, segment), row) for row, segment in queue.items()}
+        begins = {row: segment.key for row, segment in queue.items() if not self._goes_on(row)}
+        leaders: dict[Hashable, int] = {}
+        for row, key in begins.items():
+            if key not in self._first_prompts:
+                leaders.setdefault(key, row)
         first = self._num_active
-        self._bring([*leaders.values()], first)
-        fed = self._row_at[first : first + len(leaders)]
-        segments = [queue[row] for row in fed]
-        ids = [np.r_[self._rows[row].pending, queue[row].ids] for row in fed]
-        logits_NV = self._feed(first, ids, [image for segment in segments for image in segment.images])
-        followers = [row for row in queue if leader_of[row] != row]
+        prompts = self._feed_prompts(
+            first, {row: queue[row] for row in queue if row not in begins or leaders.get(begins[row]) == row}
+        )
+        self._first_prompts |= {key: prompts[row] for key, row in leaders.items()}
+        followers = [row for row in queue if row not in prompts]
+        prompts |= {row: self._first_prompts[begins[row]] for row in followers}
         self._cache.copy(
-            [self._rows[leader_of[row]].slot for row in followers], [self._rows[row].slot for row in followers]
+            [self._rows[prompts[row].row].slot for row in followers],
+            [self._rows[row].slot for row in followers],
+            [prompts[row].length for row in followers],
         )
         for row in followers:
-            self._rows[row].next_position = self._rows[leader_of[row]].next_position
-        self._bring([*fed, *followers], first)
+            self._rows[row].next_position = prompts[row].next_position
+        self._bring([*queue], first)
         self._num_active = first + len(queue)
         rows = self._row_at[first : self._num_active]
         self._tokens.draws.begin(rows)
-        return rows, logits_NV[[fed.index(leader_of[row]) for row in rows]]
+        return rows, torch.stack([prompts[row].logits_V for row in rows])
 
-    def _prompt_key(self, row: int, segment: PromptSegment) -> Any:
-        """Returns what is equal for rows that begin alike; of rows that go on, each has its own."""
-        state = self._rows[row]
-        if state.pending or state.next_position:
-            return row
-        return segment.key
+    def _goes_on(self, row: int) -> bool:
+        """Returns whether a row was shown anything before."""
+        return bool(self._rows[row].pending or self._rows[row].next_position)
+
+    def _feed_prompts(self, first: int, segments: Mapping[int, PromptSegment]) -> dict[int, _Prompt]:
+        """Feeds what rows are shown, in the slots from `first` on, where they then are."""
+        if not segments:
+            return {}
+        self._bring([*segments], first)
+        fed = self._row_at[first : first + len(segments)]
+        ids = [np.r_[self._rows[row].pending, segments[row].ids] for row in fed]
+        logits_NV = self._feed(first, ids, [image for row in fed for image in segments[row].images])
+        lengths_N = self._cache.lengths[first : first + len(fed)].tolist()
+        return {
+            row: _Prompt(row=row, length=length, next_position=self._rows[row].next_position, logits_V=logits_V)
+            for row, length, logits_V in zip(fed, lengths_N, logits_NV, strict=True)
+        }
 
     def _feed(self, start: int, ids: Sequence[np.ndarray[Any, Any]], images: Sequence[ProcessedImage]) -> Tensor:
         """Feeds tokens to the rows in the slots from `start` on, and returns the logits behind them, float32[N, V]."""

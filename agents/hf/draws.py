@@ -10,6 +10,11 @@ import torch
 from torch import Tensor
 
 
+def places_of(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns, of rows numbered through parts of these sizes, each one's part and its own number there."""
+    return [(part, place) for part, size in enumerate(sizes) for place in range(size)]
+
+
 class EpisodeDraws:
     """Draws each response from a generator of its own, so that no row's depends on who else is asked, or when.
 
@@ -19,17 +24,22 @@ class EpisodeDraws:
     Args:
         seed: The same seed, rollout, row and turn draw the same numbers, on any device.
         rollout: Number of the rollout.
+        sizes: Rows of each of several rollouts that are played together, from that number on; None for a single one.
     """
 
-    def __init__(self, seed: int, rollout: int = 0) -> None:
-        self._key = (seed, rollout)
+    def __init__(self, seed: int, rollout: int = 0, sizes: Sequence[int] | None = None) -> None:
+        self._seed, self._rollout = seed, rollout
+        self._places = None if sizes is None else places_of(sizes)
         self._num_begun: Counter[int] = Counter()
         self._generators: dict[int, np.random.Generator] = {}
 
     def begin(self, rows: Sequence[int]) -> None:
         """Begins a response of each of these rows."""
         for row in rows:
-            self._generators[row] = np.random.default_rng([*self._key, row, self._num_begun[row]])
+            part, place = (0, row) if self._places is None else self._places[row]
+            self._generators[row] = np.random.default_rng(
+                [self._seed, self._rollout + part, place, self._num_begun[row]]
+            )
             self._num_begun[row] += 1
 
     def __call__(self, logprobs_NV: Tensor, rows: Sequence[int]) -> Tensor:

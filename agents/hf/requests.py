@@ -10,6 +10,7 @@ from agents.hf.chat import PromptSegment
 from agents.hf.conversations import Conversations, SampledResponse
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.joined import JoinedWorlds
 
 
 class RequestSampler(Protocol):
@@ -37,12 +38,12 @@ class AnswersRequests:
     _segments: dict[int, PromptSegment]
     _before_start: dict[str, Any]
 
-    def start(self, worlds: VectorWorld) -> None:
+    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
         """Opens one conversation per world."""
         self._segments, self._before_start = {}, self.state_dict()  # type: ignore[attr-defined]
         super().start(worlds)  # type: ignore[misc]
 
-    def restart(self, worlds: VectorWorld) -> None:
+    def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
         """Opens the conversations of the rollout that is under way anew: what follows is as if it had begun here."""
         self.load_state_dict(self._before_start)  # type: ignore[attr-defined]
         self.start(worlds)

@@ -122,12 +122,18 @@ class SlotCache(Cache):
             layer.move(slots_N, from_N, to_N)
         self.lengths[window.start : window.stop] += added_BT.sum(1)
 
-    def copy(self, from_slots: Sequence[int], to_slots: Sequence[int]) -> None:
-        """Copies slots to others, all at once: what is copied is what was there before."""
+    def copy(self, from_slots: Sequence[int], to_slots: Sequence[int], lengths: Sequence[int] | None = None) -> None:
+        """Copies slots to others, all at once: what is copied is what was there before.
+
+        Args:
+            from_slots: N slots.
+            to_slots: N others.
+            lengths: How many of their first tokens; None for all.
+        """
         if not from_slots:
             return
         from_N, to_N = (torch.tensor(list(each), device=self.lengths.device) for each in (from_slots, to_slots))
-        lengths_N = self.lengths[from_N]
+        lengths_N = self.lengths[from_N] if lengths is None else torch.tensor(list(lengths)).to(from_N)
         for layer in self._slot_layers:
             layer.copy(from_N, to_N, int(lengths_N.max()))
         self.lengths[to_N] = lengths_N

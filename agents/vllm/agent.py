@@ -131,7 +131,7 @@ class VLLMAgent:
         """Opens one conversation per world, with the agent's own weights, whoever shares its engine."""
         if not self._version or self.engine.version != self._version:
             self._load()
-        self._sampler.start(range(worlds.num_envs))
+        self._sampler.start(worlds.sizes)
         self._conversations.start()
 
     def fits(self, row: int, observation: Observation) -> bool:

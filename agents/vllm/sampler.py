@@ -10,14 +10,20 @@ import numpy as np
 
 from agents.hf.chat import ChatEncoder, PromptSegment
 from agents.hf.conversations import SampledResponse
+from agents.hf.draws import places_of
 from agents.hf.families.family import ProcessedImage
 from agents.vllm.engine import Request, VLLMEngine, image_offsets
 
 
 @dataclass
 class _Row:
-    """A conversation so far: its tokens, its pictures, and how many responses are in it."""
+    """A conversation so far: which of the rollouts played together it is of, and which of its rows there.
 
+    Behind that stand its tokens, its pictures, and how many responses are in it.
+    """
+
+    part: int
+    place: int
     ids: list[int] = field(default_factory=list)
     images: list[ProcessedImage] = field(default_factory=list)
     num_turns: int = 0
@@ -26,8 +32,8 @@ class _Row:
 class VLLMSampler:
     """A `Sampler` that asks an engine; what the engine keeps of a prefix is not computed again.
 
-    What is drawn depends on the seed, on how many times conversations were started, on the row and on the turn: on
-    nothing that is sampled beside it.
+    What is drawn depends on the seed, on how many rollouts were started, on the row and on the turn: on nothing that is
+    sampled beside it.
 
     Args:
         engine: Samples.
@@ -38,14 +44,16 @@ class VLLMSampler:
     def __init__(self, engine: VLLMEngine, encoder: ChatEncoder, seed: int) -> None:
         self.engine, self.encoder, self.seed = engine, encoder, seed
         self.num_started = 0
+        self._first_started = 0
         self._rows: dict[int, _Row] = {}
         self._asked: dict[str, int] = {}
 
-    def start(self, rows: Sequence[int]) -> None:
-        """Forgets everything and opens one empty conversation per row."""
+    def start(self, sizes: Sequence[int]) -> None:
+        """Forgets everything and opens empty conversations: of each rollout that is played so many."""
         self.release()
-        self.num_started += 1
-        self._rows = {row: _Row() for row in rows}
+        self._first_started = self.num_started + 1
+        self.num_started += len(sizes)
+        self._rows = {row: _Row(*place) for row, place in enumerate(places_of(sizes))}
 
     def release(self) -> None:
         """Forgets everything, and gives up what is yet to be answered."""
@@ -97,7 +105,8 @@ class VLLMSampler:
         known = self._rows[row]
         known.ids += segment.ids.tolist()
         known.images += segment.images
-        drawn = np.random.default_rng([self.seed, self.num_started, row, known.num_turns])
+        rollout = self._first_started + known.part
+        drawn = np.random.default_rng([self.seed, rollout, known.place, known.num_turns])
         return Request(
             ids=list(known.ids),
             images=tuple(known.images),

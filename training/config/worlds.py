@@ -45,6 +45,8 @@ class WorldSpec:
             in processes, and on the machines of a Ray cluster where one machine's cores are too few.
         num_workers: Threads, processes or actors, each of which steps its worlds one after another; None for one per
             CPU core. Worlds that only wait, for a server elsewhere say, want a thread each.
+        step_timeout_s: Longest time one world may take for one step or reset, in seconds, before its worker is lost;
+            serial worlds have no limit.
     """
 
     env_id: str
@@ -55,12 +57,14 @@ class WorldSpec:
     cold_start_pool: PoolConfig | None = None
     workers: str = "serial"
     num_workers: int | None = None
+    step_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
         registered_name(self.env_id)
         require_above(self, 0, "weight")
         require_choice(field_name(self, "workers"), self.workers, WORKER_KINDS)
         require_at_least(self, 1, "num_workers")
+        require_above(self, 0, "step_timeout_s")
         require(
             self.num_workers is None or self.workers != "serial",
             f"{field_name(self, 'num_workers')} {self.num_workers} would do nothing: serial worlds have no workers. "
@@ -94,7 +98,13 @@ class WorldSpec:
             WorkerError: If a worker dies or hangs while it makes them, three times in a row.
         """
         made = partial(
-            world_vector, self.env_id, num_envs, split=split, workers=self.workers, num_workers=self.num_workers
+            world_vector,
+            self.env_id,
+            num_envs,
+            split=split,
+            workers=self.workers,
+            num_workers=self.num_workers,
+            step_timeout_s=self.step_timeout_s,
         )
         for _ in range(NUM_STARTS - 1):
             try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agents.agent import Agent
-from agents.rollout import is_lost, try_rollout
+from agents.rollout import failure_of, is_lost, try_rollout
 from training.config.worlds import WorldSpec
 from vlm_envs.trajectory import Trajectory
 
@@ -19,6 +19,7 @@ def play_each(
     split: str,
     max_parallel: int,
     levels: Sequence[str] | None = None,
+    on_lost: Callable[[Trajectory], None] | None = None,
 ) -> list[Trajectory | None]:
     """Plays one episode per seed; one that is lost with its worker, or whose worker does not come up, once more.
 
@@ -31,6 +32,7 @@ def play_each(
         split: Whose levels the world is made with.
         max_parallel: Most episodes that are played side by side.
         levels: Level text of each episode; None where seeds draw the levels.
+        on_lost: Called with each episode that was begun and lost.
 
     Returns:
         The episodes in the order of their seeds; None for one that was lost again.
@@ -50,4 +52,25 @@ def play_each(
                     rolled = try_rollout(agent, worlds, asked, env_ids=[spec.env_id] * size, levels=given)
                     for index, each in zip(part, rolled, strict=True):
                         played[index] = None if is_lost(each) else each
+                        if each is not None and is_lost(each) and on_lost is not None:
+                            on_lost(each)
     return played
+
+
+def why_lost(episodes: Sequence[Trajectory | None], *, of: int) -> str:
+    """Returns what is said where nothing is left: of how many episodes what was lost, and what to look after.
+
+    Args:
+        episodes: Those that were lost; None for one that was never begun.
+        of: How many episodes there were.
+    """
+    unanswered = [each for each in episodes if each is not None and each.turns[-1].stop_reason == "error"]
+    if unanswered and len(unanswered) == len(episodes):
+        return (
+            f"the responses of {len(unanswered)} of {of} episodes could not be had. The last reason: "
+            f"{failure_of(unanswered[-1]).rstrip('.')}. Look after what samples them"
+        )
+    return (
+        f"the workers of {len(episodes)} of {of} episodes were lost, although they were started anew. The warnings "
+        "above say how. Look after the worlds' engines and the machine's memory"
+    )

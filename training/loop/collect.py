@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, Protocol
 
 from agents.agent import Agent
 from agents.continuous_rollout import OnEpisode, OnTurn
-from agents.rollout import failure_of, is_lost, try_rollout
+from agents.rollout import WorldBatch, is_lost, try_rollouts
 from training.config.run import RunConfig
+from training.data.episodes import why_lost
 from training.data.mix import MixedWorlds, MixEntry, MixUnit
 from training.data.pools import open_pools
 from training.engines.engine import Engine, LocalEngine
@@ -99,7 +100,7 @@ class Collector:
             self._num_lost_episodes = self._num_dropped_groups = 0
         places = [place for place in self._worlds.played(iteration) if worlds is None or place.name in worlds]
         levels = {place.number: self._worlds.next_levels(place) for place in places}
-        own = [each for place in places for each in self._played(agent, place, first, levels[place.number], watchers)]
+        own = self._played(agent, places, first, levels, watchers)
         mine = {(each.place, each.number): each for each in own}  # not as gathering copies them: watchers know these
         gathered = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
         played = [mine.get((each.place, each.number), each) for each in gathered]
@@ -121,7 +122,9 @@ class Collector:
             if sampling_round > 0:
                 _logger.warning("Round %d of iteration %d lost all its episodes.", sampling_round, iteration)
                 return []
-            raise NothingLeftError(_nothing_left(iteration, [sibling for each in played for sibling in each.siblings]))
+            lost = [sibling for each in played for sibling in each.siblings if is_lost(sibling)]
+            told = why_lost(lost, of=num_episodes)
+            raise NothingLeftError(f"Nothing is left of iteration {iteration}: {told}, then go on with --resume.")
         if num_lost:
             _logger.warning("Iteration %d has lost %d of its %d episodes.", iteration, num_lost, num_episodes)
         return groups
@@ -137,29 +140,46 @@ class Collector:
         self._worlds.adaptive.learn(success)
 
     def _played(
-        self, agent: Agent, place: MixEntry, first: int, levels: Sequence[str] | None, watchers: Sequence[Watcher]
+        self,
+        agent: Agent,
+        places: Sequence[MixEntry],
+        first: int,
+        levels: Mapping[int, Sequence[str] | None],
+        watchers: Sequence[Watcher],
     ) -> list[_Played]:
-        """Plays this process's groups of a world: on the levels of its pool, or of seeds from the round's first on."""
-        if not place.own:
-            return []
+        """Plays this process's groups of worlds, on levels of their pools, or of seeds from the round's first on."""
+        size, mine = self._config.group_size, [place for place in places if place.own]
+        batches = {place.number: self._batch(place, first, levels[place.number], watchers) for place in mine}
+        ready = {number: batch for number, batch in batches.items() if batch is not None}
+        played = dict(zip(ready, try_rollouts(agent, [*ready.values()]), strict=True))
+        nothing: list[Trajectory | None] = [None] * size
+        return [
+            _Played(
+                place.number, group, played[place.number][index * size :][:size] if place.number in ready else nothing
+            )
+            for place in mine
+            for index, group in enumerate(place.own)
+        ]
+
+    def _batch(
+        self, place: MixEntry, first: int, levels: Sequence[str] | None, watchers: Sequence[Watcher]
+    ) -> WorldBatch | None:
+        """Returns what is to be played of a world; None where its workers do not come up."""
         size, numbers = self._config.group_size, list(split_seeds("train", place.num_groups, start=first))
-        seeds = [numbers[group] for group in place.own for _ in range(size)]
-        given = None if levels is None else [levels[group] for group in place.own for _ in range(size)]
-        played: Sequence[Trajectory | None] = [None] * len(seeds)
         try:
             worlds = self._worlds.vector(place)
         except WorkerError as error:
             _logger.warning("%s %d groups of %s are left out.", error, len(place.own), place.name)
-        else:
-            on_turn, on_episode = _told(place, watchers)
-            env_ids = [place.spec.env_id] * len(seeds)
-            played = try_rollout(
-                agent, worlds, seeds, env_ids=env_ids, levels=given, on_turn=on_turn, on_episode=on_episode
-            )
-        return [
-            _Played(place.number, group, played[index * size : (index + 1) * size])
-            for index, group in enumerate(place.own)
-        ]
+            return None
+        on_turn, on_episode = _told(place, watchers)
+        return WorldBatch(
+            worlds,
+            [numbers[group] for group in place.own for _ in range(size)],
+            [place.spec.env_id] * (len(place.own) * size),
+            None if levels is None else [levels[group] for group in place.own for _ in range(size)],
+            on_turn,
+            on_episode,
+        )
 
     def metrics(self) -> dict[str, float]:
         """Returns how many episodes of the last iteration were lost with their workers, and groups dropped for it.
@@ -201,19 +221,3 @@ def _told(place: MixEntry, watchers: Sequence[Watcher]) -> tuple[OnTurn | None, 
             watcher.saw_episode(named)
 
     return on_turn, on_episode
-
-
-def _nothing_left(iteration: int, episodes: Sequence[Trajectory | None]) -> str:
-    """Returns what is said where every episode was lost, or none of a whole group was not."""
-    told = f"Nothing is left of iteration {iteration}: "
-    num_lost = sum(map(is_lost, episodes))
-    unanswered = [each for each in episodes if each is not None and each.turns[-1].stop_reason == "error"]
-    if unanswered and len(unanswered) == num_lost:
-        return (
-            f"{told}the responses of {num_lost} of {len(episodes)} episodes could not be had. The last reason: "
-            f"{failure_of(unanswered[-1])} Look after what samples them, then go on with --resume."
-        )
-    return (
-        f"{told}the workers of {num_lost} of {len(episodes)} episodes were lost, although they were started anew. The "
-        "warnings above say how. Look after the worlds' engines and the machine's memory, then go on with --resume."
-    )

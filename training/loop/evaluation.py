@@ -12,7 +12,7 @@ import numpy as np
 
 from agents.agent import Agent
 from training.config.worlds import MAX_PARALLEL, WorldSpec
-from training.data.episodes import play_each
+from training.data.episodes import play_each, why_lost
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.records.statistics import wilson_interval
@@ -115,14 +115,16 @@ def evaluate(
     seeds, name = list(split_seeds(split, num_episodes)), name or spec.env_id
     engine = engine or LocalEngine()
     own = range(engine.rank, len(seeds), engine.num_processes)
-    mine = play_each(agent, spec, [seeds[each] for each in own], split=split, max_parallel=MAX_PARALLEL)
+    lost: list[Trajectory | None] = []
+    mine = play_each(
+        agent, spec, [seeds[each] for each in own], split=split, max_parallel=MAX_PARALLEL, on_lost=lost.append
+    )
     played = [each for _, each in sorted(engine.gather(list(zip(own, mine, strict=True))), key=lambda pair: pair[0])]
     trajectories = tuple(replace(each, world=name) for each in played if each is not None)
     if not trajectories:
-        raise WorkerError(
-            f"All {num_episodes} episodes of the evaluation of {name} were lost with their workers, twice. The "
-            "warnings above say how; look after the world's engine and the machine's memory."
-        )
+        begun = engine.gather(lost[-len(own) :] if own else [])  # in the second attempt
+        why = why_lost([*begun, *[None] * (num_episodes - len(begun))], of=num_episodes)
+        raise WorkerError(f"Nothing is left of the evaluation of {name}, which was tried twice: {why}.")
     num_lost = num_episodes - len(trajectories)
     return EvaluationResult(env_id=spec.env_id, world=name, split=split, trajectories=trajectories, num_lost=num_lost)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import multiprocessing
 from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import Connection
 from types import NoneType
 from typing import Any
 
@@ -142,8 +143,9 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """Starts an episode wherever one can be started: `reset` for those who can do without some worlds.
 
         What fails is tried again, in workers started anew: first all together, then one by one, so that a world which
-        kills its worker every time takes no other along. A world that fails even so is left truncated, with the reason
-        in `infos["env"][i]["worker_error"]`; one that never had an observation shows an empty text.
+        kills its worker every time takes no other along. A worker that cannot be started one by one is given up with
+        all of its worlds. A world that fails even so is left truncated, with the reason in
+        `infos["env"][i]["worker_error"]`; one that never had an observation shows an empty text.
 
         Args:
             seed: As for `reset`.
@@ -163,10 +165,10 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         given_up: dict[int, CallResult] = {}
         while queue:
             i = queue.pop(0)
-            failed = self._reset_some({i: calls[i]})
-            if i in failed:
-                given_up[i] = failed[i]
-            queue += [j for j in sorted(failed) if j in calls and j not in given_up and j not in queue]
+            failed = {j: reply for j, reply in self._reset_some({i: calls[i]}).items() if j in calls}
+            # Not for a world of its own each: whoever starts a worker waits for it, and it makes all its worlds
+            given_up |= {j: reply for j, reply in failed.items() if j == i or reply.never_started}
+            queue = [j for j in dict.fromkeys([*queue, *sorted(failed)]) if j not in given_up]
         for i, reply in given_up.items():
             self._episodes.leave_out(i, reply)
         return self._episodes.observations(), self._episodes.infos(mask)
@@ -284,6 +286,16 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         else:
             self._episodes.leave_out(i, reply)
         return 0.0
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many worlds each of its vectors has, of which it is the only one: see `JoinedWorlds`."""
+        return (self.num_envs,)
+
+    @property
+    def awaited(self) -> list[Connection]:
+        """Where steps and resets under way will show; nothing where `recv` itself carries them out."""
+        return self._open_pool().awaited
 
     def cancel(self) -> None:
         """Gives up what is under way, as `reset` does: episodes whose step was not received have to be reset."""

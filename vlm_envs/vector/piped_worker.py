@@ -103,6 +103,11 @@ class PipedWorker(ABC):
         except OSError:
             self.deadline = time.monotonic()
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether a reply is there, or it shows that none will come."""
+        return self.pipe is not None and self.pipe.poll()
+
     def receive(self, timeout_s: float) -> tuple[int, CallResult]:
         """Returns the next reply and gives the following one its full time."""
         assert self.pipe is not None

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing import connection
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
 from vlm_envs.vector.piped_worker import PipedWorker
@@ -46,6 +47,11 @@ class WorkerPool(ABC):
         Returns:
             Replies by index, and one for every other environment lost on the way; none if the time is over.
         """
+
+    @property
+    @abstractmethod
+    def awaited(self) -> list[Connection]:
+        """Where replies of calls under way will show; empty where `recv` itself carries them out."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -97,6 +103,11 @@ class SerialPool(WorkerPool):
         """Carries out all calls in the order of their indices, however long it takes."""
         calls, self._calls = self._calls, {}
         return {index: self._group.run(index, calls[index]) for index in sorted(calls)}
+
+    @property
+    def awaited(self) -> list[Connection]:
+        """Nothing: calls are carried out in `recv`."""
+        return []
 
     def cancel(self) -> None:
         """Forgets what was not carried out yet."""
@@ -175,13 +186,21 @@ class PipedPool(WorkerPool):
                 break
         return replies
 
+    @property
+    def awaited(self) -> list[Connection]:
+        """The pipes of the workers that have calls under way."""
+        return [worker.pipe for worker in self._workers if worker.unanswered and worker.pipe is not None]
+
     def _received(self, worker: PipedWorker) -> dict[int, CallResult]:
-        """Returns a worker's next reply, or the loss of its environments if there is none."""
-        try:
-            index, reply = worker.receive(self._timeout_s)
-        except (EOFError, OSError):
-            return self._lost(worker, "died")
-        return {index: reply}
+        """Returns the replies of a worker that are there, or the loss of its environments if it is gone instead."""
+        replies: dict[int, CallResult] = {}
+        while not replies or (worker.unanswered and worker.has_answered):
+            try:
+                index, reply = worker.receive(self._timeout_s)
+            except (EOFError, OSError):
+                return replies or self._lost(worker, "died")  # if there were any, the next look finds it gone
+            replies[index] = reply
+        return replies
 
     def _lost(self, worker: PipedWorker, why: str) -> dict[int, CallResult]:
         """Starts a worker anew and returns the loss of each of its environments."""

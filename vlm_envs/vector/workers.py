@@ -84,6 +84,11 @@ class CallResult:
     traceback: str = ""
     lost: str | None = None
 
+    @property
+    def never_started(self) -> bool:
+        """Whether there was no worker that could have been called: what started it failed, or hung."""
+        return self.lost is not None and self.error is not None
+
     def unwrap(self) -> Any:
         """Returns the value, or raises what came instead of it.
 

@@ -107,21 +107,77 @@ def test_a_row_is_answered_alike_whenever_it_is_asked(model_and_encoder, chunk):
     assert len({len(sample.ids) for row in expected for sample in row}) > 2
 
 
-def test_siblings_prompts_are_fed_once(tiny, monkeypatch):
-    model, encoder = tiny
-    fed, real = [], ContinuousSampler._feed
+@pytest.fixture
+def fed(monkeypatch):
+    """The numbers of rows and of tokens of each pass."""
+    passes, real = [], ContinuousSampler._feed
 
     def counted(self, start, ids, images):
-        fed.append(len(ids))
+        passes.append((len(ids), sum(map(len, ids))))
         return real(self, start, ids, images)
 
     monkeypatch.setattr(ContinuousSampler, "_feed", counted)
+    return passes
+
+
+def test_siblings_prompts_are_fed_once(tiny, fed):
+    model, encoder = tiny
     sampler = ContinuousSampler(model, encoder, SamplingConfig(max_new_tokens=1), EpisodeDraws(0))
     sampler.start(range(7))
     for row, observations in enumerate(conversations(encoder)):
         sampler.add_request(row, segment(encoder, observations, [], 0))
     assert len(sampler.step()) == 7
-    assert fed == [4]
+    assert [num_rows for num_rows, _ in fed] == [4]
+
+
+def test_a_sibling_that_comes_later_feeds_no_prompt(tiny, fed):
+    """Not while the first is being answered, nor when it is through and was shown something else."""
+    model, encoder = tiny
+    siblings = conversations(encoder)[:4]
+    sampling = SamplingConfig(max_new_tokens=3)
+    expected = [[each.ids for each in row[:1]] for row in in_step(model, encoder, sampling, siblings)]
+    fed.clear()
+    sampler = ContinuousSampler(model, encoder, sampling, EpisodeDraws(SEED))
+    sampler.start(range(4))
+    found = {}
+
+    def ask(row, *samples):
+        sampler.add_request(row, segment(encoder, siblings[row], samples, len(samples)))
+
+    ask(0)
+    sampler.step()
+    ask(1)
+    while sampler.has_unfinished_requests:
+        found |= sampler.step()
+    ask(0, found[0])
+    found_again = {}
+    while sampler.has_unfinished_requests:
+        found_again |= sampler.step()
+    ask(2)
+    ask(3)
+    while sampler.has_unfinished_requests:
+        found |= sampler.step()
+    assert [[found[row].ids] for row in range(4)] == expected
+    assert list(found_again) == [0]
+    assert sum(num_tokens > num_rows for num_rows, num_tokens in fed) == 2, "a first prompt, and a second turn"
+
+
+@pytest.mark.parametrize("join_within", [2, 5])
+def test_a_row_waits_for_no_more_than_some_tokens_of_many_others(tiny, monkeypatch, join_within):
+    monkeypatch.setattr("agents.hf.continuous.JOIN_WITHIN", join_within)
+    model, encoder = tiny
+    sampler = ContinuousSampler(model, encoder, SamplingConfig(max_new_tokens=40), EpisodeDraws(SEED))
+    sampler.start(range(8))
+    for row in range(7):
+        sampler.add_request(row, encoder.encode({"text": f"go {row}"}, is_first=True))
+    sampler.step()
+    sampler.add_request(7, encoder.encode({"text": "wait for me"}, is_first=True))
+    num_steps = 0
+    while sampler._queue:
+        sampler.step()
+        num_steps += 1
+    assert num_steps == join_within + 1
+    assert sampler._num_active == 8
 
 
 def test_a_row_that_is_given_up_changes_nothing_for_the_others(tiny):

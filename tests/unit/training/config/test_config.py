@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ from training.config.judges import JudgeConfig
 from training.config.ppo import PPOConfig
 from training.config.worlds import WorldSpec
 from training.recipes.shipped import RECIPES
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, WorkerError
 
 LAKE = WORLD.env_id
 ENDPOINT = EndpointConfig(base_url="http://localhost:1/v1", model="judge")
@@ -122,6 +123,20 @@ def test_recipes_are_named_after_themselves_and_can_be_written_down(name):
     for spec in config.worlds:
         with spec.make_vector(1, split="val") as worlds:
             assert worlds.get_attr("split") == ("val",)
+
+
+def test_a_world_may_take_as_long_as_it_is_given():
+    spec = WorldSpec(env_id=LAKE, workers="thread", num_workers=1, step_timeout_s=0.2)
+    with spec.make_vector(1, split="val") as worlds:
+        worlds.reset(seed=0)
+        worlds.send({0: "<answer>Up</answer>"})
+        assert list(worlds.recv()) == [0]
+        with pytest.raises(WorkerError, match=r"gave no answer within 0\.2 s"):
+            worlds.apply({0: _sleep})
+
+
+def _sleep(world):
+    time.sleep(2.0)
 
 
 def test_a_world_has_as_many_workers_as_it_is_given():

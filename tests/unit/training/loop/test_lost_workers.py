@@ -224,7 +224,7 @@ def test_worlds_that_are_needed_in_another_number_and_cannot_be_made_cost_their_
 
 def test_worlds_that_can_never_be_made_end_an_evaluation_with_what_to_do(deaths):
     deaths(100)
-    with pytest.raises(WorkerError, match=r"All 2 episodes .* were lost .* look after the world's engine"):
+    with pytest.raises(WorkerError, match=r"the workers of 2 of 2 episodes were lost.* Look after the worlds' engines"):
         evaluate(Idle(), SPEC, split="val", num_episodes=2)
 
 
@@ -266,8 +266,22 @@ def test_an_evaluation_plays_lost_episodes_once_more_and_then_leaves_them_out(pl
 
 def test_an_evaluation_of_nothing_is_an_error(played_in):
     played_in(CorridorWorld, num_workers=1)
-    with pytest.raises(WorkerError, match="All 2 episodes of the evaluation of VLM/FrozenLake-v0 were lost"):
+    with pytest.raises(WorkerError, match=r"the evaluation of VLM/FrozenLake-v0, .* the workers of 2 of 2 episodes"):
         evaluate(Idle(kills=True), SPEC, split="val", num_episodes=2)
+
+
+def test_an_evaluation_whose_agent_never_answers_does_not_blame_the_worlds(played_in):
+    class Speechless(Idle):
+        def respond(self, rows, observations):
+            return [Response(text="", stop_reason="error", error="connection refused") for _ in rows]
+
+    played_in(CorridorWorld)
+    with pytest.raises(WorkerError) as told:
+        evaluate(Speechless(), SPEC, split="val", num_episodes=2)
+    assert str(told.value) == (
+        "Nothing is left of the evaluation of VLM/FrozenLake-v0, which was tried twice: the responses of 2 of 2 "
+        "episodes could not be had. The last reason: connection refused. Look after what samples them."
+    )
 
 
 def test_rows_that_cannot_be_started_are_none_and_their_agents_are_not_asked(played_in):

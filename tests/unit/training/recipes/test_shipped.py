@@ -29,7 +29,7 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
         first = first["started_from"]
     since = {"data": None, "start_from": None, "max_nonfinite_steps": 5, "checkpoint_every": 100}
     assert since | first["cold_start"] == recipe["cold_start"], "settings added since change nothing"
-    of_worlds = {"name": None, "num_workers": None, "pool": None, "cold_start_pool": None}
+    of_worlds = {"name": None, "num_workers": None, "step_timeout_s": 60.0, "pool": None, "cold_start_pool": None}
     assert [of_worlds | world for world in first["worlds"]] == recipe["worlds"]
     least = 0.01 if name == "svg_tiny" else 0.3  # a drawing is solved if it is exact, and rewarded for being alike
     assert least < made_from["validation_success"] < 0.85, "good enough to learn from, with something left to learn"
