@@ -46,6 +46,7 @@ def draw(iterations: Mapping[str, Sequence[Span]], path: Path) -> None:
         panel.spines[["top", "right"]].set_visible(False)
     panels[-1].set(xlim=(0, None), xlabel="seconds")
     handles = [Patch(color=COLOURS[kind], label=label) for kind, label in LABELS.items()]
+    handles.append(Patch(facecolor="white", edgecolor="grey", linewidth=0.6, label="waiting"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
     figure.savefig(path, dpi=100)
 
