@@ -16,30 +16,12 @@ from agents.hf.agent import HFAgent
 from agents.hf.continuous_agent import ContinuousHFAgent
 from agents.hf.sampling import SamplingConfig
 from agents.rollout import is_lost, rollout, try_rollout
+from tests.unit.agents.worlds import WORLD, Dies, made, slow
 from tests.unit.models import with_ending
-from vlm_envs import make
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.vector.env import VectorWorld
 
-WORLD = "VLM/FrozenLake-v0"
 SEEDS = [11, 11, 11, 12, 13, 13]
-
-
-def made(max_turns=3, **kwargs):
-    return make(WORLD, prompt_format="free_think", max_turns=max_turns, **kwargs)
-
-
-def slow(wait, **kwargs):
-    """Returns a world that waits before each step."""
-    world = made(**kwargs)
-    real = world.unwrapped.step
-
-    def step(action):
-        wait()
-        return real(action)
-
-    world.unwrapped.step = step
-    return world
 
 
 def vector(number=6, **settings):
@@ -178,18 +160,6 @@ def test_worlds_that_answer_soon_after_each_other_are_answered_together(monkeypa
     with VectorWorld(env_fns, workers="thread", num_workers=3) as worlds:
         rollout(agent, worlds, [0, 1, 2], env_ids=[WORLD] * 3)
     assert (agent.num_steps == 2) == is_together
-
-
-class Dies:
-    """Ends its process when it is called for the `at`-th time."""
-
-    def __init__(self, at):
-        self.left = at
-
-    def __call__(self):
-        self.left -= 1
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Bounded(AtOnce):

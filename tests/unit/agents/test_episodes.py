@@ -11,8 +11,7 @@ import pytest
 from agents.agent import AsyncAgent, Response
 from agents.episodes import play_episodes
 from agents.rollout import is_lost
-from tests.unit.agents.test_continuous_rollout import WORLD, made
-from tests.unit.agents.test_resets_one_by_one import dying, with_reset
+from tests.unit.agents.worlds import WORLD, dying, made, with_reset
 from vlm_envs.vector.env import VectorWorld
 
 

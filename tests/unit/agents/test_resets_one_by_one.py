@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from functools import partial
 
 import pytest
 
 from agents.rollout import is_lost, rollout, try_rollout
-from tests.unit.agents.test_continuous_rollout import WORLD, Scripted, agent_of, made, texts
+from tests.unit.agents.test_continuous_rollout import Scripted, agent_of, texts
+from tests.unit.agents.worlds import WORLD, dying, made, with_reset
 from tests.unit.models import with_ending
 from vlm_envs.errors import LevelError
 from vlm_envs.vector.env import VectorWorld
-
-
-def with_reset(before):
-    """Returns a world that does something before each reset."""
-    world = made()
-    real = world.unwrapped.reset
-
-    def reset(**kwargs):
-        before()
-        return real(**kwargs)
-
-    world.unwrapped.reset = reset
-    return world
-
-
-def dying(marker):
-    """Returns a world whose reset kills its worker, as often as the marker has lines."""
-
-    def die():
-        left = marker.read_text().splitlines()
-        marker.write_text("\n".join(left[1:]))
-        if left:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return with_reset(die)
 
 
 def played(env_fns, *, on_episode=None, **settings):
