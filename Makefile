@@ -36,11 +36,11 @@ drivers: ## Install libcairo and a software Vulkan driver (Debian or Ubuntu, roo
 train: $(TRAIN_READY) $(SIM_READY) ## Train the tiny model on FrozenLake; another recipe: CONFIG=name.
 	"$(PYTHON)" -m training $(CONFIG)
 
-test: $(DEV_READY) ## Lint, type check and run every test.
+test: $(DEV_READY) ## Lint, type check and run every test but the slow proofs.
 	"$(PYTHON)" -m ruff check .
 	"$(PYTHON)" -m ruff format --check .
 	"$(PYTHON)" -m mypy
-	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest --numprocesses auto --dist worksteal
+	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest -m "not soak" --numprocesses auto --dist worksteal
 
 test-vllm: $(DEV_READY) .venv-vllm/installed ## Sample and train with a real vLLM, in .venv-vllm (3.5 GB); not part of `make test`.
 	@# Each file in a process of its own: vLLM is started inside it, and started once
@@ -54,8 +54,9 @@ test-peers: $(DEV_READY) .venv-peers/installed ## Compare training with TRL, in 
 test-ray: $(DEV_READY) ## Kill worlds and machines of local Ray clusters, and train on one; not part of `make test`.
 	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/ray tests/unit/vlm_envs/vector tests/unit/training/loop/test_lost_workers.py --workers ray --session-timeout 3600
 
-soak: $(DEV_READY) ## Run the slow proofs (oracles over hundreds of seeds); not part of `make test`.
+soak: $(DEV_READY) ## Run the slow proofs: tests/soak, and the tests that are marked `soak`; not part of `make test`.
 	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 14400
+	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest -m soak --session-timeout 14400
 
 lint: $(DEV_READY) ## Lint and type check.
 	"$(PYTHON)" -m ruff check .

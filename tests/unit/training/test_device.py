@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.unit.second_device import DeviceTensor, moved, second_device
+from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, played_batch, run_config
 from training.algorithms.shipped import SHIPPED
 from training.config.cold_start import ColdStartConfig
@@ -48,7 +49,7 @@ def updated_twice(learner: Learner, batch: Any) -> dict[str, float]:
 OTHERWISE = {"old_logprobs": "sampler", "importance_cap": None, "aggregation": "constant"}
 
 
-@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize("name", quick(SHIPPED, "bilevel_gae", "gigpo"))
 def test_an_update_is_the_same_on_another_device(tiny, name):
     model, encoder = tiny
     batch = played_batch(model, encoder, num_rows=4)

@@ -153,12 +153,26 @@ def test_without_validation_it_is_the_last_policy_and_nothing_is_kept(
 @pytest.mark.parametrize(
     ("end", "saved"),
     [
-        ((trainer, "save_best", lambda _, best, *__: best.iteration == 2), 0),
-        ((Trainer, "save", lambda self: self.iteration == 2), 0),
-        ((Trainer, "_validate", lambda self, _: self.iteration == 3), 2),
-        ((Trainer, "save", lambda self: self.iteration == 4), 2),
+        pytest.param(
+            (trainer, "save_best", lambda _, best, *__: best.iteration == 2),
+            0,
+            id="before the peak is kept",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param(
+            (Trainer, "save", lambda self: self.iteration == 2),
+            0,
+            id="before its checkpoint",
+            marks=pytest.mark.soak,
+        ),
+        pytest.param((Trainer, "_validate", lambda self, _: self.iteration == 3), 2, id="after its checkpoint"),
+        pytest.param(
+            (Trainer, "save", lambda self: self.iteration == 4),
+            2,
+            id="in the end",
+            marks=pytest.mark.soak,
+        ),
     ],
-    ids=["before the peak is kept", "before its checkpoint", "after its checkpoint", "in the end"],
 )
 def test_a_run_killed_after_its_peak_still_knows_it(
     config: RunConfig,

@@ -67,10 +67,20 @@ def final_state(tiny_directory, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("worlds", "judge", "said"),
     [
-        ((LAKE,), JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.5, repetition_penalty=0.1), WRONG),
-        (STREAMS, JudgeConfig(**NOTHING, episode_reward="ivgr"), BOXED),
+        pytest.param(
+            (LAKE,),
+            JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.5, repetition_penalty=0.1),
+            WRONG,
+            id="repetition penalty",
+        ),
+        pytest.param(
+            STREAMS,
+            JudgeConfig(**NOTHING, episode_reward="ivgr"),
+            BOXED,
+            id="archive",
+            marks=pytest.mark.soak,
+        ),
     ],
-    ids=["repetition penalty", "archive"],
 )
 def test_runs_that_differ_in_their_evaluations_only_end_alike(final_state, worlds, judge, said):
     amounts = (

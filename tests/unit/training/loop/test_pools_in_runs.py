@@ -201,12 +201,15 @@ def logged(directory):
 @pytest.mark.parametrize(
     "changes",
     [
-        {},
-        {"rollout": "async"},
-        {"algorithm": DAPO(max_sampling_rounds=2)},
-        {"staleness": 1, "ppo": PPOConfig(num_minibatches=1, importance_cap=2.0, warmup_iterations=0)},
+        pytest.param({}, id="barrier", marks=pytest.mark.soak),
+        pytest.param({"rollout": "async"}, id="async", marks=pytest.mark.soak),
+        pytest.param({"algorithm": DAPO(max_sampling_rounds=2)}, id="rounds"),
+        pytest.param(
+            {"staleness": 1, "ppo": PPOConfig(num_minibatches=1, importance_cap=2.0, warmup_iterations=0)},
+            id="stale",
+            marks=pytest.mark.soak,
+        ),
     ],
-    ids=["barrier", "async", "rounds", "stale"],
 )
 def test_a_killed_run_goes_on_with_the_level_that_is_next(changes, spec, tiny_directory, tmp_path, monkeypatch):
     straight = train(config_of(spec, tiny_directory, tmp_path, "straight", **changes))

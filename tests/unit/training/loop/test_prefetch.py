@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.algorithms.dapo import DAPO
@@ -60,7 +61,7 @@ def played_by(monkeypatch):
     return batches
 
 
-@pytest.mark.parametrize("rollout", ["barrier", "async"])
+@pytest.mark.parametrize("rollout", quick(["barrier", "async"], "barrier"))
 def test_each_batch_is_one_update_behind_and_runs_are_equal(rollout, tiny_directory, tmp_path, played_by):
     first, second = (train(stale(tiny_directory, tmp_path, name, rollout=rollout)) for name in ("first", "second"))
     assert played_by[:4] == [(0, 0, True), (1, 0, False), (2, 1, False), (3, 2, False)], "and nothing beyond the last"
@@ -158,7 +159,7 @@ def _interrupted(iteration):
     return {}
 
 
-@pytest.mark.parametrize("rollout", ["barrier", "async"])
+@pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_what_fails_beside_an_update_is_raised_behind_it(rollout, tiny_directory, tmp_path, monkeypatch, capfd):
     collect = Collector.collect
 

@@ -66,13 +66,12 @@ def fail_in_the_second(monkeypatch, owner, name):
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (Learner, "_policy_step"),
-        (Learner, "_critic_step"),
-        (sampling, "rollout_metrics"),
-        (Trainer, "train_iteration"),
-        (Trainer, "_log"),
+        pytest.param(Learner, "_policy_step", id="after the policy's step", marks=pytest.mark.soak),
+        pytest.param(Learner, "_critic_step", id="after the critic's step"),
+        pytest.param(sampling, "rollout_metrics", id="after scoring", marks=pytest.mark.soak),
+        pytest.param(Trainer, "train_iteration", id="before the log", marks=pytest.mark.soak),
+        pytest.param(Trainer, "_log", id="after the log"),
     ],
-    ids=["after the policy's step", "after the critic's step", "after scoring", "before the log", "after the log"],
 )
 def test_a_run_that_fails_goes_on_as_if_it_had_not(config, straight_state, monkeypatch, capsys, owner, name):
     if not straight_state:

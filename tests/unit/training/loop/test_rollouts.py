@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.checkpoints.state import load_checkpoint_state
@@ -52,7 +53,7 @@ def test_judges_are_told_of_turns_and_episodes_as_they_come(rollout, tiny_direct
     assert len(told["saw_turn"]) == len(turns)
 
 
-@pytest.mark.parametrize("rollout", ["barrier", "async"])
+@pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_a_judge_that_can_score_nothing_stops_the_run_which_goes_on_once_it_is_back(
     rollout, tiny_directory, tmp_path, monkeypatch
 ):

@@ -95,6 +95,7 @@ def test_two_processes_write_one_run_and_one_goes_on_with_it(tiny_directory, tmp
     assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 3}
 
 
+@pytest.mark.soak
 def test_two_processes_go_through_a_pool_as_one_does(tiny_directory, tmp_path):
     pool = tmp_path / "pool.jsonl"
     assert main(["pool", "frozenlake_tiny", "--num-samples", "4", "--out", str(pool)]) == 0

@@ -134,7 +134,11 @@ IN_A_STEP, IN_A_SAVE = "training.loop.supervised:SupervisedLearner.step:4", "tra
 
 
 @pytest.mark.parametrize(
-    ("rank", "moments"), [(None, [IN_A_STEP, IN_A_SAVE]), (4, [IN_A_STEP])], ids=["weights", "adapters"]
+    ("rank", "moments"),
+    [
+        pytest.param(None, [IN_A_STEP, IN_A_SAVE], id="weights", marks=pytest.mark.soak),
+        pytest.param(4, [IN_A_STEP], id="adapters"),
+    ],
 )
 def test_a_run_that_is_killed_anywhere_comes_to_the_same(tiny_directory, data, tmp_path, rank, moments):
     config = settings(tiny_directory, data, tmp_path, name="straight", lora=LoRAConfig(rank=rank))

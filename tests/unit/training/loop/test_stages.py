@@ -181,6 +181,7 @@ With the stage that it is in, and the iterations of its checkpoint. Each process
 """
 
 
+@pytest.mark.soak
 def test_a_run_that_is_killed_in_each_stage_comes_to_the_same(straight, recipe, tmp_path):
     words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged"]
     for number, (call, (folder, num_done)) in enumerate(MOMENTS.items()):

@@ -12,6 +12,7 @@ from agents.vllm.config import VLLMConfig
 from agents.vllm.errors import SamplerLostError
 from tests.unit.agents.vllm.engines import FakeEngine
 from tests.unit.models import load
+from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import metrics_of
 from training.__main__ import main
@@ -38,7 +39,7 @@ def config(tiny_directory, tmp_path):
     return replace(config, sampler="vllm", num_eval_episodes=4)
 
 
-@pytest.mark.parametrize("rollout", ["barrier", "async"])
+@pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_each_iteration_is_sampled_with_the_weights_of_the_update_before(rollout, engine, config):
     directory = train(replace(config, rollout=rollout))
     saved = load(directory / "latest" / "model")[0].state_dict()
@@ -81,7 +82,7 @@ def test_when_nothing_is_left_the_run_stops_and_goes_on_from_its_checkpoint(engi
     assert len(metrics_of(directory)) == 3 and num_answered > 0
 
 
-@pytest.mark.parametrize("every", [0, 1])
+@pytest.mark.parametrize("every", quick([0, 1], 0))
 def test_a_server_that_is_gone_at_a_sync_ends_the_run_and_leaves_a_checkpoint(
     every, engine, config, monkeypatch, capsys
 ):

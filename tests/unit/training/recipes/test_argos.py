@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
 from judges.episode_rewards.argos import ArgosSettings
+from tests.unit.slow import quick
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
 from training.cli.command_line import find_recipe
@@ -151,7 +152,7 @@ def test_the_tiny_one_curates_fine_tunes_and_is_reinforced_in_one_command(small)
     assert all("argos/grounding" in line for line in RunReader(run / "4-grpo").evaluations())
 
 
-@pytest.mark.parametrize("reward", HACK_REWARDS)
+@pytest.mark.parametrize("reward", quick(HACK_REWARDS, "outcome_only"))
 def test_the_hack_is_run_from_what_it_made_and_tells_what_grounding_scores(reward, small, tmp_path):
     words = {
         "knows.num-samples": 3, "looks.num-samples": 3, "sft.batch-size": 2, "sft.eval-share": 0,

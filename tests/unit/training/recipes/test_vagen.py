@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.slow import quick
 from training.__main__ import main
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.token_gae import TokenGAE
@@ -170,7 +171,14 @@ def test_without_a_model_it_says_in_one_line_what_to_do(preset, tmp_path, capsys
 
 @pytest.mark.parametrize(
     ("preset", "world"),
-    [("vagen_base", "frozenlake"), *(("vagen_full", world) for world in TABLES_7_TO_15 if world != "primitive_skill")],
+    quick(
+        [
+            ("vagen_base", "frozenlake"),
+            *(("vagen_full", world) for world in TABLES_7_TO_15 if world != "primitive_skill"),
+        ],
+        ("vagen_base", "frozenlake"),
+        ("vagen_full", "frozenlake"),
+    ),
 )
 def test_it_runs(preset, world, tiny_directory, tmp_path):
     """One iteration with the tiny VLM; in this process, for engines take seconds to start."""
