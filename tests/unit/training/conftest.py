@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.training.reports import empty_reports
+
 
 @pytest.fixture(autouse=True)
-def report_of_nothing(request, monkeypatch):
-    """Has runs end in an empty report, which takes longer than all the rest; `report` marks tests that need one."""
-
-    def build(directory):
-        path = directory / "report.html"
-        path.write_text("")
-        return path
-
-    if request.node.get_closest_marker("report") is None:
-        monkeypatch.setattr("training.loop.run.build_report", build)
+def report_of_nothing(request):
+    """Has runs end in empty reports; `report` marks tests that need one."""
+    if request.node.get_closest_marker("report") is not None:
+        yield
+        return
+    with empty_reports():
+        yield

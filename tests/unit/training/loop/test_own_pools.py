@@ -18,11 +18,6 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
 
 
-@pytest.fixture(autouse=True)
-def no_reports(monkeypatch):
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
-
-
 def lakes(**pool) -> WorldSpec:
     return WorldSpec(env_id=LAKE, kwargs=dict(SHORT), pool=PoolConfig(file="own.jsonl", **pool))
 

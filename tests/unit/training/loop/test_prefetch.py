@@ -176,7 +176,6 @@ def test_what_fails_beside_an_update_is_raised_behind_it(rollout, tiny_directory
     assert (saved["iteration"], saved["learner"]["num_updates"]) == (2, 2)
     assert [line["iteration"] for line in metrics_of(tmp_path / "run")] == [0, 1], "what was learnt is logged"
     monkeypatch.undo()
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
     train(stale(tiny_directory, tmp_path, rollout=rollout), resume=True)
     assert [line["iteration"] for line in metrics_of(tmp_path / "run")] == [0, 1, 2, 3]
 

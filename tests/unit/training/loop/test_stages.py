@@ -22,6 +22,7 @@ from agents.hf.sampling import SamplingConfig
 from tests.soak.test_killed_runs import KILLED_AT
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
+from tests.unit.training.reports import empty_reports
 from training.__main__ import main
 from training.checkpoints.state import load_checkpoint_state
 from training.config.memory import MemoryConfig
@@ -46,11 +47,8 @@ FOLDERS = ("1-sft", "2-explore", "3-accuracy")
 
 
 @pytest.fixture(autouse=True)
-def no_reports(request, monkeypatch):
-    """Results are compared bit by bit, so sums are taken in one order; a report takes longer than all the rest."""
-    if request.node.get_closest_marker("report") is None:
-        monkeypatch.setattr("training.loop.sft.build_report", lambda directory: directory / "report.html")
-        monkeypatch.setattr("training.loop.stages.build_stages_report", lambda directory, _: directory / "report.html")
+def one_thread():
+    """Results are compared bit by bit, so sums are taken in one order."""
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
@@ -127,9 +125,7 @@ def lines_of(run: Path) -> list[dict[str, object]]:
 def straight(tiny_directory, data, tmp_path_factory) -> Path:
     """The directory of an undisturbed run, made once."""
     before = torch.get_num_threads()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
-        patched.setattr("training.loop.sft.build_report", lambda directory: directory / "report.html")
+    with empty_reports():
         directory = train_stages(staged(tiny_directory, data, tmp_path_factory.mktemp("straight")))
     torch.set_num_threads(before)
     return directory

@@ -33,12 +33,6 @@ CURATED = CurateConfig(
 )
 
 
-@pytest.fixture(autouse=True)
-def no_reports(monkeypatch):
-    """A report takes longer than all the rest."""
-    monkeypatch.setattr("training.loop.sft.build_report", lambda directory: directory / "report.html")
-
-
 def staged(tmp_path, curated: CurateConfig = CURATED) -> StagesConfig:
     tuned = SFTConfig(
         model=START, data=("stage:rollouts",), num_steps=1, batch_size=2, eval_share=0.0, num_threads=1, device="cpu"

@@ -107,11 +107,8 @@ def test_thirty_iterations_are_three_epochs_of_the_small_pool():
 
 
 @pytest.fixture
-def small(tiny_directory, tmp_path, monkeypatch):
+def small(tiny_directory, tmp_path):
     """The small variant's second stage with six questions, of which each iteration asks two in both streams."""
-    for module in ("run", "stages"):
-        name = "build_report" if module == "run" else "build_stages_report"
-        monkeypatch.setattr(f"training.loop.{module}.{name}", lambda directory, *_: directory / "report.html")
     run = parts(ivgr_tiny())[1]
     pools = (PoolConfig(file="boxed.jsonl", draw=6), PoolConfig(file="general.jsonl", draw=2, attempts=1))
     worlds = tuple(

@@ -1,0 +1,25 @@
+"""Runs that end in an empty report, which takes longer than all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def empty_report(directory: Path, *_: object) -> Path:
+    """Writes a report of nothing."""
+    path = directory / "report.html"
+    path.write_text("")
+    return path
+
+
+@contextmanager
+def empty_reports() -> Iterator[None]:
+    """Has runs, fine-tunings and runs of stages end in empty reports while it is open."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("run.build_report", "sft.build_report", "stages.build_stages_report"):
+            patched.setattr(f"training.loop.{name}", empty_report)
+        yield
