@@ -32,7 +32,10 @@ ASKING: dict[str, tuple[tuple[str, ...], dict[str, object]]] = {
 }
 _SETTINGS = {env_id for env_id, variant in registration.VARIANTS.items() if variant.base_id in ASKING}
 FAST = [e for e in vlm_envs.env_ids() if e not in SLOW and e not in ASKING and e not in _SETTINGS]
-DEFAULTS = [*itertools.product(FAST, ("train", "val", "test")), ("VLM/PrimitiveSkill-v0", "test")]
+DEFAULTS = [
+    *itertools.product(FAST, ("train", "val", "test")),
+    pytest.param("VLM/PrimitiveSkill-v0", "test", marks=pytest.mark.soak),
+]
 PROMPTS = [*itertools.product(FAST, FORMATS, REPRESENTATIONS, OBS_MODES)]
 
 VARIANTS = [
@@ -68,6 +71,13 @@ def _needs_its_engine(env_id: str) -> None:
 @pytest.mark.parametrize(("env_id", "split"), DEFAULTS)
 def test_defaults(env_id: str, split: str) -> None:
     results = check_world(env_id, split=split)
+    assert {result.skipped for result in results} <= {None, "a turn has one action"}
+
+
+@pytest.mark.parametrize("env_id", ["VLM/PrimitiveSkill-v0"])
+def test_the_arm_in_small_pictures(env_id: str) -> None:
+    """Rays are traced for each pixel; `make soak` checks the world with its defaults."""
+    results = check_world(env_id, split="test", resolution=32)
     assert {result.skipped for result in results} <= {None, "a turn has one action"}
 
 

@@ -15,6 +15,7 @@ from benchmarks.memory_cases import CASES
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from Linux's /proc")
 
 
+@pytest.mark.soak
 def test_a_plan_is_near_what_is_measured():
     result = compared("1M")
     print(*table([result]), sep="\n")
@@ -22,6 +23,7 @@ def test_a_plan_is_near_what_is_measured():
     assert abs(result.error) < MAX_ERROR
 
 
+@pytest.mark.soak
 def test_checkpoints_of_gradients_are_planned():
     plain, checkpointed = (planned_bytes(CASES[name])[1] for name in ("150M", "150M-checkpointed"))
     assert checkpointed < 0.9 * plain

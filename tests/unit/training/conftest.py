@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
+
 import pytest
 
+from tests.unit.models import load
+from tests.unit.training.batches import played_batch
 from tests.unit.training.reports import empty_reports
 
 
@@ -15,3 +20,16 @@ def report_of_nothing(request):
         return
     with empty_reports():
         yield
+
+
+@pytest.fixture(scope="session")
+def played_by_tiny(tiny_directory):
+    """Returns what returns copies of the tiny model, its encoder and a batch of so many rows, which is played once."""
+
+    @cache
+    def played(num_rows):
+        model, encoder = load(tiny_directory)
+        batch = played_batch(model, encoder, num_rows=num_rows)  # by a model whose responses end, which this makes it
+        return model, encoder, batch
+
+    return lambda num_rows=8: copy.deepcopy(played(num_rows))

@@ -53,7 +53,7 @@ class FakeServer(ThreadingHTTPServer):
             "multimodal_config": {"mm_device_do_normalize": False},
         }
         self.restart()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     @property
     def url(self):

@@ -65,6 +65,7 @@ def test_both_arms_go_on_from_one_start_with_the_same_compute(arms, monkeypatch)
         assert each.best.success == max(point.success for point in each.curve)
 
 
+@pytest.mark.soak
 def test_what_is_there_is_not_made_again_and_a_lost_start_is(arms, monkeypatch):
     arms.prepare()
     arms.run(1)

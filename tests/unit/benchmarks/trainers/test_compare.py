@@ -93,6 +93,7 @@ def test_a_process_that_hangs_is_ended(monkeypatch):
         in_own_process("trl", Work())
 
 
+@pytest.mark.soak
 def test_a_process_that_fails_is_told_of():
     with pytest.raises(ConfigError, match=r"'backwards' ended with exit code 1\. It said: KeyError: 'backwards'"):
         in_own_process("backwards", Work())

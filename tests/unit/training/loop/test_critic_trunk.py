@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from tests.unit.training.batches import played_batch, run_config
+from tests.unit.training.batches import run_config
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.config.lora import LoRAConfig
@@ -28,8 +28,8 @@ def learner_of(model, encoder, *, lora=None, **critic):
 
 
 @pytest.fixture
-def played(tiny):
-    return *tiny, played_batch(*tiny)
+def played(played_by_tiny):
+    return played_by_tiny()
 
 
 def step(learner, batch, iteration=0):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from agents.hf.sampling import SamplingConfig
+from tests.unit.slow import quick
 from tests.unit.training.batches import played_batch, run_config, text_batch
 from training.algorithms.algorithm import Credit
 from training.algorithms.bilevel_gae import BilevelGAE
@@ -30,8 +31,8 @@ PPO = PPOConfig(
 
 
 @pytest.fixture
-def played(tiny):
-    return tiny[0], tiny[1], played_batch(*tiny)
+def played(played_by_tiny):
+    return played_by_tiny()
 
 
 def learner_of(model, encoder, critic=None, **ppo):
@@ -63,7 +64,7 @@ def test_no_gradients_are_left_behind_an_update(played, dtype):
         assert all(weight.grad is None for weight in (*optimizer._weights, *optimizer._stepped))
 
 
-@pytest.mark.parametrize("aggregation", ["token_mean", "sequence_mean"])
+@pytest.mark.parametrize("aggregation", quick(["token_mean", "sequence_mean"], "token_mean"))
 def test_gradients_do_not_depend_on_the_micro_batches(played, aggregation):
     model, encoder, batch = played
     batch = replace(batch, trainable_B=torch.tensor([True] * 7 + [False]))
@@ -173,7 +174,7 @@ def test_old_logprobs_of_the_sampler_save_a_pass(played):
     assert torch.equal(outputs.old_logprobs_BT, batch.sampler_logprobs_BT)
 
 
-@pytest.mark.parametrize("old_logprobs", ["sampler", "trainer"])
+@pytest.mark.parametrize("old_logprobs", quick(["sampler", "trainer"], "sampler"))
 def test_the_sampler_gap_is_measured_before_the_first_step(played, old_logprobs):
     model, encoder, batch = played
     learner = learner_of(model, encoder, old_logprobs=old_logprobs)
@@ -332,7 +333,9 @@ def test_the_policys_rate_rises_over_ten_iterations_by_default(played):
     assert rates == pytest.approx([0.1, 0.5, 1.0, 1.0])
 
 
-@pytest.mark.parametrize(("written", "read"), [("bfloat16", "float32"), ("float32", "bfloat16")])
+@pytest.mark.parametrize(
+    ("written", "read"), quick([("bfloat16", "float32"), ("float32", "bfloat16")], ("bfloat16", "float32"))
+)
 def test_a_state_continues_in_weights_of_another_type_from_what_was_stepped_on(played, written, read):
     model, encoder, batch = played
     first, resumed = (learner_of(model.to(getattr(torch, dtype)), encoder) for dtype in (written, read))

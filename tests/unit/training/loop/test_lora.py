@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from agents.hf.agent import load_checkpoint
-from tests.unit.training.batches import WORLD, played_batch, run_config
+from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.checkpoints.state import load_checkpoint_state
 from training.config.lora import LoRAConfig
@@ -21,8 +21,8 @@ PPO = PPOConfig(num_minibatches=1, warmup_iterations=0, learning_rate=1e-2, kl_c
 
 
 @pytest.fixture
-def played(tiny):
-    return tiny[0], tiny[1], played_batch(*tiny, num_rows=4)
+def played(played_by_tiny):
+    return played_by_tiny(num_rows=4)
 
 
 def learner_of(model, encoder, **changes):

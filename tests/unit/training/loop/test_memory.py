@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.unit.training.batches import played_batch, run_config
+from tests.unit.training.batches import run_config
 from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.loop.learner import Learner
 
 
 @pytest.fixture
-def played(tiny):
-    return tiny[0], tiny[1], played_batch(*tiny, num_rows=4)
+def played(played_by_tiny):
+    return played_by_tiny(num_rows=4)
 
 
 def learner_of(model, encoder, memory=None, **ppo):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.unit.second_device import DeviceTensor, moved, second_device
-from tests.unit.training.batches import played_batch, run_config
+from tests.unit.training.batches import run_config
 from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.engines.offload import in_place_of
@@ -21,8 +21,8 @@ PPO = PPOConfig(num_minibatches=2, warmup_iterations=0, learning_rate=1e-4, kl_c
 
 
 @pytest.fixture
-def played(tiny):
-    return tiny[0], tiny[1], played_batch(*tiny, num_rows=4)
+def played(played_by_tiny):
+    return played_by_tiny(num_rows=4)
 
 
 def learner_of(model, encoder, memory):
@@ -52,6 +52,7 @@ def places(learner):
     }
 
 
+@pytest.mark.soak
 def test_what_is_idle_is_on_the_host_and_an_update_is_the_same(played, monkeypatch):
     model, encoder, batch = played
     model = model.bfloat16()  # with masters, which wait too

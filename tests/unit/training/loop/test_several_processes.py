@@ -126,6 +126,7 @@ def test_when_one_dies_the_other_says_how_to_go_on(running):
     assert f"as of {saved_iterations(run)} iterations" in line
 
 
+@pytest.mark.soak
 def test_a_signal_to_the_main_process_alone_stops_all_after_an_iteration(running):
     processes, _ = running
     processes[0].send_signal(signal.SIGINT)
@@ -138,6 +139,7 @@ def test_a_signal_to_the_main_process_alone_stops_all_after_an_iteration(running
     assert "kill -INT" not in told[1]
 
 
+@pytest.mark.soak
 def test_a_lost_connection_ends_in_one_line_with_what_is_on_disk(running):
     """No launcher ends the other here, so that it is the connection that tells."""
     processes, run = running

@@ -148,6 +148,7 @@ def test_stages_are_the_runs_that_one_would_start_one_after_the_other(straight, 
     assert saved_stages(straight)[1] == ["sft", "explore", "accuracy"]
 
 
+@pytest.mark.soak
 def test_a_reference_is_kept_or_what_the_stage_starts_from(straight, tiny_directory, data, tmp_path):
     kept = [json.loads((straight / each / "latest" / "reference.json").read_text())["path"] for each in FOLDERS[1:]]
     assert kept == [str((straight / "1-sft" / "latest" / "model").resolve())] * 2
@@ -209,6 +210,7 @@ def test_a_frozen_tower_is_the_references_own_too(tiny, tiny_directory):
         Learner(copy.deepcopy(policy), [], config, reference=other)
 
 
+@pytest.mark.soak
 def test_mags_in_two_stages_runs(tiny_directory, tmp_path, capsys):
     name = "mags_tiny"
     settings = {

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from agents.hf.sampling import SamplingConfig
-from tests.unit.training.batches import WORLD, played_batch, run_config
+from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_micro_batches import OneOfSeveral
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.__main__ import main
@@ -32,8 +32,8 @@ CUDA_SAYS = (
 
 
 @pytest.fixture
-def played(tiny):
-    return tiny[0], tiny[1], played_batch(*tiny, num_rows=8)
+def played(played_by_tiny):
+    return played_by_tiny(num_rows=8)
 
 
 def learner_of(model, encoder, engine=None, **ppo):

@@ -128,14 +128,19 @@ def test_a_client_that_dies_is_told_once_and_ends_nothing(directory: Path, tmp_p
 @pytest.mark.parametrize(
     ("more", "reason"),
     [
-        ({}, "W&B takes no login here (No API key configured. Use `wandb login` to log in.)"),
-        (
+        pytest.param(
+            {}, "W&B takes no login here (No API key configured. Use `wandb login` to log in.)", id="no login"
+        ),
+        pytest.param(
             {"WANDB_API_KEY": "a" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9", "WANDB_HTTP_TIMEOUT": "1"},
             "W&B takes no login here (Failed to authenticate with http://127.0.0.1:9",
+            id="no network",
+            marks=pytest.mark.soak,
         ),
-        ({"WANDB_MODE": "ofline"}, "Input should be 'online', 'offline'"),
+        pytest.param(
+            {"WANDB_MODE": "ofline"}, "Input should be 'online', 'offline'", id="no such mode", marks=pytest.mark.soak
+        ),
     ],
-    ids=["no login", "no network", "no such mode"],
 )
 def test_no_login_is_one_line_before_anything_else(tmp_path: Path, more: dict[str, str], reason: str) -> None:
     output = tmp_path / "runs"

@@ -58,6 +58,7 @@ def test_eight_gpus_hold_a_part_of_the_papers_model(tmp_path, planned):
     check_eight_gpus(planned, model, NUM - 26 * IN_LAYER - 31 * IN_BLOCK, 1.2 * 10 * 0.14e6)
 
 
+@pytest.mark.soak
 def test_one_small_gpu_is_refused_with_what_would_do(tmp_path, planned):
     words = ("--model", save_shallow(tmp_path), "--dtype", "bfloat16", "--reserved", 1, "--algorithm", "grpo")
     words += ("--num-eval-episodes", 128)

@@ -85,6 +85,7 @@ def test_passes_before_the_update_are_over_the_whole_batch(tmp_path):
     assert update == evaluated(8, 1)[1]
 
 
+@pytest.mark.soak
 def test_an_evaluation_that_cannot_run_does_not_fit(tmp_path, capsys):
     options = ("--dtype", "bfloat16", "--algorithm", "grpo", "--num-groups", "2", "--group-size", "2", "--json")
     words = ("--model", str(save_shallow(tmp_path)), "--context-tokens", "1000", "--image-tokens", "100", *options)

@@ -181,6 +181,7 @@ def test_partners_stay_together_and_nothing_is_found_in_the_first_epoch(small):
 
 @pytest.mark.usefixtures("known")
 @pytest.mark.parametrize("fails_in", [3])
+@pytest.mark.soak
 def test_a_run_that_dies_behind_the_rewards_goes_on_with_the_same_ones(small, monkeypatch, fails_in):
     """References that the lost iteration archived are those of nobody: they would be hits when it is played again."""
     whole = told(train(replace(small, name="whole")))

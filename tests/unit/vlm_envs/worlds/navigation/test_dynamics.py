@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import vlm_envs
+from tests.unit.slow import quick
 from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing, two_rooms
 from vlm_envs.content.homes.sight import Pose, can_see
 from vlm_envs.errors import ConfigError, GenerationError
@@ -119,7 +120,7 @@ def brute_force_cost(state: NavigationState, rules: HomeDynamics) -> int | None:
 
 
 @pytest.mark.parametrize("require_visible", [False, True])
-@pytest.mark.parametrize("num_steps", [1, 2])
+@pytest.mark.parametrize("num_steps", quick([1, 2], 2))
 def test_the_oracle_is_as_short_as_brute_force(num_steps: int, require_visible: bool) -> None:
     rules = dynamics(num_steps=num_steps, require_visible=require_visible)
     home = two_rooms(
