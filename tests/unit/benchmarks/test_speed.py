@@ -10,6 +10,7 @@ from benchmarks.__main__ import main
 from benchmarks.measure import Row, median_times_s
 from benchmarks.speed import BENCHMARKS, Benchmark
 from benchmarks.table import HEADINGS, cells, plain_table, print_table
+from tests.unit.slow import quick
 
 
 def row(median: float = 4.0, unit: str = "ms", reference: float | None = 8.0, is_limit: bool = True) -> Row:
@@ -96,7 +97,12 @@ def test_without_a_command_the_usage_is_shown(capsys):
     assert "speed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "ray"])  # which `make test-ray` runs
+SLOW = ("ray", "rollouts", "primitive", "batched")
+
+
+@pytest.mark.parametrize(
+    "name", quick([name for name in BENCHMARKS if name != "ray"], *(name for name in BENCHMARKS if name not in SLOW))
+)  # which `make test-ray` runs
 def test_every_benchmark_runs(name, tmp_path):
     missing = BENCHMARKS[name].missing
     if missing:

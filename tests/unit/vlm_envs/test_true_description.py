@@ -14,6 +14,9 @@ def first_text(env_id: str, **kwargs: object) -> str:
     return str(observation["text"])
 
 
+SMALL = {"side_px": (400, 600), "target_px": (16, 40)}
+
+
 @pytest.mark.parametrize("representation", ["natural_language", "symbolic"])
 def test_it_is_as_exact_as_the_world_can_be(representation: str) -> None:
     with closing(make("VLM/FrozenLake-v0", representation="structured")) as world:
@@ -23,7 +26,7 @@ def test_it_is_as_exact_as_the_world_can_be(representation: str) -> None:
 
 
 def test_beside_a_question_it_tells_what_is_there_and_not_what_is_right() -> None:
-    with closing(make("VLM/ZoomQA-v0", obs_mode="image+description", prompt_format="direct")) as world:
+    with closing(make("VLM/ZoomQA-v0", obs_mode="image+description", prompt_format="direct", **SMALL)) as world:
         for seed in range(4):
             observation, info = world.reset(seed=seed)
             facts = world.unwrapped.state.sample.facts

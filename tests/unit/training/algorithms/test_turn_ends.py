@@ -179,6 +179,7 @@ def test_gradients_do_not_depend_on_the_micro_batches(tiny, aggregation):
         assert torch.allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.soak
 def test_the_papers_variant_learns_the_values_it_reads(tiny):
     model, encoder = tiny
     batch = played_batch(model, encoder)

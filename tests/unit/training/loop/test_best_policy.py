@@ -230,7 +230,10 @@ def test_a_run_that_is_extended_keeps_its_best(config: RunConfig) -> None:
     assert provenance == {"run": "run", "iteration": 2, "validation_success": 0.75, "num_val_episodes": 2}
 
 
-@pytest.mark.parametrize("num_iterations", [2, 3], ids=["after its validation", "later"])
+@pytest.mark.parametrize(
+    "num_iterations",
+    [pytest.param(2, id="after its validation"), pytest.param(3, id="later", marks=pytest.mark.soak)],
+)
 def test_a_best_of_another_number_of_levels_is_superseded(
     config: RunConfig,
     playing: dict[str, dict[int, Weights]],

@@ -54,6 +54,7 @@ def test_a_head_of_the_policys_hidden_states_is_all_that_it_is(played):
     assert all(weight.grad is not None for weight in critic.parameters())
 
 
+@pytest.mark.soak
 def test_it_learns_and_leaves_the_policy_alone(played):
     learner = learner_of(*played[:2], **WARMUP)
     before = copy.deepcopy(learner.policy.state_dict())

@@ -91,6 +91,7 @@ def test_runs_that_differ_in_their_evaluations_only_end_alike(final_state, world
     assert differing(*states) == []
 
 
+@pytest.mark.soak
 def test_repetition_is_what_such_runs_could_differ_by(final_state):
     judges = [JudgeConfig(grounding_weight=0.0, repetition_penalty=penalty) for penalty in (0.0, 0.1)]
     amount = {"eval_every": 0, "num_eval_episodes": 0, "num_val_episodes": 0}

@@ -149,6 +149,7 @@ def test_the_critic_is_calibrated_by_the_first_returns_and_never_again(played):
     assert float(learner.critic.std) == pytest.approx(float(returns.std()))
 
 
+@pytest.mark.soak
 def test_the_size_of_the_rewards_does_not_change_how_fast_the_critic_learns(played):
     model, encoder, batch = played
     large = replace(batch, turn_rewards_BK=batch.turn_rewards_BK * 64.0)
@@ -242,6 +243,7 @@ def test_bfloat16_weights_learn_what_float32_ones_do(played):
         assert moved[part, torch.bfloat16] == pytest.approx(moved[part, torch.float32], rel=0.2)
 
 
+@pytest.mark.soak
 def test_a_bfloat16_run_goes_on_bit_by_bit(played):
     model, encoder, batch = played
     straight, stopped = (learner_of(model.bfloat16(), encoder, learning_rate=1e-6) for _ in range(2))

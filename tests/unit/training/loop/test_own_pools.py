@@ -42,6 +42,7 @@ def test_a_run_draws_its_pool_and_trains_on_it(tiny_directory, tmp_path):
     assert metrics[-1][f"pool/{LAKE}/size"] == len(kept) and metrics[-1][f"pool/{LAKE}/epoch"] == 4 / len(kept)
 
 
+@pytest.mark.soak
 def test_drawing_leaves_training_as_it_would_have_been(tiny_directory, tmp_path):
     drawn = train(drawing(tiny_directory, tmp_path / "a", lakes(draw=6, attempts=2)))
     there = PoolConfig(file=str(drawn / "pools" / "own.jsonl"))

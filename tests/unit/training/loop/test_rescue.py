@@ -94,8 +94,10 @@ def without_times(lines):
 
 @pytest.mark.parametrize(
     ("end", "in_world"),
-    [(RuntimeError("engine gone"), 1), (KeyboardInterrupt(), 0)],
-    ids=["a failure", "Ctrl-C twice"],
+    [
+        pytest.param(RuntimeError("engine gone"), 1, id="a failure", marks=pytest.mark.soak),
+        pytest.param(KeyboardInterrupt(), 0, id="Ctrl-C twice"),
+    ],
 )
 def test_a_validation_that_does_not_come_to_its_end_is_made_up(config, monkeypatch, capsys, end, in_world):
     """In two worlds, at once or when the first one's numbers stand already; episodes are replaced with the numbers."""

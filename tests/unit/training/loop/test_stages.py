@@ -131,6 +131,7 @@ def straight(tiny_directory, data, tmp_path_factory) -> Path:
     return directory
 
 
+@pytest.mark.soak
 def test_stages_are_the_runs_that_one_would_start_one_after_the_other(straight, tiny_directory, data, tmp_path):
     sft, explore, accuracy = staged(tiny_directory, data, tmp_path).stages
     one = fine_tune(replace(sft.run, output=str(tmp_path), name="one"))

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from agents.hf.sampling import SamplingConfig
+from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_micro_batches import OneOfSeveral
 from tests.unit.training.loop.test_run import differing, metrics_of
@@ -60,7 +61,7 @@ def with_room_for(monkeypatch, name, num_rows):
     monkeypatch.setattr(Learner, name, passing)
 
 
-@pytest.mark.parametrize("name", ["_policy_backward", "_critic_backward"])
+@pytest.mark.parametrize("name", quick(["_policy_backward", "_critic_backward"], "_critic_backward"))
 def test_a_step_that_does_not_fit_is_taken_once_more_in_halves_and_nothing_of_it_counts_twice(
     played, monkeypatch, capsys, name
 ):
@@ -93,7 +94,7 @@ def test_a_budget_of_tokens_is_halved_too(played, monkeypatch, capsys):
     assert f"It goes on with --ppo.micro-batch-tokens {4 * length}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("size", [6, 1])
+@pytest.mark.parametrize("size", quick([6, 1], 1))
 def test_what_does_not_fit_in_halves_either_stops_with_a_remedy(played, monkeypatch, size):
     model, encoder, batch = played
     with_room_for(monkeypatch, "_policy_backward", 0)

@@ -52,6 +52,7 @@ def test_each_iteration_is_sampled_with_the_weights_of_the_update_before(rollout
     assert any("sampler_gap" in row for row in rows)
 
 
+@pytest.mark.soak
 def test_a_resumed_run_draws_what_it_would_have_drawn(engine, config, tmp_path):
     train(replace(config, num_eval_episodes=0))
     whole = [request.seed for request in engine.requests]

@@ -91,6 +91,7 @@ def test_a_run_that_is_resumed_goes_on_under_its_id(directory: Path, tmp_path: P
         assert [row["val/success"] for row in server.history if "val/success" in row] == [0.25, 0.25]
 
 
+@pytest.mark.soak
 def test_a_new_run_in_the_place_of_one_that_never_began_has_an_id_of_its_own(directory: Path, tmp_path: Path) -> None:
     ids = []
     for _ in range(2):

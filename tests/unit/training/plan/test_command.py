@@ -51,6 +51,7 @@ def check_eight_gpus(planned, model, num_parameters, kept_by_token):
     assert data["largest_micro_batch_rows"] == 4  # 128 rows in 4 steps on 8 GPUs
 
 
+@pytest.mark.soak
 def test_eight_gpus_hold_a_part_of_the_papers_model(tmp_path, planned):
     """Its whole model is in `make soak`."""
     model = save_shallow(tmp_path, num_layers=10)

@@ -78,6 +78,7 @@ def test_pictures_are_as_small_as_the_run_makes_them(tiny_directory, tmp_path, f
             num_image_tokens(1)
 
 
+@pytest.mark.soak
 def test_rows_are_cut_where_conversations_end(tiny_directory, planned):
     longest = planned(tiny_directory)[1]["row"]
     limit = longest["num_tokens"] - 10

@@ -163,6 +163,7 @@ def asked(directory, num_iterations):
 
 
 @pytest.mark.usefixtures("known")
+@pytest.mark.soak
 def test_partners_stay_together_and_nothing_is_found_in_the_first_epoch(small):
     directory = train(small)
     boxed: set[str] = set()

@@ -29,6 +29,7 @@ def test_gallery_leaves_out_a_world_without_its_engine(tmp_path, capsys, monkeyp
     assert "sokoban" in (tmp_path / "index.html").read_text()
 
 
+@pytest.mark.soak
 def test_gallery_saves_a_picture_of_every_world_and_a_page(tmp_path, capsys):
     out = tmp_path / "new folder"
     assert main(["gallery", "--out", str(out)]) == 0

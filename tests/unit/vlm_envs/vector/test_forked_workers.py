@@ -78,6 +78,7 @@ def test_a_thread_that_ends_is_seen_at_once_although_a_process_was_forked_beside
         assert time.monotonic() - start < 30.0
 
 
+@pytest.mark.soak
 def test_pools_that_are_started_at_once_do_not_inherit_from_each_other() -> None:
     pools: list[VectorWorld] = []
 

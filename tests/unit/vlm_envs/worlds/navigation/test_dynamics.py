@@ -203,7 +203,8 @@ def test_one_kind_can_be_named_alone() -> None:
     assert world.reset(seed=0)[1]["state"]["target_obj_type"] == "Fridge"
 
 
-def test_an_impossible_band_says_so() -> None:
+def test_an_impossible_band_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vlm_envs.worlds.navigation.generator.NUM_HOMES", 20)
     rules = dynamics()
     rules.wanted = Wanted(instruction_set="base", min_solution_length=300, max_solution_length=301)
     with pytest.raises(GenerationError, match=r"300 to 301 actions.*Widen the band"):

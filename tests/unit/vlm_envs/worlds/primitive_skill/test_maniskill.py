@@ -72,6 +72,7 @@ def test_the_arm_follows_joint_targets_as_maniskills_does(reference: Any) -> Non
             np.testing.assert_allclose(engine.take().qpos, move(reference, targets), atol=1e-5)
 
 
+@pytest.mark.soak
 def test_what_lifts_and_places_a_cube_here_does_so_in_maniskill(
     reference: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
