@@ -49,6 +49,31 @@ def test_episodes_are_the_same_when_none_waits_for_another(engine, tiny):
     require_never_waiting(engine, *tiny)
 
 
+def test_what_a_turn_has_in_common_with_the_one_before_is_not_computed_again_until_the_weights_are_others(
+    engine, tiny, monkeypatch
+):
+    agent = VLLMAgent(model=tiny[0], encoder=tiny[1], sampling=GREEDY, engine=engine)
+    real, cached = engine._llm.llm_engine.step, []
+
+    def step():
+        outputs = real()
+        cached.extend(each.num_cached_tokens for each in outputs if each.finished)
+        return outputs
+
+    monkeypatch.setattr(engine._llm.llm_engine, "step", step)
+
+    def played_at(version):
+        cached.clear()
+        agent.sync(tiny[0], version)
+        (episode,) = play(agent, [5], max_turns=(3,))
+        assert len(episode.turns) == len(cached) == 3
+        return [*cached]
+
+    first = played_at(901)  # in blocks of 128 tokens, one of which is full before the third turn
+    assert first[0] == 0 < first[2]
+    assert played_at(902) == first, "nothing is known of new weights"
+
+
 def test_a_row_is_sampled_alike_whoever_is_beside_it(engine, tiny, monkeypatch):
     def with_sampling(sampling):
         monkeypatch.setattr(engine, "_params", sampling_params(tiny[1], sampling))
