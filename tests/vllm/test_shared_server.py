@@ -21,6 +21,7 @@ def sampling_server(serve):
 @pytest.mark.parametrize(("engine", "rollout"), [("ddp", "barrier"), ("fsdp2", "async")])
 def test_both_learn_from_what_it_samples_with_their_weights(engine, rollout, sampling_server, tmp_path):
     how = ("--vllm.url", sampling_server.url, "--engine", engine, "--rollout", rollout)
+    how += ("--algorithm.critic.trunk", "own") if engine == "fsdp2" else ()
     require_sampled(trained(tmp_path, *how), tmp_path)
 
 
