@@ -20,7 +20,7 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
     """
     for number, spec in enumerate(worlds):
         option = f"--worlds.{number}.kwargs.prompt-format"
-        wrong = list(_format_contradictions(judge, spec, option))
+        wrong = [*_unpaid_episodes(judge, spec, option), *_unearned(judge, spec, option, worlds)]
         yield from (wrong and _unknown_format(spec, option)) or wrong
     yield from _unread_repetition(judge, worlds)
     yield from _structured_claims(judge, worlds)
@@ -45,21 +45,26 @@ def _unknown_format(spec: WorldSpec, option: str) -> list[str]:
         return [f"{option}: {error}"] if str(error).startswith("prompt_format ") else []
 
 
-def _format_contradictions(judge: JudgeConfig, spec: WorldSpec, option: str) -> Iterator[str]:
-    """Yields judge rewards that the chosen format, which `option` sets, can never earn."""
+def _unpaid_episodes(judge: JudgeConfig, spec: WorldSpec, option: str) -> Iterator[str]:
+    """Yields an episode's reward that the chosen format, which `option` sets, can never earn."""
     reward = judge.reward
     if reward is not None:
         try:
             reward.require_world(spec.prompt_format, spec.kwargs)
         except ConfigError as error:
             yield f"--judge.episode-reward {judge.episode_reward} with {option}: {error}"
+
+
+def _unearned(judge: JudgeConfig, spec: WorldSpec, option: str, worlds: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields turn rewards that the chosen format, which `option` sets, can never earn, nor any other of the mix."""
     if not has_rules(spec.env_id):
         return  # Nothing to judge by: the world's own reward is what counts.
+    formats = [each.prompt_format for each in worlds if has_rules(each.env_id)]
     for weight, task, section in (
         ("grounding_weight", "grounding", "observation"),
         ("worldmodeling_weight", "worldmodeling", "prediction"),
     ):
-        if getattr(judge, weight) > 0 and task not in spec.prompt_format:
+        if getattr(judge, weight) > 0 and not any(task in each for each in formats):
             flag = f"--judge.{_flag(weight)}"
             yield (
                 f"{flag} is {getattr(judge, weight)}, but the format {spec.prompt_format!r} of {spec.env_id} has no "

@@ -100,6 +100,14 @@ def test_refused(make, said):
     assert said in str(caught.value)
 
 
+def test_a_world_without_sections_may_stand_in_a_mix_beside_one_that_has_them():
+    (lake,) = of_format("grounding_worldmodeling")
+    (home,) = of_format("free_think")
+    assert run_config(worlds=(lake, home), judge=JudgeConfig()).judge.grounding_weight > 0
+    with pytest.raises(ConfigError, match="'free_think' of VLM/FrozenLake-v0 has no <observation>"):
+        run_config(worlds=(home, home), judge=JudgeConfig())
+
+
 def test_a_format_that_is_none_is_told_alone():
     with pytest.raises(ConfigError) as caught:
         run_config(worlds=of_format("freethink"), judge=JudgeConfig())
