@@ -161,12 +161,16 @@ class _UnderWay:
         if not self._stepped and not self._resetting:
             return failed
         done = self._done()
-        self._take_resets(done)
+        resets = {row: done.pop(row) for row in self._resetting & done.keys()}
         # An episode that is over for want of room has its world still in a worker, whose end is no part of it
-        done = {row: step for row, step in done.items() if not self._episodes[row].is_over}
+        done = {row: step for row, step in done.items() if self._is_under_way(row)}
+        self._take_resets(resets, done)
         for row, step in done.items():
             self._received(row, step)
         return [*failed, *done]
+
+    def _is_under_way(self, row: int) -> bool:
+        return row in self._episodes and not self._episodes[row].is_over
 
     def _done(self) -> dict[int, Step]:
         """Takes what worlds have done by now; with nobody to answer, waits for some and for those that come with them.
@@ -193,9 +197,8 @@ class _UnderWay:
             self._episodes[row].fail(answers[row])
         return failed
 
-    def _take_resets(self, done: dict[int, Step]) -> None:
-        """Begins the episodes of worlds that were reset, and takes them out of what is done."""
-        resets = {row: done.pop(row) for row in self._resetting & done.keys()}
+    def _take_resets(self, resets: dict[int, Step], done: dict[int, Step]) -> None:
+        """Begins the episodes of worlds that were reset, and takes out of what is done what a failed one has cost."""
         self._resetting -= resets.keys()
         failed = {row for row, reset in resets.items() if "worker_error" in reset.info}
         for row in sorted(resets.keys() - failed):

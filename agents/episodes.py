@@ -190,8 +190,11 @@ class _Seats:
         self._failed += failed  # Their worlds are left alone for now: each attempt may cost others their worker
         for row in sorted(resets.keys() - {*failed}):
             self._begin(row, resets[row].observation, resets[row].info)
+        asked = {*self.pending.values()}
         for row, step in done.items():
             response = self._stepped.pop(row, None)
+            if response is None and row not in asked:
+                continue  # its episode is over already: the world of one whose answer could not be had is left running
             if "worker_error" in step.info and failed and not self._turns[row]:
                 self._lost_in_reset.add(row)
             if response is None:  # lost with another's worker: its answer is awaited all the same

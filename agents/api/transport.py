@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import threading
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 
@@ -18,6 +17,7 @@ from agents.api.config import EndpointConfig
 from agents.api.failures import EndpointError, PermanentError, SilentError, TransientError, one_line
 from agents.api.providers.provider import Connection
 from agents.api.providers.registry import make_provider
+from agents.loop_thread import LoopThread
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError
 
@@ -33,8 +33,6 @@ that: local servers take "none" or "EMPTY" for a key, which are words of other t
 
 _MASK = r"(?:[*•…]|\.\.)+\.?"
 """What providers write in place of a key's middle."""
-
-_Result = TypeVar("_Result")
 
 
 class Endpoint:
@@ -54,7 +52,7 @@ class Endpoint:
     def __init__(self, config: EndpointConfig) -> None:
         self._secret = _api_key(config)
         self._timeout_s = config.timeout_s
-        self._loop = _LoopThread()
+        self._loop = LoopThread("model-endpoint")
         # A redirect to another host would take along a key that stands in a header of the provider's own
         http = httpx2.AsyncClient(timeout=config.timeout_s, follow_redirects=False, event_hooks={"response": [_bound]})
         connection = Connection(
@@ -70,7 +68,7 @@ class Endpoint:
             PermanentError: It will not.
         """
         try:
-            reply = self._read(self._loop.run(self._send(request)))
+            reply = self._read(self._loop.submit(self._send(request)).result())
         except CancelledError:
             raise PermanentError("the client was closed") from None
         except EndpointError as error:
@@ -81,15 +79,7 @@ class Endpoint:
 
     def close(self) -> None:
         """Gives up what is under way and closes the connections. Nothing may be sent any more."""
-        if not self._loop.is_foreign and not self._loop.is_stopped:
-            self._loop.stop(self._close())
-
-    async def _close(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self.provider.close()
+        self._loop.stop(self.provider.close())
 
     async def _send(self, request: Mapping[str, Any]) -> Any:
         try:
@@ -147,45 +137,6 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-
-class _LoopThread:
-    """An event loop in a daemon thread, started when it is first used."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._pid = 0
-        self.is_stopped = False
-
-    def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
-        with self._lock:
-            if self.is_stopped:
-                coroutine.close()
-                raise CancelledError
-            if self._loop is None:
-                self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-                threading.Thread(target=self._loop.run_forever, name="model-endpoint", daemon=True).start()
-            if self.is_foreign:
-                coroutine.close()
-                raise ConfigError("This client was used before the process was forked. Make a new one in each process.")
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        return future.result()
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether the thread belongs to the process that this one was forked from."""
-        return self._loop is not None and self._pid != os.getpid()
-
-    def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Lets nothing begin any more, carries out what is left to do, and ends the thread."""
-        with self._lock:  # Before the last one begins: what came between it and the end would never be answered
-            loop, self._loop, self.is_stopped = self._loop, None, True
-        if loop is None:
-            last.close()
-            return
-        asyncio.run_coroutine_threadsafe(last, loop).result()
-        loop.call_soon_threadsafe(loop.stop)
 
 
 def _api_key(config: EndpointConfig) -> str:

@@ -11,7 +11,7 @@ import base64
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,11 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.conversations import SampledResponse
 from agents.hf.sampling import SamplingConfig
 from agents.vllm.config import VLLMConfig
-from agents.vllm.engine import Request, failed_response, sampling_params
+from agents.vllm.engine import Request, sampling_params
 from agents.vllm.errors import SamplerLostError
 from agents.vllm.installed import require_msgpack
 from agents.vllm.pictures import encoded_picture, picture_key
+from agents.vllm.responses import ServerResponses, told
 from agents.vllm.weights import parts, write_weights
 from vlm_envs.errors import ConfigError
 
@@ -41,8 +42,6 @@ _PART_BYTES = 64 * 2**20
 """Weights that are sent in one piece, about."""
 _PAUSE_S = 2.0
 _MOMENT_S = 0.01
-_PROBE_S = 5.0
-"""Seconds in which a server that was silent has to say that it is well, before it is asked for more."""
 
 
 class ServerEngine:
@@ -76,13 +75,14 @@ class ServerEngine:
         self._config, self._params = config, sampling_params(encoder, sampling)
         self._max_context_tokens = max_context_tokens
         limits = httpx2.Limits(max_connections=config.max_parallel, max_keepalive_connections=config.max_parallel)
-        way = httpx2.HTTPTransport(uds=str(socket), limits=limits) if socket is not None else None
         # Asked as it is named: a proxy of the environment is for other hosts
-        self._http = httpx2.Client(
-            base_url=config.url.rstrip("/"), timeout=config.timeout_s, limits=limits, trust_env=False, transport=way
-        )
-        self._was_silent, self._next_probe = False, 0.0
-        self._pool = ThreadPoolExecutor(config.max_parallel, thread_name_prefix="vllm")
+        shared: dict[str, Any] = {"base_url": config.url.rstrip("/"), "limits": limits, "trust_env": False}
+        way, ways = None, None
+        if socket is not None:
+            way = httpx2.HTTPTransport(uds=str(socket), limits=limits)
+            ways = httpx2.AsyncHTTPTransport(uds=str(socket), limits=limits)
+        self._http = httpx2.Client(timeout=config.timeout_s, transport=way, **shared)
+        self._responses = ServerResponses(config, httpx2.AsyncClient(timeout=None, transport=ways, **shared))
         self._asked: dict[str, Future[SampledResponse]] = {}
         self._pictures: dict[bytes, str] = {}
         self._waited_for(self._require_usable)
@@ -106,7 +106,8 @@ class ServerEngine:
     def adopt(self, version: str) -> None:
         """Samples from here on with weights that another process had the server take."""
         self.version = version
-        self._pictures, self._was_silent = {}, False
+        self._pictures = {}
+        self._responses.forget_silence()
 
     def _give(self, weights: Mapping[str, Tensor], version: str) -> None:
         """Has a server that answers take weights.
@@ -127,7 +128,7 @@ class ServerEngine:
 
     def add_request(self, name: str, request: Request) -> None:
         """Asks for a response."""
-        self._asked[name] = self._pool.submit(self._response, self._body(request))
+        self._asked[name] = self._responses.submit(self._body(request))
 
     def step(self) -> dict[str, SampledResponse]:
         """Waits a moment for responses; returns those there are. What cannot be had says why.
@@ -139,14 +140,14 @@ class ServerEngine:
         return {name: self._asked.pop(name).result() for name in over}
 
     def abort(self, names: Sequence[str]) -> None:
-        """Gives up requests; those that the server has already it ends by itself."""
+        """Gives up requests; the server ends those that it has when their connections end."""
         for name in names:
             if future := self._asked.pop(name, None):
                 future.cancel()
 
     def close(self) -> None:
         """Ends the connections; the server goes on, and one that hangs is not waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._responses.close()
         self._http.close()
 
     def _body(self, request: Request) -> dict[str, Any]:
@@ -166,45 +167,6 @@ class ServerEngine:
                 "kwargs_data": {"image": [self._pictures[image.key] for image in request.images]},
             }
         return body
-
-    def _response(self, body: dict[str, Any]) -> SampledResponse:
-        if self._was_silent and (time.monotonic() < self._next_probe or not self._is_well()):
-            return failed_response(
-                f"The vLLM server at {self._config.url} was lost: it has not answered others in time."
-            )
-        try:
-            reply = self._whole_reply("/inference/v1/generate", body)
-            if reply.status_code != httpx2.codes.OK:
-                return failed_response(f"The vLLM server refused ({reply.status_code}): {_told(reply)}")
-            return _sampled(reply.json()["choices"][0], body["cache_salt"])
-        except httpx2.HTTPError as error:
-            self._was_silent |= isinstance(error, httpx2.TimeoutException)
-            return failed_response(f"The vLLM server at {self._config.url} was lost: {type(error).__name__}: {error}")
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            return failed_response(f"The vLLM server gave no answer that can be read: {type(error).__name__}: {error}")
-
-    def _whole_reply(self, path: str, body: dict[str, Any]) -> httpx2.Response:
-        """Returns a reply that was whole in time; a socket's own timeout begins anew with each byte.
-
-        Raises:
-            httpx2.TimeoutException: If it was not.
-        """
-        deadline, content = time.monotonic() + self._config.timeout_s, bytearray()
-        with self._http.stream("POST", path, json=body) as reply:
-            for piece in reply.iter_bytes():
-                content += piece
-                if time.monotonic() > deadline:
-                    raise httpx2.ReadTimeout(f"no whole reply within {self._config.timeout_s:g} s")
-        return httpx2.Response(reply.status_code, content=bytes(content))
-
-    def _is_well(self) -> bool:
-        """Returns whether a server that did not answer in time does so again, without waiting that long once more."""
-        try:
-            reply = self._http.get("/health", timeout=min(_PROBE_S, self._config.timeout_s))
-            self._was_silent = reply.status_code != httpx2.codes.OK
-        except httpx2.HTTPError:
-            self._next_probe = time.monotonic() + _PROBE_S
-        return not self._was_silent
 
     def _require_usable(self) -> None:
         reply = self._reached("GET", "/server_info?config_format=json", may_fail=True)
@@ -279,24 +241,4 @@ class _RefusedError(Exception):
     """A server that answers does not do what it is asked."""
 
     def __init__(self, path: str, reply: httpx2.Response) -> None:
-        super().__init__(f"{path} ({reply.status_code}): {_told(reply)}")
-
-
-def _sampled(choice: dict[str, Any], version: str) -> SampledResponse:
-    """Returns an answer if it is whole and of the weights that were asked for; what is missing raises an error."""
-    versions = {span["version"] for span in choice["weight_versions"]}
-    if versions != {version}:
-        return failed_response(f"The vLLM server answered with other weights ({', '.join(versions)}): started anew?")
-    ids, logprobs = choice["token_ids"], [step["logprob"] for step in choice["logprobs"]["content"]]
-    if choice["finish_reason"] not in ("stop", "length"):
-        return failed_response(
-            f"The vLLM server broke off its answer ({choice['finish_reason']}) after {len(ids)} tokens."
-        )
-    if not ids or len(ids) != len(logprobs):
-        raise ValueError(f"{len(ids)} tokens with {len(logprobs)} log-probabilities")
-    return SampledResponse(ids=ids, logprobs=logprobs)
-
-
-def _told(reply: httpx2.Response) -> str:
-    """Returns what a server says of a failure, in short."""
-    return " ".join(reply.text.split())[:300]
+        super().__init__(f"{path} ({reply.status_code}): {told(reply)}")

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Client, Connection, Listener
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 import gymnasium as gym
@@ -126,9 +128,33 @@ class RayWorker(PipedWorker):
             ) from error
         except self._ray.exceptions.RayError as error:
             raise WorkerError(f"{self} could not be started by Ray: {last_line(error)}") from error
-        pipe = Client((self._host, port), authkey=self._key)
+        pipe = self._reached((self._host, port))
         _send_at_once(pipe)
         return pipe
+
+    def _reached(self, address: tuple[str, int]) -> Connection:
+        """Returns a connection to where the actor listens; `Client` alone would wait for ever for one that hangs.
+
+        Raises:
+            WorkerError: If it does not say who it is in time.
+            OSError: If nobody listens there.
+        """
+        answers: SimpleQueue[Connection | Exception] = SimpleQueue()
+
+        def connect() -> None:
+            try:
+                answers.put(Client(address, authkey=self._key))
+            except Exception as error:  # whatever it is, it is for the thread that waits
+                answers.put(error)
+
+        Thread(target=connect, name="ray worker", daemon=True).start()
+        try:
+            answer = answers.get(timeout=START_TIMEOUT_S)
+        except Empty:
+            raise WorkerError(f"{self} took no connection within {START_TIMEOUT_S} s.") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def __str__(self) -> str:
         """Names the worker by what it serves, and where."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -10,8 +11,8 @@ import pytest
 
 from agents.agent import AsyncAgent, Response
 from agents.episodes import play_episodes
-from agents.rollout import is_lost
-from tests.unit.agents.worlds import WORLD, dying, made, with_reset
+from agents.rollout import failure_of, is_lost
+from tests.unit.agents.worlds import WORLD, Once, die, dying, fail, made, slow, with_reset
 from vlm_envs.vector.env import VectorWorld
 
 
@@ -36,8 +37,8 @@ class Answering:
         return self.pool.submit(Response, text="<think>x</think><answer>Up</answer>")
 
 
-def played(env_fns, num_episodes, on_played=lambda each: None, **settings):
-    agent = Answering()
+def played(env_fns, num_episodes, on_played=lambda each: None, agent=None, **settings):
+    agent = agent or Answering()
     assert isinstance(agent, AsyncAgent)
     episodes = {}
     with VectorWorld(env_fns, **settings) as worlds:
@@ -48,20 +49,8 @@ def played(env_fns, num_episodes, on_played=lambda each: None, **settings):
     return episodes
 
 
-def with_step(before):
-    world = made()
-    real = world.unwrapped.step
-
-    def step(action):
-        before()
-        return real(action)
-
-    world.unwrapped.step = step
-    return world
-
-
-@pytest.mark.parametrize("slow", [with_reset, with_step])
-def test_nobody_waits_for_a_slow_world(slow):
+@pytest.mark.parametrize("waiting", [with_reset, slow])
+def test_nobody_waits_for_a_slow_world(waiting):
     """World 0 goes on once all other episodes are over, which the other world plays."""
     others, waited = threading.Event(), []
 
@@ -69,7 +58,7 @@ def test_nobody_waits_for_a_slow_world(slow):
         if len(episodes) == 4:
             others.set()
 
-    env_fns = [partial(slow, lambda: waited.append(others.wait(30.0))), made]
+    env_fns = [partial(waiting, lambda: waited.append(others.wait(30.0))), made]
     episodes = played(env_fns, 5, on_played, workers="thread", num_workers=2)
     assert set(waited) == {True}
     assert list(episodes)[-1] == 0
@@ -86,6 +75,27 @@ def test_a_worker_killed_in_a_reset_costs_nobody_an_episode(num_deaths, tmp_path
     assert sorted(episodes) == list(range(7))
     assert not any(map(is_lost, episodes.values()))
     assert {len(each.turns) for each in episodes.values()} == {3}
+
+
+def test_a_world_that_is_lost_behind_its_episode_costs_the_next_one_nothing(tmp_path):
+    """Worlds 0 and 2 share a worker. What 0 plays has no answer; a step of 2 kills both; what failed is played by 0."""
+
+    class Unanswered(Answering):
+        num_begun = 0
+
+        def begin(self, row):
+            self.num_begun += row == 0
+
+        def submit(self, row, observation):
+            if row == 0 and self.num_begun == 1:
+                return self.pool.submit(Response, text="", stop_reason="error", error="down")
+            return self.pool.submit(lambda: time.sleep(0.2) or Response(text="<think>x</think><answer>Up</answer>"))
+
+    failing, dying_once = Once(tmp_path / "failed", fail), Once(tmp_path / "died", die)
+    env_fns = [made, partial(with_reset, failing), partial(slow, dying_once), made]
+    episodes = played(env_fns, 4, agent=Unanswered(), workers="process", num_workers=2)
+    assert {number: failure_of(each)[:4] for number, each in episodes.items()} == {0: "down", 1: "", 2: "The ", 3: ""}
+    assert len(episodes[1].turns) == 3
 
 
 def test_what_no_world_can_start_is_left_out():

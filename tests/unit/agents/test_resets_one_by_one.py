@@ -7,9 +7,10 @@ from functools import partial
 
 import pytest
 
-from agents.rollout import is_lost, rollout, try_rollout
+from agents.agent import Response
+from agents.rollout import failure_of, is_lost, rollout, try_rollout
 from tests.unit.agents.test_continuous_rollout import Scripted, agent_of, texts
-from tests.unit.agents.worlds import WORLD, dying, made, with_reset
+from tests.unit.agents.worlds import WORLD, dying, fails_and_dies, made, with_reset
 from tests.unit.models import with_ending
 from vlm_envs.errors import LevelError
 from vlm_envs.vector.env import VectorWorld
@@ -60,6 +61,31 @@ def test_a_worker_killed_in_a_reset_costs_its_own_episode_at_most(num_deaths, is
     assert [each is not None for each in episodes] == [True, True, is_played, True, True, True]
     assert not any(map(is_lost, filter(None, episodes)))
     assert {len(each.turns) for each in episodes if each is not None} == {3}
+
+
+class Unanswered(Scripted):
+    """Has no response for world 0, or no room for a second turn of it."""
+
+    def __init__(self, *, has_room):
+        super().__init__()
+        self.has_room = has_room
+
+    def fits(self, row, observation):
+        return self.has_room or row != 0
+
+    def step(self):
+        ((row, response),) = super().step().items()
+        return {row: Response(text="", stop_reason="error", error="gone") if self.has_room and row == 0 else response}
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_an_episode_that_is_over_is_not_lost_with_a_world_that_is_tried_again(has_room, tmp_path):
+    """Worlds 0 and 2 share a worker: the episode of 0 is over, its world is not, when a step of 2 kills both."""
+    env_fns = [made, made, partial(fails_and_dies, tmp_path), made]
+    with VectorWorld(env_fns, workers="process", num_workers=2) as worlds:
+        episodes = try_rollout(Unanswered(has_room=has_room), worlds, [1, 2, 3, 4], env_ids=[WORLD] * 4)
+    assert [len(each.turns) for each in episodes] == [1, 3, 1, 3]
+    assert [failure_of(each)[:4] for each in episodes] == ["gone" if has_room else "", "", "The ", ""]
 
 
 def test_a_reset_that_is_tried_again_changes_nothing_that_is_drawn_later(tiny, tmp_path):

@@ -17,9 +17,9 @@ def made(max_turns=3, **kwargs):
     return make(WORLD, prompt_format="free_think", max_turns=max_turns, **kwargs)
 
 
-def slow(wait, **kwargs):
+def slow(wait, world=None, **kwargs):
     """Returns a world that waits before each step."""
-    world = made(**kwargs)
+    world = world or made(**kwargs)
     real = world.unwrapped.step
 
     def step(action):
@@ -28,6 +28,27 @@ def slow(wait, **kwargs):
 
     world.unwrapped.step = step
     return world
+
+
+def die():
+    """Ends its process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail():
+    raise RuntimeError("not yet")
+
+
+class Once:
+    """Does something when it is called for the first time, in whichever process."""
+
+    def __init__(self, marker, does):
+        self.marker, self.does = marker, does
+
+    def __call__(self):
+        if not self.marker.exists():
+            self.marker.touch()
+            self.does()
 
 
 class Dies:
@@ -39,7 +60,7 @@ class Dies:
     def __call__(self):
         self.left -= 1
         if self.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
 
 
 def with_reset(before):
@@ -58,10 +79,15 @@ def with_reset(before):
 def dying(marker):
     """Returns a world whose reset kills its worker, as often as the marker has lines."""
 
-    def die():
+    def take():
         left = marker.read_text().splitlines()
         marker.write_text("\n".join(left[1:]))
         if left:
-            os.kill(os.getpid(), signal.SIGKILL)
+            die()
 
-    return with_reset(die)
+    return with_reset(take)
+
+
+def fails_and_dies(directory):
+    """Returns a world that cannot be reset at first, and whose first step then kills its worker."""
+    return slow(Once(directory / "died", die), with_reset(Once(directory / "failed", fail)))

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 import vlm_envs
-from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.errors import EngineUnavailableError, WorkerError
 from vlm_envs.vector.make import world_vector
 from vlm_envs.vector.ray_cluster import connected_ray, import_paths
+from vlm_envs.vector.ray_worker import RayWorker
 
 
 @pytest.fixture
@@ -106,3 +107,14 @@ def test_workers_find_modules_where_their_owner_does_and_installed_ones_at_home(
 def test_the_kinds_of_workers_are_named_where_one_is_mistyped():
     with pytest.raises(vlm_envs.errors.ConfigError, match="'ray'"):
         world_vector("VLM/FrozenLake-v0", 2, workers="rays")
+
+
+def test_an_actor_that_hangs_when_it_is_connected_to_is_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr("vlm_envs.vector.ray_worker.START_TIMEOUT_S", 0.2)
+    worker = RayWorker(env_fns={0: None}, paths="")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with pytest.raises(WorkerError, match=r"environments \[0\] took no connection within 0.2 s"):
+            worker._reached(silent.getsockname())
+        address = silent.getsockname()
+    with pytest.raises(ConnectionRefusedError):
+        worker._reached(address)
