@@ -7,10 +7,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from training.config.cold_start import ColdStartConfig
+from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
+from training.config.worlds import WorldSpec
 from training.recipes.mags import SMFANET, VARIANTS
-from training.recipes.tiny import zoomqa_tiny
+from training.recipes.tiny import tiny_recipe, without_critic
 from vlm_envs.errors import require_choice
 
 _SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
@@ -71,13 +74,33 @@ def _of_stage(
     kl_coef: float,
     enlarged: Mapping[str, Any] = _SUPER_RESOLUTION,
 ) -> RunConfig:
-    """Returns `zoomqa_tiny` with the prompts and the reward of one of the paper's stages."""
-    config = zoomqa_tiny()
-    (world,) = config.worlds
-    return replace(
-        config,
-        worlds=(replace(world, kwargs={**world.kwargs, "mags_stage": number, **enlarged}),),
+    """Returns questions of what clocks on a map show, with the prompts and the reward of one of the paper's stages.
+
+    Pictures are shown at a third of their size: the colours by which clocks are told apart are seen there, their hands
+    in crops only.
+    """
+    config = tiny_recipe(
+        "mags_tiny",
+        WorldSpec(
+            env_id="VLM/ZoomQA-v0",
+            kwargs={
+                "prompt_format": "mags",
+                "mags_stage": number,
+                "side_px": 336,
+                "target_px": (24, 36),
+                "max_objects": 1,  # the three clocks of a question, and nothing beside them
+                "settings": ("map",),
+                "categories": ("attribute:time_choice",),
+                "max_pixels": 112 * 112,
+                "answer_reward": 0.0,  # the paper's reward has an answer's in it
+                "prompt_example": False,
+                **enlarged,
+            },
+        ),
         num_iterations=num_iterations,
-        judge=replace(config.judge, episode_reward=f"mags_stage_{number}"),
-        ppo=replace(config.ppo, learning_rate=learning_rate, kl_coef=kl_coef),
+        cold_start=ColdStartConfig(num_steps=1500, num_first_turn_steps=600),
+        max_new_tokens=80,
+        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=f"mags_stage_{number}"),
     )
+    config = without_critic(config)
+    return replace(config, ppo=replace(config.ppo, learning_rate=learning_rate, kl_coef=kl_coef))

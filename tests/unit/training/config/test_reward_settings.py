@@ -85,8 +85,14 @@ def test_the_last_of_a_name_counts():
     assert judge.reward_settings == ("answer_weight=3", "zoom_weight=2")
 
 
+def paid_by(reward: str, **of_world: object) -> tuple[str, ...]:
+    """Returns the options with which a recipe that is paid for answers is paid by a paper's reward."""
+    set_ = [(f"--worlds.0.kwargs.{name}", str(value)) for name, value in {**of_world, "answer_reward": 0}.items()]
+    return ("--judge.episode-reward", reward, *(word for pair in set_ for word in pair))
+
+
 def zoomqa(*words: str, default: RunConfig | None = None) -> RunConfig:
-    recipe, rest = find_recipe(["zoomqa_tiny", *words])
+    recipe, rest = find_recipe(["zoomqa_tiny", *paid_by("mags_stage_1", prompt_format="mags", mags_stage=1), *words])
     return configured(recipe, rest, default)
 
 
@@ -112,7 +118,7 @@ def test_a_run_from_before_they_could_be_set_goes_on(tmp_path):
 
 def test_a_run_goes_on_wherever_its_verifiers_models_are(tmp_path):
     def run(*words):
-        chosen = ("--judge.episode-reward", "argos", "--judge.verifier.likelihood", str(tmp_path), *words)
+        chosen = (*paid_by("argos", prompt_format="points"), "--judge.verifier.likelihood", str(tmp_path), *words)
         return configured(*find_recipe(["videoqa_tiny", *chosen]))
 
     old = run().to_dict()
@@ -126,7 +132,17 @@ def test_a_run_goes_on_wherever_its_verifiers_models_are(tmp_path):
 
 
 def test_the_command_line_says_it_in_one_line(capsys):
-    assert main(["zoomqa_tiny", "--judge.reward-set", "answer_weight=x"]) == 2
+    assert (
+        main(
+            [
+                "zoomqa_tiny",
+                *paid_by("mags_stage_1", prompt_format="mags", mags_stage=1),
+                "--judge.reward-set",
+                "answer_weight=x",
+            ]
+        )
+        == 2
+    )
     assert "error: --judge.reward-set answer_weight must be a number; got 'x'." in capsys.readouterr().err
 
 

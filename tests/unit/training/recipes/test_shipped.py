@@ -16,7 +16,15 @@ SHIPPED = {name: ROOT / recipe().model for name, recipe in RECIPES.items() if na
 
 
 def test_these_recipes_ship_one():
-    assert set(SHIPPED) == {"frozenlake_tiny", "sokoban_tiny", "judging_tiny", "svg_tiny", "navigation_tiny"}
+    assert set(SHIPPED) == {
+        "frozenlake_tiny",
+        "sokoban_tiny",
+        "judging_tiny",
+        "svg_tiny",
+        "navigation_tiny",
+        "zoomqa_tiny",
+        "videoqa_tiny",
+    }
 
 
 @pytest.mark.parametrize("name", SHIPPED)

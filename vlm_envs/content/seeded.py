@@ -1,0 +1,62 @@
+"""Questions that a seed makes, all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vlm_envs.errors import GenerationError, LevelError, require_choice
+from vlm_envs.qa.sample import Sample
+from vlm_envs.splits import SPLITS, split_of
+
+_MAX_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class SeededSource:
+    """A source whose samples are made from seeds, and named by them: `dots:123`.
+
+    Attributes:
+        name: What ids begin with.
+        digest: Returns what the sample of a seed is told from others by, without its pictures.
+        sample: Returns the sample of a seed, whose id is `name:seed`.
+    """
+
+    name: str
+    digest: Callable[[int], str]
+    sample: Callable[[int], Sample]
+
+    def draw(self, rng: np.random.Generator, split: str) -> Sample:
+        """Returns a sample of a split, to which it belongs by a hash of its content.
+
+        Args:
+            rng: The only source of chance.
+            split: `"train"`, `"val"` or `"test"`.
+        """
+        require_choice("split", split, SPLITS)
+        for _ in range(_MAX_SEEDS):
+            seed = int(rng.integers(2**63))
+            if split_of(self.digest(seed).encode()) == split:
+                return self.sample(seed)
+        raise GenerationError(f"No sample of {self.name} of split {split!r} was found among {_MAX_SEEDS} seeds.")
+
+    def find(self, sample_id: str) -> Sample:
+        """Returns the sample of an id.
+
+        Raises:
+            LevelError: If the id is none of this source.
+        """
+        return self.sample(self._seed(sample_id))
+
+    def split_of(self, sample_id: str) -> str:
+        """Returns the split of the sample of an id; raises as `find`."""
+        return split_of(self.digest(self._seed(sample_id)).encode())
+
+    def _seed(self, sample_id: str) -> int:
+        match = re.fullmatch(rf"{self.name}:(\d{{1,19}})", sample_id, flags=re.ASCII)
+        if match is None:
+            raise LevelError(f"Expected an id of {self.name}, such as {self.name}:123; got {sample_id[:80]!r}.")
+        return int(match[1])
