@@ -22,7 +22,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test test-peers test-ray test-vllm soak lint format docs pages speed play clean
+.PHONY: help install drivers train test test-peers test-ray test-vllm soak lint format docs pages speed ablations play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -75,6 +75,9 @@ pages: $(DEV_READY) ## Write the parts of docs/ that come from docstrings, examp
 
 speed: $(TRAIN_READY) ## Measure speed on this machine.
 	"$(PYTHON)" -m benchmarks speed
+
+ablations: $(TRAIN_READY) ## Put the five papers' claims to the test (two hours on two cores); does it run: QUICK=1.
+	"$(PYTHON)" -m benchmarks ablations $(if $(QUICK),--quick)
 
 play: $(WORLDS_READY) ## Play a world in the terminal; another world: ENV_ID=VLM/FrozenLake-v0.
 	@"$(PYTHON)" -m vlm_envs play $(ENV_ID)

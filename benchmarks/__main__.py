@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.ablations.command import AblationsOptions, run_ablations
 from benchmarks.claims.command import ClaimsOptions, run_claims
 from benchmarks.models.classical.command import Sb3Options, run_sb3
 from benchmarks.models.cli.config_file import with_file
@@ -113,6 +114,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "trainer": (TrainerOptions, run_trainer),
         "timeline": (TimelineOptions, run_timeline),
         "memory": (Memory, _memory),
+        "ablations": (AblationsOptions, run_ablations),
         "claims": (ClaimsOptions, run_claims),
         "results": (ResultsOptions, run_results),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),

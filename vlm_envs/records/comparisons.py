@@ -61,12 +61,8 @@ def paired_bootstrap(
         differences[rng.integers(len(differences), size=(rows, len(differences)))].mean(axis=1)
         for rows in _chunks(num_resamples, len(differences))
     ])  # fmt: skip
-    tail = 100 * (1 - confidence) / 2
-    low, high = np.percentile(means, [tail, 100 - tail])
-    smaller = min((means <= 0).sum(), (means >= 0).sum())
-    least = 2.0 ** (1 - int(np.count_nonzero(differences)))
-    p_value = max(least, float(2 * (smaller + 1) / (num_resamples + 1)))
-    return PairedDifference(float(differences.mean()), Interval(float(low), float(high)), min(1.0, p_value))
+    interval = _percentile_interval(means, confidence)
+    return PairedDifference(float(differences.mean()), interval, _p_value(means, differences))
 
 
 def seeds_interval(solved_SN: npt.ArrayLike, *, confidence: float = 0.95, num_resamples: int = 10_000) -> Interval:
@@ -79,16 +75,61 @@ def seeds_interval(solved_SN: npt.ArrayLike, *, confidence: float = 0.95, num_re
 
     Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice (2021), section 4.
     """
-    values_SN = np.asarray(solved_SN, float)
-    num_seeds, num_levels = values_SN.shape
+    return _percentile_interval(_means_over_seeds(solved_SN, num_resamples), confidence)
+
+
+def paired_seeds_bootstrap(
+    first_SN: npt.ArrayLike, second_SN: npt.ArrayLike, *, confidence: float = 0.95, num_resamples: int = 10_000
+) -> PairedDifference:
+    """Returns the difference of two ways of training on the same levels; levels and seeds are drawn again.
+
+    Unlike `paired_bootstrap` of each level's mean, it asks what other seeds would have come to, too.
+
+    Args:
+        first_SN: float[S, N], one number of each seed's policy on each level.
+        second_SN: float[S, N], those of the other way of training.
+        confidence: Two-sided confidence, strictly between 0 and 1.
+        num_resamples: How often.
+
+    Returns:
+        Second minus first, with its percentile interval and a p-value as `paired_bootstrap` has them.
+
+    Raises:
+        ValueError: If the arrays are empty or of different shapes.
+
+    Source: as `seeds_interval`.
+    """
+    first, second = np.asarray(first_SN, float), np.asarray(second_SN, float)
+    if first.shape != second.shape or first.ndim != 2 or not first.size:
+        raise ValueError(f"Expected two arrays of as many seeds and levels; got {first.shape} and {second.shape}.")
+    differences_SN = second - first
+    means = _means_over_seeds(differences_SN, num_resamples)
+    interval, p_value = _percentile_interval(means, confidence), _p_value(means, differences_SN.mean(axis=0))
+    return PairedDifference(float(differences_SN.mean()), interval, p_value)
+
+
+def _means_over_seeds(values_SN: npt.ArrayLike, num_resamples: int) -> npt.NDArray[np.float64]:
+    """Returns float[num_resamples]: means of seeds and levels drawn with replacement."""
+    values = np.asarray(values_SN, float)
+    num_seeds, num_levels = values.shape
     rng = np.random.default_rng(_SEED)
-    means = [
-        values_SN[rng.integers(num_seeds, size=num_seeds)][:, rng.integers(num_levels, size=num_levels)].mean()
+    return np.array([
+        values[rng.integers(num_seeds, size=num_seeds)][:, rng.integers(num_levels, size=num_levels)].mean()
         for _ in range(num_resamples)
-    ]
+    ])  # fmt: skip
+
+
+def _percentile_interval(means: npt.NDArray[np.float64], confidence: float) -> Interval:
     tail = 100 * (1 - confidence) / 2
     low, high = np.percentile(means, [tail, 100 - tail])
     return Interval(float(low), float(high))
+
+
+def _p_value(means: npt.NDArray[np.float64], differences: npt.NDArray[np.float64]) -> float:
+    """Returns the two-sided p-value of resampled means, not below what as many levels can show that differ at all."""
+    smaller = min((means <= 0).sum(), (means >= 0).sum())
+    least = 2.0 ** (1 - int(np.count_nonzero(differences)))
+    return min(1.0, max(least, float(2 * (smaller + 1) / (len(means) + 1))))
 
 
 def _chunks(num_rows: int, width: int, most: int = 2**22) -> list[int]:

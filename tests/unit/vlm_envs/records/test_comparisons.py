@@ -15,6 +15,7 @@ from vlm_envs.records.comparisons import (
     num_levels_needed,
     paired_bootstrap,
     paired_rates_interval,
+    paired_seeds_bootstrap,
     pass_at_k,
     pass_hat_k,
     repeated_interval,
@@ -56,6 +57,34 @@ class TestPairedBootstrap:
     def test_what_is_no_pair(self, pair):
         with pytest.raises(ValueError, match="as many levels"):
             paired_bootstrap(*pair)
+
+
+class TestPairedSeedsBootstrap:
+    def test_of_one_seed_it_is_that_of_levels(self):
+        rng = np.random.default_rng(5)
+        first, second = rng.normal(0, 1, 200), rng.normal(0.2, 1, 200)
+        found, peer = paired_seeds_bootstrap([first], [second]), paired_bootstrap(first, second)
+        assert found.mean == pytest.approx(peer.mean)
+        assert found.interval == pytest.approx(peer.interval, abs=0.02) and found.p_value == pytest.approx(
+            peer.p_value, abs=0.02
+        )
+
+    def test_seeds_that_disagree_widen_it(self):
+        first = np.zeros((3, 100))
+        agree = paired_seeds_bootstrap(first, np.tile([0.0, 1, 1, 1], (3, 25)))
+        differ = paired_seeds_bootstrap(first, np.array([[1.0] * 100, [1.0] * 100, [0.25] * 100]))
+        assert agree.mean == differ.mean == 0.75
+        assert differ.interval.low == 0.25 < agree.interval.low
+
+    def test_a_few_levels_prove_little_however_seeds_agree(self):
+        won = np.array([[1.0] * 4 + [0.0] * 36] * 3)
+        found = paired_seeds_bootstrap(np.zeros((3, 40)), won)
+        assert found.p_value == 2 / 2**4
+
+    @pytest.mark.parametrize("pair", [([[]], [[]]), ([[1.0]], [[1.0, 2.0]]), ([1.0], [1.0])])
+    def test_what_is_no_pair(self, pair):
+        with pytest.raises(ValueError, match="as many seeds and levels"):
+            paired_seeds_bootstrap(*pair)
 
 
 class TestSignFlips:
