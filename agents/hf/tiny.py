@@ -50,6 +50,9 @@ class TinyConfig:
         init_std: Standard deviation of the initial weights; larger than the family's 0.02, as a narrow model needs.
         position_init_std: The same of the learned patch positions. Knowing where a patch is comes before anything
             else; from 0.02 the model sits at chance several times longer.
+        residual_scale: Factor on the initial weights by which the language model's layers write into the residual
+            stream. At 1 they write so much more than the embeddings hold that a token's own identity is drowned, and
+            copying is learnt ten times more slowly than at 0.15.
         seed: Seed of the initial weights.
     """
 
@@ -64,6 +67,7 @@ class TinyConfig:
     max_positions: int = 4096
     init_std: float = 0.06
     position_init_std: float = 0.5
+    residual_scale: float = 1.0
     seed: int = 0
 
 
@@ -122,6 +126,10 @@ def build_tiny_model(
         torch.manual_seed(config.seed)
         model = Qwen3VLForConditionalGeneration(model_config)
         torch.nn.init.normal_(model.model.visual.pos_embed.weight, std=config.position_init_std)
+    with torch.no_grad():
+        for layer in model.model.language_model.layers:
+            layer.self_attn.o_proj.weight *= config.residual_scale
+            layer.mlp.down_proj.weight *= config.residual_scale
     model.generation_config.eos_token_id = token_id(IM_END)
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     return model

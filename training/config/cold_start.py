@@ -15,8 +15,10 @@ class ColdStartConfig:
 
     Attributes:
         num_steps: Optimiser steps. 0 for none: reinforcement learning then starts from an untrained model.
-        num_first_turn_steps: How many of them, at the start, show first turns only. There the picture is the only
-            source of the observation; in later turns it can be copied from one's own prediction.
+        num_copying_steps: How many of them, before all others, repeat random tokens, see `training.data.copying`. A
+            tiny model of random weights learns from them to look up a word by the one before it, such as names.
+        num_first_turn_steps: How many of them, then, show first turns only. There the picture is the only source of
+            the observation; in later turns it can be copied from one's own prediction.
         batch_size: Episodes per step. Small ones learn to see soonest for the same compute.
         learning_rate: Peak of a cosine schedule with warm-up.
         warmup_steps: Steps of linear warm-up.
@@ -33,11 +35,14 @@ class ColdStartConfig:
             the oracle.
         start_from: Checkpoint directory that goes on learning, any of a supported family; None for a tiny VLM of
             random weights. It keeps its own tokenizer.
+        residual_scale: Of a tiny VLM of random weights, see `agents.hf.tiny.TinyConfig`: below 1 copying is learnt
+            sooner.
         checkpoint_every: Steps between checkpoints of a run's cold start, from which `--resume` goes on in it; 0 for
             none. They are gone once the run has done its iterations.
     """
 
     num_steps: int = 800
+    num_copying_steps: int = 0
     num_first_turn_steps: int = 400
     batch_size: int = 16
     learning_rate: float = 1e-3
@@ -50,18 +55,25 @@ class ColdStartConfig:
     max_nonfinite_steps: int = 5
     data: str | None = None
     start_from: str | None = None
+    residual_scale: float = 1.0
     checkpoint_every: int = 100
 
     def __post_init__(self) -> None:
-        require_at_least(self, 0, "num_steps", "num_first_turn_steps", "warmup_steps", "weight_decay")
-        require_at_least(self, 0, "checkpoint_every")
+        require_at_least(self, 0, "num_steps", "num_copying_steps", "num_first_turn_steps", "warmup_steps")
+        require_at_least(self, 0, "weight_decay", "checkpoint_every")
         require_at_least(self, 1, "batch_size", "num_demonstrations", "max_nonfinite_steps")
-        require_above(self, 0, "learning_rate", "max_grad_norm")
+        require_above(self, 0, "learning_rate", "max_grad_norm", "residual_scale")
         require_between(self, 0, 1, "mistake_rate", "suboptimal_rate")
         require(
             self.num_steps == 0 or self.num_first_turn_steps <= self.num_steps,
             f"{field_name(self, 'num_first_turn_steps')} must be at most {field_name(self, 'num_steps')}, which is "
             f"{self.num_steps}; got {self.num_first_turn_steps}.",
+        )
+        require(
+            self.num_steps == 0 or self.num_copying_steps + self.num_first_turn_steps <= self.num_steps,
+            f"{field_name(self, 'num_copying_steps')} and {field_name(self, 'num_first_turn_steps')} must together be "
+            f"at most {field_name(self, 'num_steps')}, which is {self.num_steps}; got {self.num_copying_steps} and "
+            f"{self.num_first_turn_steps}.",
         )
         require(
             self.data is None

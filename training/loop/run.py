@@ -326,7 +326,8 @@ def untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:
     env_ids = config.tokenizer_worlds or tuple(dict.fromkeys(spec.env_id for spec in config.worlds))
     with tempfile.TemporaryDirectory() as directory:
         settings = {id_: [each.kwargs for each in config.worlds if each.env_id == id_] for id_ in env_ids}
-        save_tiny(directory, TinyConfig(seed=config.seed), env_ids=env_ids, settings=settings)
+        sizes = TinyConfig(seed=config.seed, residual_scale=config.cold_start.residual_scale)
+        save_tiny(directory, sizes, env_ids=env_ids, settings=settings)
         return load_for_training(directory, config)
 
 

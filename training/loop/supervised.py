@@ -26,6 +26,7 @@ from training.config.lora import LoRAConfig
 from training.config.memory import MemoryConfig
 from training.config.supervised import SupervisedSteps
 from training.config.worlds import WorldSpec
+from training.data.copying import copying_exercises
 from training.data.curation import curated_episodes, shuffled_batches
 from training.data.demonstrations import demonstrations, tokenized
 from training.engines.engine import LocalEngine
@@ -89,7 +90,16 @@ def cold_start(
 def _batches(
     specs: tuple[WorldSpec, ...], encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
 ) -> Iterator[list[Trajectory]]:
-    """Returns the batches of a cold start, without end; of first turns only in the first steps."""
+    """Returns the batches of a cold start, without end: copying, first turns only, whole episodes."""
+    env_ids = [spec.env_id for spec in specs]
+    copying = copying_exercises(encoder, env_ids, num_batches=config.num_copying_steps, seed=seed)
+    return itertools.chain(copying, _demonstrations(specs, encoder, config, seed=seed))
+
+
+def _demonstrations(
+    specs: tuple[WorldSpec, ...], encoder: ChatEncoder, config: ColdStartConfig, *, seed: int
+) -> Iterator[list[Trajectory]]:
+    """Yields what an expert did, in batches without end; first turns only in the first steps."""
     if config.data is not None:
         return recorded_demonstrations(config.data, encoder, config, seed=seed)
     shown = partial(

@@ -209,7 +209,13 @@ def docqa_tiny() -> RunConfig:
         ),
         num_iterations=40,
         cold_start=ColdStartConfig(
-            num_steps=900, num_first_turn_steps=0, batch_size=8, suboptimal_rate=0.25, num_demonstrations=1200
+            num_steps=2000,
+            num_copying_steps=900,
+            num_first_turn_steps=0,
+            batch_size=8,
+            suboptimal_rate=0.5,
+            num_demonstrations=640,
+            residual_scale=0.15,
         ),
         max_new_tokens=96,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),

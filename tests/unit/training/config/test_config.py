@@ -43,6 +43,10 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
             lambda: ColdStartConfig(num_steps=5, num_first_turn_steps=6),
             "num_first_turn_steps must be at most num_steps, which is 5; got 6",
         ),
+        (
+            lambda: ColdStartConfig(num_steps=5, num_copying_steps=3, num_first_turn_steps=3),
+            "num_copying_steps and num_first_turn_steps must together be at most num_steps, which is 5; got 3 and 3",
+        ),
         (lambda: ColdStartConfig(learning_rate=0.0), "learning_rate must be above 0; got 0.0"),
         (lambda: ColdStartConfig(mistake_rate=1.5), "mistake_rate must be at least 0 and at most 1; got 1.5"),
         (lambda: ColdStartConfig(suboptimal_rate=-0.1), "suboptimal_rate must be at least 0 and at most 1; got -0.1"),

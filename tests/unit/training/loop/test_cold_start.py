@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ import torch
 from agents.hf.agent import load_checkpoint
 from tests.unit.training.batches import WORLD, run_config
 from training.config.cold_start import ColdStartConfig
+from training.data.copying import COPYING
 from training.engines.optimizer import Optimizer
 from training.loop import supervised
 from training.loop.run import make_cold_start
@@ -143,3 +145,22 @@ def test_a_fixed_set_of_demonstrations_is_shown_again_and_again_in_new_orders(ti
     assert len({tuple(seeds[i : i + 3]) for i in range(0, 12, 3)}) > 1
     assert all(turns == 1 for batch in shown[:3] for _, turns in batch), "first turns first"
     assert any(turns > 1 for batch in shown[3:] for _, turns in batch)
+
+
+def test_random_tokens_are_copied_before_anything_is_imitated(tiny, monkeypatch):
+    shown = []
+    real = supervised.make_batch
+
+    def seen(trajectories, *args):
+        shown.append([(each.env_id, len(each.turns)) for each in trajectories])
+        return real(trajectories, *args)
+
+    monkeypatch.setattr(supervised, "make_batch", seen)
+    settings = ColdStartConfig(num_steps=5, num_copying_steps=2, num_first_turn_steps=2, batch_size=2)
+    model, losses = copy.deepcopy(tiny[0]), []
+    supervised.cold_start(
+        model, tiny[1], (WORLD,), settings, on_step=lambda _, metrics: losses.append(metrics["loss"]), seed=1
+    )
+    assert [{world for world, _ in batch} for batch in shown] == [{COPYING}] * 2 + [{WORLD.env_id}] * 3
+    assert [max(turns for _, turns in batch) > 1 for batch in shown] == [False] * 4 + [True]
+    assert len(losses) == 5 and all(map(math.isfinite, losses))

@@ -36,6 +36,7 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
         assert first["worlds"][0]["kwargs"] == recipe["worlds"][0]["kwargs"], "every stage was taught in the same world"
         first = first["started_from"]
     since = {"data": None, "start_from": None, "max_nonfinite_steps": 5, "checkpoint_every": 100}
+    since |= {"num_copying_steps": 0, "residual_scale": 1.0}
     assert since | first["cold_start"] == recipe["cold_start"], "settings added since change nothing"
     of_worlds = {"name": None, "num_workers": None, "step_timeout_s": 60.0, "pool": None, "cold_start_pool": None}
     assert [of_worlds | world for world in first["worlds"]] == recipe["worlds"]
