@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +40,14 @@ class _WorldReader(ABC):
     def start(self, worlds: VectorWorld) -> None:
         """Takes hold of the worlds."""
         self._worlds = worlds
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where its choices stand."""
+        return {"rng": self._rng.bit_generator.state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on choosing where a state stands."""
+        self._rng.bit_generator.state = state["rng"]
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a response for each row, written where its world lives: engines are slow to copy and to run twice."""

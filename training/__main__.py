@@ -10,6 +10,7 @@ from pathlib import Path
 from agents.api.config import EndpointConfig
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
+from training.cli.curation_options import curation_options
 from training.cli.pool import pool_to_draw
 from training.cli.sft_options import sft_options
 from training.cli.stage_options import stage_options
@@ -25,10 +26,11 @@ from training.config.stages import StagesConfig
 from training.config.upscaler import UpscalerConfig
 from training.errors import GradientError, PeerError, TrainingStoppedError
 from training.plan.command import run_plan
+from training.preflight.curation import require_teachable
 from training.preflight.pools import require_pools
 from training.preflight.sft import check_fine_tuning
 from training.preflight.stages import checked_stages, is_free
-from training.preflight.start import checked, ready, require_teachable
+from training.preflight.start import checked, ready
 from training.preflight.upscaler import check_upscaler
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.sweeps.command import run_sweep_command
@@ -187,16 +189,15 @@ def _upscaler(words: list[str]) -> None:
 
 
 def _curate(words: list[str]) -> None:
-    config = parsed(
-        CurateConfig, words, Program(prog="python -m training curate", description=description_of(CurateConfig))
-    )
+    program = Program(prog="python -m training curate", description=description_of(CurateConfig))
+    config = curation_options(words, program)
     require_teachable(config)
-    from training.data.curation import make_data_set
+    from training.data.curation import make_data_set  # Only now: a mistake in an option need not wait for torch.
 
     directory, result = make_data_set(config)
     print(result)
     print(f"Data set: {directory}")
-    if result.curated.kept:
+    if result.total.num_kept:
         print(
             f"Train on it: python -m training sft --model DIR --data {directory}\n"
             f"         or: python -m training cold_start RECIPE --cold-start.data {directory}"

@@ -317,7 +317,7 @@ class ChatClient(ModelClient):
             except UnreadableReplyError as error:
                 self._meter.add(num_unreadable=1)
                 reason = str(error)
-                conversation = [*messages, *_second_request(reply.text, reason)]
+                conversation = [*messages, *second_request(reply.text, reason)]
                 continue
             if self._cache is not None:
                 self._cache.put(key, reply.text)
@@ -330,7 +330,8 @@ class ChatClient(ModelClient):
         return Unavailable(f"judge {self.config.model}: {reason}")
 
 
-def _second_request(reply: str, reason: str) -> list[Message]:
+def second_request(reply: str, reason: str) -> list[Message]:
+    """Returns what goes behind a question whose reply could not be read: the reply, and what is asked then."""
     question = (
         f"Your reply could not be read: {reason}. Give your final answer once more, in exactly the form that was asked "
         "for, and nothing after it."

@@ -25,15 +25,22 @@ class Curated(Generic[RolloutT]):
 
     Attributes:
         kept: The best rollout of each sample kept, by sample id.
-        num_samples: Samples looked at.
+        rewards: The reward of each of these.
+        samples: Ids of the samples looked at.
         num_rollouts: Rollouts looked at, those without a score included.
         num_good_rollouts: Rollouts that reach the threshold.
     """
 
     kept: Mapping[str, RolloutT] = field(default_factory=dict)
-    num_samples: int = 0
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    samples: tuple[str, ...] = ()
     num_rollouts: int = 0
     num_good_rollouts: int = 0
+
+    @property
+    def num_samples(self) -> int:
+        """Samples looked at."""
+        return len(self.samples)
 
     @property
     def sample_yield(self) -> float:
@@ -58,16 +65,18 @@ def curate(samples: Mapping[str, Sequence[tuple[RolloutT, Reward]]], threshold: 
     Source: Argos, section 4 and appendix C: 0.7. Choice: of equals the first.
     """
     kept: dict[str, RolloutT] = {}
+    rewards: dict[str, float] = {}
     good = 0
     for sample_id, rollouts in samples.items():
         scored = [(reward.total, rollout) for rollout, reward in rollouts if reward.available]
         good += sum(total >= threshold for total, _ in scored)
         total, best = max(scored, key=lambda pair: pair[0], default=(-math.inf, None))
         if best is not None and total >= threshold:
-            kept[sample_id] = best
+            kept[sample_id], rewards[sample_id] = best, total
     return Curated(
         kept=kept,
-        num_samples=len(samples),
+        rewards=rewards,
+        samples=tuple(samples),
         num_rollouts=sum(map(len, samples.values())),
         num_good_rollouts=good,
     )

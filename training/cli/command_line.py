@@ -6,17 +6,16 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
-import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
-from agents.api.config import EndpointConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
+from training.cli.endpoint_options import asks_for_endpoint, endpoint_to_fill
 from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.processes import process_rank
 from training.config.run import RunConfig
@@ -232,14 +231,10 @@ def configured(
 
 def _with_endpoint(config: RunConfig, words: Sequence[str]) -> RunConfig:
     """Returns a configuration whose judge has an endpoint to fill in, where its options are given or asked for."""
-    asks = any(word in ("-h", "--help") or word.startswith("--judge.endpoint.") for word in words)
-    if config.judge.endpoint is not None or not asks:
+    if config.judge.endpoint is not None or not asks_for_endpoint(words, "--judge.endpoint."):
         return config
-    empty = object.__new__(EndpointConfig)
-    for each in fields(EndpointConfig):
-        object.__setattr__(empty, each.name, tyro.MISSING if each.default is MISSING else each.default)
     judge = copy.copy(config.judge)
-    object.__setattr__(judge, "endpoint", empty)
+    object.__setattr__(judge, "endpoint", endpoint_to_fill())
     return _unchecked(config, judge=judge)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from tyro.conf import FlagCreatePairsOff
 
 from training.cli.command_line import Recipe, configured, option_value, take_option
+from training.cli.curation_options import curation_options
 from training.config.curation import CurateConfig
 from training.config.run import RunConfig
 from training.config.sft import SFTConfig
@@ -157,7 +158,7 @@ def _configured(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool)
         return configured(of_stage, words, run if resume else None)
     if isinstance(run, CurateConfig):
         program = Program(prog=f"python -m training {recipe.name} (stage {stage.name})", description="A curation.")
-        return parsed(CurateConfig, words, program, default=run)
+        return curation_options(words, program, run)
     default = copy.copy(run)
     if option_value(words, "--data") is not None:  # data sets that are named stand in place of its own
         object.__setattr__(default, "data", ())
@@ -186,7 +187,8 @@ def _told(stage: Stage) -> str:
     start = ", from the best model of the stage before" if stage.starts_from == "best" else ""
     if isinstance(run, CurateConfig):
         again = f", again with {' and '.join(run.again)}" if run.again else ""
-        return f"{stage.name}: {run.num_samples} questions of {run.env_id}{again}, verified by {run.episode_reward}"
+        worlds = " and of ".join(dict.fromkeys(spec.env_id for spec in run.specs))
+        return f"{stage.name}: {run.num_samples} questions of {worlds}{again}, verified by {run.episode_reward}"
     if isinstance(run, SFTConfig):
         length = f"{run.num_epochs:g} epochs" if run.num_steps is None else f"{run.num_steps} steps"
         return f"{stage.name}: fine-tuning on {', '.join(run.data)}, {length}, rate {run.learning_rate:g}{start}"

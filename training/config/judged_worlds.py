@@ -59,12 +59,12 @@ def _unearned(judge: JudgeConfig, spec: WorldSpec, option: str, worlds: Sequence
     """Yields turn rewards that the chosen format, which `option` sets, can never earn, nor any other of the mix."""
     if not has_rules(spec.env_id):
         return  # Nothing to judge by: the world's own reward is what counts.
-    formats = [each.prompt_format for each in worlds if has_rules(each.env_id)]
+    judged = [each for each in worlds if has_rules(each.env_id)]
     for weight, task, section in (
         ("grounding_weight", "grounding", "observation"),
         ("worldmodeling_weight", "worldmodeling", "prediction"),
     ):
-        if getattr(judge, weight) > 0 and not any(task in each for each in formats):
+        if getattr(judge, weight) > 0 and not any(task in each.prompt_format for each in judged):
             flag = f"--judge.{_flag(weight)}"
             yield (
                 f"{flag} is {getattr(judge, weight)}, but the format {spec.prompt_format!r} of {spec.env_id} has no "

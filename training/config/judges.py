@@ -20,7 +20,7 @@ from vlm_envs.errors import require, require_choice
 _NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
 
 
-_ASKED: frozenset[Model] = frozenset({"answer_judge", "consistency_judge", "agentic_judge"})
+ASKED: frozenset[Model] = frozenset({"answer_judge", "consistency_judge", "agentic_judge"})
 """The models of an episode's reward that an endpoint can be."""
 
 
@@ -199,7 +199,7 @@ class JudgeConfig:
             f"--judge.method {self.method} is a model's: {_NEEDS_MODEL}, or use --judge.method exact.",
         )
         require(
-            self.endpoint is None or self.method != "exact" or (reward is not None and bool(reward.models & _ASKED)),
+            self.endpoint is None or self.method != "exact" or (reward is not None and bool(reward.models & ASKED)),
             "--judge.method exact asks no model, so --judge.endpoint would do nothing. Use --judge.method direct or "
             "extraction, or a --judge.episode-reward that asks one, or leave the endpoint out.",
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agents.registry import require_agent
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import require
 
@@ -41,14 +40,3 @@ class PointingConfig:
             self.points == "models" or not named,
             f"{named} would do nothing with {points} {self.points}. Leave it out, or use {points} models.",
         )
-
-    def require_agents(self) -> None:
-        """Refuses agents that are not there, before anything is asked.
-
-        Raises:
-            ConfigError: If there is no such agent, or none can be made from what it is to be made from.
-            FileNotFoundError: If a checkpoint is not there.
-        """
-        for name in (self.proposer, self.pointer):
-            if name is not None:
-                require_agent(name)

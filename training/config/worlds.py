@@ -85,6 +85,11 @@ class WorldSpec:
         with self.made() as world:
             return str(getattr(world, "prompt_format", ""))
 
+    @property
+    def reads_data(self) -> bool:
+        """Whether its levels are somebody's data, such as a local copy of a data set."""
+        return bool({"dataset", "source"} & set(self.kwargs))
+
     @contextmanager
     def made(self, **more: Any) -> Iterator[Any]:
         """Gives one of these worlds, to be looked at within the block; it is closed behind it."""
@@ -129,7 +134,7 @@ class WorldSpec:
 
     def has_level(self, split: str) -> bool:
         """Returns whether a split has any level; a data set may have none of it, a benchmark none to train on."""
-        if not {"dataset", "source"} & set(self.kwargs):
+        if not self.reads_data:
             return True
         with self.made() as world:
             num_samples = getattr(_source_of(world), "num_samples", None)

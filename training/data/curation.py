@@ -9,287 +9,320 @@ with tools, a call that worked).
 A data set is a directory as runs are, so that reports and readers of runs read it too: `config.json` says how it was
 made and what the yield was, `trajectories/curated.jsonl` has the episodes, `images/` the pictures. `sft.jsonl` is the
 same as chat messages, for other trainers.
+
+Questions are asked in batches, each of which is written before the next one begins: see `training.data.unfinished_set`.
 """
 
 from __future__ import annotations
 
-import io
-import shutil
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
-from agents.agent import Agent
-from agents.hf.sampling import SamplingConfig
-from agents.registry import make_agent, setting_names
+from agents.agent import Agent, LearningAgent
+from agents.rollout import failure_of
 from judges.episode_rewards.curation import Curated, curate, is_trivial
 from judges.episode_rewards.episode import query_id
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.reward import EpisodeJudge, rewards_by
+from judges.episode_rewards.reward import rewards_by
 from judges.scores import Reward
-from training.config.curation import CURATED, CurateConfig
-from training.config.pool_levels import chosen_levels
+from training.config.curation import CurateConfig
+from training.config.curation_questions import QuestionBatch, digest_of, in_batches, num_questions, questions
 from training.config.worlds import WorldSpec
+from training.data.curation_yield import Yield
 from training.data.episodes import play_each
-from training.data.pointed_teacher import PointedTeacher
-from training.data.proposals import ModelProposals, exact_proposals
-from training.preflight.start import require_teachable
-from training.rewards.verifier import Verifier
-from vlm_envs.errors import ConfigError, WorkerError, require
-from vlm_envs.records.json_lines import append_line
-from vlm_envs.records.run_data import RunReader, RunWriter
-from vlm_envs.splits import split_seeds
-from vlm_envs.trajectory import Observation, Trajectory, Turn
+from training.data.teacher import make_teacher
+from training.data.unfinished_set import BatchRecord, UnfinishedSet
+from training.preflight.curation import require_teachable
+from training.rewards.curation_judge import CurationJudge, curation_judge, with_outcome
+from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError, require
+from vlm_envs.trajectory import Trajectory
 
-_UNFINISHED = ".unfinished"
-"""Behind the name of a data set that is being written, so that what has its own name is whole."""
-
-_FIRST_SEED = 950_000_000
-"""Training seeds from here on belong to curation; cold starts and reinforcement learning use others."""
+_AT_ONCE = 16
+"""Levels that are looked up in one call of a world, which has only so much time."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Yield:
-    """What came of a curation.
+class Filtered:
+    """What the verifier makes of the rollouts of some questions.
 
     Attributes:
         curated: What was kept of the questions that were not dropped.
         num_trivial: Questions dropped because every rollout was right.
         rejections: How many rollouts were passed over, by the reason.
-        num_lost: Questions left out because a worker was lost with a rollout, twice; they are in no other number.
     """
 
     curated: Curated[Trajectory]
     num_trivial: int
     rejections: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What became of a batch of questions.
+
+    Attributes:
+        groups: The rollouts of each question, in order.
+        lost: Rollouts that were begun and lost.
+        num_lost: Questions left out because one of their rollouts was lost twice.
+        broken_rows: What is wrong with each question that cannot be shown, with file and row.
+    """
+
+    groups: list[list[Trajectory]]
+    lost: list[Trajectory] = field(default_factory=list)
     num_lost: int = 0
-
-    def record(self) -> dict[str, Any]:
-        """Returns the numbers."""
-        return {
-            "num_samples": self.curated.num_samples + self.num_trivial,
-            "num_trivial": self.num_trivial,
-            "num_lost": self.num_lost,
-            "num_rollouts": self.curated.num_rollouts,
-            "num_good_rollouts": self.curated.num_good_rollouts,
-            "num_kept": len(self.curated.kept),
-            "sample_yield": self.curated.sample_yield,
-            "rollout_yield": self.curated.rollout_yield,
-            "rejections": dict(self.rejections),
-        }
-
-    def __str__(self) -> str:
-        of = self.curated
-        passed_over = ", ".join(f"{count} for {reason}" for reason, count in sorted(self.rejections.items())) or "none"
-        return (
-            f"kept {len(of.kept)} of {of.num_samples} questions (yield {of.sample_yield:.3f}); "
-            f"{of.num_good_rollouts} of {of.num_rollouts} rollouts are good (yield {of.rollout_yield:.3f}); "
-            f"{self.num_trivial} trivial questions dropped; rollouts passed over: {passed_over}"
-            + (f"; questions lost with their workers: {self.num_lost}" if self.num_lost else "")
-        )
+    broken_rows: tuple[str, ...] = ()
 
 
 def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
-    """Makes a data set; returns its directory, and what the yield was.
-
-    Raises:
-        VLMEnvsError: What `require_teachable` and `play` raise.
-    """
-    require_teachable(config)
-    directory = Path(config.output) / config.name
-    with closing(Verifier(config.verifier)) as verifier:
-        judge = verifier_judge(config, verifier)
-        groups = play(_expert(config), config)
-        result = replace(filter_rollouts(groups, config, judge), num_lost=num_questions(config) - len(groups))
-    unfinished = directory.with_name(f"{directory.name}{_UNFINISHED}")
-    shutil.rmtree(unfinished, ignore_errors=True)  # what a call left that was killed
-    writer = RunWriter(unfinished)
-    writer.trajectories(CURATED, list(result.curated.kept.values()))
-    writer.config({"curation": asdict(config), "yield": result.record()})
-    for episode in RunReader(unfinished).trajectories(CURATED):
-        append_line(unfinished / "sft.jsonl", chat_messages(episode))
-    unfinished.replace(directory)
-    return directory, result
-
-
-def question_seeds(config: CurateConfig) -> list[int]:
-    """Returns the reset seed of each question."""
-    first = _FIRST_SEED + config.seed * 1_000_003 % 40_000_000
-    levels = question_levels(config)
-    return list(split_seeds("train", config.num_samples if levels is None else len(levels), start=first))
-
-
-def question_levels(config: CurateConfig) -> list[str] | None:
-    """Returns the level of each question, where they are a pool's; None where seeds draw them."""
-    pool = config.spec.pool
-    return None if pool is None else [each.level_id for each in chosen_levels(pool)[: config.num_samples]]
-
-
-def play(expert: Agent, config: CurateConfig) -> list[list[Trajectory]]:
-    """Plays every question as often as is asked for.
+    """Makes a data set, or goes on with the one that a call of the same settings began.
 
     Returns:
-        The rollouts of each question, in order. One that is lost with its worker, or whose worker does not come up, is
-        played once more; a question of which one is lost again is left out whole.
+        Its directory, and what the yield was.
 
     Raises:
-        WorkerError: If no question is left.
-        ConfigError: If the expert is a person, who has left.
+        VLMEnvsError: What `require_teachable` and `play` raise. What was written before stays, and the same call goes
+            on behind it.
     """
+    require_teachable(config)
+    asked = questions(config)
+    unfinished = UnfinishedSet(config, digest_of(asked))
+    total, done = num_questions(asked), unfinished.num_questions_done
+    if done:
+        print(f"Going on with {unfinished.directory} behind {done} of {total} questions.", flush=True)
+    if done < total:
+        batches = in_batches(asked, config.batch_size, num_done=done)
+        _curate(config, unfinished, batches, total)
+    return unfinished.directory, unfinished.finish()
+
+
+def _curate(config: CurateConfig, unfinished: UnfinishedSet, batches: Iterator[QuestionBatch], total: int) -> None:
+    """Plays, verifies and writes what is left, a batch at a time."""
+    with ExitStack() as opened:
+        judge = opened.enter_context(curation_judge(config))
+        data = _OpenData(config.specs, opened)
+        expert = make_teacher(config)
+        opened.callback(getattr(expert, "close", lambda: None))
+        _go_on(unfinished.state, expert=expert, judge=judge)
+        for batch in batches:
+            # Nothing of a batch has a name here, so that two are never held at once
+            unfinished.add(
+                *_curated_batch(expert, judge, config, batch, data, unfinished), _states(expert=expert, judge=judge)
+            )
+            if total > config.batch_size:
+                num_kept = sum(len(each.kept) for each in unfinished.batches)
+                print(f"{unfinished.num_questions_done} of {total} questions, {num_kept} kept", flush=True)
+
+
+def _curated_batch(
+    expert: Agent,
+    judge: CurationJudge,
+    config: CurateConfig,
+    batch: QuestionBatch,
+    data: _OpenData,
+    unfinished: UnfinishedSet,
+) -> tuple[BatchRecord, list[Trajectory]]:
+    """Returns the numbers of a batch, and its rollouts that are kept."""
     try:
-        groups = [group for spec in config.specs for group in _played(expert, config, spec)]
+        played = play(expert, config, batch)
     except EOFError as error:
+        done, count = unfinished.num_questions_done, num_questions(questions(config))
+        kept = f"What was played before, {done} questions, is kept" if done else "Nothing is kept"
         raise ConfigError(
-            f"--expert {config.expert}: the input ended before all {num_questions(config) * config.num_rollouts} "
-            "rollouts were played; nothing is kept. Play them at a terminal, or ask for fewer (--num-samples, "
-            "--num-rollouts)."
+            f"--expert {config.expert}: the input ended before all {count * config.num_rollouts} rollouts were played. "
+            f"{kept}. Play the others at a terminal, or ask for fewer (--num-samples, --num-rollouts)."
         ) from error
+    if not played.groups and played.num_lost:
+        _require_hope(config, batch, played, unfinished)
+    found = filter_rollouts(played.groups, config, judge)
+    curated = found.curated
+    record = BatchRecord(
+        world=batch.world,
+        num_questions=len(batch),
+        asked=tuple(map(_digest, curated.samples)),
+        kept=tuple((_digest(name), curated.rewards[name]) for name in curated.kept),
+        num_trivial=found.num_trivial,
+        num_lost=played.num_lost,
+        num_broken=len(played.broken_rows),
+        num_rollouts=curated.num_rollouts,
+        num_good_rollouts=curated.num_good_rollouts,
+        rejections=found.rejections,
+        broken_rows=(*played.broken_rows, *data.new_broken_rows(batch.world)),
+    )
+    return record, list(curated.kept.values())
+
+
+def play(expert: Agent, config: CurateConfig, batch: QuestionBatch) -> Played:
+    """Plays every question of a batch as often as is asked for.
+
+    Returns:
+        The rollouts. One that is lost with its worker, whose worker does not come up, or that nobody answers, is played
+        once more; a question of which one is lost again is left out whole, and so is one that cannot be shown.
+
+    Raises:
+        EOFError: If the expert is a person, who has left.
+    """
+    spec = config.specs[batch.world]
+    asked, broken_rows = _showable(spec, batch)
+    if not asked.seeds:
+        return Played(groups=[], broken_rows=broken_rows)
+    count, lost = len(asked), list[Trajectory]()
+    levels = None if asked.levels is None else list(asked.levels) * config.num_rollouts
+    rollouts = play_each(
+        expert,
+        spec,
+        list(asked.seeds) * config.num_rollouts,
+        split="train",
+        max_parallel=count,
+        levels=levels,
+        on_lost=lost.append,
+    )
+    if isinstance(expert, LearningAgent):
+        expert.release()  # the verifier's models want the memory
+    groups = [rollouts[question::count] for question in range(count)]
     whole = [[each for each in group if each is not None] for group in groups if None not in group]
-    if not whole:
+    return Played(groups=whole, lost=lost, num_lost=count - len(whole), broken_rows=broken_rows)
+
+
+def _showable(spec: WorldSpec, batch: QuestionBatch) -> tuple[QuestionBatch, tuple[str, ...]]:
+    """Returns the questions without rows of a data set that cannot be shown, and what is wrong with these.
+
+    Where seeds draw questions, the data set itself leaves such rows out and draws others.
+    """
+    levels = batch.levels
+    worlds = None if levels is None or not spec.reads_data else spec.try_vector(1, split="train")
+    if levels is None or worlds is None:
+        return batch, ()
+    faults: list[str] = []
+    with worlds:
+        for start in range(0, len(levels), _AT_ONCE):
+            part = levels[start : start + _AT_ONCE]
+            faults += worlds.apply({0: partial(_faults, levels=part)})[0]
+    return batch.part([place for place, fault in enumerate(faults) if not fault]), tuple(filter(None, faults))
+
+
+def _faults(world: Any, levels: Sequence[str]) -> list[str]:
+    """Returns what is wrong with each level, nothing with most; called where the world lives."""
+    found: list[str] = []
+    for level in levels:
+        try:
+            world.dynamics.load(level)
+            found.append("")
+        except VLMEnvsError as error:
+            found.append(str(error))
+    return found
+
+
+def _require_hope(config: CurateConfig, batch: QuestionBatch, played: Played, unfinished: UnfinishedSet) -> None:
+    """Ends a curation whose expert is out of reach, or of whose world nothing could ever be played.
+
+    Raises:
+        WorkerError: It says why, and that what was written is not lost.
+    """
+    world = config.names[batch.world]
+    kept = "The same command goes on where this one ends."
+    last = played.lost[-1] if played.lost else None
+    if last is not None and all(each.turns[-1].stop_reason == "error" for each in played.lost):
         raise WorkerError(
-            f"Nothing is left to curate: every one of {len(groups)} questions of {config.env_id} lost a rollout with "
-            "its worker, twice. The warnings above say how; look after the world's engine and the machine's memory."
+            f"--expert {config.expert} answered none of {len(batch)} questions of {world}, each asked twice. The last "
+            f"reason: {failure_of(last).rstrip('.')}. Look after what is behind it. {kept}"
         )
-    return whole
+    if not any(each.world == batch.world and each.num_rollouts for each in unfinished.batches):
+        raise WorkerError(
+            f"Nothing is left to curate: every one of {len(batch)} questions of {world} lost a rollout with its "
+            "worker, twice. The warnings above say how; look after the world's engine and the machine's memory. "
+            f"{kept}"
+        )
 
 
-def num_questions(config: CurateConfig) -> int:
-    """Returns how many questions there are; one that is asked again under another setting is another."""
-    return len(question_seeds(config)) * len(config.specs)
-
-
-def _played(expert: Agent, config: CurateConfig, spec: WorldSpec) -> list[list[Trajectory | None]]:
-    """Returns the rollouts of each question under one of the settings; None for one that was lost."""
-    questions, levels = question_seeds(config), question_levels(config)
-    count, seeds = len(questions), questions * config.num_rollouts
-    asked = None if levels is None else levels * config.num_rollouts
-    played = play_each(expert, spec, seeds, split="train", max_parallel=count, levels=asked)
-    return [played[question::count] for question in range(count)]
-
-
-def verifier_judge(config: CurateConfig, verifier: Verifier) -> EpisodeJudge:
-    """Returns the judge of the verifying reward, who asks these models; raises `ConfigError` if it cannot be built."""
-    return config.reward.make_judge(JudgeModels(**verifier.models))
-
-
-def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig, judge: EpisodeJudge) -> Yield:
-    """Returns the best rollout of each question, where the judge of `verifier_judge` finds one good enough."""
-    verifier = config.reward
+def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig, judge: CurationJudge) -> Filtered:
+    """Returns the best rollout of each question, where the judge of `curation_judge` finds one good enough."""
+    settled = iter(judge.settled([each for group in groups for each in group]))
+    pairs = [[(each, next(settled)) for each in group] for group in groups]
+    trivial = [config.drop_trivial and is_trivial(sum(map(_is_right, group)), len(group)) for group in pairs]
+    rollouts = [pair for group, is_dropped in zip(pairs, trivial, strict=True) if not is_dropped for pair in group]
+    # All questions at once: the verifier's models read many rows in one pass.
+    rewards = rewards_by(config.reward.name, judge, [played for played, _ in rollouts])
     rejections: Counter[str] = Counter()
     samples: dict[str, list[tuple[Trajectory, Reward]]] = {}
-    trivial = [config.drop_trivial and is_trivial(sum(each.success for each in group), len(group)) for group in groups]
-    rollouts = [each for group, is_dropped in zip(groups, trivial, strict=True) if not is_dropped for each in group]
-    # All questions at once: the verifier's models read many rows in one pass.
-    for each, reward in zip(rollouts, rewards_by(verifier.name, judge, rollouts), strict=True):
-        reason = verifier.rejection_reason(each)
+    for (played, known), reward in zip(rollouts, rewards, strict=True):
+        reason = _reason_against(known, reward, config)
         if reason is not None:
-            told = f"rejection_reason of {verifier.name!r} must return why, as a text, or None; got {reason!r}."
-            require(isinstance(reason, str), told)
             rejections[reason] += 1
             reward = Reward.unavailable(reason)  # A rollout without a reward is passed over.
+        kept = played if known is None else with_outcome(played, success=known.success)
         # A small data set gives one question more than once: its rollouts belong together.
-        samples.setdefault(query_id(each), []).append((each, reward))
-    return Yield(curated=curate(samples, config.threshold), num_trivial=sum(trivial), rejections=rejections)
-
-
-def _expert(config: CurateConfig) -> Agent:
-    """Returns who plays, with those of the settings that such an agent has, and shown places if it is to be."""
-    teacher = _agent(config.expert, config)
-    pointing = config.pointing
-    if pointing.points == "none":
-        return teacher
-    if pointing.points == "exact":
-        return PointedTeacher(teacher, exact_proposals)
-    assert pointing.proposer is not None and pointing.pointer is not None, "they were required"
-    proposer, pointer = (
-        _agent(name, replace(config, sampling=replace(config.sampling, temperature=0.0)))
-        for name in (pointing.proposer, pointing.pointer)
+        samples.setdefault(query_id(played), []).append((kept, reward))
+    return Filtered(
+        curated=curate(samples, config.threshold), num_trivial=sum(trivial), rejections=dict(sorted(rejections.items()))
     )
-    return PointedTeacher(teacher, ModelProposals(proposer, pointer))
 
 
-def _agent(name: str, config: CurateConfig) -> Agent:
-    """Returns an agent with those of the settings that it has; an endpoint keeps its own where nothing was said."""
-    sampling = config.sampling
-    offered = {"mistake_rate": config.mistake_rate, "sampling": sampling, "seed": config.seed, "device": "cpu"}
-    known, usual = setting_names(name), SamplingConfig()
-    said = {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_new_tokens}
-    as_usual = {"temperature": usual.temperature, "top_p": usual.top_p, "max_tokens": usual.max_new_tokens}
-    offered |= {key: value for key, value in said.items() if value != as_usual[key]}
-    return make_agent(name, **{key: value for key, value in offered.items() if key in known})
+def _is_right(rollout: tuple[Trajectory, Trajectory | None]) -> bool:
+    _, known = rollout
+    return known is not None and known.success
 
 
-def curated_episodes(directory: str | Path) -> list[Trajectory]:
-    """Returns the episodes of a data set, as text and pictures.
+def _reason_against(known: Trajectory | None, reward: Reward, config: CurateConfig) -> str | None:
+    """Returns why a rollout is passed over, in a word; None for a good one.
 
-    Raises:
-        MissingRunDataError: If there is no data set.
-        ConfigError: If it is empty.
+    Args:
+        known: As `CurationJudge.settled` returns it.
+        reward: Of the rollout.
+        config: The curation.
     """
-    reader = RunReader(directory)
-    episodes = [_episode(reader, record) for record in reader.trajectories(CURATED)]
-    if not episodes:
-        raise ConfigError(
-            f"The data set at {directory} is empty: nothing reached the threshold. Curate more, or lower it."
-        )
-    return episodes
+    if known is None:
+        return "unavailable"
+    verifier = config.reward
+    reason = verifier.rejection_reason(known)
+    if reason is not None:
+        told = f"rejection_reason of {verifier.name!r} must return why, as a text, or None; got {reason!r}."
+        require(isinstance(reason, str), told)
+        return reason
+    if not reward.available:
+        return "unavailable"
+    return "threshold" if reward.total < config.threshold else None
 
 
-def shuffled_batches(episodes: Sequence[Trajectory], batch_size: int, seed: int) -> Iterator[list[Trajectory]]:
-    """Yields batches without end: every episode once, in a new order each time, before any comes again."""
-    rng = np.random.default_rng(seed)
-    queue: list[Trajectory] = []
-    while True:
-        while len(queue) < batch_size:
-            queue += [episodes[index] for index in rng.permutation(len(episodes))]
-        yield [queue.pop(0) for _ in range(batch_size)]
+class _OpenData:
+    """Data sets that stay open from batch to batch, so that their tables are read once.
+
+    Args:
+        specs: The worlds.
+        opened: What closes them.
+    """
+
+    def __init__(self, specs: Sequence[WorldSpec], opened: ExitStack) -> None:
+        self._sources: dict[int, Any] = {}
+        self._told: set[str] = set()
+        for number, spec in enumerate(specs):
+            if spec.reads_data:
+                world = opened.enter_context(spec.made(split="train"))
+                self._sources[number] = getattr(getattr(world, "dynamics", None), "source", None)
+
+    def new_broken_rows(self, world: int) -> tuple[str, ...]:
+        """Returns what is wrong with rows that a world's data set leaves out, each once."""
+        rows = tuple(getattr(self._sources.get(world), "broken_rows", ()))
+        new = tuple(row for row in rows if row not in self._told)
+        self._told |= {*new}
+        return new
 
 
-def _episode(reader: RunReader, record: Mapping[str, Any]) -> Trajectory:
-    turns = tuple(
-        Turn(
-            observation=_observation(reader, turn),
-            response_text=turn["response"],
-            stop_reason="stop",
-            reward=float(turn["reward"]),
-            reward_terms=turn["reward_terms"],
-            terminated=bool(turn["terminated"]),
-            truncated=bool(turn["truncated"]),
-            info={"success": bool(record["success"])},
-            state=turn["state"],
-        )
-        for turn in record["turns"]
-    )
-    return Trajectory(
-        env_id=record["env_id"],
-        seed=record["seed"],
-        turns=turns,
-        final_observation=_observation(reader, record["final"]),
-        start_state_hash="",
-    )
+def _digest(name: str) -> str:
+    """Returns what tells a question from others, in few bytes."""
+    return hashlib.blake2b(name.encode("utf-8", "backslashreplace"), digest_size=12).hexdigest()
 
 
-def _observation(reader: RunReader, shown: Mapping[str, Any]) -> Observation:
-    images = tuple(np.asarray(Image.open(io.BytesIO(reader.image(name))).convert("RGB")) for name in shown["images"])
-    observation: Observation = {"text": shown["text"], "images": images}
-    if "system" in shown:
-        observation["system"] = shown["system"]
-    return observation
+def _states(**parts: Any) -> dict[str, Any]:
+    """Returns where those parts stand that can say so; an endpoint and a person cannot."""
+    return {name: part.state_dict() for name, part in parts.items() if hasattr(part, "state_dict")}
 
 
-def chat_messages(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a recorded episode as chat messages; pictures by their files' names within the data set."""
-    messages: list[dict[str, Any]] = []
-    for turn in record["turns"]:
-        if "system" in turn:
-            messages.append({"role": "system", "content": [{"type": "text", "text": turn["system"]}]})
-        pictures = [{"type": "image", "image": f"images/{name[:2]}/{name}.png"} for name in turn["images"]]
-        messages.append({"role": "user", "content": [*pictures, {"type": "text", "text": turn["text"]}]})
-        messages.append({"role": "assistant", "content": [{"type": "text", "text": turn["response"]}]})
-    return {"env_id": record["env_id"], "seed": record["seed"], "messages": messages}
+def _go_on(state: Mapping[str, Any], **parts: Any) -> None:
+    for name, part in parts.items():
+        if name in state:
+            part.load_state_dict(state[name])

@@ -57,6 +57,16 @@ class PointedTeacher:
         self._worlds = worlds
         self._teacher.start(worlds)
 
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where the teacher stands, if it can say so."""
+        state: dict[str, Any] = getattr(self._teacher, "state_dict", dict)()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Has the teacher go on where a state stands."""
+        if hasattr(self._teacher, "load_state_dict"):
+            self._teacher.load_state_dict(state)
+
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a response for each row, with points in place of coordinates, without the tokens of what it saw."""
         assert self._worlds is not None, "start() comes before respond()"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from agents.hf.chat import ChatEncoder
 from training.config.sft import DataSource
 from training.data.conversations import BrokenRowError, Conversation, conversation
-from training.data.curation import chat_messages
+from training.data.curated import chat_messages
 from training.data.pictures import BrokenPictureError, picture_sizes
 from training.data.sft_rows import num_tokens
 from training.preflight.sft import data_file

@@ -83,7 +83,7 @@ def _curate(run: CurateConfig, name: str) -> None:
     """Makes the data that a later stage learns from; raises `ConfigError` if nothing is good enough."""
     directory, result = make_data_set(run)
     print(result)
-    if not result.curated.kept:
+    if not result.total.num_kept:
         shutil.rmtree(directory)
         raise ConfigError(
             f"Stage {name!r} has curated nothing: no rollout is good enough, and no later stage could learn from it. "

@@ -27,7 +27,7 @@ from training.config.memory import MemoryConfig
 from training.config.supervised import SupervisedSteps
 from training.config.worlds import WorldSpec
 from training.data.copying import copying_exercises
-from training.data.curation import curated_episodes, shuffled_batches
+from training.data.curated import curated_episodes, shuffled_batches
 from training.data.demonstrations import demonstrations, tokenized
 from training.engines.engine import LocalEngine
 from training.engines.frozen import freeze_vision_tower

@@ -11,6 +11,7 @@ from typing import Any
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, num_iterations_done
 from training.config.curation import CurateConfig
+from training.config.curation_left import UNFINISHED, differences, has_batches
 from training.config.places import require_writable
 from training.config.processes import num_processes
 from training.config.resume import check_length, check_same_run, saved_config, saved_settings
@@ -19,8 +20,9 @@ from training.config.saved import plain
 from training.config.sft import SFTConfig
 from training.config.stages import STAGE_BEFORE, Stage, StageRun, StagesConfig
 from training.config.stages_record import holds_stages, saved_stages
+from training.preflight.curation import require_teachable
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
-from training.preflight.start import require_teachable, tried, without_judges
+from training.preflight.start import tried, without_judges
 from vlm_envs.arguments.options import option_names
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, require
@@ -66,7 +68,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
         with _of_stage(stage, run):
             is_begun = has_begun(Path(run.output) / run.name)
             if isinstance(run, CurateConfig):
-                if resume and is_begun:  # what has its name is whole
+                if resume and _holds_data(Path(run.output) / run.name):  # what has its name is whole
                     _require_same_curation(run)
                     continue
                 _check_curation(run, first_start)
@@ -88,8 +90,9 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
 
 
 def has_begun(directory: Path) -> bool:
-    """Returns whether a stage has come to a checkpoint, or its data are there; one that has not starts over."""
-    return has_checkpoint(directory / LATEST) or is_in_cold_start(directory) or _holds_data(directory)
+    """Returns whether a stage has come to a checkpoint, or some of its data are there; one that has not starts over."""
+    has_data = _holds_data(directory) or has_batches(directory)
+    return has_checkpoint(directory / LATEST) or is_in_cold_start(directory) or has_data
 
 
 def _holds_data(directory: Path) -> bool:
@@ -99,7 +102,8 @@ def _holds_data(directory: Path) -> bool:
 def is_free(directory: Path) -> bool:
     """Returns whether a run of stages may be written there: nothing is, or one of which no stage has begun."""
     if holds_stages(directory):
-        return not any(has_begun(each) for each in directory.iterdir() if each.is_dir())
+        folders = {each.name.removesuffix(UNFINISHED) for each in directory.iterdir() if each.is_dir()}
+        return not any(has_begun(directory / each) for each in folders)
     return not holds_run(directory)
 
 
@@ -155,12 +159,10 @@ def _check_curation(run: CurateConfig, first_start: str | None) -> None:
 def _require_same_curation(run: CurateConfig) -> None:
     """Refuses another curation in place of one whose data are there."""
     directory = Path(run.output) / run.name
-    was, now = saved_settings(directory)["curation"], to_json(plain(run))
-    other = next((name for name in now if name != "output" and was.get(name, now[name]) != now[name]), None)
+    other = next(differences(saved_settings(directory)["curation"], to_json(plain(run))), None)
     require(
         other is None,
-        f"the data at {directory} were curated with {other} {was.get(str(other))}, not {now.get(str(other))}. Leave "
-        "that out, or start another run with --name.",
+        f"the data at {directory} were curated with {other}. Leave that out, or start another run with --name.",
     )
 
 

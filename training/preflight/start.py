@@ -16,11 +16,11 @@ from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
 from agents.perception.model_worker import lacking_where_ray_places
-from agents.registry import entry_of, require_agent
+from agents.registry import require_agent
 from judges.episode_rewards.models import JudgeModels
 from judges.state_text.rules import has_rules
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, require_run_state
-from training.config.curation import CURATED, CurateConfig
+from training.config.curation import CURATED
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank, require_engine
@@ -229,7 +229,7 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
     return replace(config, judge=judge), told
 
 
-def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> None:
+def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec], *, option: str = "--judge.endpoint") -> None:
     """Refuses, before anything runs, a paper's reward for answers that only a model can compare, without one.
 
     Raises:
@@ -244,14 +244,13 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec]) -> Non
             raise ConfigError(
                 f"The data of {spec.env_id} have answers that only a model can compare ('semantic'), and the reward "
                 f"{config.episode_reward!r} needs to know whether they are right. Give a judge model "
-                "(--judge.endpoint.model NAME and --judge.endpoint.base-url URL, in a run), or data whose answers can "
-                "be compared by rule."
+                f"({option}.model NAME and {option}.base-url URL), or data whose answers can be compared by rule."
             )
 
 
 def _check_judges(judge: JudgeConfig) -> None:
     """Refuses judges whose model is not there: a cold start should not be the price of finding out."""
-    _check_verifier(judge.verifier, "--judge.verifier")
+    check_verifier(judge.verifier, "--judge.verifier")
     reward = judge.reward
     if reward is not None and not reward.models:  # Of one that asks models, the judge is built once they are loaded.
         reward.make_judge(JudgeModels())
@@ -262,7 +261,7 @@ def _check_judges(judge: JudgeConfig) -> None:
             ChatClient(judge.endpoint).close()
 
 
-def _check_verifier(verifier: VerifierConfig, option: str) -> None:
+def check_verifier(verifier: VerifierConfig, option: str) -> None:
     """Refuses models that are not there; those of actors may be here, or where Ray finds a place for one."""
     lacking = {name: model for name, model in verifier.directories.items() if not Path(model).is_dir()}
     where = ""
@@ -294,41 +293,6 @@ def _require_data_set(directory: str) -> None:
         raise ConfigError(f"--cold-start.data must be a data set of `python -m training curate`. {error}") from error
     if is_empty:
         raise ConfigError(f"--cold-start.data: the data set at {directory} is empty.")
-
-
-def require_teachable(config: CurateConfig) -> None:
-    """Refuses a curation that nobody can teach, or whose rollouts nobody can verify.
-
-    Raises:
-        RunExistsError: If there is one of this name.
-        ConfigError: If the folder, the pool, the world or a verifier's model cannot be had, if answers can only be
-            compared by a model, or if the oracle is to teach a world without a planner: its actions would be random.
-        FileNotFoundError: If the expert's checkpoint is not there.
-    """
-    directory = Path(config.output) / config.name
-    require_writable(directory, config.output)
-    if holds_run(directory):
-        raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
-    require_pools(config.specs)
-    judge = JudgeConfig(
-        episode_reward=config.episode_reward, reward_settings=config.reward_settings, verifier=config.verifier
-    )
-    require_answer_judge(judge, config.specs)
-    _check_verifier(config.verifier, "--verifier")
-    require_agent(config.expert)
-    config.pointing.require_agents()
-    if config.pointing.points != "none":
-        with config.spec.made() as world:
-            require(
-                hasattr(getattr(world, "dynamics", None), "source"),
-                f"{config.env_id} asks no questions about pictures, so there is nothing to point at. Leave "
-                "--pointing.points out.",
-            )
-    if entry_of(config.expert).carries_out_plans and not all(facts_of(spec).has_planner for spec in config.specs):
-        raise ConfigError(
-            f"{config.env_id} has no planner, so the oracle has nothing to show. Write its Dynamics.plan, or name a "
-            "checkpoint that can play: --expert hf:DIR."
-        )
 
 
 def require_unused(directory: Path) -> None:

@@ -47,7 +47,7 @@ def pointing_agent(name: str) -> Callable[[Pixels, str], list[Place]]:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class Rows:
     """As many conversations as worlds would have."""
 
     num_envs: int
@@ -57,6 +57,6 @@ def replies(agent: Agent, questions: Sequence[Observation]) -> list[str]:
     """Returns what an agent says to questions that have nothing to do with each other; nothing to none."""
     if not questions:
         return []
-    worlds: Any = _Rows(len(questions))
+    worlds: Any = Rows(len(questions))
     agent.start(worlds)
     return [each.text for each in agent.respond(range(len(questions)), questions)]

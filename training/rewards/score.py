@@ -110,7 +110,7 @@ class TurnScorer:
         if reward is not None:
             if self._verifier is None:
                 self._verifier = self._own_verifier = Verifier(config.verifier, device)
-            asked = _model_judges(self._client, reward)
+            asked = model_judges(self._client, reward)
             self._episode_judge = reward.make_judge(JudgeModels(**self._verifier.models, **asked, ahead=self._ahead))
             self._episode_name = reward.name
 
@@ -217,7 +217,7 @@ def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredT
     return replace(scored, turns=(*scored.turns[:-1], last))
 
 
-def _model_judges(client: ChatClient | None, reward: EpisodeReward) -> dict[str, Any]:
+def model_judges(client: ChatClient | None, reward: EpisodeReward) -> dict[str, Any]:
     """Returns those of `JudgeModels` that a model behind an endpoint is for a reward; none without one."""
     if client is None:
         return {}

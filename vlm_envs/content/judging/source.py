@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -83,7 +83,8 @@ class JudgingSource:
         tracks: Which tracks, drawn with equal chances.
         num_candidates: 1 (is it right?), 2 or 4 (which one is right?).
         reverse_order: Whether the candidates come in the opposite order. Equal seeds give equal cases otherwise, so
-            an evaluation in both orders runs twice on the same seeds.
+            an evaluation in both orders runs twice on the same seeds. An id of the other order is found in this one
+            then, so that levels can be judged in both orders, too.
         profile: Definition by which constraints are checked.
         requirements: What the instructions of `instruction_following` require.
         scenes: Where the questions of `fine_grained` come from; `SceneSource()` by default.
@@ -147,11 +148,13 @@ class JudgingSource:
         raise GenerationError(f"No case of track {track!r} and split {split!r} was found in {_MAX_TRIES} tries.")
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id that a source gave, in the order that the id says.
+        """Returns the sample of an id that a source gave, in the order that the id says, or in the reverse one.
 
         Raises:
             LevelError: If it is no id of a case.
         """
+        if self.reverse_order:
+            sample_id = str(replace(CaseName.read(sample_id), is_reversed=True))
         return judging_sample(self.case(sample_id), sample_id)
 
     def case(self, sample_id: str) -> Case:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class DatasetSource:
     Args:
         name: What ids begin with.
         rows: The rows, in the order of the files, or what is wrong with one.
-        unlisted: Rows that are found by their ids but neither drawn nor listed.
+        unlisted: Rows that are found by other keys, too, but neither drawn nor listed under them.
         is_benchmark: Whether all of it is `test`, for messages; None where its files say what is in which split.
 
     Raises:
@@ -80,7 +81,7 @@ class DatasetSource:
         name: str,
         rows: Iterable[DatasetRow | BrokenRowError],
         *,
-        unlisted: Iterable[DatasetRow] = (),
+        unlisted: Mapping[str, DatasetRow] = MappingProxyType({}),
         is_benchmark: bool | None = None,
     ) -> None:
         self._name, self._is_benchmark = name, is_benchmark
@@ -103,7 +104,7 @@ class DatasetSource:
             warnings.warn(f"{told} {_named(self.broken_rows)}", stacklevel=2)
         self.answer_kinds = frozenset(row.answer_kind for row in self._rows.values())
         """How answers are compared; a semantic one needs a judge."""
-        self._rows.update((row.key, row) for row in unlisted)
+        self._rows.update(unlisted)
 
     @property
     def name(self) -> str:

@@ -59,17 +59,18 @@ class RewardJudgingWorld(QAWorld):
     ## Arguments
     `tracks=("fine_grained", "document", "instruction_following")` or one of them; `num_candidates=2`, 1, 2 or 4;
     `reverse_order=False`: True shows the same seeds' responses in the opposite order, so judging in both orders is two
-    runs; `profile="arm"` or `"mm_ifengine"`, what the checks count; `checks=None`, names of those that requirements are
-    of and that can be called, or all; `num_requirements=(1, 4)`, or one number; `tools=True`: False leaves only
-    `direct`; `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of pictures and of things in them; `num_pages=(5,
-    60)` of reports; `dataset=None` with `folder=None`: a local copy of `vl_rewardbench`, `llava_critic`, `mm_ifeval` or
-    `armbench_vl`, or `judged` or `pairs` of one's own, in place of generated cases, see
-    `vlm_envs.content.judging.datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was
-    published as; `source=None`: `"module:factory"` or a `SampleSource` in place of both; `max_pixels=1048576`, budget
-    of a picture as shown (pages of documents have 4194304); `answer_reward=1.0`; `max_turns=None` for the strategy's
-    own number; and those of every world: `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`,
-    `max_steps=None`, `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`,
-    `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's id.
+    runs, and levels given by their ids likewise; `profile="arm"` or `"mm_ifengine"`, what the checks count;
+    `checks=None`, names of those that requirements are of and that can be called, or all; `num_requirements=(1, 4)`, or
+    one number; `tools=True`: False leaves only `direct`; `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of
+    pictures and of things in them; `num_pages=(5, 60)` of reports; `dataset=None` with `folder=None`: a local copy of
+    `vl_rewardbench`, `llava_critic`, `mm_ifeval` or `armbench_vl`, or `judged` or `pairs` of one's own, in place of
+    generated cases, see `vlm_envs.content.judging.datasets`; `is_benchmark=None`: whether all of it is `test`, None for
+    what it was published as; `source=None`: `"module:factory"` or a `SampleSource` in place of both;
+    `max_pixels=1048576`, budget of a picture as shown (pages of documents have 4194304); `answer_reward=1.0`;
+    `max_turns=None` for the strategy's own number; and those of every world: `prompt_format="arm"`, `representation`
+    (no `symbolic`), `obs_mode`, `split`, `max_steps=None`, `format_reward=0.0`, `prompt_example=True`,
+    `system_prompt=False`, `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level":
+    text})` takes a sample's id.
 
     ## Version History
     * v0: first version.

@@ -17,17 +17,12 @@ from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.config.cold_start import ColdStartConfig
 from training.config.curation import CURATED, CurateConfig
+from training.config.curation_questions import questions
 from training.config.worlds import WorldSpec
-from training.data.curation import (
-    Yield,
-    curated_episodes,
-    filter_rollouts,
-    make_data_set,
-    play,
-    shuffled_batches,
-    verifier_judge,
-)
+from training.data.curated import curated_episodes, shuffled_batches
+from training.data.curation import Filtered, filter_rollouts, make_data_set, play
 from training.loop.run import make_cold_start
+from training.rewards.curation_judge import curation_judge
 from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
@@ -36,8 +31,14 @@ from vlm_envs.records.run_data import RunReader
 SMALL = ("side_px=400", "target_px=(16, 40)", "answer_kinds=('choice', 'number')")
 
 
-def filtered(groups, chosen: CurateConfig) -> Yield:
-    return filter_rollouts(groups, chosen, verifier_judge(chosen, Verifier(chosen.verifier)))
+def played(expert, chosen: CurateConfig):
+    (of_world,) = questions(chosen)
+    return play(expert, chosen, of_world).groups
+
+
+def filtered(groups, chosen: CurateConfig) -> Filtered:
+    with curation_judge(chosen) as judge:
+        return filter_rollouts(groups, chosen, judge)
 
 
 def config(tmp_path: Path, strategy: str = "points", **changes) -> CurateConfig:
@@ -54,7 +55,7 @@ def test_a_perfect_experts_rollouts_are_all_kept(tmp_path):
 
 def test_a_random_agents_wrong_answers_are_not(tmp_path):
     chosen = config(tmp_path, mistake_rate=1.0, num_rollouts=2)
-    groups = play(OracleAgent(mistake_rate=1.0), chosen)
+    groups = played(OracleAgent(mistake_rate=1.0), chosen)
     result = filtered(groups, chosen)
     num_right = sum(each.success for group in groups for each in group)
     assert result.curated.num_good_rollouts == num_right < 12
@@ -64,14 +65,14 @@ def test_a_random_agents_wrong_answers_are_not(tmp_path):
 
 def test_trivial_questions_are_dropped_if_asked_for(tmp_path):
     _, result = make_data_set(config(tmp_path, mistake_rate=0.0, drop_trivial=True))
-    assert (result.num_trivial, len(result.curated.kept)) == (6, 0)
+    assert (result.total.num_trivial, result.total.num_kept) == (6, 0)
     with pytest.raises(ConfigError, match="is empty"):
         curated_episodes(tmp_path / "curated")
 
 
 def test_arm_keeps_rollouts_with_a_call_that_worked(tmp_path):
     chosen = config(tmp_path, "arm", episode_reward="arm_accuracy", num_samples=24, num_rollouts=1)
-    groups = play(RandomAgent(), chosen)  # answers at once
+    groups = played(RandomAgent(), chosen)  # answers at once
     assert any(group[0].success for group in groups)
     assert not filtered(groups, chosen).curated.kept
     assert filtered(groups, replace(chosen, reward_settings=("needs_tools=False",))).curated.kept
@@ -84,11 +85,10 @@ def test_settings_of_a_reward_are_its_own(tmp_path):
         config(tmp_path, "arm", episode_reward="arm_accuracy", reward_settings=("needs_tool=False",))
 
 
-def test_what_asks_a_model_behind_an_endpoint_is_neither_offered_nor_taken(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        main(["curate", "--help"])
-    assert "agentic" not in capsys.readouterr().out
-    with pytest.raises(ConfigError, match=r"which a curation does not ask\. Choose another: arm_exploration"):
+def test_what_lets_a_model_look_and_decide_is_refused_without_one(tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"look and decide: say which with endpoint\.model NAME and endpoint\.base-url"
+    ):
         config(tmp_path, "direct", episode_reward="agentic")
 
 
@@ -100,8 +100,9 @@ def test_a_person_who_leaves_is_told_in_one_line_and_leaves_nothing_behind(tmp_p
 
 
 def test_a_data_set_reads_back_with_its_pictures_and_as_chat_messages(tmp_path):
-    directory, result = make_data_set(config(tmp_path, mistake_rate=0.0))
-    kept = list(result.curated.kept.values())
+    chosen = config(tmp_path, mistake_rate=0.0)
+    directory, _ = make_data_set(chosen)
+    kept = list(filtered(played(OracleAgent(seed=chosen.seed), chosen), chosen).curated.kept.values())
     for written, read in zip(kept, curated_episodes(directory), strict=True):
         for one, two in zip(written.turns, read.turns, strict=True):
             assert (one.response_text, one.observation["text"]) == (two.response_text, two.observation["text"])
@@ -179,8 +180,8 @@ class Stubborn(OracleAgent):
 
 def test_rollouts_of_a_question_that_comes_twice_belong_together(tmp_path):
     chosen = config(tmp_path, mistake_rate=0.0, num_samples=2, num_rollouts=2)
-    first, second = play(OracleAgent(), chosen)
-    wrong = play(Stubborn(), replace(chosen, num_samples=1))[0]
+    first, second = played(OracleAgent(), chosen)
+    wrong = played(Stubborn(), replace(chosen, num_samples=1))[0]
     assert not any(each.success for each in wrong), "the case under test"
     result = filtered([first, second, wrong], chosen)
     assert (result.curated.num_samples, result.curated.num_rollouts, len(result.curated.kept)) == (2, 6, 2)
@@ -188,28 +189,29 @@ def test_rollouts_of_a_question_that_comes_twice_belong_together(tmp_path):
 
 def test_the_verifier_is_asked_about_all_questions_at_once(tmp_path, monkeypatch):
     chosen = config(tmp_path, mistake_rate=0.5, drop_trivial=True)
-    groups = play(OracleAgent(mistake_rate=0.5), chosen)
+    groups = played(OracleAgent(mistake_rate=0.5), chosen)
     sizes = []
 
     def likelihoods(asked):
         sizes.append(len(asked))
         return [[-0.1 * len(answer)] for *_, answer in asked]
 
-    monkeypatch.setattr(
-        Verifier, "__init__", lambda self, config: setattr(self, "models", {"likelihoods": likelihoods})
-    )
+    monkeypatch.setattr(Verifier, "__init__", lambda self, config, device: None)
+    monkeypatch.setattr(Verifier, "models", {"likelihoods": likelihoods}, raising=False)
+    monkeypatch.setattr(Verifier, "close", lambda self: None)
     together = filtered(groups, chosen)
     assert len(sizes) == 1 and sizes[0] > 3, "one batch, of more than one question"
     alone = [filtered([group], chosen) for group in groups]
     assert together.curated.kept == {name: best for each in alone for name, best in each.curated.kept.items()}
-    assert together.rejections == sum((each.rejections for each in alone), Counter())
-    for count in ("num_samples", "num_trivial", "num_rollouts", "num_good_rollouts"):
-        assert together.record()[count] == sum(each.record()[count] for each in alone)
+    assert together.rejections == sum((Counter(each.rejections) for each in alone), Counter())
+    assert together.num_trivial == sum(each.num_trivial for each in alone)
+    for count in ("num_samples", "num_rollouts", "num_good_rollouts"):
+        assert getattr(together.curated, count) == sum(getattr(each.curated, count) for each in alone)
 
 
 def test_if_every_question_is_trivial_the_verifier_is_not_asked(tmp_path):
     chosen = config(tmp_path, drop_trivial=True, num_samples=2, num_rollouts=1)
-    result = filtered(play(OracleAgent(), chosen), chosen)
+    result = filtered(played(OracleAgent(), chosen), chosen)
     assert (result.num_trivial, result.curated.num_rollouts) == (2, 0)
 
 
@@ -217,7 +219,7 @@ def test_answers_that_only_a_model_can_compare_are_refused_before_anything_is_pl
     rows = [{"problem": "What is it?", "answer": "a mug", "images": ["a.png"], "target_instances": []}]
     (tmp_path / "table.jsonl").write_text("\n".join(map(json.dumps, rows)))
     settings = ("prompt_format=points", "dataset=treevgr", f"folder={tmp_path}")
-    with pytest.raises(ConfigError, match=r"only a model can compare .*judge\.endpoint"):
+    with pytest.raises(ConfigError, match=r"only a model can compare .*--endpoint\.model NAME"):
         make_data_set(CurateConfig(output=str(tmp_path / "out"), settings=settings))
 
 

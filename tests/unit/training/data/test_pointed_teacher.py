@@ -15,8 +15,9 @@ from agents.agent import Response
 from judges.reading.grounding import read_response
 from training.config.curation import CurateConfig
 from training.config.pointing import PointingConfig
-from training.data import curation
-from training.data.curation import curated_episodes, make_data_set
+from training.data import curation, teacher
+from training.data.curated import curated_episodes
+from training.data.curation import make_data_set
 from training.data.pointed_teacher import PointedTeacher, overlaid, pointed, tagged
 from training.data.proposals import (
     Asked,
@@ -26,7 +27,7 @@ from training.data.proposals import (
     exact_proposals,
     read_labels,
 )
-from training.preflight.start import require_teachable
+from training.preflight.curation import require_teachable
 from training.rewards.pointing import read_places, replies
 from vlm_envs.errors import ConfigError
 
@@ -141,24 +142,22 @@ class Reader:
 
 def test_what_is_kept_is_grounded_and_shows_the_pictures_without_marks(tmp_path, monkeypatch):
     reader = Reader()
-    monkeypatch.setattr(curation, "make_agent", lambda name, **settings: reader)
-    monkeypatch.setattr(curation, "setting_names", lambda name: ())
+    monkeypatch.setattr(teacher, "make_agent", lambda name, **settings: reader)
+    monkeypatch.setattr(teacher, "setting_names", lambda name: ())
     monkeypatch.setattr(curation, "require_teachable", lambda config: None)
     config = CurateConfig(
         name="kept", output=str(tmp_path), env_id="VLM/VideoQA-v0", settings=CLIPS, expert="hf:reader",
         pointing=PointingConfig(points="exact"), num_samples=3, num_rollouts=2,
     )  # fmt: skip
     directory, result = make_data_set(config)
-    assert result.record()["num_kept"] == 3 and result.curated.rollout_yield == 1.0
+    assert result.record()["num_kept"] == 3 and result.total.rollout_yield == 1.0
     kept = curated_episodes(directory)
     assert all(len(read_response(each.turns[0].response_text).points) == 1 for each in kept)
     assert "marked" in reader.seen[0]["text"] and "marked" not in kept[0].turns[0].observation["text"]
     shown, recorded = (np.stack(each["images"]) for each in (reader.seen[0], kept[0].turns[0].observation))
     assert shown.shape == recorded.shape and (shown != recorded).any()
     without = make_data_set(replace(config, name="blind", pointing=PointingConfig()))[1]
-    assert not without.curated.kept, (
-        "coordinates that nobody drew are no points, and what points at nothing is not kept"
-    )
+    assert not without.total.num_kept, "coordinates that nobody drew are no points; who points at nothing is not kept"
 
 
 @pytest.mark.parametrize(
@@ -182,4 +181,4 @@ def test_who_does_not_look_is_shown_nothing_and_a_world_has_to_ask(tmp_path):
         require_teachable(CurateConfig(expert="hf:nowhere", pointing=exact, output=str(tmp_path)))
     models = PointingConfig(points="models", proposer="hf:gone", pointer="hf:gone")
     with pytest.raises(FileNotFoundError, match="gone"):
-        models.require_agents()
+        require_teachable(CurateConfig(expert="human", pointing=models, output=str(tmp_path)))

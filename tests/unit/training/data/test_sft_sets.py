@@ -14,7 +14,8 @@ from PIL import Image
 from agents.hf.chat import ChatEncoder
 from tests.unit.training.data.test_curate import config as curate_config
 from training.config.sft import DataSource, SFTConfig
-from training.data.curation import curated_episodes, make_data_set
+from training.data.curated import curated_episodes
+from training.data.curation import make_data_set
 from training.data.demonstrations import tokenized
 from training.data.sft_order import row_order, with_held_out
 from training.data.sft_rows import encoded, num_tokens, row_batches

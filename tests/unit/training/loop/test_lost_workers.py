@@ -17,8 +17,9 @@ from agents.rollout import try_rollout
 from tests.unit.training.batches import run_config
 from tests.unit.vlm_envs.corridor import CorridorWorld, DeadlyWorld, DyingWorld, FaultyWorld
 from training.config.curation import CURATED, CurateConfig
+from training.config.curation_questions import questions
 from training.config.worlds import WorldSpec
-from training.data.curation import make_data_set, play, question_seeds
+from training.data.curation import make_data_set, play
 from training.data.demonstrations import _despite_losses
 from training.loop.collect import Collector
 from training.loop.evaluation import evaluate
@@ -303,8 +304,14 @@ def curation(**changes) -> CurateConfig:
     return CurateConfig(**{"num_samples": 3, "num_rollouts": 2, "settings": settings, "mistake_rate": 0.0} | changes)
 
 
+def question_seeds(config):
+    (of_world,) = questions(config)
+    return list(of_world.seeds)
+
+
 def curated_seeds(expert, config):
-    return [[each.seed for each in group] for group in play(expert, config)]
+    (of_world,) = questions(config)
+    return [[each.seed for each in group] for group in play(expert, config, of_world).groups]
 
 
 def test_curation_plays_once_more_what_a_killed_worker_took(played_in):
@@ -348,7 +355,7 @@ def test_a_data_set_tells_how_many_questions_were_lost(lose, tmp_path):
     directory, result = make_data_set(config)
     assert result.record()["num_lost"] == 1
     assert result.record()["num_samples"] == result.record()["num_kept"] == 2, "of those that could be played"
-    assert "questions lost with their workers: 1" in str(result)
+    assert "; questions lost: 1" in str(result)
     assert len(list(RunReader(directory).trajectories(CURATED))) == 2
 
 

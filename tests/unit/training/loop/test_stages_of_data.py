@@ -12,11 +12,15 @@ from training.config.curation import CurateConfig
 from training.config.sft import SFTConfig
 from training.config.stages import Stage, StagesConfig
 from training.config.stages_record import saved_stages
+from training.data import curation
+from training.data.curated import curated_episodes
 from training.data.curation import make_data_set
 from training.loop import stages as loop
 from training.loop.stages import train_stages
+from training.preflight.stages import is_free
 from training.recipes.tiny import judging_tiny
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.trajectory import Trajectory
 
@@ -49,8 +53,8 @@ def responses(episode: Trajectory) -> tuple[str, ...]:
 
 
 def test_every_pair_is_asked_in_both_orders(tmp_path):
-    _, result = make_data_set(replace(CURATED, output=str(tmp_path)))
-    kept = list(result.curated.kept.values())
+    directory, result = make_data_set(replace(CURATED, output=str(tmp_path)))
+    kept = curated_episodes(directory)
     forward, reverse = kept[:3], kept[3:]
     assert len(kept) == 6 and result.record()["num_samples"] == 6
     for one, other in zip(forward, reverse, strict=True):
@@ -64,13 +68,37 @@ def test_asking_twice_in_the_same_way_is_refused():
             replace(CURATED, again=again)
 
 
-def test_what_a_killed_curation_left_is_done_again(tmp_path):
+def test_a_folder_without_a_batch_is_begun_anew(tmp_path):
     unfinished = tmp_path / "curated.unfinished"
     unfinished.mkdir()
-    (unfinished / "config.json").write_text("{}")
+    (unfinished / "curation.json").write_text("{}")
     directory, _ = make_data_set(replace(CURATED, output=str(tmp_path), again=()))
     assert len((directory / "sft.jsonl").read_text().splitlines()) == 3
     assert [each.name for each in tmp_path.iterdir()] == ["curated"]
+
+
+def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeypatch, capsys):
+    small = replace(CURATED, batch_size=2)
+    original, asked = curation.play, []
+
+    def interrupted(expert, config, batch):
+        asked.append(batch)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return original(expert, config, batch)
+
+    monkeypatch.setattr(curation, "play", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train_stages(staged(tmp_path, small))
+    assert not is_free(tmp_path / "staged")
+    with pytest.raises(RunExistsError, match="--resume"):
+        train_stages(staged(tmp_path, small))
+    with pytest.raises(ConfigError, match=r"Stage 'rollouts': .* begun with num_rollouts 1, not 2"):
+        train_stages(staged(tmp_path, replace(small, num_rollouts=2)), resume=True)
+    directory = train_stages(staged(tmp_path, small), resume=True)
+    assert "Going on with" in capsys.readouterr().out
+    assert [each.world for each in asked] == [0, 0, 0, 1, 1], "one batch was interrupted"
+    assert len((directory / "1-rollouts" / "sft.jsonl").read_text().splitlines()) == 6
 
 
 def test_the_next_stage_learns_from_it_and_a_resumed_run_does_not_curate_again(tmp_path, monkeypatch):

@@ -138,7 +138,7 @@ def test_a_world_without_a_planner_is_not_imitated(tmp_path, capsys):
 
 def test_nor_is_the_oracle_its_expert_in_a_curation(tmp_path, capsys, monkeypatch):
     unplanned = facts_of(WorldSpec(env_id="unplanned:Own/Unplanned-v0"))
-    monkeypatch.setattr("training.preflight.start.facts_of", lambda spec: unplanned)
+    monkeypatch.setattr("training.preflight.curation.facts_of", lambda spec: unplanned)
     assert main(["curate", "--output", str(tmp_path / "runs")]) == 2
     assert "has no planner, so the oracle has nothing to show" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()

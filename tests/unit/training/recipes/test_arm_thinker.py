@@ -14,7 +14,8 @@ from training.config.curation import CurateConfig
 from training.config.run import RunConfig
 from training.config.sft import SFTConfig
 from training.config.stages import EXPERT_BEFORE
-from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny
+from training.config.worlds import WorldSpec
+from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny, both_orders
 from vlm_envs.records.run_data import RunReader
 
 SAMPLES = {"general": 40_000, "zoom": 4_000, "checks": 1_000, "pages": 1_000}
@@ -92,11 +93,24 @@ def test_shares_are_the_papers_and_both_orders_have_half_of_each(stage):
     assert len(worlds) == 4 and all(spec.kwargs["answer_reward"] == 0.0 for spec in worlds)
 
 
+def test_both_orders_of_a_mix_show_the_same_levels_of_a_pool():
+    pairs = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs={"tracks": "instruction_following"})
+    with pairs.made(split="train") as world:
+        world.reset(seed=0)
+        level = world.dynamics.dump(world.state)
+    shown = []
+    for spec in both_orders(pairs):
+        with spec.made(split="train") as world:
+            world.reset(options={"level": level})
+            shown.append([text for _, text in world.state.sample.texts])
+    assert shown[0] == shown[1][::-1] != shown[1]
+
+
 def test_a_folder_of_local_data_stands_behind_the_name():
     found, rest = find_recipe(["arm_thinker:data/arm", "--model", "DIR"])
     assert found is not None and rest == ["--model", "DIR"]
     runs = {stage.name: stage.run for stage in found.made().stages}
-    spec = runs["general"].spec
+    spec, _ = runs["general"].specs
     assert (spec.kwargs["dataset"], spec.kwargs["folder"]) == ("llava_critic", "data/arm/llava_critic")
     folders = [each.kwargs["folder"] for each in runs["accuracy"].worlds]
     assert folders == ["data/arm/deepeyes"] * 2 + ["data/arm/mp_docvqa"] * 2

@@ -19,8 +19,10 @@ from tests.unit.episodes import play
 from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.config.curation import CurateConfig
+from training.config.curation_questions import questions
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.data import curation
+from training.data.curated import curated_episodes
 from training.data.curation import make_data_set
 from training.loop.run import train
 from training.preflight.start import ready
@@ -72,9 +74,11 @@ def test_the_example_pays_for_few_turns(monkeypatch):
 def test_a_data_set_is_curated_by_it(tmp_path):
     settings = ("side_px=400", "target_px=(16, 40)", "prompt_format=direct")
     sizes = {"num_samples": 6, "num_rollouts": 1, "threshold": 0.001, "output": str(tmp_path)}
-    _, result = make_data_set(CurateConfig(episode_reward="brevity", settings=settings, mistake_rate=0.0, **sizes))
-    assert all(each.seed % 2 for each in result.curated.kept.values())
-    assert len(result.curated.kept) + result.rejections["even"] == 6
+    chosen = CurateConfig(episode_reward="brevity", settings=settings, mistake_rate=0.0, **sizes)
+    directory, result = make_data_set(chosen)
+    kept = curated_episodes(directory)
+    assert all(each.seed % 2 for each in kept)
+    assert len(kept) + result.total.rejections["even"] == 6
 
 
 @pytest.mark.parametrize("given", [0.5, None, {"brevity": 0.5}, Reward(terms=0.5), Reward(terms={"brevity": "0.5"})])
@@ -128,7 +132,7 @@ def test_a_judge_gives_one_reward_for_each_episode(kind, brevity_as, tmp_path):
     told = r"'brevity' must return a list of 2 judges\.scores\.Reward, one for each episode; got "
     with pytest.raises(ConfigError, match=told):
         make_data_set(small)
-    groups = curation.play(OracleAgent(), small)
+    groups = curation.play(OracleAgent(), small, questions(small)[0]).groups
     with pytest.raises(ConfigError, match=told):
         TurnScorer(JudgeConfig(**NOTHING, episode_reward="brevity")).score([each for group in groups for each in group])
 

@@ -17,16 +17,17 @@ from judges.episode_rewards.argos import reasoning_quality
 from judges.episode_rewards.seen_masks import seen_masks
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
 from tests.unit.judges.episodes import with_response, with_state
+from training.config.curation import CurateConfig
 from training.config.judges import JudgeConfig, VerifierConfig
-from training.config.worlds import WorldSpec
-from training.data.curation import CurateConfig, filter_rollouts, verifier_judge
+from training.data.curation import filter_rollouts
+from training.rewards.curation_judge import curation_judge
 from training.rewards.score import TurnScorer
 from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 
 SETTINGS = ("side_px=400", "target_px=(16, 40)", "answer_kinds=('choice', 'number')", "prompt_format=points")
 CHOSEN = CurateConfig(settings=SETTINGS, num_samples=2, num_rollouts=1)
-WORLD: WorldSpec = CHOSEN.spec
+(WORLD,) = CHOSEN.specs
 
 
 @pytest.fixture(scope="module")
@@ -186,14 +187,12 @@ def test_curation_asks_the_same_models(tiny_directory, trajectories):
     groups = [[trajectory] for trajectory in trajectories]
     plain = CHOSEN
     strict = replace(CHOSEN, verifier=VerifierConfig(likelihood=str(tiny_directory)), threshold=0.95)
-    assert (
-        filter_rollouts(groups, plain, verifier_judge(plain, Verifier(plain.verifier))).curated.num_good_rollouts == 2
-    )
     # (1 + 1 + quality) / 3 stays below 0.95 with a model that is not convinced
-    assert (
-        filter_rollouts(groups, strict, verifier_judge(strict, Verifier(strict.verifier))).curated.num_good_rollouts
-        == 0
-    )
+    for chosen, num_good in ((plain, 2), (strict, 0)):
+        with curation_judge(chosen) as judge:
+            found = filter_rollouts(groups, chosen, judge)
+        assert found.curated.num_good_rollouts == num_good
+        assert found.rejections == ({} if num_good else {"threshold": 2})
 
 
 def test_without_models_nothing_is_loaded():

@@ -58,7 +58,8 @@ def judging_dataset(
     Args:
         kind: One of `DATASETS`.
         folder: Where the copy is.
-        reverse_order: Whether the candidates come in the opposite order.
+        reverse_order: Whether the candidates come in the opposite order, in rows of the other order's ids, too. Without
+            it a row comes in the order that its id says.
         is_benchmark: Whether all rows are in the split `test`; False divides them by a hash of their picture, or of
             their text where they have none, so that one can train on them. None for what the data set is: all but
             `llava_critic`, `judged` and `pairs` are benchmarks.
@@ -76,15 +77,15 @@ def judging_dataset(
     def load() -> DatasetSource:
         data = DataFolder(folder, kind, known.published)
         rows = tuple(known.read(data))
-        listed, unlisted = (
-            shown_rows(data, rows, is_benchmark=is_whole, is_reversed=order)
+        listed, others = (
+            [*shown_rows(data, rows, is_benchmark=is_whole, is_reversed=order)]
             for order in (reverse_order, not reverse_order)
         )
-        return DatasetSource(
-            kind,
-            listed,
-            unlisted=(row for row in unlisted if isinstance(row, ShownRow)),
-            is_benchmark=is_whole,
-        )
+        unlisted = {
+            other.key: row if reverse_order else other
+            for row, other in zip(listed, others, strict=True)
+            if isinstance(row, ShownRow) and isinstance(other, ShownRow)
+        }
+        return DatasetSource(kind, listed, unlisted=unlisted, is_benchmark=is_whole)
 
     return shared(kind, folder, load, reverse_order, is_whole)

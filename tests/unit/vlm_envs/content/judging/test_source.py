@@ -78,6 +78,16 @@ def test_the_reverse_order_shows_the_same_case():
         assert int(forward.key.answers[0]) + int(backward.key.answers[0]) == 5
 
 
+def test_an_id_of_the_other_order_is_found_in_the_reverse_one():
+    judging, backward = (source(num_candidates=2, reverse_order=turned) for turned in (False, True))
+    for seed in range(3):
+        drawn = judging.draw(np.random.default_rng(seed), "train")
+        turned = backward.find(drawn.sample_id)
+        assert turned == backward.draw(np.random.default_rng(seed), "train")
+        assert backward.find(turned.sample_id) == turned, "its own ids stay what they are"
+        assert judging.find(turned.sample_id) == turned, "in the order that the id says"
+
+
 def test_splits_share_no_request_about_the_same_thing():
     seen: dict[str, set[tuple[str, str]]] = {split: set() for split in SPLITS}
     judging, rng = source(), np.random.default_rng(0)

@@ -155,6 +155,17 @@ def test_reversed_order_turns_the_answer(tmp_path):
     assert len(set(answers)) == 2  # In the file the second response is always the better one.
 
 
+def test_an_id_of_the_other_order_is_found_in_the_reverse_one(tmp_path):
+    folder = write(tmp_path, "vl_rewardbench.jsonl", [preference(query=f"Question {n}") for n in range(3)])
+    forward, backward = (judging_dataset("vl_rewardbench", folder, reverse_order=turned) for turned in (False, True))
+    for one, other in zip(forward.ids("test"), backward.ids("test"), strict=True):
+        assert one != other
+        assert backward.find(one) == backward.find(other) == forward.find(other)
+        assert backward.find(one).sample_id == other and backward.split_of(one) == "test"
+        assert forward.find(one).sample_id == one
+    assert backward.num_samples("test") == 3
+
+
 def sample_of(folder: Path, shade: int = 200, **changes: Any):
     """The one row of a folder whose picture is named in the row and painted here."""
     folder.mkdir()

@@ -1,0 +1,111 @@
+"""What a curation came to: per world how many questions were asked, how many are kept, and why the others are not."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+_COUNTS = ("num_samples", "num_trivial", "num_lost", "num_broken", "num_rollouts", "num_good_rollouts", "num_kept")
+_MAX_NAMED = 3
+"""Most broken rows that are named; all of them are in the data set's `config.json`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldYield:
+    """What came of the questions of one world, or of several together.
+
+    Attributes:
+        world: What it is called.
+        num_samples: Different questions that could be played, the trivial ones included.
+        num_trivial: Questions dropped because every rollout was right.
+        num_lost: Questions left out because a rollout was lost twice, with its worker or as nobody answered; they are
+            in no other number.
+        num_broken: Questions left out because their row of the data set is broken; in no other number, either.
+        num_rollouts: Rollouts of the questions that were not dropped.
+        num_good_rollouts: Those that reach the threshold.
+        num_kept: Questions that are kept, each with its best rollout.
+        rejections: How many rollouts were passed over, by the reason: what the reward says (`format`, `accuracy`,
+            `behaviour`), `unavailable` where no verifier could tell, `threshold` where the reward is too small.
+        broken_rows: What is wrong with each broken row of its data, with file and row.
+    """
+
+    world: str
+    num_samples: int = 0
+    num_trivial: int = 0
+    num_lost: int = 0
+    num_broken: int = 0
+    num_rollouts: int = 0
+    num_good_rollouts: int = 0
+    num_kept: int = 0
+    rejections: Mapping[str, int] = field(default_factory=dict)
+    broken_rows: tuple[str, ...] = ()
+
+    @property
+    def sample_yield(self) -> float:
+        """Questions kept over those that were played and not dropped; NaN without any."""
+        num_left = self.num_samples - self.num_trivial
+        return self.num_kept / num_left if num_left else math.nan
+
+    @property
+    def rollout_yield(self) -> float:
+        """Good rollouts over rollouts looked at; NaN without any. Argos' was about 3.1 %."""
+        return self.num_good_rollouts / self.num_rollouts if self.num_rollouts else math.nan
+
+    def record(self) -> dict[str, Any]:
+        """Returns the numbers."""
+        return {name: getattr(self, name) for name in _COUNTS} | {
+            "sample_yield": self.sample_yield,
+            "rollout_yield": self.rollout_yield,
+            "rejections": dict(sorted(self.rejections.items())),
+            "broken_rows": list(self.broken_rows),
+        }
+
+    def __str__(self) -> str:
+        passed_over = ", ".join(f"{count} for {reason}" for reason, count in sorted(self.rejections.items())) or "none"
+        left_out = {"lost": self.num_lost, "with broken rows": self.num_broken}
+        return (
+            f"kept {self.num_kept} of {self.num_samples - self.num_trivial} questions (yield {self.sample_yield:.3f}); "
+            f"{self.num_good_rollouts} of {self.num_rollouts} rollouts are good (yield {self.rollout_yield:.3f}); "
+            f"{self.num_trivial} trivial questions dropped; rollouts passed over: {passed_over}"
+            + "".join(f"; questions {what}: {count}" for what, count in left_out.items() if count)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yield:
+    """What came of a curation.
+
+    Attributes:
+        worlds: Of each world, in the order in which they were played.
+    """
+
+    worlds: tuple[WorldYield, ...]
+
+    @property
+    def total(self) -> WorldYield:
+        """All worlds together."""
+        counts = {name: sum(getattr(each, name) for each in self.worlds) for name in _COUNTS}
+        rejections = sum((Counter(each.rejections) for each in self.worlds), Counter[str]())
+        return WorldYield(world="all worlds", rejections=rejections, broken_rows=self._broken_rows, **counts)
+
+    @property
+    def _broken_rows(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row for each in self.worlds for row in each.broken_rows))
+
+    def record(self) -> dict[str, Any]:
+        """Returns the numbers, of all worlds and of each."""
+        return self.total.record() | {"worlds": [{"world": each.world, **each.record()} for each in self.worlds]}
+
+    def __str__(self) -> str:
+        """Returns a line for each world, what is said of all of them, and the first of the broken rows."""
+        lines = [f"{each.world}: {each}" for each in self.worlds] if len(self.worlds) > 1 else []
+        return "\n".join([*lines, str(self.total), *_named(self._broken_rows)])
+
+
+def _named(broken: Sequence[str]) -> list[str]:
+    lines = [f"left out: {each}" for each in broken[:_MAX_NAMED]]
+    more = len(broken) - len(lines)
+    return [*lines, f"left out: {more} more broken rows"] if more else lines

@@ -1,0 +1,164 @@
+"""What is found out before anything is curated: whether somebody can teach, somebody can verify, and what is there."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+from agents.api.config import EndpointConfig
+from agents.api.providers.registry import PROVIDERS
+from agents.hf.device import require_device
+from agents.registry import entry_of, make_agent, require_agent
+from training.config.curation import CurateConfig
+from training.config.curation_left import require_same_curation
+from training.config.curation_questions import digest_of, questions
+from training.config.judges import JudgeConfig
+from training.config.places import require_writable
+from training.config.pool_levels import chosen_levels
+from training.config.worlds import WorldSpec
+from training.preflight.pools import require_pools
+from training.preflight.start import check_verifier, facts_of, require_answer_judge
+from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.errors import ConfigError, VLMEnvsError, require
+from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.records.run_data import holds_run
+from vlm_envs.splits import split_seeds
+
+_NUM_COMPARED = 3
+"""Levels by which it is told whether an argument of a world changes what is asked."""
+
+
+def require_teachable(config: CurateConfig) -> None:
+    """Refuses a curation that nobody can teach, or whose rollouts nobody can verify.
+
+    Raises:
+        RunExistsError: If there is one of this name.
+        ConfigError: If the folder, a pool, a world, the device or a model cannot be had, if answers can only be
+            compared by a model and there is none, if questions would be asked twice in the same way, if the oracle is
+            to teach a world without a planner, as its actions would be random, or if another curation has left a part
+            of a data set there.
+        FileNotFoundError: If a checkpoint is not there.
+    """
+    directory = Path(config.output) / config.name
+    require_writable(directory, config.output)
+    if holds_run(directory):
+        raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
+    require_device(config.device)
+    _require_levels(config)
+    require_pools(config.specs)
+    require_same_curation(config, digest_of(questions(config)))
+    _require_different_questions(config)
+    _require_verifier(config)
+    _require_expert(config)
+
+
+def _require_levels(config: CurateConfig) -> None:
+    for spec in config.specs:
+        require(
+            spec.has_level("train"),
+            f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split 'train', "
+            "of which questions are. Name others, or is_benchmark=False for a benchmark that is to be trained on.",
+        )
+
+
+def _require_verifier(config: CurateConfig) -> None:
+    """Refuses rewards that nobody can tell."""
+    if not config.has_judge:
+        judge = JudgeConfig(episode_reward=config.episode_reward, reward_settings=config.reward_settings)
+        require_answer_judge(judge, config.specs, option="--endpoint")
+    check_verifier(config.verifier, "--verifier")
+    if config.judge is not None:
+        require_made(config.judge, "--judge")
+    if config.endpoint is not None:
+        from agents.api.client import ChatClient  # and with it the endpoints' own package, which takes a second
+
+        with fields_named({EndpointConfig: {"api_key_variable": "--endpoint.api-key-variable"}}):
+            ChatClient(config.endpoint).close()
+
+
+def _require_expert(config: CurateConfig) -> None:
+    """Refuses experts that are not there, that cannot be asked, or that have nothing to show."""
+    require_made(config.expert, "--expert")
+    pointing = config.pointing
+    for option, name in (("proposer", pointing.proposer), ("pointer", pointing.pointer)):
+        if name is not None:
+            require_made(name, f"--pointing.{option}")
+    carries_out_plans = entry_of(config.expert).carries_out_plans
+    for spec in config.specs:
+        if pointing.points != "none":
+            with spec.made() as world:
+                require(
+                    hasattr(getattr(world, "dynamics", None), "source"),
+                    f"{spec.env_id} asks no questions about pictures, so there is nothing to point at. Leave "
+                    "--pointing.points out.",
+                )
+        if carries_out_plans and not facts_of(spec).has_planner:
+            raise ConfigError(
+                f"{spec.env_id} has no planner, so the oracle has nothing to show. Write its Dynamics.plan, or name a "
+                "model that can play: --expert hf:DIR, or compatible:NAME@URL."
+            )
+
+
+def require_made(name: str, option: str) -> None:
+    """Refuses an agent that cannot be made; one behind an endpoint is made, which connects to nothing yet.
+
+    Raises:
+        ConfigError: If there is no such agent, or it lacks its model, its address or its key; it names the option.
+        FileNotFoundError: If its checkpoint is not there.
+        EngineUnavailableError: If a package that it needs is not installed.
+    """
+    try:
+        require_agent(name)
+        entry = entry_of(name)
+        require(
+            not entry.part or bool(name.partition(":")[2]),
+            f"the agent is made from something: {name.partition(':')[0]}:{entry.part}; got {name!r}.",
+        )
+        if name.partition(":")[0] in PROVIDERS:
+            made: Any = make_agent(name)
+            made.close()
+    except ConfigError as error:
+        raise ConfigError(f"{option} {name}: {error}") from error
+
+
+def _require_different_questions(config: CurateConfig) -> None:
+    """Refuses settings that choose what is drawn where a pool gives what is asked: they would change nothing."""
+    for one, other in itertools.combinations(config.specs, 2):
+        if one.pool is None or (one.env_id, one.pool) != (other.env_id, other.pool):
+            continue
+        names = sorted(key for key in {*one.kwargs, *other.kwargs} if one.kwargs.get(key) != other.kwargs.get(key))
+        told = ", ".join(f"{key}={other.kwargs.get(key)!r}" for key in names)
+        levels = [each.level_id for each in chosen_levels(one.pool)[:_NUM_COMPARED]]
+        is_of_drawing = _drawn(one) != _drawn(other)
+        require(
+            not is_of_drawing or _loaded(one, levels) != _loaded(other, levels),
+            f"{one.env_id} with {told} draws other questions, and those of the pool {one.pool.file} are given: each "
+            "would be asked twice in the same way. Leave that out, or draw a pool with it: python -m training pool "
+            f"{one.env_id} --out FILE.",
+        )
+
+
+def _drawn(spec: WorldSpec) -> list[str]:
+    """Returns the first levels that a world draws."""
+    with spec.made(split="train") as world:
+        found: list[str] = []
+        for seed in split_seeds("train", _NUM_COMPARED):
+            try:
+                world.reset(seed=seed)
+            except VLMEnvsError as error:
+                return [str(error)]
+            found.append(world.dynamics.dump(world.state))
+        return found
+
+
+def _loaded(spec: WorldSpec, levels: list[str]) -> list[Any]:
+    """Returns what a world makes of given levels; what is wrong with one that it cannot show."""
+    found: list[Any] = []
+    with spec.made(split="train") as world:
+        for level in levels:
+            try:
+                found.append(world.dynamics.dump(world.dynamics.load(level)))
+            except VLMEnvsError as error:
+                found.append(str(error))
+    return found
