@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
-from collections.abc import Iterable
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from training.sweeps.waiting import wait_for
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import require_choice
 
@@ -86,31 +86,18 @@ def run_ablations(options: AblationsOptions) -> None:
 
 
 def _run_paper(name: str, options: AblationsOptions, pool: ProcessPoolExecutor) -> None:
-    runner = _runner(name, options)
+    runner, write_page = _runner(name, options), partial(_write_page, options)
     if not runner.is_prepared:
-        _wait([pool.submit(_prepare, name, options)], options)
-    _wait(
+        wait_for([pool.submit(_prepare, name, options)], write_page)
+    wait_for(
         [
             pool.submit(_run, name, arm.name, seed, options)
             for seed in range(1, options.seeds + 1)
             for arm in runner.ablation.arms
             if not runner.is_done(arm.name, seed)
         ],
-        options,
+        write_page,
     )
-
-
-def _wait(runs: Iterable[Future[str]], options: AblationsOptions) -> None:
-    """Waits for runs, tells of each and writes the page anew, and raises what the first of them fails of."""
-    waiting = list(runs)
-    for number, done in enumerate(as_completed(waiting), start=1):
-        try:
-            print(f"{number}/{len(waiting)} {done.result()}", file=sys.stderr, flush=True)
-        except BaseException:
-            for each in waiting:
-                each.cancel()
-            raise
-        _write_page(options)
 
 
 def _write_page(options: AblationsOptions) -> Path:

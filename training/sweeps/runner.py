@@ -11,9 +11,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import sys
-from collections.abc import Iterable
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start
 from training.config.run import RunConfig
 from training.config.sweep import SweepConfig
 from training.sweeps.sweep import Arm, Sweep
+from training.sweeps.waiting import wait_for
 from vlm_envs.records.run_data import RunReader
 
 LOGS = "logs"
@@ -50,14 +49,14 @@ def run_sweep(sweep: Sweep, config: SweepConfig) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
     with ProcessPoolExecutor(config.num_at_once, multiprocessing.get_context("spawn")) as pool:
         if sweep.start is not None and not (folder / sweep.start.name / LATEST / "model").is_dir():
-            _wait([pool.submit(_run, _placed(sweep.start, folder, sweep.start.name, seed=0))])
+            wait_for([pool.submit(_run, _placed(sweep.start, folder, sweep.start.name, seed=0))])
         runs = [
             _placed(_from_start(arm.run, sweep, folder), folder, arm_directory(folder, arm, seed).name, seed=seed)
             for seed in range(1, config.seeds + 1)
             for arm in sweep.arms
             if not is_finished(arm_directory(folder, arm, seed))
         ]
-        _wait(pool.submit(_run, run) for run in runs)
+        wait_for(pool.submit(_run, run) for run in runs)
 
 
 def _from_start(run: RunConfig, sweep: Sweep, folder: Path) -> RunConfig:
@@ -67,18 +66,6 @@ def _from_start(run: RunConfig, sweep: Sweep, folder: Path) -> RunConfig:
 def _placed(run: RunConfig, folder: Path, name: str, *, seed: int) -> RunConfig:
     """Returns a run where it belongs, on one thread; what several at once would record beside is left out."""
     return replace(run, name=name, output=str(folder), seed=seed, num_threads=1, record_every=0)
-
-
-def _wait(runs: Iterable[Future[str]]) -> None:
-    """Waits for runs and tells of each, and raises what the first of them fails of."""
-    waiting = list(runs)
-    for number, done in enumerate(as_completed(waiting), start=1):
-        try:
-            print(f"{number}/{len(waiting)} {done.result()}", file=sys.stderr, flush=True)
-        except BaseException:
-            for each in waiting:
-                each.cancel()
-            raise
 
 
 def _run(run: RunConfig) -> str:
