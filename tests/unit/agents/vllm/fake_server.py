@@ -80,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.restart()
         if fault == "silence":
             self.server.unanswered.append(path)
-            self.server.speaks.wait(30)
+            self.server.speaks.wait(120)
         if fault in (0, "silence"):
             self.connection.close()
             return
