@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +22,7 @@ def with_held_out(sets: Sequence[DataSet], share: float, seed: int) -> list[Data
     """Returns data sets with a share of their rows held out.
 
     Rows that show the same pictures, or without any say the same, are held out together, in whichever set they are:
-    what the evaluation loss is of was never learnt from.
+    what the evaluation loss is of was never learnt from. Where the sets lie as a whole changes nothing.
 
     Args:
         sets: With all rows to train on.
@@ -29,21 +32,24 @@ def with_held_out(sets: Sequence[DataSet], share: float, seed: int) -> list[Data
     Raises:
         ConfigError: If nothing is left to train on, of one of the sets.
     """
-    sizes = Counter(_group(row, seed) for each in sets for row in each.rows)
+    root = _common_root(sets)
+    groups = [[_group(row, root, seed) for row in each.rows] for each in sets]
+    sizes = Counter(chain.from_iterable(groups))
     num_left, chosen = round(share * sizes.total()), set[bytes]()
     for key in sorted(sizes):
         if sizes[key] <= num_left:
             chosen.add(key)
             num_left -= sizes[key]
     split = []
-    for each in sets:
-        kept = tuple(row for row in each.rows if _group(row, seed) not in chosen)
+    for each, keys in zip(sets, groups, strict=True):
+        kept = tuple(row for row, key in zip(each.rows, keys, strict=True) if key not in chosen)
+        held_out = tuple(row for row, key in zip(each.rows, keys, strict=True) if key in chosen)
         if not kept:
             raise ConfigError(
                 f"--eval-share {share:g} holds out all {len(each.rows)} rows of {each.source.path}. Lower it, use "
                 "--eval-share 0, or give more rows."
             )
-        split.append(replace(each, rows=kept, held_out=tuple(row for row in each.rows if _group(row, seed) in chosen)))
+        split.append(replace(each, rows=kept, held_out=held_out))
     return split
 
 
@@ -85,7 +91,13 @@ def _shuffled(size: int, key: tuple[int, ...]) -> npt.NDArray[np.int64]:
     return np.random.default_rng(key).permutation(size)
 
 
-def _group(row: Conversation, seed: int) -> bytes:
+def _common_root(sets: Sequence[DataSet]) -> Path:
+    """Returns the folder that all pictures of all sets lie in."""
+    folders = [str(path.resolve().parent) for each in sets for row in each.rows for path in row.pictures]
+    return Path(os.path.commonpath(folders)) if folders else Path()
+
+
+def _group(row: Conversation, root: Path, seed: int) -> bytes:
     """Returns what rows that belong together have in common; sorted, it is in an order that the seed decides."""
-    shown = [str(path.resolve()) for path in row.pictures] or [repr((row.system, row.exchanges))]
+    shown = [str(path.resolve().relative_to(root)) for path in row.pictures] or [repr((row.system, row.exchanges))]
     return hashlib.sha256("\n".join([str(seed), *shown]).encode("utf-8", "surrogatepass")).digest()

@@ -152,12 +152,17 @@ def test_transparent_turned_and_grey_pictures_are_shown_as_they_look(tmp_path, e
     assert shapes == [(60, 30, 3), (30, 30, 3), (30, 30, 3)]
 
 
-def test_rows_of_one_picture_are_held_out_together_in_whichever_set_they_are(tmp_path, encoder):
+def two_sets_of_ten_pictures(directory: Path, encoder: ChatEncoder) -> list[DataSet]:
+    directory.mkdir()
     for number in range(10):
-        picture(tmp_path / f"{number}.png", number)
-    one = written(tmp_path / "one.jsonl", [asked(f"{number}.png") for number in range(10)])
-    two = written(tmp_path / "two.jsonl", [asked(f"{number}.png", "Another.") for number in range(10)])
-    sets = [read_data_set(source, encoder, 4096) for source in (one, two)]
+        picture(directory / f"{number}.png", number)
+    one = written(directory / "one.jsonl", [asked(f"{number}.png") for number in range(10)])
+    two = written(directory / "two.jsonl", [asked(f"{number}.png", "Another.") for number in range(10)])
+    return [read_data_set(source, encoder, 4096) for source in (one, two)]
+
+
+def test_rows_of_one_picture_are_held_out_together_in_whichever_set_they_are(tmp_path, encoder):
+    sets = two_sets_of_ten_pictures(tmp_path / "sets", encoder)
     split = with_held_out(sets, 0.3, seed=1)
     assert [len(each.held_out) for each in split] == [3, 3]
     assert [row.pictures for row in split[0].held_out] == [row.pictures for row in split[1].held_out]
@@ -165,9 +170,27 @@ def test_rows_of_one_picture_are_held_out_together_in_whichever_set_they_are(tmp
     assert [len(each.rows) + len(each.held_out) for each in split] == [10, 10]
     assert with_held_out(sets, 0.3, seed=1) == split != with_held_out(sets, 0.3, seed=2)
     assert with_held_out(sets, 0.0, seed=1) == sets
-    alone = [read_data_set(written(tmp_path / "alone.jsonl", [asked("1.png")]), encoder, 4096), *sets]
-    with pytest.raises(ConfigError, match=r"--eval-share 0.95 holds out all .*alone\.jsonl"):
-        with_held_out(alone, 0.95, seed=1)
+
+
+def test_the_same_rows_are_held_out_wherever_the_data_lies(tmp_path, encoder):
+    here, there = (
+        with_held_out(two_sets_of_ten_pictures(tmp_path / name, encoder), 0.3, seed=1) for name in ("here", "there")
+    )
+    for one, other in zip(here, there, strict=True):
+        names = [[row.pictures[0].name for row in each.held_out] for each in (one, other)]
+        assert names[0] == names[1] and len(names[0]) == 3
+
+
+def test_a_set_of_which_nothing_is_left_is_refused(tmp_path, encoder):
+    rows = [asked(f"{number}.png") for number in range(3)]
+    for number in range(3):
+        picture(tmp_path / f"{number}.png", number)
+    sets = [
+        read_data_set(written(tmp_path / f"{name}.jsonl", [row]), encoder, 4096)
+        for name, row in zip("abc", rows, strict=True)
+    ]
+    with pytest.raises(ConfigError, match=r"--eval-share 0.9 holds out all 1 rows of .*\.jsonl"):
+        with_held_out(sets, 0.9, seed=1)
 
 
 def test_an_epoch_shows_each_row_as_often_as_its_weight_says():
