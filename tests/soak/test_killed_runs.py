@@ -41,7 +41,7 @@ MOMENTS = (
     "torch:save:1",  # while a checkpoint of the cold start is written
     "training.loop.run:evaluate:1",  # in its validation
     "training.loop.collect:try_rollout:2",  # in the second rollout
-    "training.loop.learner:Learner._critic_backward:2",  # in an update
+    "training.loop.learner:Learner._critic_step:2",  # in an update
     "training.checkpoints.state:torch.save:1",  # while a checkpoint is written
 )
 NOT_COMPARED = ("elapsed_s", "rollout_s", "iteration_s", "tokens_per_s", "turns_per_s", "env_steps_per_s")

@@ -29,6 +29,9 @@ class PPOConfig:
         micro_batch_size: Rows per forward pass; gradients accumulate, results do not depend on it.
         micro_batch_tokens: Tokens per forward pass, padding included, in place of a number of rows: the memory that a
             pass takes goes by them. Without prefix sharing no more than a tenth is padding. A longer row goes alone.
+        num_micro_batches_at_once: Most micro-batches that go through a model at a time on a CPU, each on its share
+            of torch's threads and in memory of its own: with a small model, two threads do more so. It is 1 on GPUs, in
+            several processes, with adapters and with gradient checkpointing.
         clip_low: Ratio clip below 1.
         clip_high: Ratio clip above 1.
         entropy_coef: Weight of the entropy bonus.
@@ -59,6 +62,7 @@ class PPOConfig:
     num_minibatches: int = 4
     micro_batch_size: int = 32
     micro_batch_tokens: int | None = None
+    num_micro_batches_at_once: int = 1
     clip_low: float = 0.2
     clip_high: float = 0.2
     entropy_coef: float = 0.0
@@ -78,7 +82,7 @@ class PPOConfig:
         require_between(self, 0, 1, "final_learning_rate_ratio", includes=(False, True))
         require_between(self, 0, 1, "clip_low", includes=(False, False))
         require_at_least(self, 1, "num_epochs", "num_minibatches", "micro_batch_size", "max_nonfinite_steps")
-        require_at_least(self, 1, "micro_batch_tokens", "max_exploding_steps")
+        require_at_least(self, 1, "micro_batch_tokens", "num_micro_batches_at_once", "max_exploding_steps")
         require_at_least(self, 0, "warmup_iterations", "kl_coef", "entropy_coef", "weight_decay")
         require(
             self.importance_cap is None or self.old_logprobs == "trainer",

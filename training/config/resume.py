@@ -43,6 +43,7 @@ MAY_DIFFER = {
     "ppo.max_exploding_steps",
     "ppo.micro_batch_size",
     "ppo.micro_batch_tokens",
+    "ppo.num_micro_batches_at_once",
     "process_timeout_min",
     "record_every",
     "wandb_project",

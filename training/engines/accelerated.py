@@ -34,6 +34,8 @@ class AcceleratedEngine:
         timeout_min: Minutes after which a process that waits for another gives it up.
     """
 
+    takes_passes_side_by_side = False
+
     def __init__(
         self,
         kind: Literal["ddp", "fsdp2"],

@@ -24,11 +24,13 @@ class Engine(Protocol):
         num_processes: How many there are, one per device.
         rank: Number of this one, from 0, which is the main process.
         group: torch's group of them for what is on CPUs; None for one alone.
+        takes_passes_side_by_side: Whether several passes through a module that it prepared may be under way at a time.
     """
 
     num_processes: int
     rank: int
     group: Any
+    takes_passes_side_by_side: bool
 
     def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
         """Returns a module that all processes train, or only ask; its `forward` is what may be called.
@@ -79,6 +81,7 @@ class LocalEngine:
     num_processes = 1
     rank = 0
     group: Any = None
+    takes_passes_side_by_side = True
 
     def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
         """Returns the module as it is."""

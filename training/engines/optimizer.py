@@ -69,11 +69,22 @@ class Optimizer:
         """Adds a loss's gradient to what the next step is taken by."""
         loss.backward()
         for weight, master in self._with_masters():
-            if weight.grad is None:
-                continue
-            gradient = weight.grad.float()
-            master.grad = gradient if master.grad is None else master.grad.add_(gradient)
-            weight.grad = None
+            if weight.grad is not None:
+                _add(weight.grad, master)
+                weight.grad = None
+
+    def gradients(self, loss: Tensor) -> list[Tensor | None]:
+        """Returns a loss's gradient, for `add`: of each weight, None of those that it does not depend on.
+
+        Unlike `backward` it changes nothing, so that several threads may ask at a time.
+        """
+        return list(torch.autograd.grad(loss, self._weights, allow_unused=True))
+
+    def add(self, gradients: Iterable[Tensor | None]) -> None:
+        """Adds what `gradients` returned to what the next step is taken by; the tensors are the optimiser's then."""
+        for gradient, stepped in zip(gradients, self._stepped, strict=True):
+            if gradient is not None:
+                _add(gradient, stepped)
 
     def step(self) -> tuple[float, bool]:
         """Clips the gradient and takes a step, unless it is not finite; what fails leaves the weights as they were.
@@ -199,6 +210,12 @@ class Optimizer:
                 "Lower the learning rate or lengthen its warm-up, look for rewards that are infinite or NaN in "
                 "metrics.jsonl, and use --dtype float32 if it was another."
             )
+
+
+def _add(gradient: Tensor, stepped: Tensor) -> None:
+    """Adds a gradient to that of what is stepped on, in its type."""
+    gradient = gradient.to(stepped.dtype)
+    stepped.grad = gradient if stepped.grad is None else stepped.grad.add_(gradient)
 
 
 def _master(weight: Tensor) -> Tensor | None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from agents.hf.families.shared_attention import share_prefixes
 from training.algorithms.algorithm import Credit, ModelOutputs
-from training.algorithms.functional.losses import explained_variance, kl_penalty
+from training.algorithms.functional.losses import kl_penalty
 from training.batch import Batch, turn_returns
 from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
@@ -33,7 +32,9 @@ from training.engines.offload import HOST, at_hand, move, own_weights
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
 from training.engines.row_pass import row_pass_of
-from training.loop.losses import critic_loss, masked_mean, policy_loss
+from training.engines.side_by_side import SideBySide
+from training.loop.gradients import Metrics, accumulate_gradient
+from training.loop.losses import critic_loss, masked_mean, policy_loss, update_metrics
 from training.loop.micro_batches import MicroBatch, RowLimits, micro_batches, minibatches, row_groups
 from training.loop.out_of_memory import FittedPasses
 
@@ -73,6 +74,7 @@ class Learner:
         if self._row_pass.shares_prefixes:
             share_prefixes(policy)
         self._fitted = FittedPasses(limits, self.engine)
+        self._side_by_side = self._passes_side_by_side()
         if config.lora.rank is not None:
             add_adapters(policy, config.lora)
         if config.memory.freeze_vision_tower:
@@ -126,6 +128,12 @@ class Learner:
         if self.config.memory.offload_optimizer:
             for optimizer in (self.policy_optimizer, self.critic_optimizer):
                 move(optimizer.idle_tensors() if optimizer is not None else [], HOST)
+
+    def _passes_side_by_side(self) -> SideBySide:
+        """Returns how many passes may be under way: none may change a module that another goes through."""
+        changes = self._row_pass.recomputes_layers or self.config.lora.rank is not None
+        may_be = self.engine.takes_passes_side_by_side and self.policy.device.type == "cpu" and not changes
+        return SideBySide(self.config.ppo.num_micro_batches_at_once if may_be else 1)
 
     def _policy_model(self, model: Any) -> PolicyModel:
         return PolicyModel(
@@ -187,13 +195,14 @@ class Learner:
         old_BT, ref_BT = torch.zeros_like(sampler_BT) if recompute else sampler_BT.clone(), torch.zeros_like(sampler_BT)
         values_BT, ends_BK = torch.zeros_like(old_BT), torch.zeros_like(batch.turn_rewards_BK)
         final_B = torch.zeros(batch.num_rows)
-        for rows, is_filler in row_groups(batch, range(batch.num_rows), self._fitted.limits, self.engine):
-            part = self._shown(batch.select(rows))
+
+        @torch.no_grad()
+        def fill_in(rows: list[int], part: Batch, is_filler: bool) -> None:
             old = self._policy(part, "none")[0] if recompute else None
             ref = self._reference_logprobs(part) if self.has_reference else None
             values: Values | None = self._critic(part) if self._critic is not None else None
             if is_filler:
-                continue
+                return
             width = part.input_ids_BT.shape[1]
             if old is not None:
                 old_BT[rows, :width] = old.cpu()
@@ -202,6 +211,11 @@ class Learner:
             if values is not None:
                 values_BT[rows, :width] = values.before_BT.cpu()
                 ends_BK[rows], final_B[rows] = values.turn_ends_BK.cpu(), values.final_B.cpu()
+
+        groups = row_groups(batch, range(batch.num_rows), self._fitted.limits, self.engine)
+        parts = ((rows, self._shown(batch.select(rows)), is_filler) for rows, is_filler in groups)
+        for _ in self._side_by_side.map(lambda part: fill_in(*part), parts):
+            pass
         # Each process has filled in its own rows; the others' are 0
         old_BT = self.engine.sum(old_BT) if recompute else old_BT
         ref_BT, values_BT, ends_BK, final_B = map(self.engine.sum, (ref_BT, values_BT, ends_BK, final_B))
@@ -245,84 +259,68 @@ class Learner:
             self.critic_optimizer.zero_grad()
         if self._pictures is not None:
             self._pictures.forget()
-        totals: defaultdict[str, list[float]] = defaultdict(list)
-        for name, value in (item for step in steps for item in step.items()):
-            totals[name].append(value)
-        num_skipped = sum(totals.pop("skipped_steps", []))
-        metrics = {name: float(np.mean(values)) for name, values in totals.items()}
-        metrics["skipped_steps"] = num_skipped
-        if credit.returns_BT is not None and outputs.values_BT is not None:
-            metrics["explained_variance"] = float(
-                explained_variance(outputs.values_BT, credit.returns_BT, batch.response_mask_BT)
-            )
-        if credit.turn_end_returns_BK is not None and outputs.turn_end_values_BK is not None:
-            metrics["turn_end_explained_variance"] = float(
-                explained_variance(outputs.turn_end_values_BK, credit.turn_end_returns_BK, batch.turn_mask_BK)
-            )
-        if "sampler_gap" in totals:
-            metrics["sampler_gap"] = totals["sampler_gap"][0]  # before the first step: later ones are policy change
-        return metrics
+        return update_metrics(steps, batch, outputs, credit)
 
     def _policy_step(
         self, batch: Batch, outputs: ModelOutputs, advantages_BT: Tensor, rows: list[int]
     ) -> dict[str, float]:
         """Takes one optimiser step of the policy over some rows."""
 
-        def gradient() -> defaultdict[str, float]:
-            sums: defaultdict[str, float] = defaultdict(float)
-            self.policy_optimizer.zero_grad()
-            for micro in self._micro_batches(batch, rows):
-                with self.engine.accumulating(self._policy, is_last=micro.is_last):
-                    self._policy_backward(micro, outputs, advantages_BT, sums)
-            return sums
+        def loss(micro: MicroBatch, metrics: Metrics) -> Tensor:
+            entropy_mode = "graph" if self.config.ppo.entropy_coef > 0 else "value"
+            logprobs_BT, entropy_BT = self._policy(micro.part, entropy_mode)
+            return policy_loss(self.config, micro, outputs, advantages_BT, logprobs_BT, entropy_BT, metrics)
 
-        sums = self._fitted(gradient, batch, rows)
-        if sums:
-            sums = self._summed(sums)
-            sums["grad_norm"], is_taken = self.policy_optimizer.step()
-            sums["skipped_steps"] = float(not is_taken)
+        metrics = self._gradient(loss, batch, rows, self._policy, self.policy_optimizer)
+        if metrics:
+            metrics["grad_norm"], is_taken = self.policy_optimizer.step()
+            metrics["skipped_steps"] = float(not is_taken)
             self.num_updates += is_taken
-        return dict(sums)
+        return dict(metrics)
 
     def _critic_step(self, batch: Batch, outputs: ModelOutputs, credit: Credit, rows: list[int]) -> dict[str, float]:
         """Takes one optimiser step of the critic over some rows.
 
         Where V is learnt at the ends of turns too, each weighs as much as the prefix before one token.
         """
-        critic, optimizer = self._critic, self.critic_optimizer
-        assert critic is not None and optimizer is not None
+        critic, optimizer, std = self._critic, self.critic_optimizer, self.critic.std if self.critic else None
+        assert critic is not None and optimizer is not None and std is not None
 
-        def gradient() -> defaultdict[str, float]:
-            sums: defaultdict[str, float] = defaultdict(float)
-            optimizer.zero_grad()
-            for micro in self._micro_batches(batch, rows, with_turn_ends=credit.turn_end_returns_BK is not None):
-                with self.engine.accumulating(critic, is_last=micro.is_last):
-                    self._critic_backward(micro, outputs, credit, sums)
-            return sums
+        def loss(micro: MicroBatch, metrics: Metrics) -> Tensor:
+            return critic_loss(self.config, micro, outputs, credit, critic(micro.part), std, metrics)
 
-        sums = self._fitted(gradient, batch, rows)
-        if sums:
-            sums = self._summed(sums)
-            sums["critic_grad_norm"], is_taken = optimizer.step()
-            sums["skipped_steps"] = float(not is_taken)
-        return dict(sums)
+        with_turn_ends = credit.turn_end_returns_BK is not None
+        metrics = self._gradient(loss, batch, rows, critic, optimizer, with_turn_ends=with_turn_ends)
+        if metrics:
+            metrics["critic_grad_norm"], is_taken = optimizer.step()
+            metrics["skipped_steps"] = float(not is_taken)
+        return dict(metrics)
 
-    def _critic_backward(
-        self, micro: MicroBatch, outputs: ModelOutputs, credit: Credit, sums: defaultdict[str, float]
-    ) -> None:
-        """Adds one micro-batch's critic gradient and metrics."""
-        assert self.critic is not None and self._critic is not None and self.critic_optimizer is not None
-        values: Values = self._critic(micro.part)
-        self.critic_optimizer.backward(critic_loss(self.config, micro, outputs, credit, values, self.critic.std, sums))
+    def _gradient(
+        self,
+        loss_of: Callable[[MicroBatch, Metrics], Tensor],
+        batch: Batch,
+        rows: list[int],
+        module: nn.Module,
+        optimizer: Optimizer,
+        *,
+        with_turn_ends: bool = False,
+    ) -> Metrics:
+        """Makes the gradient of an optimiser step over some rows; returns metrics, none where nothing is learnt."""
 
-    def _policy_backward(
-        self, micro: MicroBatch, outputs: ModelOutputs, advantages_BT: Tensor, sums: defaultdict[str, float]
-    ) -> None:
-        """Adds one micro-batch's policy gradient and metrics."""
-        entropy_mode = "graph" if self.config.ppo.entropy_coef > 0 else "value"
-        logprobs_BT, entropy_BT = self._policy(micro.part, entropy_mode)
-        loss = policy_loss(self.config, micro, outputs, advantages_BT, logprobs_BT, entropy_BT, sums)
-        self.policy_optimizer.backward(loss)
+        def accumulated() -> Metrics:
+            micros = self._micro_batches(batch, rows, with_turn_ends=with_turn_ends)
+            return accumulate_gradient(
+                loss_of,
+                micros,
+                module=module,
+                optimizer=optimizer,
+                engine=self.engine,
+                side_by_side=self._side_by_side,
+            )
+
+        metrics = self._fitted(accumulated, batch, rows)
+        return self._summed(metrics) if metrics else metrics
 
     def _micro_batches(self, batch: Batch, rows: list[int], *, with_turn_ends: bool = False) -> Iterator[MicroBatch]:
         """Yields this process's micro-batches of an optimiser step over some rows."""
@@ -343,10 +341,10 @@ class Learner:
         """Returns rows with what a frozen tower makes of their pictures, which it is shown once per batch."""
         return part if self._pictures is None else replace(part, features=self._pictures.features(part.images))
 
-    def _summed(self, sums: defaultdict[str, float]) -> defaultdict[str, float]:
+    def _summed(self, metrics: Metrics) -> Metrics:
         """Returns metrics of an optimiser step added up over processes."""
-        total = self.engine.sum(torch.tensor(list(sums.values()), dtype=torch.float64))
-        return defaultdict(float, zip(sums, total.tolist(), strict=True))
+        total = self.engine.sum(torch.tensor(list(metrics.values()), dtype=torch.float64))
+        return defaultdict(float, zip(metrics, total.tolist(), strict=True))
 
     def _set_learning_rates(self, iteration: int) -> None:
         """Sets both rates from the iteration alone, so that a resumed run sees the same ones."""

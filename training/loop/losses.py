@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.functional.losses import (
     aggregate,
+    explained_variance,
     kl_penalty,
     truncated_importance_weights,
     value_loss,
 )
+from training.batch import Batch
 from training.config.run import RunConfig
 from training.engines.policy import Values
 from training.loop.micro_batches import MicroBatch, drawn_mask, learnt_mask
@@ -125,3 +129,26 @@ def critic_loss(
 def masked_mean(x_BT: Tensor, mask_BT: Tensor) -> float:
     """Returns the mean over a mask; 0 for an empty one."""
     return float((x_BT * mask_BT).sum() / mask_BT.sum().clamp(min=1))
+
+
+def update_metrics(
+    steps: Sequence[dict[str, float]], batch: Batch, outputs: ModelOutputs, credit: Credit
+) -> dict[str, float]:
+    """Returns what is logged of an iteration's update: means over its optimiser steps; `skipped_steps` counts."""
+    totals: defaultdict[str, list[float]] = defaultdict(list)
+    for name, value in (item for step in steps for item in step.items()):
+        totals[name].append(value)
+    num_skipped = sum(totals.pop("skipped_steps", []))
+    metrics = {name: float(np.mean(values)) for name, values in totals.items()}
+    metrics["skipped_steps"] = num_skipped
+    if credit.returns_BT is not None and outputs.values_BT is not None:
+        metrics["explained_variance"] = float(
+            explained_variance(outputs.values_BT, credit.returns_BT, batch.response_mask_BT)
+        )
+    if credit.turn_end_returns_BK is not None and outputs.turn_end_values_BK is not None:
+        metrics["turn_end_explained_variance"] = float(
+            explained_variance(outputs.turn_end_values_BK, credit.turn_end_returns_BK, batch.turn_mask_BK)
+        )
+    if "sampler_gap" in totals:
+        metrics["sampler_gap"] = totals["sampler_gap"][0]  # before the first step: later ones are policy change
+    return metrics

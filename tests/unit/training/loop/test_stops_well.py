@@ -19,8 +19,11 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.checkpoints.state import load_checkpoint_state
 from training.config.ppo import PPOConfig
+from training.engines.policy import PolicyModel, ValueModel
 from training.errors import DiskFullError, ExplodingGradientError, MemoryExhaustedError
+from training.loop import learner as learner_module
 from training.loop import trainer
+from training.loop.gradients import accumulate_gradient
 from training.loop.learner import Learner
 from training.loop.out_of_memory import is_out_of_memory, memory_told
 from training.loop.run import train
@@ -49,26 +52,29 @@ def updated(learner, batch):
     return learner.update(batch, outputs, learner.config.algorithm.credit(batch, outputs), iteration=0)
 
 
-def with_room_for(monkeypatch, name, num_rows):
-    """Lets passes of a learner run out of memory whose micro-batch has more rows, behind its backward pass."""
-    real = getattr(Learner, name)
+def with_room_for(monkeypatch, kind, num_rows):
+    """Lets gradients of a kind of model run out of memory whose micro-batch has more rows, behind its backward pass."""
 
-    def passing(self, micro, *args):
-        real(self, micro, *args)
-        if len(micro.rows) > num_rows:
-            raise torch.OutOfMemoryError(CUDA_SAYS)
+    def passing(loss_of, micros, *, module, **settings):
+        def failing():
+            for micro in micros:
+                yield micro
+                if isinstance(module, kind) and len(micro.rows) > num_rows:
+                    raise torch.OutOfMemoryError(CUDA_SAYS)
 
-    monkeypatch.setattr(Learner, name, passing)
+        return accumulate_gradient(loss_of, failing(), module=module, **settings)
+
+    monkeypatch.setattr(learner_module, "accumulate_gradient", passing)
 
 
-@pytest.mark.parametrize("name", quick(["_policy_backward", "_critic_backward"], "_critic_backward"))
+@pytest.mark.parametrize("kind", quick([PolicyModel, ValueModel], ValueModel))
 def test_a_step_that_does_not_fit_is_taken_once_more_in_halves_and_nothing_of_it_counts_twice(
-    played, monkeypatch, capsys, name
+    played, monkeypatch, capsys, kind
 ):
     model, encoder, batch = played
     small = learner_of(model, encoder, micro_batch_size=3)
     expected = updated(small, batch)
-    with_room_for(monkeypatch, name, 3)
+    with_room_for(monkeypatch, kind, 3)
     learner = learner_of(model, encoder)
     metrics = updated(learner, batch)
     shown = capsys.readouterr().err
@@ -87,7 +93,7 @@ def test_a_step_that_does_not_fit_is_taken_once_more_in_halves_and_nothing_of_it
 
 def test_a_budget_of_tokens_is_halved_too(played, monkeypatch, capsys):
     model, encoder, batch = played
-    with_room_for(monkeypatch, "_policy_backward", 4)
+    with_room_for(monkeypatch, PolicyModel, 4)
     alike = replace(batch.select([0] * 8), group_index_B=batch.group_index_B)
     length = alike.input_ids_BT.shape[1]
     updated(learner_of(model, encoder, micro_batch_tokens=9 * length), alike)
@@ -97,7 +103,7 @@ def test_a_budget_of_tokens_is_halved_too(played, monkeypatch, capsys):
 @pytest.mark.parametrize("size", quick([6, 1], 1))
 def test_what_does_not_fit_in_halves_either_stops_with_a_remedy(played, monkeypatch, size):
     model, encoder, batch = played
-    with_room_for(monkeypatch, "_policy_backward", 0)
+    with_room_for(monkeypatch, PolicyModel, 0)
     learner = learner_of(model, encoder, micro_batch_size=size)
     before = copy.deepcopy(learner.policy.state_dict())
     with pytest.raises(MemoryExhaustedError, match=r"--ppo\.micro-batch-tokens.*gradient-checkpointing.*--lora\.rank"):
@@ -124,7 +130,7 @@ def test_old_logprobs_are_computed_once_more_too(played, monkeypatch):
 
 def test_one_of_several_processes_stops_for_the_others_may_be_waiting(played, monkeypatch):
     model, encoder, batch = played
-    with_room_for(monkeypatch, "_policy_backward", 1)
+    with_room_for(monkeypatch, PolicyModel, 1)
     with pytest.raises(MemoryExhaustedError, match=r"--ppo\.micro-batch-tokens"):
         updated(learner_of(model, encoder, OneOfSeveral(0, 2)), batch)
 
