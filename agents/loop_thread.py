@@ -53,6 +53,12 @@ class LoopThread:
                 raise ConfigError("This client was used before the process was forked. Make a new one in each process.")
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
+    def give_up(self) -> None:
+        """Gives up what is under way, if anything is; more may be submitted."""
+        with self._lock:
+            if self._loop is not None and not self._is_foreign:
+                self._loop.call_soon_threadsafe(_cancel_all, self._loop)
+
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
         """Gives up what is under way, carries out what is left to do, and ends the thread; a second time it is over."""
         with self._lock:  # Before the last one begins: what came between it and the end would never be answered
@@ -67,6 +73,11 @@ class LoopThread:
     @property
     def _is_foreign(self) -> bool:
         return self._loop is not None and self._pid != os.getpid()
+
+
+def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
 
 
 async def _after_all_others(last: Coroutine[Any, Any, None]) -> None:

@@ -146,8 +146,9 @@ class ModelClient:
         try:
             yield pool
         except BaseException:
-            # Ctrl-C must not wait for every question of a batch to exhaust its attempts.
+            # Ctrl-C must not wait for a model that is silent, nor for every question to exhaust its attempts
             self._stopping.set()
+            self._endpoint.give_up()
             raise
         finally:
             pool.shutdown(cancel_futures=True)

@@ -70,12 +70,16 @@ class Endpoint:
         try:
             reply = self._read(self._loop.submit(self._send(request)).result())
         except CancelledError:
-            raise PermanentError("the client was closed") from None
+            raise PermanentError("the client was closed" if self._loop.is_stopped else "it was given up") from None
         except EndpointError as error:
             # Nor does a traceback tell what it came from: packages' errors hold what endpoints said
             raise self._without_key(error) from None
         text, thoughts, model = map(self._hidden, (reply.text, reply.thoughts, reply.model))
         return replace(reply, text=text, thoughts=thoughts, model=model)
+
+    def give_up(self) -> None:
+        """Gives up what is under way: `send` raises `PermanentError`."""
+        self._loop.give_up()
 
     def close(self) -> None:
         """Gives up what is under way and closes the connections. Nothing may be sent any more."""

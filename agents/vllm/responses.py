@@ -29,7 +29,7 @@ class ServerResponses:
         http: Its connections, without time limits of their own.
 
     Attributes:
-        timeout_s: Seconds that a whole response may take.
+        timeout_s: Seconds that a whole response may take, or another reply.
     """
 
     def __init__(self, config: VLLMConfig, http: httpx2.AsyncClient) -> None:
@@ -43,6 +43,10 @@ class ServerResponses:
         """Asks for a response, once there is room for it."""
         return self._thread.submit(self._response(body))
 
+    def request(self, how: str, path: str, body: Any = None) -> Future[httpx2.Response]:
+        """Asks something else; raises `httpx2.HTTPError` where there is no whole reply in time."""
+        return self._thread.submit(self._reply(how, path, body))
+
     def forget_silence(self) -> None:
         """Asks a server again that had not answered in time, for it has answered since."""
         self._was_silent = False
@@ -50,6 +54,13 @@ class ServerResponses:
     def close(self) -> None:
         """Gives up what is under way, and ends the connections."""
         self._thread.stop(self._http.aclose())
+
+    async def _reply(self, how: str, path: str, body: Any) -> httpx2.Response:
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await self._http.request(how, path, json=body)
+        except TimeoutError as error:
+            raise httpx2.ReadTimeout(f"no whole reply within {self.timeout_s:g} s") from error
 
     async def _response(self, body: dict[str, Any]) -> SampledResponse:
         async with self._room:

@@ -40,6 +40,8 @@ CHECKOUT = Path(__file__).parents[2]
 """Where a server finds it, if it is on this machine."""
 _PART_BYTES = 64 * 2**20
 """Weights that are sent in one piece, about."""
+_FROM_A_GATEWAY = (httpx2.codes.BAD_GATEWAY, httpx2.codes.SERVICE_UNAVAILABLE, httpx2.codes.GATEWAY_TIMEOUT)
+"""What is answered in place of a server that is being started."""
 _PAUSE_S = 2.0
 _MOMENT_S = 0.01
 
@@ -77,12 +79,8 @@ class ServerEngine:
         limits = httpx2.Limits(max_connections=config.max_parallel, max_keepalive_connections=config.max_parallel)
         # Asked as it is named: a proxy of the environment is for other hosts
         shared: dict[str, Any] = {"base_url": config.url.rstrip("/"), "limits": limits, "trust_env": False}
-        way, ways = None, None
-        if socket is not None:
-            way = httpx2.HTTPTransport(uds=str(socket), limits=limits)
-            ways = httpx2.AsyncHTTPTransport(uds=str(socket), limits=limits)
-        self._http = httpx2.Client(timeout=config.timeout_s, transport=way, **shared)
-        self._responses = ServerResponses(config, httpx2.AsyncClient(timeout=None, transport=ways, **shared))
+        way = None if socket is None else httpx2.AsyncHTTPTransport(uds=str(socket), limits=limits)
+        self._responses = ServerResponses(config, httpx2.AsyncClient(timeout=None, transport=way, **shared))
         self._asked: dict[str, Future[SampledResponse]] = {}
         self._pictures: dict[bytes, str] = {}
         self._waited_for(self._require_usable)
@@ -148,7 +146,6 @@ class ServerEngine:
     def close(self) -> None:
         """Ends the connections; the server goes on, and one that hangs is not waited for."""
         self._responses.close()
-        self._http.close()
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -174,14 +171,22 @@ class ServerEngine:
             raise self._unusable("not in its development mode (VLLM_SERVER_DEV_MODE=1)")
         if reply.status_code != httpx2.codes.OK:
             raise _RefusedError("/server_info", reply)
-        config = reply.json()["vllm_config"]["model_config"]
-        if config["logprobs_mode"] != "processed_logprobs":
-            raise self._unusable(f"started with --logprobs-mode {config['logprobs_mode']}")
-        if (config.get("multimodal_config") or {}).get("mm_device_do_normalize"):
+        try:
+            config = reply.json()["vllm_config"]["model_config"]
+            logprobs_mode, num_tokens = config["logprobs_mode"], int(config["max_model_len"])
+            normalizes = (config.get("multimodal_config") or {}).get("mm_device_do_normalize")
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise ConfigError(
+                f"What answers at {self._config.url} is no vLLM server that this was written for: its /server_info "
+                f"says {told(reply)!r}. Give the server's address with --vllm.url, without a path such as /v1."
+            ) from error
+        if logprobs_mode != "processed_logprobs":
+            raise self._unusable(f"started with --logprobs-mode {logprobs_mode}")
+        if normalizes:
             raise self._unusable("started without --no-mm-device-do-normalize")
-        if config["max_model_len"] < self._max_context_tokens:
+        if num_tokens < self._max_context_tokens:
             raise self._unusable(
-                f"started with room for {config['max_model_len']} tokens where conversations have up to "
+                f"started with room for {num_tokens} tokens where conversations have up to "
                 f"{self._max_context_tokens} (its --max-model-len; or --sampling.max-context-tokens here)"
             )
         if self._reached("POST", "/inference/v1/generate", {}, may_fail=True).status_code == httpx2.codes.FORBIDDEN:
@@ -203,7 +208,11 @@ class ServerEngine:
 
     def _reached(self, how: str, path: str, body: Any = None, *, may_fail: bool = False) -> httpx2.Response:
         """Returns the server's reply; raises `httpx2.HTTPError` if there is none, and `_RefusedError`."""
-        reply = self._http.request(how, path, json=body)
+        reply = self._responses.request(how, path, body).result()
+        if reply.status_code in _FROM_A_GATEWAY:
+            raise httpx2.HTTPStatusError(
+                f"{path} ({reply.status_code}): {told(reply)}", request=reply.request, response=reply
+            )
         if reply.status_code >= httpx2.codes.BAD_REQUEST and not may_fail:
             raise _RefusedError(path, reply)
         return reply

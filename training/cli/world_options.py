@@ -34,6 +34,7 @@ _POOL_NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
 _NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
     "weight": ("a number", lambda value: float(ast.literal_eval(value))),
     "num_workers": ("a whole number", int),
+    "step_timeout_s": ("a number", float),
 }
 """What the fields of a world that are numbers take, and how it is read."""
 

@@ -39,8 +39,16 @@ class MemoryConfig:
     offload_optimizer: bool = False
 
 
-def memory_contradictions(memory: MemoryConfig, *, has_adapters: bool, has_reference: bool) -> Iterator[str]:
+def memory_contradictions(
+    memory: MemoryConfig, *, has_adapters: bool, has_reference: bool, num_micro_batches_at_once: int
+) -> Iterator[str]:
     """Yields what is asked for and would do nothing."""
+    if num_micro_batches_at_once > 1 and (has_adapters or memory.gradient_checkpointing):
+        what = "--lora.rank" if has_adapters else "--memory.gradient-checkpointing"
+        yield (
+            f"--ppo.num-micro-batches-at-once {num_micro_batches_at_once} would do nothing: with {what} a pass changes "
+            "what another one would go through. Use --ppo.num-micro-batches-at-once 1."
+        )
     if memory.offload_reference and (has_adapters or not has_reference):
         why = "is the policy without its adapters (--lora.rank)" if has_reference else "is left out (--ppo.kl-coef 0)"
         yield f"--memory.offload-reference would do nothing: the reference {why}. Use --memory.no-offload-reference."

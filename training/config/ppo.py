@@ -31,7 +31,7 @@ class PPOConfig:
             pass takes goes by them. Without prefix sharing no more than a tenth is padding. A longer row goes alone.
         num_micro_batches_at_once: Most micro-batches that go through a model at a time on a CPU, each on its share
             of torch's threads and in memory of its own: with a small model, two threads do more so. It is 1 on GPUs, in
-            several processes, with adapters and with gradient checkpointing.
+            several processes, and where torch has one thread.
         clip_low: Ratio clip below 1.
         clip_high: Ratio clip above 1.
         entropy_coef: Weight of the entropy bonus.

@@ -25,6 +25,17 @@ MAY_DIFFER = {
     "device",
     "engine",
     "eval_every",
+    "judge.endpoint.api_key_variable",
+    "judge.endpoint.base_url",
+    "judge.endpoint.cache_dir",
+    "judge.endpoint.first_wait_s",
+    "judge.endpoint.max_attempts",
+    "judge.endpoint.max_parallel",
+    "judge.endpoint.max_wait_s",
+    "judge.endpoint.prices",
+    "judge.endpoint.requests_per_minute",
+    "judge.endpoint.timeout_s",
+    "judge.endpoint.tokens_per_minute",
     "judge.verifier.num_gpus",
     "judge.verifier.num_workers",
     "judge.verifier.timeout_s",
@@ -167,7 +178,7 @@ def check_same_settings(
 
 
 def _may_differ(name: str) -> bool:
-    of_workers = name.startswith("worlds.") and name.endswith((".workers", ".num_workers"))
+    of_workers = name.startswith("worlds.") and name.endswith((".workers", ".num_workers", ".step_timeout_s"))
     of_pool = name.startswith("worlds.") and name.endswith(".pool.file")  # whose levels the checkpoint knows
     return name in MAY_DIFFER or name.startswith("vllm.") or of_workers or of_pool
 

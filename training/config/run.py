@@ -152,6 +152,7 @@ class RunConfig:
                 self.memory,
                 has_adapters=self.lora.rank is not None,
                 has_reference=decided_update(self.algorithm, self.ppo).kl_coef > 0,
+                num_micro_batches_at_once=self.ppo.num_micro_batches_at_once,
             ),
             *self._reference_contradictions(),
             *self._evaluation_contradictions(),

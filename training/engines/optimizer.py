@@ -81,7 +81,7 @@ class Optimizer:
         return list(torch.autograd.grad(loss, self._weights, allow_unused=True))
 
     def add(self, gradients: Iterable[Tensor | None]) -> None:
-        """Adds what `gradients` returned to what the next step is taken by; the tensors are the optimiser's then."""
+        """Adds what `gradients` returned to what the next step is taken by."""
         for gradient, stepped in zip(gradients, self._stepped, strict=True):
             if gradient is not None:
                 _add(gradient, stepped)
@@ -213,9 +213,11 @@ class Optimizer:
 
 
 def _add(gradient: Tensor, stepped: Tensor) -> None:
-    """Adds a gradient to that of what is stepped on, in its type."""
-    gradient = gradient.to(stepped.dtype)
-    stepped.grad = gradient if stepped.grad is None else stepped.grad.add_(gradient)
+    """Adds a gradient to that of what is stepped on, in its type.
+
+    The first one is copied: autograd hands out one tensor, or views of one, as gradients of several weights.
+    """
+    stepped.grad = gradient.to(stepped.dtype, copy=True) if stepped.grad is None else stepped.grad.add_(gradient)
 
 
 def _master(weight: Tensor) -> Tensor | None:

@@ -36,7 +36,7 @@ from training.engines.side_by_side import SideBySide
 from training.loop.gradients import Metrics, accumulate_gradient
 from training.loop.losses import critic_loss, masked_mean, policy_loss, update_metrics
 from training.loop.micro_batches import MicroBatch, RowLimits, micro_batches, minibatches, row_groups
-from training.loop.out_of_memory import FittedPasses
+from training.loop.out_of_memory import OF_UPDATE, OF_UPDATES_AT_ONCE, FittedPasses
 
 
 class Learner:
@@ -73,8 +73,9 @@ class Learner:
         )
         if self._row_pass.shares_prefixes:
             share_prefixes(policy)
-        self._fitted = FittedPasses(limits, self.engine)
         self._side_by_side = self._passes_side_by_side()
+        remedy = OF_UPDATE if self._side_by_side.num_at_once == 1 else OF_UPDATES_AT_ONCE
+        self._fitted = FittedPasses(limits, self.engine, remedy=remedy)
         if config.lora.rank is not None:
             add_adapters(policy, config.lora)
         if config.memory.freeze_vision_tower:

@@ -21,6 +21,7 @@ OF_UPDATE = (
     "Lower --ppo.micro-batch-tokens or --ppo.micro-batch-size, or add --memory.gradient-checkpointing, as --resume "
     "allows; a new run may add --lora.rank 32, or have shorter rows (--sampling.max-new-tokens, fewer turns)."
 )
+OF_UPDATES_AT_ONCE = f"Use --ppo.num-micro-batches-at-once 1, as --resume allows. {OF_UPDATE}"
 OF_FINE_TUNING = (
     "Lower --micro-batch-tokens or add --memory.gradient-checkpointing, as --resume allows; a new run may add "
     "--lora.rank 32 or --memory.freeze-vision-tower, leave long rows out (--max-context-tokens) or show smaller "
@@ -93,7 +94,7 @@ class FittedPasses:
         remedy: What to do where smaller ones do not help, in sentences.
     """
 
-    def __init__(self, limits: RowLimits, engine: Engine, *, remedy: str = OF_UPDATE) -> None:
+    def __init__(self, limits: RowLimits, engine: Engine, *, remedy: str) -> None:
         self.limits, self._engine, self._remedy = limits, engine, remedy
 
     def __call__(self, run: Callable[[], T], batch: Batch, rows: Sequence[int]) -> T:

@@ -17,8 +17,9 @@ from training.config.judges import JudgeConfig
 from training.config.places import require_writable
 from training.config.pool_levels import chosen_levels
 from training.config.worlds import WorldSpec
+from training.preflight.judges import check_verifier, require_answer_judge
 from training.preflight.pools import require_pools
-from training.preflight.start import check_verifier, facts_of, require_answer_judge
+from training.preflight.start import facts_of
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, require
 from vlm_envs.records.json_lines import RunExistsError

@@ -21,8 +21,9 @@ from training.config.sft import SFTConfig
 from training.config.stages import STAGE_BEFORE, Stage, StageRun, StagesConfig
 from training.config.stages_record import holds_stages, saved_stages
 from training.preflight.curation import require_teachable
+from training.preflight.judges import without_judges
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
-from training.preflight.start import tried, without_judges
+from training.preflight.start import tried
 from vlm_envs.arguments.options import option_names
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, require

@@ -9,34 +9,29 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from agents.api.config import EndpointConfig
 from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
-from agents.perception.model_worker import lacking_where_ray_places
-from agents.registry import require_agent
-from judges.episode_rewards.models import JudgeModels
-from judges.state_text.rules import has_rules
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, require_run_state
 from training.config.curation import CURATED
-from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank, require_engine
 from training.config.resume import check_same_run
 from training.config.run import RunConfig
 from training.config.worlds import WorldSpec, world_names
 from training.preflight.context import require_context
+from training.preflight.judges import check_judges, require_answer_judge, require_judged_texts, without_judges
 from training.preflight.memory_packages import require_attention, require_peft
 from training.preflight.pools import require_pools
 from training.preflight.sampler import require_sampler
 from training.preflight.wandb_login import require_wandb
-from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.qa.datasets.splitting import remedy_of
 from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
 from vlm_envs.records.run_data import RunReader, holds_run
+from vlm_envs.responses.formats import Representation
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
 from vlm_envs.world import World
@@ -48,16 +43,18 @@ class WorldFacts(NamedTuple):
     Attributes:
         has_planner: Whether it has a plan to imitate.
         has_suboptimal_planner: Whether it has one that overlooks what makes it hard.
+        representation: How it writes its state in words.
         observation: What the first training level shows first.
     """
 
     has_planner: bool
     has_suboptimal_planner: bool
+    representation: Representation
     observation: Observation
 
 
-def _plans(world: World[Any, Any]) -> tuple[bool, bool]:
-    return has_planner(world), has_suboptimal_planner(world)
+def _told(world: World[Any, Any]) -> tuple[bool, bool, Representation]:
+    return has_planner(world), has_suboptimal_planner(world), cast(Representation, world.representation)
 
 
 def facts_of(spec: WorldSpec) -> WorldFacts:
@@ -69,8 +66,13 @@ def facts_of(spec: WorldSpec) -> WorldFacts:
     """
     with spec.make_vector(1, split="train") as worlds:
         observations, _ = worlds.reset(seed=list(split_seeds("train", 1)))
-        with_plan, with_suboptimal = worlds.apply({0: _plans})[0]
-        return WorldFacts(has_planner=with_plan, has_suboptimal_planner=with_suboptimal, observation=observations[0])
+        with_plan, with_suboptimal, representation = worlds.apply({0: _told})[0]
+        return WorldFacts(
+            has_planner=with_plan,
+            has_suboptimal_planner=with_suboptimal,
+            representation=representation,
+            observation=observations[0],
+        )
 
 
 def checked(config: RunConfig, *, resume: bool) -> RunConfig:
@@ -193,8 +195,9 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
         EngineUnavailableError: If a world's engine is not there.
     """
     require_device(config.device)
-    _check_judges(config.judge)
+    check_judges(config.judge)
     facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
+    require_judged_texts(config.judge, config.worlds, [each.representation for each in facts])
     start = config.cold_start.start_from if imitates else config.model
     if start is not None:
         require_context(start, [each.observation for each in facts], config.sampling)
@@ -207,71 +210,6 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
             config = replace(config, cold_start=replace(config.cold_start, suboptimal_rate=0.0))
             told.append("Left out: --cold-start.suboptimal-rate, for no world here has a suboptimal_plan.")
     return config, told
-
-
-def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
-    """Returns a configuration without the turn judges where no world has rules to judge by, and what is left out.
-
-    A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out.
-    """
-    unjudged = [
-        name for spec, name in zip(config.worlds, world_names(config.worlds), strict=True) if not has_rules(spec.env_id)
-    ]
-    names = ("grounding_weight", "worldmodeling_weight", "repetition_penalty")
-    in_use = [name for name in names if getattr(config.judge, name) > 0]
-    if not unjudged or not in_use:
-        return config, []
-    flags = ", ".join(f"--judge.{name.replace('_', '-')}" for name in in_use)
-    told = [f"Left out: {flags}, for there are no rules to judge {', '.join(unjudged)} by; their own rewards count."]
-    if len(unjudged) < len(config.worlds):
-        return config, told
-    judge = replace(config.judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
-    return replace(config, judge=judge), told
-
-
-def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec], *, option: str = "--judge.endpoint") -> None:
-    """Refuses, before anything runs, a paper's reward for answers that only a model can compare, without one.
-
-    Raises:
-        ConfigError: If a world's data hold such answers and no endpoint is given.
-    """
-    reward = config.reward
-    if config.endpoint is not None or reward is None:
-        return
-    needs = reward.needs
-    for spec in specs:
-        if "answer_judge" in needs and "semantic" in spec.answer_kinds():
-            raise ConfigError(
-                f"The data of {spec.env_id} have answers that only a model can compare ('semantic'), and the reward "
-                f"{config.episode_reward!r} needs to know whether they are right. Give a judge model "
-                f"({option}.model NAME and {option}.base-url URL), or data whose answers can be compared by rule."
-            )
-
-
-def _check_judges(judge: JudgeConfig) -> None:
-    """Refuses judges whose model is not there: a cold start should not be the price of finding out."""
-    check_verifier(judge.verifier, "--judge.verifier")
-    reward = judge.reward
-    if reward is not None and not reward.models:  # Of one that asks models, the judge is built once they are loaded.
-        reward.make_judge(JudgeModels())
-    if judge.endpoint is not None:
-        from agents.api.client import ChatClient  # and with it the endpoints' own package, which takes a second
-
-        with fields_named({EndpointConfig: {"api_key_variable": "--judge.endpoint.api-key-variable"}}):
-            ChatClient(judge.endpoint).close()
-
-
-def check_verifier(verifier: VerifierConfig, option: str) -> None:
-    """Refuses models that are not there; those of actors may be here, or where Ray finds a place for one."""
-    lacking = {name: model for name, model in verifier.directories.items() if not Path(model).is_dir()}
-    where = ""
-    if verifier.workers == "ray" and process_rank() == 0:  # who alone asks them
-        host, lacking_there = lacking_where_ray_places(verifier.absolute().directories, num_gpus=verifier.num_gpus)
-        lacking, where = {name: lacking[name] for name in lacking_there if name in lacking}, f" here or on {host}"
-    for name, directory in lacking.items():
-        raise ConfigError(f"{option}.{name} {directory}: no such directory{where}.")
-    if verifier.pointer is not None:
-        require_agent(verifier.pointer)
 
 
 def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:

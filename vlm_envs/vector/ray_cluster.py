@@ -25,6 +25,10 @@ _DEFAULTS = {
 """Environment variables that Ray reads, where the user has not set them."""
 
 _REACH_TIMEOUT_S = 10.0
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""What a client of gRPC says first, with settings that are empty (RFC 9113, section 3.4)."""
+_HTTP2_FRAME_HEADER, _HTTP2_FRAME_TYPE, _HTTP2_SETTINGS = 9, 3, 4
+"""A server's first frame is its settings (RFC 9113, sections 3.4 and 4.1)."""
 _REMEDY = (
     "Start one with `ray start --head`; one that asks for a token wants RAY_AUTH_MODE=token here, too. Without "
     "RAY_ADDRESS a local one is started."
@@ -95,8 +99,19 @@ def _is_started_here() -> bool:
 
 
 def _reach(address: str) -> None:
+    """Speaks to who listens at an address as far as to know that it is a server such as Ray's, which gRPC is spoken to.
+
+    Raises:
+        OSError: If nobody listens, or says nothing in time, or something else.
+    """
     host, _, port = address.rpartition(":")
-    socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_TIMEOUT_S).close()
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_TIMEOUT_S) as there:
+        if os.environ.get("RAY_USE_TLS") == "1":
+            return
+        there.sendall(_HTTP2_GREETING)
+        said = there.recv(_HTTP2_FRAME_HEADER)
+    if len(said) < _HTTP2_FRAME_HEADER or said[_HTTP2_FRAME_TYPE] != _HTTP2_SETTINGS:
+        raise OSError(f"what listens at {address} is no Ray cluster")
 
 
 @contextmanager

@@ -86,6 +86,12 @@ MISTAKES = {
     f"{LAKE} --worlds.0.num-workers 4": (
         "--worlds.0.num-workers 4 would do nothing: serial worlds have no workers. Use --worlds.0.workers thread"
     ),
+    f"{LAKE} --worlds.0.step-timeout-s soon": "--worlds.0.step-timeout-s takes a number; got 'soon'.",
+    f"{LAKE} --worlds.0.step-timeout-s 0": "--worlds.0.step-timeout-s must be above 0; got 0.0.",
+    f"{LAKE} --ppo.num-micro-batches-at-once 2 --memory.gradient-checkpointing": (
+        "--ppo.num-micro-batches-at-once 2 would do nothing: with --memory.gradient-checkpointing a pass changes"
+    ),
+    f"{LAKE} --ppo.num-micro-batches-at-once 2 --lora.rank 4": "would do nothing: with --lora.rank a pass changes",
     f"{LAKE} --worlds.0.num-workers 2.5": "--worlds.0.num-workers takes a whole number; got '2.5'.",
     f"cold_start {LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
     "curate --set side_px=-1": "side_px",

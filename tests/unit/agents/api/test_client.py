@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -348,6 +349,18 @@ class TestMap:
         with pytest.raises(KeyboardInterrupt):
             client.map(ask, range(50))
         assert len(endpoint.requests) < 50
+        assert client.ask(QUESTION, read_yes_no) is True
+
+    def test_an_interruption_does_not_wait_for_a_model_that_is_silent(self, endpoint, make_client):
+        client = make_client(max_parallel=2, timeout_s=60.0)
+        endpoint.script.append(fake.hang)
+        asked = threading.Event()
+        endpoint.on_request = asked.set
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt), client.under_way(lambda _: client.ask(QUESTION, read_yes_no), [0]):
+            assert asked.wait(20)
+            raise KeyboardInterrupt
+        assert time.monotonic() - start < 20
         assert client.ask(QUESTION, read_yes_no) is True
 
 

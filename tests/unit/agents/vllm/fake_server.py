@@ -16,7 +16,8 @@ from agents.vllm.worker import WeightReceiver
 class FakeServer(ThreadingHTTPServer):
     """Answers with two tokens and keeps what it was sent; `restart` loses its weights.
 
-    A fault is a status for a path, a cut connection (0), or silence; a pause is between the bytes of the next response.
+    A fault is a status for a path, a cut connection (0), or silence; a pause is between the bytes of the next response,
+    a drip between those of every reply of a path.
     """
 
     daemon_threads = True
@@ -26,7 +27,7 @@ class FakeServer(ThreadingHTTPServer):
         self.end_of_turn_id, self.weight_version, self.reports = end_of_turn_id, "default", None
         self.faults, self.bodies, self.unanswered, self.speaks = {}, [], [], threading.Event()
         self.answered = {"finish_reason": "stop", "logprobs": 2}
-        self.restart_before, self.pauses = "", []
+        self.restart_before, self.pauses, self.drips = "", [], {}
         self.config = {
             "logprobs_mode": "processed_logprobs",
             "max_model_len": 4096,
@@ -93,6 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(reply)))
         self.end_headers()
         pause = self.server.pauses.pop() if self.server.pauses and body and path.endswith("/generate") else 0.0
+        pause = self.server.drips.get(path, pause)
         with suppress(OSError):  # of who has given it up
             for byte in reply if pause else ():  # a drip
                 self.wfile.write(bytes([byte]))

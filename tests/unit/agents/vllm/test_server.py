@@ -6,6 +6,7 @@ import base64
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -242,6 +243,34 @@ def test_a_server_that_is_started_anew_among_its_weights_is_given_all_of_them_ag
     assert num_parts and server.weight_version == "new"
     state = tiny[0].state_dict()
     assert server.weights is not None and all(torch.equal(server.weights[name], state[name]) for name in state)
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize("path", ["/server_info", "/collective_rpc"])
+def test_a_server_that_a_gateway_answers_for_while_it_starts_is_waited_for(status, path, server, tiny, monkeypatch):
+    monkeypatch.setattr(server_module, "_PAUSE_S", 0.05)
+    engine = ServerEngine(VLLMConfig(url=server.url, wait_s=30), tiny[1], SAMPLING, max_context_tokens=1024)
+    server.faults[path] = status
+    threading.Timer(0.5, lambda: server.faults.pop(path)).start()
+    engine.load(tiny[0].state_dict(), "new")
+    engine.close()
+    assert server.weight_version == "new"
+
+
+def test_a_sync_that_drips_is_given_up_when_its_time_is_over(server, tiny):
+    engine = ServerEngine(VLLMConfig(url=server.url, wait_s=0, timeout_s=1.0), tiny[1], SAMPLING, max_context_tokens=9)
+    server.drips["/server_info"] = 0.2
+    began = time.monotonic()
+    with pytest.raises(SamplerLostError, match="no whole reply within 1 s"):
+        engine.load(tiny[0].state_dict(), "new")
+    assert time.monotonic() - began < 10
+    engine.close()
+
+
+def test_an_address_of_something_else_is_told(server, tiny, monkeypatch):
+    monkeypatch.setattr(server, "answer", lambda path, body: {"hello": path})
+    with pytest.raises(ConfigError, match=rf"at {server.url} is no vLLM server .*hello.* with --vllm\.url"):
+        ServerEngine(VLLMConfig(url=server.url), tiny[1], SAMPLING, max_context_tokens=1024)
 
 
 def test_a_server_that_was_started_anew_otherwise_is_refused_at_the_next_sync(agent, server):

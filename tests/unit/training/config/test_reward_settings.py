@@ -131,6 +131,20 @@ def test_a_run_goes_on_wherever_its_verifiers_models_are(tmp_path):
         check_same_run(run("--judge.verifier.likelihood", str(tmp_path / "other")), tmp_path)
 
 
+def test_a_run_goes_on_wherever_its_judge_is_and_however_patiently_it_is_asked(tmp_path):
+    def run(*words):
+        there = ("--judge.endpoint.model", "m", "--judge.endpoint.base-url", "http://127.0.0.1:8/v1")
+        return configured(*find_recipe(["frozenlake_tiny", "--judge.method", "direct", *there, *words]))
+
+    (tmp_path / "config.json").write_text(json.dumps(run().to_dict()), encoding="utf-8")
+    elsewhere = ("--judge.endpoint.base-url", "http://127.0.0.1:9/v1", "--judge.endpoint.timeout-s", "7")
+    patience = ("--judge.endpoint.max-attempts", "1", "--judge.endpoint.max-parallel", "2")
+    check_same_run(run(*elsewhere, *patience, "--worlds.0.step-timeout-s", "5"), tmp_path)
+    for other in (("--judge.endpoint.temperature", "0.5"), ("--judge.endpoint.model", "other")):
+        with pytest.raises(ConfigError, match=rf"{other[0]}"):
+            check_same_run(run(*other), tmp_path)
+
+
 def test_the_command_line_says_it_in_one_line(capsys):
     assert (
         main(

@@ -59,6 +59,18 @@ def test_a_hundred_small_steps_change_bfloat16_weights_as_they_change_float32_on
     assert float((naive.weight.float() != start).float().mean()) < 0.03, "what would happen without masters"
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_tensor_as_the_gradient_of_two_weights_counts_for_each_once(dtype):
+    model = nn.ParameterList([nn.Parameter(torch.zeros(3, dtype=dtype)) for _ in range(2)])
+    optimizer = optimizer_of(model)
+    optimizer.zero_grad()
+    for _ in range(3):
+        gradients = optimizer.gradients((model[0] + model[1]).sum())
+        assert gradients[0].data_ptr() == gradients[1].data_ptr(), "autograd hands out one for both"
+        optimizer.add(gradients)
+    assert [weight.grad.tolist() for weight in optimizer._stepped] == [[3.0] * 3] * 2
+
+
 def test_gradients_of_parts_add_up_in_float32():
     model = layer(torch.bfloat16)
     optimizer = optimizer_of(model)

@@ -11,8 +11,6 @@ import torch
 from tests.unit.training.batches import run_config
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
-from training.config.lora import LoRAConfig
-from training.config.memory import MemoryConfig
 from training.config.ppo import PPOConfig
 from training.engines.engine import LocalEngine
 from training.loop.learner import Learner
@@ -83,16 +81,6 @@ def test_both_are_under_way_at_a_time(played, monkeypatch):
     monkeypatch.setattr(learner._policy, "forward", passing)
     _, metrics, _ = updated(learner, batch)
     assert metrics["grad_norm"] > 0
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"memory": MemoryConfig(gradient_checkpointing=True)}, {"lora": LoRAConfig(rank=2)}],
-    ids=["gradient checkpointing", "adapters"],
-)
-def test_passes_that_change_modules_go_one_after_another(played, settings):
-    model, encoder, _ = played
-    assert learner_of(model, encoder, **settings)._side_by_side.num_at_once == 1
 
 
 class Wrapping(LocalEngine):

@@ -191,13 +191,29 @@ def test_models_of_actors_may_be_where_these_are(monkeypatch, lacking, told):
         asked.append((directories, num_gpus))
         return "10.0.0.7", lacking
 
-    monkeypatch.setattr("training.preflight.start.lacking_where_ray_places", look)
+    monkeypatch.setattr("training.preflight.judges.lacking_where_ray_places", look)
     verifier = VerifierConfig(likelihood="far/away", workers="ray", num_gpus=0.5)
     points = WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={"prompt_format": "points", "answer_reward": 0.0})
     judge = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos", verifier=verifier)
     with nullcontext() if told is None else pytest.raises(ConfigError, match=re.escape(told)):
         ready(small(worlds=(points,), judge=judge), imitates=True)
     assert asked == [({"likelihood": os.path.abspath("far/away")}, 0.5)]
+
+
+def test_a_model_is_no_judge_of_states_that_none_reads_and_that_is_told_first(tmp_path, capsys):
+    judge = [
+        "--judge.method",
+        "direct",
+        "--judge.endpoint.model",
+        "m",
+        "--judge.endpoint.base-url",
+        "http://[::1]:9/v1",
+    ]
+    assert main(["frozenlake_tiny", "--output", str(tmp_path / "runs"), *judge]) == 2
+    told = capsys.readouterr().err
+    assert "--judge.method direct: A language model judges FrozenLake in natural_language, not in 'structured'." in told
+    assert "--worlds.0.kwargs.representation natural_language" in told
+    assert not (tmp_path / "runs").exists()
 
 
 def test_devices_that_are_there_are_taken():

@@ -4,12 +4,15 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
 import pytest
 
 import vlm_envs
 from vlm_envs.errors import EngineUnavailableError, WorkerError
+from vlm_envs.vector import ray_cluster
 from vlm_envs.vector.make import world_vector
 from vlm_envs.vector.ray_cluster import connected_ray, import_paths
 from vlm_envs.vector.ray_worker import RayWorker
@@ -57,19 +60,57 @@ def test_ray_reads_the_names_it_knows(init, monkeypatch, address):
     assert [each["address"] for each in init] == [None], "Ray reads the variable"
 
 
+@contextmanager
+def listening(says: bytes):
+    """Yields the address of a server that says something to whoever speaks to it, and then nothing more."""
+
+    def answer():
+        with suppress(OSError):  # of the end
+            while True:
+                client, _ = server.accept()
+                held.append(client)
+                if says:
+                    client.recv(64)
+                    client.sendall(says)
+
+    held = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+    for client in held:
+        client.close()
+
+
+SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+OTHERS = {"says nothing": b"", "speaks HTTP/1": b"HTTP/1.1 400 Bad Request\r\n\r\n"}
+
+
 def test_a_cluster_of_this_machine_is_joined_while_it_answers(init, tmp_path):
     connected_ray()
     (tmp_path / "ray").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        (tmp_path / "ray" / "ray_current_cluster").write_text(f"127.0.0.1:{server.getsockname()[1]}")
+    with listening(SETTINGS) as address:
+        (tmp_path / "ray" / "ray_current_cluster").write_text(address)
         connected_ray()
     connected_ray()
     assert [each["address"] for each in init] == ["local", None, "local"]
 
 
+@pytest.mark.parametrize("says", OTHERS.values(), ids=OTHERS.keys())
+def test_a_port_that_another_program_has_now_is_no_cluster(init, tmp_path, monkeypatch, says):
+    monkeypatch.setattr(ray_cluster, "_REACH_TIMEOUT_S", 0.5)
+    (tmp_path / "ray").mkdir()
+    with listening(says) as address:
+        (tmp_path / "ray" / "ray_current_cluster").write_text(address)
+        connected_ray()
+        monkeypatch.setitem(os.environ, "RAY_ADDRESS", address)
+        with pytest.raises(EngineUnavailableError, match=rf"at RAY_ADDRESS={address}: .*ray start --head"):
+            connected_ray()
+    assert [each["address"] for each in init] == ["local"]
+
+
 def test_an_address_that_nobody_answers_at_is_refused_at_once(init, monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with listening(SETTINGS) as address:
         monkeypatch.setitem(os.environ, "RAY_ADDRESS", address)
         connected_ray()
         assert len(init) == 1
