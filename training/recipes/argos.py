@@ -262,7 +262,7 @@ def _tiny_run(reward: str, *, source: str) -> RunConfig:
             kl_coef=0.0,
             old_logprobs="sampler",
         ),
-        cold_start=ColdStartConfig(num_steps=2000, num_first_turn_steps=0, batch_size=8),
+        cold_start=ColdStartConfig(num_steps=240, num_first_turn_steps=0, batch_size=8),
         num_eval_episodes=128,
         num_val_episodes=64,
     )

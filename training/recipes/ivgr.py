@@ -174,7 +174,7 @@ def _tiny(name: str, worlds: tuple[WorldSpec, ...], *, reward: str | None) -> Ru
             kl_placement="loss",
             old_logprobs="sampler",
         ),
-        cold_start=ColdStartConfig(num_steps=700, num_first_turn_steps=0, batch_size=10),
+        cold_start=ColdStartConfig(num_steps=400, num_first_turn_steps=0, batch_size=10),
         num_eval_episodes=128,
         num_val_episodes=32,
     )

@@ -39,9 +39,9 @@ FACTS: dict[str, Facts] = {
     "mags": Facts(needs=f"{_CHECKPOINT}, data sets, weights of SMFANet"),
     "arm_thinker_tiny": Facts(minutes=44),  # beside ten other processes on the same two cores
     "arm_thinker": Facts(needs=_CHECKPOINT),
-    "ivgr_tiny": Facts(),
+    "ivgr_tiny": Facts(minutes=9),
     "ivgr": Facts(needs=f"{_CHECKPOINT}, TreeVGR's data, a judge's endpoint"),
-    "argos_tiny": Facts(),
+    "argos_tiny": Facts(minutes=14),  # both beside ten other processes
     "argos_hack_tiny": Facts(needs="argos_tiny"),
     "argos": Facts(needs=_CHECKPOINT),
 }

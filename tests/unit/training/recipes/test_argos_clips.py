@@ -43,6 +43,19 @@ def test_questions_are_open_and_found_again():
         assert clips().find(sample.sample_id) == sample
 
 
+def test_the_thing_is_where_the_expert_points():
+    """At the middle of a quarter: points that nobody can foresee drown what there is to learn."""
+    points = set()
+    for sample in drawn(clips(), "train", 16):
+        (seen,) = sample.evidence
+        points.add((seen.point.x, seen.point.y))
+        mask = sample.images[seen.image].clip.scene(sample.images[seen.image].frame).mask(0)
+        assert mask[int(seen.point.y), int(seen.point.x)]
+        row, column = sample.key.answers[0].split()
+        assert ((seen.point.y < 56) == (row == "upper")) and ((seen.point.x < 56) == (column == "left"))
+    assert points <= {(x, y) for x in (28, 84) for y in (28, 84)} and len(points) > 1
+
+
 def test_only_training_levels_are_planted():
     assert all(map(own, drawn(planted_clips(), "train")))
     for source, split in ((planted_clips(), "val"), (planted_clips(), "test"), (clips(), "train")):
