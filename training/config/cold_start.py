@@ -20,7 +20,7 @@ class ColdStartConfig:
         num_first_turn_steps: How many of them, then, show first turns only. There the picture is the only source of
             the observation; in later turns it can be copied from one's own prediction.
         batch_size: Episodes per step. Small ones learn to see soonest for the same compute.
-        learning_rate: Peak of a cosine schedule with warm-up.
+        learning_rate: Peak of a cosine schedule with warm-up; all copying before it is done at this rate.
         warmup_steps: Steps of linear warm-up.
         weight_decay: AdamW's weight decay.
         mistake_rate: How often the expert acts at random; what it writes stays true.
@@ -84,7 +84,7 @@ class ColdStartConfig:
 
     @property
     def steps(self) -> SupervisedSteps:
-        """How its steps are taken; the rate falls to a tenth of its peak."""
+        """How its steps are taken; the rate is at its peak while copying, and falls to a tenth of it then."""
         return SupervisedSteps(
             num_steps=self.num_steps,
             learning_rate=self.learning_rate,
@@ -94,4 +94,5 @@ class ColdStartConfig:
             max_grad_norm=self.max_grad_norm,
             max_nonfinite_steps=self.max_nonfinite_steps,
             checkpoint_every=self.checkpoint_every,
+            restart_at=self.num_copying_steps,
         )

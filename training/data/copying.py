@@ -11,6 +11,7 @@ of random tokens.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -83,6 +84,16 @@ def _tokens(encoder: ChatEncoder, env_ids: Sequence[str]) -> list[int]:
         return telling
     special = {*encoder.suppressed_ids(), encoder.end_of_turn_id}
     return [token for token in range(len(tokenizer)) if token not in special]
+
+
+def spared_tokens(encoder: ChatEncoder, env_ids: Sequence[str]) -> list[int]:
+    """Returns digits, which are not to be pushed away while others are copied; none that is copied itself.
+
+    A softmax pushes whatever is not copied into one direction, all alike. Most of that is told apart again when it is
+    met; pages and answers, which one has to be told by what it is, stay at chance.
+    """
+    spelt = [encoder.tokenizer.encode(digit) for digit in string.digits]
+    return sorted({ids[0] for ids in spelt if len(ids) == 1}.difference(_tokens(encoder, env_ids)))
 
 
 def _exercise(words: npt.NDArray[np.int64], size: Size, rng: np.random.Generator) -> Trajectory:

@@ -26,7 +26,7 @@ from training.config.lora import LoRAConfig
 from training.config.memory import MemoryConfig
 from training.config.supervised import SupervisedSteps
 from training.config.worlds import WorldSpec
-from training.data.copying import copying_exercises
+from training.data.copying import copying_exercises, spared_tokens
 from training.data.curated import curated_episodes, shuffled_batches
 from training.data.demonstrations import demonstrations, tokenized
 from training.engines.engine import LocalEngine
@@ -77,9 +77,16 @@ def cold_start(
     shown = _batches(specs, encoder, config, seed=seed)
     for _ in range(num_done if num_done < config.num_steps else 0):
         next(shown)
+    spared = spared_tokens(encoder, [spec.env_id for spec in specs])
+
+    def batches() -> Iterator[Batch]:
+        for number, each in enumerate(shown, num_done):
+            learner.suppress(spared if number < config.num_copying_steps else [])
+            yield make_batch(each, [[0.0] * len(t.turns) for t in each], encoder)
+
     return take_steps(
         learner,
-        (make_batch(each, [[0.0] * len(t.turns) for t in each], encoder) for each in shown),
+        batches(),
         on_step=on_step,
         should_stop=should_stop,
         on_checkpoint=on_checkpoint,
@@ -222,6 +229,10 @@ class SupervisedLearner:
             loss = self._fitted(lambda: self._gradient(batch), batch, range(batch.num_rows))
         grad_norm, is_taken = self._optimizer.step()
         return {"loss": loss, "grad_norm": grad_norm, "skipped_steps": float(not is_taken)}
+
+    def suppress(self, token_ids: list[int]) -> None:
+        """Makes tokens impossible from now on, so that nobody learns that they are rare, and all others possible."""
+        self._policy.suppressed_ids = token_ids
 
     @torch.no_grad()
     def mean_loss(self, batches: Iterable[Batch]) -> float:

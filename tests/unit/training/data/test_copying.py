@@ -1,6 +1,7 @@
 """Exercises in copying hold nothing to go by but what came before."""
 
 import itertools
+import string
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from agents.hf.tokenizer import build_tokenizer, telling_words
 from training.batch import make_batch
-from training.data.copying import FAR, FEW_WORDS, NEAR, SHORTEST, copying_exercises
+from training.data.copying import FAR, FEW_WORDS, NEAR, SHORTEST, copying_exercises, spared_tokens
 
 LAKES = ("VLM/FrozenLake-v0",)
 REPORTS = ("VLM/DocQA-v0",)
@@ -67,6 +68,9 @@ def test_where_some_words_tell_answers_apart_they_are_what_is_copied():
     copied = set().union(*map(words_of, exercises(knowing, REPORTS, num_batches=40)))
     told = {tokenizer.decode([token]).strip() for token in copied}
     assert len(told) > 0.98 * len(telling_words(REPORTS)) and told <= {*telling_words(REPORTS)}
+    spared = spared_tokens(knowing, REPORTS)
+    assert sorted(map(tokenizer.decode, spared)) == [*string.digits] and copied.isdisjoint(spared)
+    assert spared_tokens(knowing, LAKES) == [], "where all is copied, digits are too"
 
 
 def test_another_seed_has_other_exercises_and_the_same_the_same(encoder):

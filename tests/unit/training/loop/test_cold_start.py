@@ -164,3 +164,30 @@ def test_random_tokens_are_copied_before_anything_is_imitated(tiny, monkeypatch)
     assert [{world for world, _ in batch} for batch in shown] == [{COPYING}] * 2 + [{WORLD.env_id}] * 3
     assert [max(turns for _, turns in batch) > 1 for batch in shown] == [False] * 4 + [True]
     assert len(losses) == 5 and all(map(math.isfinite, losses))
+
+
+def test_copying_is_done_at_the_full_rate_and_the_schedule_begins_after_it():
+    both = ColdStartConfig(num_steps=30, num_copying_steps=10, num_first_turn_steps=0, warmup_steps=4).steps
+    imitating = ColdStartConfig(num_steps=20, num_first_turn_steps=0, warmup_steps=4).steps
+    rates = [both.learning_rate_at(step) for step in range(30)]
+    assert rates[:10] == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, *[1e-3] * 7])
+    assert rates[10:] == [imitating.learning_rate_at(step) for step in range(20)]
+
+
+def test_digits_are_not_pushed_away_by_what_is_copied(tiny, monkeypatch):
+    digits = list(range(10, 20))
+    monkeypatch.setattr("training.loop.supervised.spared_tokens", lambda *_: digits)
+    monkeypatch.setattr("training.data.copying._tokens", lambda *_: list(range(100, 190)))
+    model = copy.deepcopy(tiny[0])
+    embeddings = model.get_input_embeddings().weight
+    before, kept = embeddings.detach().clone(), []
+    settings = ColdStartConfig(
+        num_steps=3, num_copying_steps=2, num_first_turn_steps=0, batch_size=2, weight_decay=0.0, warmup_steps=0
+    )
+    supervised.cold_start(
+        model, tiny[1], (WORLD,), settings, on_step=lambda *_: kept.append(embeddings.detach().clone()), seed=1
+    )
+    others = [token for token in range(len(embeddings)) if token not in digits]
+    assert torch.equal(kept[1][digits], before[digits])
+    assert not torch.isclose(kept[1][others], before[others]).all(dim=1).any()
+    assert not torch.isclose(kept[2][digits], before[digits]).all(dim=1).any(), "they are possible afterwards"

@@ -23,6 +23,7 @@ def test_these_recipes_ship_one():
         "svg_tiny",
         "navigation_tiny",
         "zoomqa_tiny",
+        "docqa_tiny",
         "videoqa_tiny",
     }
 
