@@ -50,13 +50,17 @@ _UNITS = "|".join(
 
 _WORLD_OF_REPORTS = "VLM/DocQA-v0"
 _WORLD_OF_CLIPS = "VLM/VideoQA-v0"
+_WORLDS_OF_AN_ARM = "VLM/PrimitiveSkill"
 _WORLDS_OF_SCENES = frozenset(("VLM/ZoomQA-v0", "VLM/RewardJudging-v0", _WORLD_OF_CLIPS))
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six")
 _YEARS = 2000, 2031
 _PLACES = ("left", "right", "above", "below")
+_SIDES = _PLACES[:2]
 _WAYS = ("up", "down", "upper", "lower")
 _MAX_PIXEL = 128
 """Coordinates in small pictures up to this are one token each."""
+_MAX_TABLE_MM = 200
+"""So are round coordinates on a table."""
 
 GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 
@@ -124,6 +128,10 @@ def telling_words(env_ids: Sequence[str]) -> tuple[str, ...]:
         words += [*COLORS, *KINDS, *_NUMBERS, *_PLACES, *map(str, range(_MAX_PIXEL + 1))]
     if _WORLD_OF_CLIPS in env_ids:
         words += _WAYS
+    if any(env_id.startswith(_WORLDS_OF_AN_ARM) for env_id in env_ids):
+        from vlm_envs.worlds.primitive_skill.state import COLORS as CUBES
+
+        words += [*CUBES, *_SIDES, *map(str, range(0, _MAX_TABLE_MM + 1, 10))]
     if _WORLD_OF_REPORTS in env_ids:
         from vlm_envs.content.reports.words import FIRST_NAMES, LAST_NAMES, PROJECTS
 

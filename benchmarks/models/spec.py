@@ -32,6 +32,8 @@ _LATER: Mapping[str, Any] = MappingProxyType(
         "num_requirements": (1, 4),
         "file_name": None,
         "grid_mm": 1,
+        "camera": "front",
+        "num_cubes": None,
         "boxes": True,
         "upscaler_kwargs": None,
     }

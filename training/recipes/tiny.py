@@ -112,24 +112,35 @@ def navigation_tiny() -> RunConfig:
 
 
 def primitive_tiny() -> RunConfig:
-    """PrimitiveSkill's placing task, which needs the drivers of `make drivers`; cold start included.
+    """PrimitiveSkill's placing task, seen from above, in one turn; it needs the drivers of `make drivers`.
 
-    Things stand on a grid of 20 mm, so that there are few numbers to learn; which position is of which colour is for
-    the model to see. An iteration is mostly the simulator's.
+    Nothing tells where things are: the tiny VLM reads the coordinates of two cubes and two targets off the picture, and
+    which cube goes where by its colour. Things stand on a grid of 50 mm, so that there are few numbers to learn.
     """
     config = tiny_recipe(
         "primitive_tiny",
         WorldSpec(
             env_id="VLM/PrimitiveSkillPlace-v0",
-            kwargs={"prompt_format": "no_think", "prompt_example": False, "resolution": 112, "grid_mm": 20},
-            workers="process",
+            kwargs={
+                "resolution": 112,
+                "camera": "above",
+                "grid_mm": 50,
+                "num_cubes": 2,
+                "show_positions": False,
+                "max_turns": 1,
+                "max_actions_per_turn": 4,
+                "prompt_format": "no_think",
+                "prompt_example": False,
+            },
         ),
-        num_iterations=60,
-        cold_start=ColdStartConfig(num_steps=1500, num_first_turn_steps=1200),
+        num_iterations=48,
+        cold_start=ColdStartConfig(num_steps=350, num_first_turn_steps=350),
         max_new_tokens=48,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
     )
-    return replace(without_critic(config), num_groups=8)
+    config = without_critic(config)
+    ppo = replace(config.ppo, warmup_iterations=4, final_learning_rate_ratio=0.3)
+    return _from_shipped_start(replace(config, ppo=ppo))
 
 
 def zoomqa_tiny() -> RunConfig:

@@ -1,8 +1,10 @@
-"""The camera that looks at the table from the front, and its lights."""
+"""The cameras that look at the table, from the front or from above, and its lights."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,31 @@ import numpy.typing as npt
 
 SUPERSAMPLING = 2
 """Pictures are drawn this much larger along each side and averaged, which smooths edges."""
-EYE_M = (0.66, 0.0, 0.6)
-LOOK_AT_M = (-0.075, 0.0, 0.075)
-FIELD_OF_VIEW_RAD = 0.62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewpoint:
+    """Where a camera stands.
+
+    Attributes:
+        eye_m: Its place in the scene.
+        look_at_m: What is in the middle of its pictures.
+        field_of_view_rad: How wide it sees.
+        shows_arm: Whether the arm, which is drawn back in every picture, or its shadow is within its pictures. Drawing
+            an arm takes four times as long as all the rest.
+    """
+
+    eye_m: tuple[float, float, float]
+    look_at_m: tuple[float, float, float]
+    field_of_view_rad: float
+    shows_arm: bool = True
+
+
+VIEWPOINTS: Mapping[str, Viewpoint] = {
+    "front": Viewpoint(eye_m=(0.66, 0.0, 0.6), look_at_m=(-0.075, 0.0, 0.075), field_of_view_rad=0.62),
+    "above": Viewpoint(eye_m=(0.026, 0.0, 1.5), look_at_m=(0.025, 0.0, 0.0), field_of_view_rad=0.31, shows_arm=False),
+}
+"""Both look towards -x. From above, a picture shows 0.46 m of the table along each side."""
 
 
 class Camera:
@@ -21,15 +45,16 @@ class Camera:
     Args:
         scene: A SAPIEN scene; it is lit by the first camera.
         size_px: Side of the pictures.
+        viewpoint: Where it stands, a key of `VIEWPOINTS`.
     """
 
-    def __init__(self, scene: Any, size_px: int) -> None:
+    def __init__(self, scene: Any, size_px: int, viewpoint: str = "front") -> None:
         self._size_px = size_px
         if not scene.get_cameras():
             _light(scene)
-        side = size_px * SUPERSAMPLING
-        self._camera = scene.add_camera("front", side, side, FIELD_OF_VIEW_RAD, 0.05, 6.0)
-        self._camera.entity.set_pose(_looking(EYE_M, LOOK_AT_M))
+        side, place = size_px * SUPERSAMPLING, VIEWPOINTS[viewpoint]
+        self._camera = scene.add_camera(viewpoint, side, side, place.field_of_view_rad, 0.05, 6.0)
+        self._camera.entity.set_pose(_looking(place.eye_m, place.look_at_m))
 
     def picture(self) -> npt.NDArray[np.uint8]:
         """Returns what it sees, uint8[size_px, size_px, 3], once the render system has taken over all poses."""

@@ -18,8 +18,9 @@ from vlm_envs.worlds.primitive_skill.motion import UnreachableError, carry_out
 from vlm_envs.worlds.primitive_skill.stages import STAGES, is_solved, reached_stage
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
 
-GRIDS_MM = (1, 2, 5, 10, 20)
+GRIDS_MM = (1, 2, 5, 10, 20, 50)
 """Grids that fit where things may stand."""
+_LARGEST_OF_LANES_MM = 10
 
 _MOVED_M = 0.0005
 """What moved less did not move: the state stays as it was, so that nothing creeps."""
@@ -31,26 +32,31 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
     Args:
         task: `"place"`, `"stack"`, `"drawer"` or `"align"`.
         engine: The claim on the simulator.
-        grid_mm: Things stand at multiples of it when an episode begins: a divisor of 20, and of 10 for `"align"`, whose
-            lanes are that far apart.
+        grid_mm: Things stand at multiples of it when an episode begins: a divisor of 20 or 50, and of 10 for `"align"`,
+            whose lanes are that far apart.
+        num_cubes: How many cubes stand on the table, 2 or 3 in `"place"`; None for as many as the task has.
 
     Raises:
-        ConfigError: If there is no such task, or no such grid in it.
+        ConfigError: If there is no such task, or no such grid or number of cubes in it.
 
     Source: VAGEN, Tables 12 and 13, for actions and budgets; ManiSkill 3.0.1 for the arm and its gains.
     """
 
-    def __init__(self, *, task: str, engine: EngineHandle, grid_mm: int = 1) -> None:
+    def __init__(self, *, task: str, engine: EngineHandle, grid_mm: int = 1, num_cubes: int | None = None) -> None:
         self.task = require_choice("task", task, STAGES)
-        grids = GRIDS_MM[:-1] if task == "align" else GRIDS_MM
+        grids = [each for each in GRIDS_MM if task != "align" or each <= _LARGEST_OF_LANES_MM]
         if require_positive("grid_mm", grid_mm) not in grids:
             raise ConfigError(f"grid_mm of task {task!r} must be one of {', '.join(map(str, grids))}; got {grid_mm}.")
-        self._grid_mm = grid_mm
+        numbers = generator.NUM_CUBES[task]
+        if num_cubes is not None and (not isinstance(num_cubes, int) or num_cubes not in numbers):
+            told = " or ".join(map(str, sorted(numbers)))
+            raise ConfigError(f"num_cubes of task {task!r} must be {told}; got {num_cubes!r}.")
+        self._grid_mm, self._num_cubes = grid_mm, num_cubes
         self._engine = engine
 
     def generate(self, rng: np.random.Generator, split: str) -> PrimitiveSkillState:
         """Returns a random table of a split; raises `GenerationError` if none was found."""
-        return generator.generate(rng, split, self.task, grid_mm=self._grid_mm)
+        return generator.generate(rng, split, self.task, grid_mm=self._grid_mm, num_cubes=self._num_cubes)
 
     def load(self, level: str) -> PrimitiveSkillState:
         """Returns the state that a JSON text describes.

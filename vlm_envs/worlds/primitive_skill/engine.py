@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.tools.cache import BoundedCache
-from vlm_envs.worlds.primitive_skill.camera import Camera
+from vlm_envs.worlds.primitive_skill.camera import VIEWPOINTS, Camera
 from vlm_envs.worlds.primitive_skill.geometry import BASE_X_M, CUBE_HALF_M, FRAME_X_M, Quaternion, Vector
 from vlm_envs.worlds.primitive_skill.kinematics import NUM_ARM_JOINTS
 from vlm_envs.worlds.primitive_skill.scene import FLOOR_M, PARKED_X_M, TIMESTEP_S, build
@@ -32,6 +32,8 @@ Floats = npt.NDArray[np.float64]
 TOOL = "panda_hand_tcp"
 MAX_NUM_OUTCOMES = 512
 """Most results of motions that are kept."""
+MAX_PICTURE_BYTES = 8 << 20
+"""Most pictures that are kept: worlds of a group begin at the same table, and often go on to the same."""
 _ARM_MASK = np.array([1] * NUM_ARM_JOINTS + [0, 0])
 _IK_TOLERANCE = 1e-3
 _AT_REST_M_PER_S = 2e-3
@@ -82,10 +84,13 @@ class Engine:
         self._robot_bodies = set(self._robot.links)
         self._kinematics = self._robot.create_pinocchio_model()
         self._limits = self._robot.get_qlimits()[:NUM_ARM_JOINTS]
-        self._cameras: dict[int, Camera] = {}
+        self._cameras: dict[tuple[int, str], Camera] = {}
         self._num_cubes = 0
         self._frame_x_m = 0.0
         self.outcomes: BoundedCache[tuple[PrimitiveSkillState, bool]] = BoundedCache(MAX_NUM_OUTCOMES)
+        self._pictures: BoundedCache[npt.NDArray[np.uint8]] = BoundedCache(
+            MAX_PICTURE_BYTES, size_of=lambda picture: picture.nbytes
+        )
         self.targets: Floats = np.array(HOME_QPOS)
 
     # --- states in and out
@@ -223,12 +228,16 @@ class Engine:
 
     # --- pictures
 
-    def picture(self, state: PrimitiveSkillState, size_px: int) -> npt.NDArray[np.uint8]:
-        """Returns what the camera sees of a state, uint8[size_px, size_px, 3]."""
-        camera = self._cameras.get(size_px)
+    def picture(self, state: PrimitiveSkillState, size_px: int, viewpoint: str = "front") -> npt.NDArray[np.uint8]:
+        """Returns what the camera of a viewpoint sees of a state, uint8[size_px, size_px, 3]."""
+        return self._pictures.get((state, size_px, viewpoint), lambda: self._drawn(state, size_px, viewpoint)).copy()
+
+    def _drawn(self, state: PrimitiveSkillState, size_px: int, viewpoint: str) -> npt.NDArray[np.uint8]:
+        camera = self._cameras.get((size_px, viewpoint))
         if camera is None:
-            camera = self._cameras[size_px] = Camera(self._furniture.scene, size_px)
+            camera = self._cameras[size_px, viewpoint] = Camera(self._furniture.scene, size_px, viewpoint)
         self.show(state)
+        self._furniture.show_arm(VIEWPOINTS[viewpoint].shows_arm)
         self._furniture.rendering.step()
         return camera.picture()
 

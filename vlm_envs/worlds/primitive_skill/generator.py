@@ -28,6 +28,9 @@ STACK_APART_MM = (75, 140)
 LANE_MM = 110
 """Least distance along y between cubes that are pushed along x."""
 
+NUM_CUBES: Mapping[str, tuple[int, ...]] = {"place": (3, 2), "stack": (3,), "drawer": (2,), "align": (3,)}
+"""How many cubes stand on the table of each task, the usual number first."""
+
 Span = tuple[int, int]
 Spot = tuple[int, int]
 
@@ -42,7 +45,9 @@ ALIGN_AWAY_MM = 40
 MAX_YAW_DEG = {"place": 40, "stack": 40, "drawer": 40, "align": 10}
 
 
-def generate(rng: np.random.Generator, split: str, task: str, *, grid_mm: int = 1) -> PrimitiveSkillState:
+def generate(
+    rng: np.random.Generator, split: str, task: str, *, grid_mm: int = 1, num_cubes: int | None = None
+) -> PrimitiveSkillState:
     """Returns a random table of a split and task where nothing that is asked for is done yet.
 
     Args:
@@ -50,12 +55,14 @@ def generate(rng: np.random.Generator, split: str, task: str, *, grid_mm: int = 
         split: `"train"`, `"val"` or `"test"`.
         task: Which of the tasks.
         grid_mm: Things stand at multiples of it, in both directions.
+        num_cubes: One of the task's `NUM_CUBES`; None for the first of them.
 
     Raises:
         GenerationError: If no such table was found in `NUM_TRIES` tries.
     """
+    number = num_cubes or NUM_CUBES[task][0]
     for _ in range(NUM_TRIES):
-        state = _LAYOUTS[task](rng, grid_mm)
+        state = _LAYOUTS[task](rng, grid_mm, number)
         if state is None or split_of(level_key(state)) != split:
             continue
         state = replace(state, phrasing=int(rng.integers(num_phrasings(task))))
@@ -64,12 +71,12 @@ def generate(rng: np.random.Generator, split: str, task: str, *, grid_mm: int = 
     raise GenerationError(f"No {task} table was found for split {split!r} in {NUM_TRIES} tries; try another seed.")
 
 
-def _place(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None:
+def _place(rng: np.random.Generator, grid_mm: int, num_cubes: int) -> PrimitiveSkillState | None:
     targets = _targets(rng, grid_mm)
-    spots = _spread(rng, 3, TABLE_SPAN, grid_mm, taken=[target.position_mm for target in targets])
+    spots = _spread(rng, num_cubes, TABLE_SPAN, grid_mm, taken=[target.position_mm for target in targets])
     if spots is None:
         return None
-    first, second = _choice(rng, 3, 2)
+    first, second = _choice(rng, num_cubes, 2)
     sides = _choice(rng, 2, 2)
     goals = tuple(
         Goal(kind=GoalKind.ON_TARGET, cube=cube, where=side) for cube, side in zip((first, second), sides, strict=True)
@@ -77,12 +84,12 @@ def _place(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None
     return PrimitiveSkillState(task="place", cubes=_cubes(rng, spots, "place"), targets=targets, goals=goals)
 
 
-def _stack(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None:
+def _stack(rng: np.random.Generator, grid_mm: int, num_cubes: int) -> PrimitiveSkillState | None:
     targets = _targets(rng, grid_mm)
-    spots = _spread(rng, 3, TABLE_SPAN, grid_mm, taken=[target.position_mm for target in targets])
+    spots = _spread(rng, num_cubes, TABLE_SPAN, grid_mm, taken=[target.position_mm for target in targets])
     if spots is None:
         return None
-    top, base, other = _choice(rng, 3, 3)
+    top, base, other = _choice(rng, num_cubes, num_cubes)
     side = int(rng.integers(2))
     if not all(_clears_stack(spots[base], spot) for spot in (spots[other], targets[side].position_mm)):
         return None
@@ -93,27 +100,29 @@ def _stack(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None
     return PrimitiveSkillState(task="stack", cubes=_cubes(rng, spots, "stack"), targets=targets, goals=goals)
 
 
-def _drawer(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None:
-    spots = _spread(rng, 2, BESIDE_DRAWER_SPAN, grid_mm)
+def _drawer(rng: np.random.Generator, grid_mm: int, num_cubes: int) -> PrimitiveSkillState | None:
+    spots = _spread(rng, num_cubes, BESIDE_DRAWER_SPAN, grid_mm)
     if spots is None:
         return None
     drawer = Drawer(y_mm=_integer(rng, DRAWER_Y_SPAN, grid_mm), open_m=0.0)
-    goals = (Goal(kind=GoalKind.IN_DRAWER, cube=int(rng.integers(2))),)
+    goals = (Goal(kind=GoalKind.IN_DRAWER, cube=int(rng.integers(num_cubes))),)
     return PrimitiveSkillState(task="drawer", cubes=_cubes(rng, spots, "drawer"), drawer=drawer, goals=goals)
 
 
-def _align(rng: np.random.Generator, grid_mm: int) -> PrimitiveSkillState | None:
+def _align(rng: np.random.Generator, grid_mm: int, num_cubes: int) -> PrimitiveSkillState | None:
     line = _integer(rng, ALIGN_X_SPAN, grid_mm)
-    lanes = sorted(_integer(rng, (0, ALIGN_SPAN[1][1] - ALIGN_SPAN[1][0] - 2 * LANE_MM), grid_mm) for _ in range(3))
+    lanes = sorted(
+        _integer(rng, (0, ALIGN_SPAN[1][1] - ALIGN_SPAN[1][0] - 2 * LANE_MM), grid_mm) for _ in range(num_cubes)
+    )
     ys = [ALIGN_SPAN[1][0] + lane + index * LANE_MM for index, lane in enumerate(lanes)]
-    spots = [(_integer(rng, ALIGN_SPAN[0], grid_mm), ys[index]) for index in _choice(rng, 3, 3)]
+    spots = [(_integer(rng, ALIGN_SPAN[0], grid_mm), ys[index]) for index in _choice(rng, num_cubes, num_cubes)]
     if any(abs(x - line) < ALIGN_AWAY_MM for x, _ in spots):
         return None
-    goals = tuple(Goal(kind=GoalKind.ALIGNED, cube=cube, where=line) for cube in range(3))
+    goals = tuple(Goal(kind=GoalKind.ALIGNED, cube=cube, where=line) for cube in range(num_cubes))
     return PrimitiveSkillState(task="align", cubes=_cubes(rng, spots, "align"), goals=goals)
 
 
-_LAYOUTS: Mapping[str, Callable[[np.random.Generator, int], PrimitiveSkillState | None]] = {
+_LAYOUTS: Mapping[str, Callable[[np.random.Generator, int, int], PrimitiveSkillState | None]] = {
     "place": _place,
     "stack": _stack,
     "drawer": _drawer,

@@ -36,6 +36,7 @@ class Furniture:
         physics: Its physics system; `renew` replaces it.
         rendering: Its render system.
         robot: The Panda.
+        arm_bodies: What is drawn of it.
         cubes: The cubes' entities.
         cube_bodies: Their rigid bodies.
         cube_materials: Their surfaces, for recolouring.
@@ -47,11 +48,17 @@ class Furniture:
     physics: Any
     rendering: Any
     robot: Any
+    arm_bodies: tuple[Any, ...]
     cubes: tuple[Any, ...]
     cube_bodies: tuple[Any, ...]
     cube_materials: tuple[Any, ...]
     discs: tuple[Any, ...]
     cabinet: Any
+
+    def show_arm(self, is_shown: bool) -> None:
+        """Has the arm be drawn in pictures, or not."""
+        for body in self.arm_bodies:
+            body.visibility = float(is_shown)
 
     def renew(self) -> None:
         """Moves everything into a new scene, whose physics remembers nothing; takes 0.2 ms."""
@@ -85,6 +92,7 @@ def build() -> Furniture:
         physics=physics,
         rendering=rendering,
         robot=robot,
+        arm_bodies=tuple(filter(None, (_body_of(link.entity) for link in robot.links))),
         cubes=cubes,
         cube_bodies=tuple(cube.find_component_by_type(sapien.physx.PhysxRigidDynamicComponent) for cube in cubes),
         cube_materials=tuple(_material_of(cube) for cube in cubes),
@@ -153,9 +161,13 @@ def _add_disc(scene: Any) -> Any:
     return builder.build_kinematic()
 
 
-def _material_of(entity: Any) -> Any:
-    """Returns the surface of an entity's only shape."""
+def _body_of(entity: Any) -> Any:
+    """Returns what is drawn of an entity, or None."""
     import sapien
 
-    body = entity.find_component_by_type(sapien.render.RenderBodyComponent)
-    return body.render_shapes[0].material
+    return entity.find_component_by_type(sapien.render.RenderBodyComponent)
+
+
+def _material_of(entity: Any) -> Any:
+    """Returns the surface of an entity's only shape."""
+    return _body_of(entity).render_shapes[0].material

@@ -56,9 +56,11 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
     Terminated when the task is solved. Truncated after `max_turns` turns.
 
     ## Arguments
-    `task="place"`; `resolution=256`, side of the picture, 32 to 2048; `grid_mm=1`, at whose multiples things
-    stand when an episode begins (1, 2, 5, 10, or 20, which `align` does not take); `show_positions=True`; and those of
-    every world: `prompt_format`, `representation` (natural_language or structured), `obs_mode`, `split`, `max_turns=3`,
+    `task="place"`; `resolution=256`, side of the picture, 32 to 2048; `camera="front"`, or `"above"`, which looks
+    straight down on 0.46 m of the table, where no arm is in the picture; `grid_mm=1`, at whose multiples things
+    stand when an episode begins (1, 2, 5, 10, or 20 or 50, which `align` does not take); `num_cubes=None`, the
+    task's own number, 3 or, in `place`, also 2, and 2 in `drawer`; `show_positions=True`; and those of every world:
+    `prompt_format`, `representation` (natural_language or structured), `obs_mode`, `split`, `max_turns=3`,
     `max_actions_per_turn=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
     `format_reminder=False`, `render_mode`. Defaults: VAGEN Table 13. `reset(options={"level": text})` takes the JSON
     that `dynamics.dump(state)` writes.
@@ -77,7 +79,9 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
         *,
         task: str = "place",
         resolution: int = 256,
+        camera: str = "front",
         grid_mm: int = 1,
+        num_cubes: int | None = None,
         show_positions: bool = True,
         max_turns: int = 3,
         max_actions_per_turn: int = 2,
@@ -85,8 +89,8 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
     ) -> None:
         engine = EngineHandle()
         super().__init__(
-            PrimitiveSkillDynamics(task=task, engine=engine, grid_mm=grid_mm),
-            PrimitiveSkillView(engine=engine, resolution=resolution),
+            PrimitiveSkillDynamics(task=task, engine=engine, grid_mm=grid_mm, num_cubes=num_cubes),
+            PrimitiveSkillView(engine=engine, resolution=resolution, camera=camera),
             PrimitiveSkillTask(task=task, show_positions=show_positions),
             max_turns=max_turns,
             max_actions_per_turn=max_actions_per_turn,

@@ -29,5 +29,12 @@ def test_names_are_cut_alike_in_questions_and_calls():
     )
 
 
+def test_colours_sides_and_round_coordinates_of_a_table_stay_whole():
+    words = telling_words(("VLM/PrimitiveSkillPlace-v0",))
+    told = "Put the red cube on the left target. pick(-50,150,20)"
+    tokenizer = build_tokenizer([told] * 80, words=words)
+    assert {"red", "left", "50", "150", "20"} <= set(tokens(tokenizer, told))
+
+
 def test_other_worlds_have_no_such_words():
     assert telling_words(GRIDS) == file_name_parts(GRIDS) == ()

@@ -22,6 +22,7 @@ def test_these_recipes_ship_one():
         "judging_tiny",
         "svg_tiny",
         "navigation_tiny",
+        "primitive_tiny",
         "zoomqa_tiny",
         "docqa_tiny",
         "videoqa_tiny",
@@ -41,7 +42,8 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
     assert since | first["cold_start"] == recipe["cold_start"], "settings added since change nothing"
     of_worlds = {"name": None, "num_workers": None, "step_timeout_s": 60.0, "pool": None, "cold_start_pool": None}
     assert [of_worlds | world for world in first["worlds"]] == recipe["worlds"]
-    least = 0.01 if name == "svg_tiny" else 0.3  # a drawing is solved if it is exact, and rewarded for being alike
+    # A drawing is solved if it is exact, and rewarded for being alike; one cube of two on its target is paid for, too
+    least = {"svg_tiny": 0.01, "primitive_tiny": 0.2}.get(name, 0.3)
     assert least < made_from["validation_success"] < 0.85, "good enough to learn from, with something left to learn"
 
 

@@ -45,7 +45,10 @@ def test_the_order_of_positions_gives_no_color_away() -> None:
     assert len(first) == 5
 
 
-@pytest.mark.parametrize(("task", "grid_mm"), [("place", 20), ("stack", 20), ("drawer", 20), ("align", 10)])
+@pytest.mark.parametrize(
+    ("task", "grid_mm"),
+    [("place", 20), ("place", 50), ("stack", 20), ("stack", 50), ("drawer", 20), ("drawer", 50), ("align", 10)],
+)
 def test_things_stand_on_the_grid_that_is_asked_for(task: str, grid_mm: int) -> None:
     for seed in range(20):
         state = generate(np.random.default_rng(seed), "train", task, grid_mm=grid_mm)
@@ -56,7 +59,21 @@ def test_things_stand_on_the_grid_that_is_asked_for(task: str, grid_mm: int) -> 
         assert plan(state) is not None
 
 
-@pytest.mark.parametrize(("task", "grid_mm"), [("place", 0), ("place", 3), ("place", 40), ("align", 20)])
+@pytest.mark.parametrize(("task", "grid_mm"), [("place", 0), ("place", 3), ("place", 40), ("align", 20), ("align", 50)])
 def test_a_grid_that_does_not_fit_is_refused(task: str, grid_mm: int) -> None:
     with pytest.raises(ConfigError, match="grid_mm"):
         make("VLM/PrimitiveSkill-v0", task=task, grid_mm=grid_mm)
+
+
+def test_the_placing_task_may_have_no_other_cubes() -> None:
+    for seed in range(20):
+        state = generate(np.random.default_rng(seed), "train", "place", num_cubes=2)
+        assert {goal.cube for goal in state.goals} == {0, 1} and len(state.cubes) == 2
+        assert parse_level(level_text(state)) == state
+        assert len(plan(state) or ()) == 4
+
+
+@pytest.mark.parametrize(("task", "num_cubes"), [("place", 1), ("place", 2.0), ("stack", 2), ("drawer", 3)])
+def test_a_number_of_cubes_that_a_task_has_not_is_refused(task: str, num_cubes: int) -> None:
+    with pytest.raises(ConfigError, match="num_cubes"):
+        make("VLM/PrimitiveSkill-v0", task=task, num_cubes=num_cubes)
