@@ -115,7 +115,8 @@ def primitive_tiny() -> RunConfig:
     """PrimitiveSkill's placing task, seen from above, in one turn; it needs the drivers of `make drivers`.
 
     Nothing tells where things are: the tiny VLM reads the coordinates of two cubes and two targets off the picture, and
-    which cube goes where by its colour. Things stand on a grid of 50 mm, so that there are few numbers to learn.
+    which cube goes where by its colour. Things stand on a grid of 50 mm, so that there are few numbers to learn. From
+    its start, reinforcement learning has not gained anything so far.
     """
     config = tiny_recipe(
         "primitive_tiny",
