@@ -60,7 +60,7 @@ class ModelClient:
 
         self.config = config
         self.price = PriceTable.load(config.prices).of(config.model)
-        self._stopping = threading.Event()
+        self._stopping, self._given_up = threading.Event(), threading.Event()
         self._clock = clock or InterruptibleClock(self._stopping)
         self._requests = RateLimiter(config.requests_per_minute, self._clock)
         self._tokens = RateLimiter(config.tokens_per_minute, self._clock)
@@ -145,14 +145,17 @@ class ModelClient:
         pool = ThreadPoolExecutor(self.config.max_parallel, thread_name_prefix="endpoint")
         try:
             yield pool
-        except BaseException:
+        except BaseException as error:
             # Ctrl-C must not wait for a model that is silent, nor for every question to exhaust its attempts
             self._stopping.set()
-            self._endpoint.give_up()
+            if not isinstance(error, Exception):
+                self._given_up.set()
+                self._endpoint.give_up()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
             self._stopping.clear()
+            self._given_up.clear()
 
     def _send(self, request: Mapping[str, Any], max_attempts: int) -> Completion:
         """Returns a reply, asked for at most `max_attempts` times, with the tokens of all attempts.
@@ -184,7 +187,7 @@ class ModelClient:
             self._tokens.acquire(expected)
             self._meter.add(num_requests=1)
             try:
-                reply = self._endpoint.send(request)
+                reply = self._endpoint.send(request, is_given_up=self._given_up.is_set)
             except EndpointError as error:
                 self._meter.add(num_failed_requests=1)
                 if error.tokens is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import Any
@@ -60,15 +60,24 @@ class Endpoint:
         )
         self.provider = make_provider(config.provider, connection)
 
-    def send(self, request: Mapping[str, Any]) -> Completion:
+    def send(self, request: Mapping[str, Any], *, is_given_up: Callable[[], bool] = lambda: False) -> Completion:
         """Returns the reply to one request, as the provider's `request` writes it.
+
+        Args:
+            request: It.
+            is_given_up: Whether it is not to be sent any more, which may have come to be while it waited for its turn.
 
         Raises:
             TransientError: It may go well another time.
             PermanentError: It will not.
         """
         try:
-            reply = self._read(self._loop.submit(self._send(request)).result())
+            if is_given_up():
+                raise PermanentError("it was given up")
+            asked = self._loop.submit(self._send(request))
+            if is_given_up():  # In between: whoever gives up what is under way may not have seen it
+                asked.cancel()
+            reply = self._read(asked.result())
         except CancelledError:
             raise PermanentError("the client was closed" if self._loop.is_stopped else "it was given up") from None
         except EndpointError as error:

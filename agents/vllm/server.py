@@ -238,9 +238,7 @@ class ServerEngine:
             except _RefusedError as error:  # as one does that was started anew among parts of the weights, but once
                 if was_refused or time.monotonic() > deadline:
                     raise SamplerLostError(
-                        f"The vLLM server at {self._config.url} refuses {error} Weights that are sent to it need "
-                        f"--worker-extension-cls {RECEIVER} there, and this checkout in its PYTHONPATH; or name a "
-                        "folder that both see: --vllm.weights-dir."
+                        f"The vLLM server at {self._config.url} refuses {error.path} {error}. {error.remedy}"
                     ) from error
                 was_refused = True
             time.sleep(min(_PAUSE_S, max(deadline - time.monotonic(), 0.0)))
@@ -250,4 +248,15 @@ class _RefusedError(Exception):
     """A server that answers does not do what it is asked."""
 
     def __init__(self, path: str, reply: httpx2.Response) -> None:
-        super().__init__(f"{path} ({reply.status_code}): {told(reply)}")
+        super().__init__(f"({reply.status_code}): {told(reply).rstrip('.')}")
+        self.path = path
+
+    @property
+    def remedy(self) -> str:
+        """What to do."""
+        if self.path == "/server_info":
+            return "Is it a vLLM server, and --vllm.url its address, without a path such as /v1? Its log says more."
+        return (
+            f"Weights that are sent to it need --worker-extension-cls {RECEIVER} there, and this checkout in its "
+            "PYTHONPATH; or name a folder that both see: --vllm.weights-dir."
+        )

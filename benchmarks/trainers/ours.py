@@ -92,7 +92,7 @@ def run_config(work: Work, mode: Mode) -> RunConfig:
             warmup_iterations=0,
             num_minibatches=1,
             micro_batch_size=work.micro_batch_size,
-            num_micro_batches_at_once=work.num_threads // (1 + mode.staleness),
+            num_micro_batches_at_once=max(1, work.num_threads // (1 + mode.staleness)),
             kl_coef=0.0,
             old_logprobs="sampler",
         ),

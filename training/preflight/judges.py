@@ -81,6 +81,11 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
     told = [f"Left out: {flags}, for there are no rules to judge {', '.join(unjudged)} by; their own rewards count."]
     if len(unjudged) < len(config.worlds):
         return config, told
+    if config.judge.method != "exact" and config.judge.reward is None:
+        raise ConfigError(
+            f"--judge.method {config.judge.method} would do nothing: there are no rules to judge {', '.join(unjudged)} "
+            "by. Use --judge.method exact, and leave --judge.endpoint out."
+        )
     judge = replace(config.judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
     return replace(config, judge=judge), told
 
@@ -98,7 +103,9 @@ def require_judged_texts(
     Raises:
         ConfigError: If one is described in another way; the message has the option that changes it.
     """
-    if judge.method == "exact" or not (judge.grounding_weight or judge.worldmodeling_weight):
+    if judge.method == "exact" or not (
+        judge.grounding_weight or judge.worldmodeling_weight or judge.repetition_penalty
+    ):
         return
     from judges.llm.families import family_of  # Which takes a second, and only models need it
 

@@ -106,10 +106,11 @@ def _reach(address: str) -> None:
     """
     host, _, port = address.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_TIMEOUT_S) as there:
-        if os.environ.get("RAY_USE_TLS") == "1":
+        if os.environ.get("RAY_USE_TLS", "").lower() in ("1", "true"):
             return
         there.sendall(_HTTP2_GREETING)
-        said = there.recv(_HTTP2_FRAME_HEADER)
+        with there.makefile("rb") as replies:
+            said = replies.read(_HTTP2_FRAME_HEADER)
     if len(said) < _HTTP2_FRAME_HEADER or said[_HTTP2_FRAME_TYPE] != _HTTP2_SETTINGS:
         raise OSError(f"what listens at {address} is no Ray cluster")
 

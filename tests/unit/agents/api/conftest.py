@@ -37,9 +37,9 @@ def make_client(endpoint, clock):
     """Makes clients of the fake endpoint; keyword arguments change the configuration."""
     with contextlib.ExitStack() as stack:
 
-        def make(**changes):
+        def make(*, real_time=False, **changes):
             settings = {"model": "judge", "base_url": endpoint.base_url, "api_key_variable": "JUDGE_KEY", **changes}
-            return stack.enter_context(ChatClient(EndpointConfig(**settings), clock=clock))
+            return stack.enter_context(ChatClient(EndpointConfig(**settings), clock=None if real_time else clock))
 
         yield make
 

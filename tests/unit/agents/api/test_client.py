@@ -351,17 +351,53 @@ class TestMap:
         assert len(endpoint.requests) < 50
         assert client.ask(QUESTION, read_yes_no) is True
 
-    def test_an_interruption_does_not_wait_for_a_model_that_is_silent(self, endpoint, make_client):
-        client = make_client(max_parallel=2, timeout_s=60.0)
-        endpoint.script.append(fake.hang)
+    @pytest.mark.parametrize("limits", [{}, {"requests_per_minute": 30}, {"tokens_per_minute": 10_000}], ids=str)
+    def test_an_interruption_does_not_wait_for_a_model_that_is_silent(self, endpoint, make_client, limits):
+        client = make_client(real_time=True, max_parallel=2, timeout_s=60.0, **limits)
+        endpoint.script.extend([fake.hang] * 8)
         asked = threading.Event()
         endpoint.on_request = asked.set
         start = time.monotonic()
-        with pytest.raises(KeyboardInterrupt), client.under_way(lambda _: client.ask(QUESTION, read_yes_no), [0]):
+        with pytest.raises(KeyboardInterrupt), client.under_way(lambda _: client.ask(QUESTION, read_yes_no), range(4)):
             assert asked.wait(20)
             raise KeyboardInterrupt
         assert time.monotonic() - start < 20
-        assert client.ask(QUESTION, read_yes_no) is True
+        endpoint.script.clear()
+
+    def test_nor_do_questions_within_others(self, endpoint, make_client):
+        client = make_client(real_time=True, max_parallel=2, timeout_s=60.0)
+        endpoint.script.extend([fake.hang] * 8)
+        asked = threading.Event()
+        endpoint.on_request = asked.set
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt), client.submitting() as submit:
+            for number in range(4):
+                submit(lambda _: client.ask(QUESTION, read_yes_no), number)
+            with client.under_way(lambda _: client.ask(QUESTION, read_yes_no), range(4)):
+                assert asked.wait(20)
+                raise KeyboardInterrupt
+        assert time.monotonic() - start < 20
+        endpoint.script.clear()
+
+    def test_what_fails_in_one_thread_costs_no_other_its_answer(self, endpoint, make_client):
+        client = make_client(max_parallel=2, timeout_s=60.0)
+        asked, goes_on = threading.Event(), threading.Event()
+
+        def late(messages):
+            asked.set()
+            assert goes_on.wait(20)
+            return "<answer>YES</answer>"
+
+        endpoint.answer = late
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(client.ask(QUESTION, read_yes_no)))
+        thread.start()
+        assert asked.wait(20)
+        with pytest.raises(ZeroDivisionError):
+            client.map(lambda number: 1 // number, [0])
+        goes_on.set()
+        thread.join(20)
+        assert answers == [True]
 
 
 def test_closing_makes_unavailable_what_is_under_way_and_may_be_repeated(endpoint, make_client):

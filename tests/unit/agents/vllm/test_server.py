@@ -273,6 +273,14 @@ def test_an_address_of_something_else_is_told(server, tiny, monkeypatch):
         ServerEngine(VLLMConfig(url=server.url), tiny[1], SAMPLING, max_context_tokens=1024)
 
 
+def test_one_that_refuses_to_tell_of_itself_is_told_without_a_wrong_remedy(server, tiny, monkeypatch):
+    monkeypatch.setattr(server_module, "_PAUSE_S", 0.01)
+    server.faults["/server_info"] = 401
+    with pytest.raises(SamplerLostError, match=r"refuses /server_info \(401\): .*\. Is it a vLLM server") as caught:
+        ServerEngine(VLLMConfig(url=server.url), tiny[1], SAMPLING, max_context_tokens=1024)
+    assert "--worker-extension-cls" not in str(caught.value)
+
+
 def test_a_server_that_was_started_anew_otherwise_is_refused_at_the_next_sync(agent, server):
     agent.sync(agent._model, 1)
     server.config["logprobs_mode"] = "raw_logprobs"

@@ -209,10 +209,23 @@ def test_a_model_is_no_judge_of_states_that_none_reads_and_that_is_told_first(tm
         "--judge.endpoint.base-url",
         "http://[::1]:9/v1",
     ]
-    assert main(["frozenlake_tiny", "--output", str(tmp_path / "runs"), *judge]) == 2
-    told = capsys.readouterr().err
-    assert "--judge.method direct: A language model judges FrozenLake in natural_language, not in 'structured'." in told
-    assert "--worlds.0.kwargs.representation natural_language" in told
+    weights = [
+        "--judge.grounding-weight",
+        "0",
+        "--judge.worldmodeling-weight",
+        "0",
+        "--judge.repetition-penalty",
+        "0.1",
+    ]
+    for words in ([], weights):  # what repeats itself is asked about, too
+        assert main(["frozenlake_tiny", "--output", str(tmp_path / "runs"), *judge, *words]) == 2
+        told = capsys.readouterr().err
+        assert "--judge.method direct: A language model judges FrozenLake in natural_language, not in 'struct" in told
+        assert "--worlds.0.kwargs.representation natural_language" in told
+    assert main(["svg_tiny", "--output", str(tmp_path / "runs"), *judge, "--judge.grounding-weight", "0.5"]) == 2
+    assert (
+        "--judge.method direct would do nothing: there are no rules to judge VLM/SVG-v0 by" in capsys.readouterr().err
+    )
     assert not (tmp_path / "runs").exists()
 
 
