@@ -15,7 +15,7 @@ import pytest
 
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
-from tests.ray.processes import CHECKOUT, model_actors
+from tests.ray.processes import CHECKOUT, model_actors, wait_until
 from tests.ray.runs import lines, training
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
 from tests.unit.judges.episodes import with_response, with_state
@@ -142,7 +142,8 @@ def test_the_reward_of_ones_own_in_the_documents_is_spread(tmp_path, monkeypatch
     for each in (scorer, scorer.for_evaluation()):
         scored = each.score([because, not_so])
         assert [one.turns[-1].rewards for one in scored] == [{"reasons/reason": 1.0}, {"reasons/reason": 0.0}]
-    assert len(model_actors(psutil.Process())) == 2, "the evaluation's are the same"
+    # Those of a test before may take a moment to be gone
+    assert wait_until(lambda: len(model_actors(psutil.Process())) == 2), "the evaluation's are the same"
     sys.modules["own_reasons"].actors().close()
 
 
@@ -198,10 +199,12 @@ def test_a_run_goes_on_when_actors_are_killed_stops_when_none_is_left_and_is_res
 
     while num_done() < 1 and started.poll() is None and time.monotonic() < until:
         time.sleep(0.2)
-    os.kill(model_actors(psutil.Process(started.pid))[0].pid, signal.SIGKILL)
     done = num_done()
-    while not any(line.get("verifier/lost_workers") for line in lines(directory)) and time.monotonic() < until:
-        time.sleep(0.2)
+    for actor in model_actors(psutil.Process(started.pid)):  # who is asked when all questions fit into one unit?
+        os.kill(actor.pid, signal.SIGKILL)
+        if wait_until(lambda: any(line.get("verifier/lost_workers") for line in lines(directory)), timeout_s=20):
+            break
+    assert lines(directory)[-1]["verifier/lost_workers"] >= 1
     assert num_done() > done and started.poll() is None
     shutil.move(tmp_path / "model", tmp_path / "elsewhere")
     for actor in model_actors(psutil.Process(started.pid)):
