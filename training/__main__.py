@@ -28,7 +28,7 @@ from training.errors import GradientError, PeerError, TrainingStoppedError
 from training.plan.command import run_plan
 from training.preflight.curation import require_teachable
 from training.preflight.pools import require_pools
-from training.preflight.sft import check_fine_tuning
+from training.preflight.sft import check_fine_tuning, require_one_process
 from training.preflight.stages import checked_stages, is_free
 from training.preflight.start import checked, ready
 from training.preflight.upscaler import check_upscaler
@@ -103,7 +103,7 @@ def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
         names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
         config = replace(config, name=next(name for name in names if is_free(Path(config.output) / name)))
     left = checked_stages(config, resume=resume)
-    if recipe.title:
+    if process_rank() == 0 and recipe.title:
         print(f"{recipe.name}: {recipe.title}", flush=True)
     from training.loop.stages import train_stages_checked  # Only now: a mistake in an option need not wait for torch.
 
@@ -171,6 +171,7 @@ def _sft(words: list[str]) -> None:
     if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
     with fields_named(option_names(SFTConfig)):
+        require_one_process()
         check_fine_tuning(config, resume=resume)
         from training.loop.sft import fine_tune_checked
 

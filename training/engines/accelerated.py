@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from datetime import timedelta
 from typing import Any, Literal, TypeVar, cast
 
 import torch
 import torch.distributed as dist
-from accelerate import Accelerator
-from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
+from training.engines.processes import LaunchedProcesses
 from training.engines.sharding import ShardedModule, refresh_copy, whole_copy
-from training.errors import PeerError
 
 T = TypeVar("T")
 
@@ -25,36 +22,21 @@ class AcceleratedEngine:
     """Processes that train together; an `Engine`.
 
     Weights are kept, and stepped on, in float32; with `compute_dtype` bfloat16 passes run in that, and sampling too.
-    Objects go from process to process by gloo, whatever gradients go by.
 
     Args:
         kind: `"ddp"` keeps a whole model in each process, `"fsdp2"` a part of it.
+        processes: All that were launched, one per device.
         compute_dtype: Type that passes run in.
-        on_cpu: Whether devices are left alone.
-        timeout_min: Minutes after which a process that waits for another gives it up.
     """
 
     takes_passes_side_by_side = False
 
     def __init__(
-        self,
-        kind: Literal["ddp", "fsdp2"],
-        *,
-        compute_dtype: torch.dtype = torch.float32,
-        on_cpu: bool = False,
-        timeout_min: float = 60.0,
+        self, kind: Literal["ddp", "fsdp2"], processes: LaunchedProcesses, *, compute_dtype: torch.dtype = torch.float32
     ) -> None:
-        timeout = timedelta(minutes=timeout_min)
-        self._accelerator = Accelerator(
-            cpu=on_cpu,
-            mixed_precision="bf16" if compute_dtype == torch.bfloat16 else "no",
-            kwargs_handlers=[InitProcessGroupKwargs(timeout=timeout)],
-        )
-        self.kind, self.compute_dtype = kind, compute_dtype
-        self.num_processes, self.rank = self._accelerator.num_processes, self._accelerator.process_index
-        self.device = self._accelerator.device
-        self.group = dist.new_group(backend="gloo", timeout=timeout)
-        self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=30))
+        self.kind, self.compute_dtype, self._processes = kind, compute_dtype, processes
+        self.num_processes, self.rank = processes.num_processes, processes.rank
+        self.device, self.group = processes.device, processes.group
         self._mesh = init_device_mesh(self.device.type, (self.num_processes,)) if kind == "fsdp2" else None
 
     def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
@@ -94,36 +76,15 @@ class AcceleratedEngine:
 
     def gather(self, items: Sequence[T]) -> list[T]:
         """Returns every process's items."""
-        parts: list[Any] = [None] * self.num_processes
-        dist.all_gather_object(parts, list(items), group=self.group)
-        return [item for part in parts for item in part]
+        return self._processes.gather(items)
 
     def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
         """Returns what the main process makes."""
-        outcome: list[Any] = [None, None]
-        error: BaseException | None = None
-        if self.rank == 0:
-            try:
-                outcome[0] = make()
-            except Exception as raised:
-                error, outcome[1] = raised, f"{type(raised).__name__}: {raised}"
-        dist.broadcast_object_list(outcome, src=0, group=self._patient if is_long else self.group)
-        if error is not None:
-            raise error
-        if outcome[1] is not None:
-            raise PeerError(f"The main process stopped: {outcome[1]}")
-        return cast("T", outcome[0])
+        return self._processes.on_main(make, is_long=is_long)
 
     def sum(self, x: Tensor) -> Tensor:
         """Returns the sum over processes."""
-        total = x.detach().cpu().clone()
-        dist.all_reduce(total, group=self.group)
-        return total
-
-    def close(self) -> None:
-        """Waits for the others and leaves them."""
-        dist.barrier(group=self.group)
-        dist.destroy_process_group()
+        return self._processes.sum(x)
 
     def _any_has(self, here: bool) -> bool:
         """Returns whether something is so in any process."""

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
-from os import devnull
-from pathlib import Path
+from contextlib import contextmanager
 
 import torch
 
-from agents.hf.device import torch_device
 from training.config.processes import engine_name
 from training.config.run import RunConfig
 from training.engines.engine import Engine, LocalEngine
+from training.engines.processes import LaunchedProcesses, launched
 
 
 @contextmanager
-def engine_of(config: RunConfig) -> Iterator[Engine]:
+def engine_of(config: RunConfig, processes: LaunchedProcesses | None = None) -> Iterator[Engine]:
     """Gives a run's engine for a block; with several processes, when all are there, and only the main one prints.
 
     Args:
         config: The run, as `require_engine` takes it.
+        processes: Those that train it, where they were opened before, for more than this run; None opens them.
     """
     name = engine_name(config.engine)
     if name == "local":
@@ -29,12 +27,10 @@ def engine_of(config: RunConfig) -> Iterator[Engine]:
         return
     from training.engines.accelerated import AcceleratedEngine  # which not every installation needs
 
-    engine = AcceleratedEngine(
-        name,
-        compute_dtype=getattr(torch, config.dtype),
-        on_cpu=torch_device(config.device).type == "cpu",
-        timeout_min=config.process_timeout_min,
-    )
-    with Path(devnull).open("w") as nowhere, redirect_stdout(sys.stdout if engine.rank == 0 else nowhere):
-        yield engine
-    engine.close()
+    compute_dtype = getattr(torch, config.dtype)
+    if processes is not None:
+        yield AcceleratedEngine(name, processes, compute_dtype=compute_dtype)
+        return
+    with launched(config.device, timeout_min=config.process_timeout_min) as opened:
+        assert isinstance(opened, LaunchedProcesses), "an engine of several processes is of as many"
+        yield AcceleratedEngine(name, opened, compute_dtype=compute_dtype)

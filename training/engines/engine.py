@@ -6,30 +6,24 @@ through the models here, and that gradients, and what models said of rows, are p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from torch import Tensor, nn
+from torch import nn
 
-T = TypeVar("T")
+from training.engines.processes import OneProcess, Processes
 
 
-class Engine(Protocol):
+class Engine(Processes, Protocol):
     """What the trainer asks of the processes it runs in.
 
     All of them call the same methods in the same order.
 
     Attributes:
-        num_processes: How many there are, one per device.
-        rank: Number of this one, from 0, which is the main process.
-        group: torch's group of them for what is on CPUs; None for one alone.
         takes_passes_side_by_side: Whether several passes through a module that it prepared may be under way at a time.
     """
 
-    num_processes: int
-    rank: int
-    group: Any
     takes_passes_side_by_side: bool
 
     def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
@@ -57,30 +51,10 @@ class Engine(Protocol):
             is_last: Whether gradients are put together behind it, as the last one of an optimiser step demands.
         """
 
-    def gather(self, items: Sequence[T]) -> list[T]:
-        """Returns every process's items, those of rank 0 first; all processes get the same."""
 
-    def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
-        """Returns what the main process makes, which alone runs `make`.
-
-        Args:
-            make: Makes it.
-            is_long: Whether that may take hours, as a cold start does; the others wait as long as it lives.
-
-        Raises:
-            Exception: What it raises, in the main process; elsewhere `PeerError` in its place.
-        """
-
-    def sum(self, x: Tensor) -> Tensor:
-        """Returns the sum over processes of a tensor of one shape, on the CPU."""
-
-
-class LocalEngine:
+class LocalEngine(OneProcess):
     """One process, one device; an `Engine`."""
 
-    num_processes = 1
-    rank = 0
-    group: Any = None
     takes_passes_side_by_side = True
 
     def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
@@ -97,15 +71,3 @@ class LocalEngine:
     def accumulating(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
         """Gives a block that does nothing of its own."""
         return nullcontext()
-
-    def gather(self, items: Sequence[T]) -> list[T]:
-        """Returns the items."""
-        return list(items)
-
-    def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
-        """Returns what is made here."""
-        return make()
-
-    def sum(self, x: Tensor) -> Tensor:
-        """Returns the tensor."""
-        return x

@@ -37,6 +37,7 @@ from training.config.sft import SFTConfig
 from training.data.own_pools import draw_own_pools
 from training.engines.choice import engine_of
 from training.engines.engine import Engine
+from training.engines.processes import LaunchedProcesses
 from training.errors import NonFiniteGradientError
 from training.loop.circumstances import circumstances
 from training.loop.console import RunConsole
@@ -74,16 +75,23 @@ def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
     return trained(config, resume=resume)[0]
 
 
-def trained(config: RunConfig, *, resume: bool = False) -> tuple[Path, bool]:
+def trained(
+    config: RunConfig, *, resume: bool = False, processes: LaunchedProcesses | None = None
+) -> tuple[Path, bool]:
     """Does what `train_checked` does, and returns with the directory whether the run came to its end.
 
     It did not if Ctrl-C stopped it; it is saved then.
+
+    Args:
+        config: The run.
+        resume: Whether it goes on.
+        processes: Those that train it, where they were opened before, for more than this run.
     """
     prepare(config)
     directory = Path(config.output) / config.name
     with (
         lost_peer_told(directory),
-        engine_of(config) as engine,
+        engine_of(config, processes) as engine,
         full_disk_told(directory),
         ExitStack() as opened,
     ):

@@ -35,7 +35,7 @@ from training.loop.loggers import TensorBoardLogger
 from training.loop.out_of_memory import OF_FINE_TUNING, memory_told
 from training.loop.run import prepare
 from training.loop.supervised import SupervisedLearner, stop_on_interrupt, take_steps
-from training.preflight.sft import check_fine_tuning
+from training.preflight.sft import check_fine_tuning, require_one_process
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file, to_json
 from vlm_envs.records.report.page import build_report
@@ -62,6 +62,7 @@ def fine_tune(config: SFTConfig, *, resume: bool = False) -> Path:
         TrainingStoppedError: If it cannot go on; what was learnt is saved.
         KeyboardInterrupt: If Ctrl-C stopped it; what was learnt is saved.
     """
+    require_one_process()
     check_fine_tuning(config, resume=resume)
     return fine_tune_checked(config, resume=resume)
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 
 from training.config.curation import CurateConfig
 from training.config.run import RunConfig
+from training.config.sft import SFTConfig
 from training.config.stages import StageRun, StagesConfig
 from training.config.stages_record import holds_stages, save_stages, saved_stages
 from training.data.curation import make_data_set
+from training.engines.processes import LaunchedProcesses, OneProcess, launched
 from training.loop.run import trained
 from training.loop.sft import fine_tune_checked
+from training.loop.terminated import lost_peer_told, termination_told
 from training.preflight.stages import StageToRun, checked_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.report.stages import build_stages_report, stages_table
@@ -40,23 +44,38 @@ def train_stages(config: StagesConfig, *, resume: bool = False) -> Path:
 
 def train_stages_checked(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool = False) -> Path:
     """Does what `train_stages` does with the stages that `checked_stages` returned."""
-    directory = config.directory
-    finished = _finished(config, left, resume=resume)
-    save_stages(config, finished)
+    run = next(stage.run for stage in config.stages if not isinstance(stage.run, CurateConfig))
+    timeouts = [each.run.process_timeout_min for each in left if isinstance(each.run, RunConfig)]
+    with launched(run.device, timeout_min=max(timeouts, default=60.0)) as processes:
+        _train(config, left, processes, resume=resume)
+    return config.directory
+
+
+def _train(
+    config: StagesConfig, left: Sequence[StageToRun], processes: OneProcess | LaunchedProcesses, *, resume: bool
+) -> None:
+    """Runs what is left; what several processes do not share, and what is written of all stages, is the main one's."""
+    finished = processes.on_main(lambda: _begun(config, left, resume=resume))
     num_threads = torch.get_num_threads()
     for each in left:
         name = config.stages[each.number].name
         print(f"\nStage {each.number + 1} of {len(config.stages)}: {name}", flush=True)
         torch.set_num_threads(num_threads)  # what the stage before was given is not this one's
-        _run_stage(each.run, name, resume=each.resume)
+        _run_stage(each, name, processes)
         finished.append(name)
-        save_stages(config, finished)
+        processes.on_main(lambda: save_stages(config, finished))
         _let_go()
-    report = build_stages_report(directory, config.folders)
-    table = stages_table(directory, config.folders)
+    report = processes.on_main(lambda: build_stages_report(config.directory, config.folders))
+    table = stages_table(config.directory, config.folders)
     told = f"Report: {report}\nModel:  {config.last_model}"
     print(f"\n{table}\n" if table else "", told, sep="\n" if table else "")
-    return directory
+
+
+def _begun(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool) -> list[str]:
+    """Writes down which stages there are and which are finished, and returns the names of these."""
+    finished = _finished(config, left, resume=resume)
+    save_stages(config, finished)
+    return finished
 
 
 def _finished(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool) -> list[str]:
@@ -67,16 +86,24 @@ def _finished(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool)
     return [name for name in saved_stages(config.directory)[1] if name not in names]
 
 
-def _run_stage(run: StageRun, name: str, *, resume: bool) -> None:
+def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedProcesses) -> None:
+    """Runs a stage; of several processes all take part in reinforcement learning, and one does everything else."""
+    run, several = stage.run, processes if isinstance(processes, LaunchedProcesses) else None
     if isinstance(run, CurateConfig):
-        _curate(run, name)
-        return
-    if not isinstance(run, RunConfig):
-        fine_tune_checked(run, resume=resume)
-        return
-    _, is_finished = trained(run, resume=resume)
-    if not is_finished:
+        _alone(lambda: _curate(run, name), run, processes)
+    elif isinstance(run, SFTConfig):
+        _alone(lambda: fine_tune_checked(run, resume=stage.resume), run, processes)
+    elif not trained(run, resume=stage.resume, processes=several)[1]:
         raise KeyboardInterrupt(f"Interrupted in stage {name!r}; saved. Go on with --resume.")
+
+
+def _alone(make: Callable[[], object], run: StageRun, processes: OneProcess | LaunchedProcesses) -> None:
+    """Has the main process make something while the others wait, as long as it lives."""
+    directory = Path(run.output) / run.name
+    with lost_peer_told(directory), ExitStack() as opened:
+        if processes.num_processes > 1 and processes.rank == 0:
+            opened.enter_context(termination_told(directory))
+        processes.on_main(make, is_long=True)
 
 
 def _curate(run: CurateConfig, name: str) -> None:

@@ -22,6 +22,7 @@ from training.checkpoints.files import (
     stands,
 )
 from training.config.processes import num_processes
+from training.config.stages_record import holds_stages
 from training.errors import PeerLostError
 from vlm_envs.errors import VLMEnvsError
 
@@ -123,4 +124,6 @@ def _going_on(directory: Path) -> str:
         return f"The last checkpoint is {of}. Go on with --resume."
     if (learnt := cold_start_model(directory)) is not None:
         return f"There is no checkpoint yet: start again from what the cold start learnt, with --model {learnt}."
+    if holds_stages(directory.parent):  # which begin a stage anew that has none, and keep those before it
+        return "Of this stage there is no checkpoint yet; those before it are finished. Go on with --resume."
     return "There is no checkpoint yet: start it again."

@@ -53,11 +53,6 @@ def check_fine_tuning(
     """
     directory = Path(config.output) / config.name
     require_writable(directory, config.output)
-    require(
-        num_processes() == 1,
-        f"sft trains in one process, and {num_processes()} were launched. Start it with python -m training sft; a "
-        "model that does not fit one device may with --lora.rank 32 and --memory.gradient-checkpointing.",
-    )
     if resume:
         check_same_fine_tuning(config, directory)
         require_run_state(directory / LATEST)
@@ -71,6 +66,15 @@ def check_fine_tuning(
     for source in config.sources:
         if source.path not in data_to_come:
             data_file(source)
+
+
+def require_one_process() -> None:
+    """Refuses a fine-tuning by itself in several processes; as a stage it is the main one's."""
+    require(
+        num_processes() == 1,
+        f"sft trains in one process, and {num_processes()} were launched. Start it with python -m training sft; a "
+        "model that does not fit one device may with --lora.rank 32 and --memory.gradient-checkpointing.",
+    )
 
 
 def _require_start(model: str) -> None:

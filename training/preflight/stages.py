@@ -13,7 +13,7 @@ from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start,
 from training.config.curation import CurateConfig
 from training.config.curation_left import UNFINISHED, differences, has_batches
 from training.config.places import require_writable
-from training.config.processes import num_processes
+from training.config.processes import process_rank
 from training.config.resume import check_length, check_same_run, saved_config, saved_settings
 from training.config.run import RunConfig
 from training.config.saved import plain
@@ -55,11 +55,6 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
         ConfigError: If something that a stage needs is not there, or a stage that has begun is now another.
     """
     require_writable(config.directory, config.output)
-    require(
-        num_processes() == 1,
-        f"Stages are trained in one process, and {num_processes()} were launched. Start them with python -m training, "
-        "or launch each as a run of its own, from the one before: --model RUN/latest/model.",
-    )
     finished = _finished(config, resume=resume)
     runs = config.resolved()
     first_start = next(run.model for run in runs if not isinstance(run, CurateConfig))
@@ -229,7 +224,7 @@ def _checked(
     reference = run.reference if resume or _is_model(run.reference) or is_first else None
     tried_with: dict[str, Any] = {"model": run.model if stand_in is None else stand_in, "reference": reference}
     ready, told = tried(replace(run, **tried_with), resume=resume, is_to_come=is_to_come)
-    for line in told:
+    for line in told if process_rank() == 0 else ():
         print(f"Stage {name!r}: {line}")
     return replace(ready, model=run.model, reference=run.reference)
 

@@ -66,6 +66,10 @@ class Strategy:
         """Returns the looks that an expert still takes before it answers."""
         return ()
 
+    def careless_calls(self, state: QAState, context: QAContext) -> tuple[Act, ...]:
+        """Returns the looks without which a response would not be in the format, wherever they go."""
+        return ()
+
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns what an expert thinks before an action, by section."""
         return {"think": f"{facts_of(state.sample)} That settles the question."}

@@ -88,6 +88,12 @@ class ZoomStrategy(TwoPassStrategy):
             "and y1 < y2, inside the picture and under 40 % of its area. Answer from the picture as it is."
         )
 
+    def careless_calls(self, state: QAState, context: QAContext) -> tuple[Act, ...]:
+        """Returns one look at the middle, for a first thought has a zoom in it."""
+        if state.calls or state.num_passed:
+            return ()
+        return (Zoom((_middle(context.shown_pixels(state.sample)),)),)
+
     def write_zoom(self, action: Zoom) -> str:
         """Returns one list of boxes in its tags."""
         return f"<zoom>[{', '.join(map(write_box, action.boxes))}]</zoom>"
@@ -195,9 +201,15 @@ def zoom_boxes(sample: Sample, context: QAContext) -> tuple[WrittenBox, ...]:
     limit = MAX_AREA_FRACTION * space.width * space.height
     written = [WrittenBox(box.x1, box.y1, box.x2, box.y2) for box in tight]
     if not written or any(box.area >= limit for box in written):
-        third = space.width // 3, space.height // 3
-        return (WrittenBox(third[0], third[1], 2 * third[0], 2 * third[1]),)
+        return (_middle(space),)
     return tuple(dict.fromkeys(written))
+
+
+def _middle(space: ShownPixels | None) -> WrittenBox:
+    """Returns the middle one of three by three parts of a picture."""
+    assert space is not None, "a strategy that zooms needs a picture"
+    width, height = space.width // 3, space.height // 3
+    return WrittenBox(width, height, 2 * width, 2 * height)
 
 
 def _inside(box: WrittenBox, shown: ShownPixels) -> WrittenBox | None:

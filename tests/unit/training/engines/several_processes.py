@@ -216,16 +216,18 @@ def _own_port() -> int:
 def main(directory: Path, *names: str) -> None:
     """Runs learners by name, `ddp-grpo`; those that only look at rows are called `LOOKED`."""
     from training.engines.accelerated import AcceleratedEngine
+    from training.engines.processes import LaunchedProcesses
 
     torch.set_num_threads(1)
     logprobs.KEPT_SHARE = 0.0  # alone logits are kept; here they are computed anew on the way back
     model, encoder = load(directory / "model")
     batch = torch.load(directory / "case.pt", weights_only=False)
+    processes = LaunchedProcesses(on_cpu=True, timeout_min=1.0)
     for name in names:
         kind, _, algorithm = name.partition("-")
-        engine = AcceleratedEngine(kind, on_cpu=True, timeout_min=1.0)  # type: ignore[arg-type]
+        dtype = torch.bfloat16 if algorithm == LOOKED else torch.float32
+        engine = AcceleratedEngine(kind, processes, compute_dtype=dtype)  # type: ignore[arg-type]
         if algorithm == LOOKED:
-            engine.compute_dtype = torch.bfloat16  # accelerate has one type for all that a process does
             result = looked(model, encoder.suppressed_ids(), batch, engine)
         else:
             result = trained(model, encoder.suppressed_ids(), CONFIGS[algorithm], batch, engine)

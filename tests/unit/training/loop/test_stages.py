@@ -277,7 +277,7 @@ def test_what_has_begun_stays_as_it_is(straight):
 def test_the_last_stage_may_change_until_it_begins_and_be_longer_when_it_is_done(recipe, tmp_path, capsys, monkeypatch):
     words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged"]
 
-    def stopped(run, *, resume):
+    def stopped(run, *, resume, processes):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

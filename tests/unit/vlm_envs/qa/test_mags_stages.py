@@ -131,3 +131,16 @@ def test_an_upscaler_is_given_its_settings():
 def test_settings_that_an_upscaler_does_not_take_are_refused(upscaler, settings, said):
     with pytest.raises(ConfigError, match=said):
         enlarged(upscaler=upscaler, upscaler_kwargs=settings)
+
+
+def test_who_does_not_look_keeps_to_the_format_and_zooms_into_the_middle():
+    source = "vlm_envs.content.dots:dotted_blocks"
+    world = vlm_envs.make("VLM/ZoomQA-v0", source=source, prompt_format="mags", max_pixels=112 * 112).unwrapped
+    world.reset(seed=3)
+    careless, said = OracleAgent(suboptimal_rate=1.0), []
+    for _ in range(2):
+        said.append(careless.write(world))
+        *_, info = world.step(said[-1])
+        assert info["action_valid"]
+    assert "<zoom>[[37, 37, 74, 74]]</zoom>" in said[0] and "<answer>" in said[1]
+    assert info["success"]

@@ -1,0 +1,31 @@
+"""A run of stages in several processes: all reinforce, the main one fine-tunes; one files, and one goes on with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.training.engines.several_processes import launched
+from tests.unit.training.loop.test_several_processes import ended
+from tests.unit.training.loop.test_stages import FOLDERS, data, lines_of, recipe, weights  # noqa: F401
+from training.checkpoints.state import load_checkpoint_state
+from training.config.stages_record import saved_stages
+from vlm_envs.records.run_data import RunReader
+
+
+@pytest.mark.parametrize("engine", ["ddp", "fsdp2"])
+def test_two_processes_run_all_stages_and_one_goes_on(engine, recipe, tmp_path):  # noqa: F811
+    words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "together"]
+    of_stages = [word for stage in FOLDERS[1:] for word in (f"--stages.{stage[2:]}.engine", engine)]
+    told = ended(launched(2, *words, *of_stages, module="training"))
+    assert all(f"Stage {number} of 3" in told[0] for number in (1, 2, 3)) and "Report: " in told[0]
+    assert "Stage" not in told[1], "the main process alone says how it goes"
+    run = tmp_path / "together"
+    assert saved_stages(run)[1] == ["sft", "explore", "accuracy"]
+    assert [len(list(RunReader(run / folder).metrics())) for folder in FOLDERS] == [5, 2, 2], "before its first step the loss is logged, too"
+    assert (run / "report.html").is_file()
+    started, ended_with = weights(run / "1-sft"), weights(run / "2-explore")
+    assert any(not started[name].equal(ended_with[name]) for name in started)
+
+    longer = ["--resume", "--stages.accuracy.num-iterations", "3", "--stages.accuracy.engine", "local"]
+    ended(launched(1, *words, *longer, module="training"))
+    assert load_checkpoint_state(run / "3-accuracy" / "latest")["iteration"] == 3

@@ -1,0 +1,142 @@
+"""The processes that a launcher started together: who this is among them, and what they say to each other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from datetime import timedelta
+from os import devnull
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, cast
+
+import torch.distributed as dist
+from torch import Tensor
+
+from agents.hf.device import torch_device
+from training.config.processes import num_processes
+from training.errors import PeerError
+
+T = TypeVar("T")
+
+
+class Processes(Protocol):
+    """Processes that were launched together, or one alone. All of them call the same methods in the same order.
+
+    Attributes:
+        num_processes: How many there are, one per device.
+        rank: Number of this one, from 0, which is the main process.
+        group: torch's group of them for what is on CPUs; None for one alone.
+    """
+
+    num_processes: int
+    rank: int
+    group: Any
+
+    def gather(self, items: Sequence[T]) -> list[T]:
+        """Returns every process's items, those of rank 0 first; all processes get the same."""
+
+    def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
+        """Returns what the main process makes, which alone runs `make`.
+
+        Args:
+            make: Makes it.
+            is_long: Whether that may take hours, as a cold start does; the others wait as long as it lives.
+
+        Raises:
+            Exception: What it raises, in the main process; elsewhere `PeerError` in its place.
+        """
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Returns the sum over processes of a tensor of one shape, on the CPU."""
+
+
+class OneProcess:
+    """One process, which was started by itself."""
+
+    num_processes = 1
+    rank = 0
+    group: Any = None
+
+    def gather(self, items: Sequence[T]) -> list[T]:
+        """Returns the items."""
+        return list(items)
+
+    def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
+        """Returns what is made here."""
+        return make()
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Returns the tensor."""
+        return x
+
+
+class LaunchedProcesses:
+    """Several processes by `accelerate launch`. Objects go from one to another by gloo, whatever gradients go by.
+
+    Args:
+        on_cpu: Whether devices are left alone.
+        timeout_min: Minutes after which a process that waits for another gives it up.
+
+    Attributes:
+        device: This process's own.
+    """
+
+    def __init__(self, *, on_cpu: bool, timeout_min: float) -> None:
+        from accelerate import PartialState  # which not every installation needs
+
+        timeout = timedelta(minutes=timeout_min)
+        state = PartialState(cpu=on_cpu, timeout=timeout)
+        self.num_processes, self.rank, self.device = state.num_processes, state.process_index, state.device
+        self.group: Any = dist.new_group(backend="gloo", timeout=timeout)
+        self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=30))
+
+    def gather(self, items: Sequence[T]) -> list[T]:
+        """Returns every process's items."""
+        parts: list[Any] = [None] * self.num_processes
+        dist.all_gather_object(parts, list(items), group=self.group)
+        return [item for part in parts for item in part]
+
+    def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
+        """Returns what the main process makes."""
+        outcome: list[Any] = [None, None]
+        error: BaseException | None = None
+        if self.rank == 0:
+            try:
+                outcome[0] = make()
+            except Exception as raised:
+                error, outcome[1] = raised, f"{type(raised).__name__}: {raised}"
+        dist.broadcast_object_list(outcome, src=0, group=self._patient if is_long else self.group)
+        if error is not None:
+            raise error
+        if outcome[1] is not None:
+            raise PeerError(f"The main process stopped: {outcome[1]}")
+        return cast("T", outcome[0])
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Returns the sum over processes."""
+        total = x.detach().cpu().clone()
+        dist.all_reduce(total, group=self.group)
+        return total
+
+    def close(self) -> None:
+        """Waits for the others and leaves them."""
+        dist.barrier(group=self.group)
+        dist.destroy_process_group()
+
+
+@contextmanager
+def launched(device: str, *, timeout_min: float) -> Iterator[OneProcess | LaunchedProcesses]:
+    """Gives the processes of this launch for a block, when all are there; only the main one prints in it.
+
+    Args:
+        device: What a run of them trains on, as its setting says.
+        timeout_min: Minutes after which a process that waits for another gives it up.
+    """
+    if num_processes() == 1:
+        yield OneProcess()
+        return
+    processes = LaunchedProcesses(on_cpu=torch_device(device).type == "cpu", timeout_min=timeout_min)
+    with Path(devnull).open("w") as nowhere, redirect_stdout(sys.stdout if processes.rank == 0 else nowhere):
+        yield processes
+    processes.close()
