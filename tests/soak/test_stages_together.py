@@ -21,7 +21,8 @@ def test_two_processes_run_all_stages_and_one_goes_on(engine, recipe, tmp_path):
     assert "Stage" not in told[1], "the main process alone says how it goes"
     run = tmp_path / "together"
     assert saved_stages(run)[1] == ["sft", "explore", "accuracy"]
-    assert [len(list(RunReader(run / folder).metrics())) for folder in FOLDERS] == [5, 2, 2], "before its first step the loss is logged, too"
+    num_lines = [len(list(RunReader(run / folder).metrics())) for folder in FOLDERS]
+    assert num_lines == [5, 2, 2], "the loss is told before the first step of the fine-tuning, too"
     assert (run / "report.html").is_file()
     started, ended_with = weights(run / "1-sft"), weights(run / "2-explore")
     assert any(not started[name].equal(ended_with[name]) for name in started)

@@ -99,6 +99,7 @@ def navigation_tiny() -> RunConfig:
                 "step_length": 0.5,
                 "min_solution_length": 4,
                 "max_visible": 0,
+                "format_reward": 0.0,  # paid by turns, and siblings that all arrive are then compared by how late
                 "prompt_format": "free_think",
                 "prompt_example": False,
             },
@@ -216,7 +217,6 @@ def docqa_tiny() -> RunConfig:
                 "max_pixels": 112 * 112,
                 "long_side_px": 112,
                 "max_turns": 3,
-                "format_reward": 0.1,
                 "prompt_example": False,
             },
         ),
