@@ -30,7 +30,7 @@ FACTS: dict[str, Facts] = {
     "navigation_tiny": Facts(minutes=18),
     "primitive_tiny": Facts(needs="make drivers", minutes=19),
     "zoomqa_tiny": Facts(minutes=5),
-    "docqa_tiny": Facts(minutes=11),
+    "docqa_tiny": Facts(minutes=7),
     "videoqa_tiny": Facts(minutes=4),
     "judging_tiny": Facts(minutes=10),
     "vagen_base": Facts(needs=_CHECKPOINT),

@@ -14,6 +14,7 @@ from tests.unit.training.algorithms.siblings import GENERATED, TURNS, outputs, r
 from training.algorithms.functional.gigpo import gigpo
 from training.algorithms.functional.grpo import grpo
 from training.algorithms.gigpo import GiGPO
+from training.algorithms.grpo import GRPO
 from vlm_envs.errors import ConfigError
 
 # Two siblings of two turns from state 0: one comes to state 1, the other stays in 0. Then one of another group.
@@ -182,3 +183,19 @@ def test_shapes_are_checked():
             gigpo(**{**tensors, name: wrong}, gamma=1.0, omega=1.0)
     with pytest.raises(ValueError, match="gamma: expected a number"):
         gigpo(**tensors, gamma=1.5, omega=1.0)
+
+
+@pytest.mark.parametrize("algorithm", [GRPO(), GiGPO()])
+def test_where_all_siblings_succeed_pay_by_turns_rewards_taking_more_of_them(algorithm):
+    def advantages(for_success, a_turn):
+        # Rows 0 and 2 are siblings, of two turns and of one
+        rewards = [[a_turn, a_turn + 10.0], [0.0, 0.0], [a_turn + for_success, 0.0]]
+        batch = rows(rewards, [0, 1, 0], state_index_BK=torch.full((3, 2), -1))
+        advantages_BT = algorithm.credit(batch, outputs(batch)).advantages_BT
+        return advantages_BT[0, 1].item(), advantages_BT[2, 1].item()
+
+    assert advantages(for_success=10.0, a_turn=0.0) == (0.0, 0.0)
+    longer, shorter = advantages(for_success=10.0, a_turn=0.1)
+    assert longer > 0 > shorter
+    alone, failed = advantages(for_success=0.0, a_turn=0.0)
+    assert (longer, shorter) == pytest.approx((alone, failed), abs=1e-3), "as much as to succeed at all"
