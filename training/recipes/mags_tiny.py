@@ -74,10 +74,10 @@ def _of_stage(
     kl_coef: float,
     enlarged: Mapping[str, Any] = _SUPER_RESOLUTION,
 ) -> RunConfig:
-    """Returns questions of what clocks on a map show, with the prompts and the reward of one of the paper's stages.
+    """Returns `zoomqa_tiny`'s questions of dots on blocks, with the prompts and reward of one of the paper's stages.
 
-    Pictures are shown at a third of their size: the colours by which clocks are told apart are seen there, their hands
-    in crops only.
+    Boards are shown at a quarter of their size: blocks are seen there, the colours of their dots in crops only. In half
+    of the cases the expert of the cold start answers without a look, as if it knew.
     """
     config = tiny_recipe(
         "mags_tiny",
@@ -86,11 +86,7 @@ def _of_stage(
             kwargs={
                 "prompt_format": "mags",
                 "mags_stage": number,
-                "side_px": 336,
-                "target_px": (24, 36),
-                "max_objects": 1,  # the three clocks of a question, and nothing beside them
-                "settings": ("map",),
-                "categories": ("attribute:time_choice",),
+                "source": "vlm_envs.content.dots:dotted_blocks",
                 "max_pixels": 112 * 112,
                 "answer_reward": 0.0,  # the paper's reward has an answer's in it
                 "prompt_example": False,
@@ -98,7 +94,7 @@ def _of_stage(
             },
         ),
         num_iterations=num_iterations,
-        cold_start=ColdStartConfig(num_steps=1500, num_first_turn_steps=600),
+        cold_start=ColdStartConfig(num_steps=1400, num_first_turn_steps=800, suboptimal_rate=0.5),
         max_new_tokens=80,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=f"mags_stage_{number}"),
     )

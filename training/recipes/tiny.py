@@ -104,12 +104,13 @@ def navigation_tiny() -> RunConfig:
                 "prompt_example": False,
             },
         ),
-        num_iterations=80,
+        num_iterations=50,
         cold_start=ColdStartConfig(num_steps=600, num_first_turn_steps=540),
         max_new_tokens=40,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
     )
-    return _from_shipped_start(without_critic(config))
+    config = replace(without_critic(config), num_groups=32)
+    return _from_shipped_start(replace(config, ppo=replace(config.ppo, final_learning_rate_ratio=0.3)))
 
 
 def primitive_tiny() -> RunConfig:
