@@ -77,7 +77,7 @@ def _of_stage(
     """Returns `zoomqa_tiny`'s questions of dots on blocks, with the prompts and reward of one of the paper's stages.
 
     Boards are shown at a quarter of their size: blocks are seen there, the colours of their dots in crops only. In half
-    of the cases the expert of the cold start answers without a look, as if it knew.
+    of the cases the expert of the cold start zooms into the middle, wherever the block is, and answers as if it knew.
     """
     config = tiny_recipe(
         "mags_tiny",
