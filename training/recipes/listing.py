@@ -28,7 +28,7 @@ FACTS: dict[str, Facts] = {
     "sokoban_tiny": Facts(minutes=20),
     "svg_tiny": Facts(minutes=23),
     "navigation_tiny": Facts(minutes=18),
-    "primitive_tiny": Facts(needs="make drivers", minutes=19),
+    "primitive_tiny": Facts(needs="make drivers", minutes=4),
     "zoomqa_tiny": Facts(minutes=5),
     "docqa_tiny": Facts(minutes=7),
     "videoqa_tiny": Facts(minutes=4),

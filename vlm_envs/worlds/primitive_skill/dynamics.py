@@ -34,7 +34,7 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
         engine: The claim on the simulator.
         grid_mm: Things stand at multiples of it when an episode begins: a divisor of 20 or 50, and of 10 for `"align"`,
             whose lanes are that far apart.
-        num_cubes: How many cubes stand on the table, 2 or 3 in `"place"`; None for as many as the task has.
+        num_cubes: How many cubes stand on the table, 1 to 3 in `"place"`; None for as many as the task has.
 
     Raises:
         ConfigError: If there is no such task, or no such grid or number of cubes in it.
@@ -124,6 +124,10 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
     def plan(self, state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
         """Returns the planner's primitives, or None if something needed is out of reach."""
         return planner.plan(state)
+
+    def suboptimal_plan(self, state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
+        """Returns the planner's primitives with cubes on the nearer targets, whichever they belong on."""
+        return planner.suboptimal_plan(state)
 
     def close(self) -> None:
         """Lets go of the simulator."""

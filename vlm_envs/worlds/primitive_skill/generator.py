@@ -28,7 +28,7 @@ STACK_APART_MM = (75, 140)
 LANE_MM = 110
 """Least distance along y between cubes that are pushed along x."""
 
-NUM_CUBES: Mapping[str, tuple[int, ...]] = {"place": (3, 2), "stack": (3,), "drawer": (2,), "align": (3,)}
+NUM_CUBES: Mapping[str, tuple[int, ...]] = {"place": (3, 2, 1), "stack": (3,), "drawer": (2,), "align": (3,)}
 """How many cubes stand on the table of each task, the usual number first."""
 
 Span = tuple[int, int]
@@ -76,10 +76,11 @@ def _place(rng: np.random.Generator, grid_mm: int, num_cubes: int) -> PrimitiveS
     spots = _spread(rng, num_cubes, TABLE_SPAN, grid_mm, taken=[target.position_mm for target in targets])
     if spots is None:
         return None
-    first, second = _choice(rng, num_cubes, 2)
-    sides = _choice(rng, 2, 2)
+    named = _choice(rng, num_cubes, 2)
     goals = tuple(
-        Goal(kind=GoalKind.ON_TARGET, cube=cube, where=side) for cube, side in zip((first, second), sides, strict=True)
+        # Two targets, and one cube at least
+        Goal(kind=GoalKind.ON_TARGET, cube=cube, where=side)
+        for cube, side in zip(named, _choice(rng, 2, 2), strict=False)
     )
     return PrimitiveSkillState(task="place", cubes=_cubes(rng, spots, "place"), targets=targets, goals=goals)
 

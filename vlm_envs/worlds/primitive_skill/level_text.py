@@ -197,6 +197,8 @@ def _has_goals(state: PrimitiveSkillState) -> bool:
     kinds = tuple(goal.kind for goal in state.goals)
     if state.task == "align":
         return set(kinds) == {GoalKind.ALIGNED} and len({goal.where for goal in state.goals}) == 1
+    if state.task == "place" and len(state.cubes) == 1:
+        return kinds == (GoalKind.ON_TARGET,)
     return kinds == _GOAL_KINDS[state.task]
 
 

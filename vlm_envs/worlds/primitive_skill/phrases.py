@@ -35,6 +35,14 @@ _PHRASES: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+_ONE_CUBE: tuple[str, ...] = (
+    "Put the {0} on the {1}.",
+    "Bring the {0} to the {1}.",
+    "The {0} belongs on the {1}: take it there.",
+    "Cover the {1} with the {0}.",
+)
+"""What `place` asks for where there is one cube only, worded as above."""
+
 _NOTES: Mapping[str, str] = {
     "drawer": (
         "The last two positions are the drawer's handle and the inside of the drawer. The drawer opens towards +x, by "
@@ -50,7 +58,8 @@ def num_phrasings(task: str) -> int:
 
 def request(state: PrimitiveSkillState) -> str:
     """Returns what a level asks for, in one sentence."""
-    return _PHRASES[state.task][state.phrasing].format(*_names(state))
+    has_one = state.task == "place" and len(state.goals) == 1
+    return (_ONE_CUBE if has_one else _PHRASES[state.task])[state.phrasing].format(*_names(state))
 
 
 def instruction(state: PrimitiveSkillState) -> str:

@@ -69,6 +69,27 @@ def plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
     return tuple(paper.steps) if all(step.is_within(state.task) for step in paper.steps) else None
 
 
+def suboptimal_plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
+    """Returns a plan that overlooks which target a cube belongs on: cubes go where the way is shortest in all.
+
+    It differs from `plan` on about half of the tables with targets, those of `place` and `stack`. Where it has nothing
+    left to do, it is `plan`.
+    """
+    asked = [index for index, goal in enumerate(state.goals) if goal.kind is GoalKind.ON_TARGET]
+
+    def way_m(order: tuple[int, ...]) -> float:
+        return sum(
+            math.dist(state.cubes[state.goals[index].cube].position[:2], state.targets[where].point[:2])
+            for index, where in zip(asked, order, strict=True)
+        )
+
+    shortest = min(itertools.permutations(range(len(state.targets)), len(asked)), key=way_m)
+    goals = list(state.goals)
+    for index, where in zip(asked, shortest, strict=True):
+        goals[index] = replace(goals[index], where=where)
+    return plan(replace(state, goals=tuple(goals))) or plan(state)
+
+
 @dataclass
 class _Paper:
     """What the planner writes on: where the cubes will be, and the steps so far."""

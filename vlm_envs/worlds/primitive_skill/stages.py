@@ -77,6 +77,12 @@ def is_solved(state: PrimitiveSkillState) -> bool:
     return all(is_met(state, goal) for goal in state.goals)
 
 
+def stages_of(state: PrimitiveSkillState) -> list[IntEnum]:
+    """Returns the stages on the way to a state's goals, in order: all of its task, but for `place` with one cube."""
+    stages = list(STAGES[state.task])
+    return stages[: 2 * len(state.goals) - 1] if state.task == "place" else stages
+
+
 def reached_stage(state: PrimitiveSkillState) -> int:
     """Returns the stage a state is at, -1 for none; for a solved task the last one."""
     if state.task == "drawer":
@@ -88,7 +94,7 @@ def reached_stage(state: PrimitiveSkillState) -> int:
         else:
             is_on_the_way = any(goal.cube == state.held for goal in state.goals)
             stage = 2 * num_met + is_on_the_way - 1
-    return min(stage, max(STAGES[state.task]))
+    return min(stage, max(stages_of(state)))
 
 
 def _drawer_stage(state: PrimitiveSkillState) -> int:

@@ -13,7 +13,7 @@ from vlm_envs.responses.formats import WITHOUT_SYMBOLS
 from vlm_envs.worlds.primitive_skill import phrases, state_text
 from vlm_envs.worlds.primitive_skill.actions import GRAMMAR, Primitive, Skill
 from vlm_envs.worlds.primitive_skill.geometry import WORKSPACES_MM, Millimetres
-from vlm_envs.worlds.primitive_skill.stages import STAGES
+from vlm_envs.worlds.primitive_skill.stages import stages_of
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
 
 STEP_PENALTY = -0.1
@@ -91,7 +91,7 @@ class PrimitiveSkillTask(Task[PrimitiveSkillState, Primitive]):
 
     def best_return(self, state: PrimitiveSkillState, num_actions: int) -> float:
         """Returns the return of a plan of `num_actions`, which reaches every stage not reached yet, one by one."""
-        stages = sum(_stage_reward(stage) for stage in STAGES[self.task] if stage > state.highest_stage)
+        stages = sum(_stage_reward(stage) for stage in stages_of(state) if stage > state.highest_stage)
         return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1) + stages
 
     def sample_action(self, state: PrimitiveSkillState, rng: np.random.Generator) -> Primitive:

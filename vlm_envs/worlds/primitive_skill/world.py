@@ -19,7 +19,7 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
     ## Description
     A Panda arm stands at the far side of a table with coloured cubes of 40 mm. There are four tasks:
 
-    * `place`: put two named cubes on the left and right target, two discs on the table;
+    * `place`: put two named cubes on the left and right target, two discs on the table; a single cube on one of them;
     * `stack`: put one cube on another, and the third on a target;
     * `drawer`: put a cube into the drawer of a cabinet and leave it shut; the arm has to open it first;
     * `align`: give all cubes the same x coordinate, within 10 mm.
@@ -59,8 +59,8 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
     `task="place"`; `resolution=256`, side of the picture, 32 to 2048; `camera="front"`, or `"above"`, which looks
     straight down on 0.46 m of the table, where no arm is in the picture; `grid_mm=1`, at whose multiples things
     stand when an episode begins (1, 2, 5, 10, or 20 or 50, which `align` does not take); `num_cubes=None`, the
-    task's own number, 3 or, in `place`, also 2, and 2 in `drawer`; `show_positions=True`; and those of every world:
-    `prompt_format`, `representation` (natural_language or structured), `obs_mode`, `split`, `max_turns=3`,
+    task's own number, 3 or, in `place`, also 2 or 1, and 2 in `drawer`; `show_positions=True`; and those of every
+    world: `prompt_format`, `representation` (natural_language or structured), `obs_mode`, `split`, `max_turns=3`,
     `max_actions_per_turn=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
     `format_reminder=False`, `render_mode`. Defaults: VAGEN Table 13. `reset(options={"level": text})` takes the JSON
     that `dynamics.dump(state)` writes.

@@ -22,6 +22,9 @@ PLACE = PrimitiveSkillState(
 )
 """The scene of VAGEN's Appendix D.1.1, with the red cube not yet on its target."""
 
+ONE_CUBE = replace(PLACE, cubes=PLACE.cubes[:1], goals=(Goal(kind=GoalKind.ON_TARGET, cube=0, where=1),))
+"""Its only cube belongs on the target that is farther away."""
+
 STACK = PrimitiveSkillState(
     task="stack",
     cubes=(cube("red", 0, -20), cube("green", -20, 150), cube("yellow", -60, -160)),

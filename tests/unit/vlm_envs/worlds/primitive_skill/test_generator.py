@@ -15,6 +15,7 @@ from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.worlds.primitive_skill.generator import APART_MM, generate
 from vlm_envs.worlds.primitive_skill.geometry import is_in_workspace, point_mm
 from vlm_envs.worlds.primitive_skill.level_text import level_key, level_text, parse_level
+from vlm_envs.worlds.primitive_skill.phrases import request
 from vlm_envs.worlds.primitive_skill.planner import plan
 
 
@@ -73,7 +74,21 @@ def test_the_placing_task_may_have_no_other_cubes() -> None:
         assert len(plan(state) or ()) == 4
 
 
-@pytest.mark.parametrize(("task", "num_cubes"), [("place", 1), ("place", 2.0), ("stack", 2), ("drawer", 3)])
+def test_the_placing_task_may_have_one_cube_for_one_of_two_targets() -> None:
+    asked = set()
+    for seed in range(60):
+        state = generate(np.random.default_rng(seed), "train", "place", num_cubes=1)
+        assert len(state.cubes) == len(state.goals) == 1 and len(state.targets) == 2
+        assert parse_level(level_text(state)) == state
+        assert len(plan(state) or ()) == 2
+        sentence = request(state)
+        assert state.cubes[0].name in sentence and state.targets[state.goals[0].where].name in sentence
+        assert state.targets[1 - state.goals[0].where].name not in sentence
+        asked.add((state.phrasing, state.goals[0].where))
+    assert len(asked) == 8, "all wordings, both targets"
+
+
+@pytest.mark.parametrize(("task", "num_cubes"), [("place", 4), ("place", 2.0), ("stack", 2), ("drawer", 3)])
 def test_a_number_of_cubes_that_a_task_has_not_is_refused(task: str, num_cubes: int) -> None:
     with pytest.raises(ConfigError, match="num_cubes"):
         make("VLM/PrimitiveSkill-v0", task=task, num_cubes=num_cubes)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLACE, STACK, cube
-from vlm_envs.worlds.primitive_skill.planner import plan
-from vlm_envs.worlds.primitive_skill.state import Drawer, PrimitiveSkillState
+from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, ONE_CUBE, PLACE, STACK, cube, holding
+from vlm_envs.worlds.primitive_skill.planner import plan, suboptimal_plan
+from vlm_envs.worlds.primitive_skill.state import Drawer, Goal, GoalKind, PrimitiveSkillState
 
 
 def written(state: PrimitiveSkillState) -> list[str] | None:
@@ -68,3 +68,36 @@ def test_there_is_no_plan_for_what_is_out_of_reach(lost: object) -> None:
 
 def test_a_solved_table_needs_nothing() -> None:
     assert written(replace(PLACE, cubes=(cube("red", 80, -100), cube("green", 80, 100)))) == []
+
+
+CROSSED = replace(
+    PLACE,
+    goals=(Goal(kind=GoalKind.ON_TARGET, cube=0, where=1), Goal(kind=GoalKind.ON_TARGET, cube=1, where=0)),
+)
+"""Each cube stands beside the target of the other."""
+
+
+def test_the_suboptimal_plan_takes_cubes_to_the_nearer_targets() -> None:
+    assert suboptimal_plan(PLACE) == plan(PLACE)
+    steps = suboptimal_plan(CROSSED)
+    assert steps is not None and steps != plan(CROSSED)
+    assert [*map(str, steps)] == ["pick(-60,-120,20)", "place(80,-100,40)", "pick(-47,95,20)", "place(80,100,40)"]
+    assert [*map(str, suboptimal_plan(ONE_CUBE) or ())] == ["pick(-60,-120,20)", "place(80,-100,40)"]
+    assert [*map(str, plan(ONE_CUBE) or ())] == ["pick(-60,-120,20)", "place(80,100,40)"]
+    steps = suboptimal_plan(holding(CROSSED, 1))
+    assert steps is not None and [*map(str, steps[:2])] == ["place(80,100,40)", "pick(-60,-120,20)"]
+
+
+def test_the_suboptimal_plan_mends_what_it_spoilt_and_is_none_out_of_reach() -> None:
+    spoilt = replace(CROSSED, cubes=(cube("red", 80, -100), cube("green", 80, 100)))
+    assert suboptimal_plan(spoilt) == plan(spoilt) and plan(spoilt)
+    solved = replace(CROSSED, cubes=(cube("red", 80, 100), cube("green", 80, -100)))
+    assert suboptimal_plan(solved) == ()
+    assert suboptimal_plan(replace(PLACE, cubes=(cube("red", 200, 0), PLACE.cubes[1]))) is None
+
+
+@pytest.mark.parametrize("table", [STACK, DRAWER, ALIGN], ids=lambda table: table.task)
+def test_where_a_cube_belongs_on_the_nearer_target_or_on_none_the_suboptimal_plan_is_the_plan(
+    table: PrimitiveSkillState,
+) -> None:
+    assert suboptimal_plan(table) == plan(table)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLACE, STACK, TABLES, cube
+from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, ONE_CUBE, PLACE, STACK, TABLES, cube
 from vlm_envs.worlds.primitive_skill.stages import STAGES, is_solved, reached_stage
 from vlm_envs.worlds.primitive_skill.state import Drawer, PrimitiveSkillState
 from vlm_envs.worlds.primitive_skill.task import PrimitiveSkillTask
@@ -25,6 +25,8 @@ TOWER = replace(STACK, cubes=(cube("red", -20, 150, 60), *STACK.cubes[1:]))
         (RED_PLACED, 1),
         (replace(RED_PLACED, held=1), 2),
         (replace(RED_PLACED, held=0), 0),
+        (replace(ONE_CUBE, held=0), 0),
+        (replace(ONE_CUBE, cubes=(cube("red", 80, -100),)), -1),
         (TOWER, 1),
         (replace(STACK, held=1), -1),
         (OPEN, 0),
@@ -71,3 +73,10 @@ def test_a_stage_is_paid_once() -> None:
     assert task.reward_terms(held, replace(PLACE, highest_stage=0), success=False) == {"step": -0.1}
     assert task.reward_terms(held, replace(held, highest_stage=2), success=False) == {"step": -0.1, "stage": 6.0}
     assert task.reward_terms(held, held, success=True) == {"success": 10.0}
+
+
+def test_with_one_cube_there_is_one_stage_on_the_way() -> None:
+    solved = replace(ONE_CUBE, cubes=(cube("red", 80, 100),))
+    assert is_solved(solved) and reached_stage(solved) == 0
+    # Picking it up pays 2, less 0.1, and placing it 10
+    assert PrimitiveSkillTask(task="place").best_return(ONE_CUBE, 2) == pytest.approx(11.9)
