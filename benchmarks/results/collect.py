@@ -65,6 +65,7 @@ def collected(directory: Path) -> Result:
                 before=[_measured(each, measure) for each in before[name]],
                 after=[_measured(each, measure) for each in after[name]],
                 lazy=_played(LazyAgent(), spec, num_levels, measure),
+                num_episodes=_num_played(lines, name, int(config["group_size"])),
                 **{told: _played(agent, spec, num_levels, measure) for told, agent in played.items()},
             )
         )
@@ -110,6 +111,12 @@ def curve(lines: Sequence[Record], measures: Collection[str] = ("success",)) -> 
         means = {name: round(float(np.mean(values)), 4) for name, values in known.items() if values}
         points.append({"iteration": float(np.mean([line["iteration"] for line in part])), **means})
     return points
+
+
+def _num_played(lines: Sequence[Record], name: str, group_size: int) -> int | None:
+    """Returns how many episodes of a world iterations played, where they log its groups, as adaptive mixes do."""
+    groups = [line[key] for line in lines if (key := f"mix/{name}/groups") in line]
+    return round(sum(groups)) * group_size if groups else None
 
 
 def _by_world(episodes: Sequence[Record]) -> dict[str, list[Record]]:

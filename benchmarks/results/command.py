@@ -11,7 +11,7 @@ from vlm_envs.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class ResultsOptions:
-    """Show what runs came to: on test levels, beside their starts and their lazy rivals.
+    """Show what runs came to: on test levels, beside their starts and their lazy rivals; mixes, beside specialists.
 
     Attributes:
         add: Finished runs, such as runs/frozenlake_tiny, whose results are added or replaced. Their lazy rivals, and
@@ -33,6 +33,7 @@ def run_results(options: ResultsOptions) -> None:
     """
     # Imported here, because other benchmarks must not need torch
     from benchmarks.results.collect import collected
+    from benchmarks.results.mixes import mix_lines
     from benchmarks.results.report import draw, lines, load_results
 
     for directory in options.add:
@@ -44,5 +45,7 @@ def run_results(options: ResultsOptions) -> None:
     if not results:
         raise ConfigError(f"There are no results in {options.results}. Add some: --add runs/frozenlake_tiny.")
     print(*lines(results), sep="\n")
+    if beside := mix_lines(results):
+        print("", *beside, sep="\n")
     if options.picture is not None:
         draw(results, options.picture)

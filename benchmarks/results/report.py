@@ -45,10 +45,20 @@ def p_value(world: WorldResult) -> float:
     return pair_outcomes(dict(enumerate(before)), dict(enumerate(after))).p_value
 
 
+def is_mix(result: Result) -> bool:
+    """Returns whether a run had several worlds."""
+    return len(result.worlds) > 1
+
+
+def told_p(p: float) -> str:
+    """Returns a p-value as tables have it."""
+    return "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
 def lines(results: Sequence[Result]) -> list[str]:
-    """Returns a table in Markdown, a line for each world of each run."""
+    """Returns a table in Markdown, a line for each run of one world; mixes have a table of their own."""
     rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS)]
-    rows += [_row(result, world) for result in results for world in result.worlds]
+    rows += [_row(result, *result.worlds) for result in results if not is_mix(result)]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
@@ -56,23 +66,26 @@ def _row(result: Result, world: WorldResult) -> list[str]:
     low, high = interval_of(world.after, world.measure)
     told = [of for of in (world.told_before, world.told_after) if of is not None]
     measure = "" if world.measure == "success" else f" ({world.measure})"
-    p = p_value(world)
     return [
         f"`{result.recipe}`",
         f"{world.world}{measure}",
         f"{np.mean(world.lazy):.3f}",
         f"{np.mean(world.before):.3f}",
         f"**{np.mean(world.after):.3f}** ({low:.3f} to {high:.3f})",
-        "< 0.0001" if p < 1e-4 else f"{p:.4f}",
+        told_p(p_value(world)),
         " → ".join(f"{np.mean(each):.3f}" for each in told),
         f"{result.minutes:.0f}",
     ]
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
-    """Writes a picture with a panel a run: what it solved, and how right it saw and foresaw, over training."""
+    """Writes a picture with a panel a run: what it solved, and how right it saw and foresaw, over training.
+
+    Mixes are left out: what all their worlds come to together says little where shares change.
+    """
     from matplotlib.figure import Figure  # half a second, for which a wrong option must not wait
 
+    results = [result for result in results if not is_mix(result)]
     columns = min(3, len(results))
     height = -(-len(results) // columns)
     figure = Figure(figsize=(3.9 * columns, 2.7 * height), layout="constrained")

@@ -24,6 +24,7 @@ class WorldResult:
         lazy: Of the same responses in every episode, whatever is shown.
         told_before: Of the start, if the true state is written for it in each turn; None where no format has a place.
         told_after: Of the policy, likewise.
+        num_episodes: Of a mix: how many episodes of this world were played for training; None of other runs.
     """
 
     world: str
@@ -35,6 +36,7 @@ class WorldResult:
     lazy: list[float]
     told_before: list[float] | None = None
     told_after: list[float] | None = None
+    num_episodes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from training.config.pools import PoolConfig
-from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
+from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
 from vlm_envs.errors import WorkerError, require, require_choice
 from vlm_envs.registration import make, registered_name
 from vlm_envs.vector.env import VectorWorld
@@ -40,6 +40,8 @@ class WorldSpec:
         pool: The levels it is trained on, a finite set that is gone through epoch by epoch; None for levels drawn anew
             each time. Evaluations play held-out levels either way.
         cold_start_pool: Likewise, the levels that a cold start's expert shows; they must not be any of `pool`.
+        cold_start_suboptimal_rate: How often a cold start's expert plans a turn of this world without regard for what
+            makes it hard; None for the cold start's `suboptimal_rate`.
         workers: Where worlds are stepped: `"serial"`, `"thread"`, `"process"` or `"ray"`. The grid worlds step in
             microseconds, less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong
             in processes, and on the machines of a Ray cluster where one machine's cores are too few.
@@ -55,6 +57,7 @@ class WorldSpec:
     name: str | None = None
     pool: PoolConfig | None = None
     cold_start_pool: PoolConfig | None = None
+    cold_start_suboptimal_rate: float | None = None
     workers: str = "serial"
     num_workers: int | None = None
     step_timeout_s: float = 60.0
@@ -65,6 +68,7 @@ class WorldSpec:
         require_choice(field_name(self, "workers"), self.workers, WORKER_KINDS)
         require_at_least(self, 1, "num_workers")
         require_above(self, 0, "step_timeout_s")
+        require_between(self, 0, 1, "cold_start_suboptimal_rate")
         require(
             self.num_workers is None or self.workers != "serial",
             f"{field_name(self, 'num_workers')} {self.num_workers} would do nothing: serial worlds have no workers. "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -37,14 +38,15 @@ def demonstrations(
 ) -> Iterator[list[Trajectory]]:
     """Yields batches of oracle episodes on training levels, without end and without repeating a seed.
 
-    Where a world has a `cold_start_pool`, its levels are those of that, epoch by epoch.
+    Where a world has a `cold_start_pool`, its levels are those of that, epoch by epoch. A world of one turn does not
+    answer, for nobody would read it.
 
     Args:
         specs: The worlds, drawn in proportion to their weights.
         encoder: Writes conversations as token ids.
         batch_size: Episodes, or first turns, of a batch.
         mistake_rate: Share of actions that are random in place of the planned ones.
-        suboptimal_rate: Share of plans that are suboptimal.
+        suboptimal_rate: Share of plans that are suboptimal, in worlds that have no rate of their own.
         start: Index of the first training seed.
         num_first_turn_batches: How many batches, the first ones, are of first turns only.
 
@@ -54,18 +56,27 @@ def demonstrations(
     """
     pools = open_pools([spec.cold_start_pool for spec in specs], seed=start)
     mixed = MixedWorlds(specs, batch_size, pools=pools)
-    expert = make_agent("oracle", mistake_rate=mistake_rate, suboptimal_rate=suboptimal_rate, seed=start)
+    rates = [_rate_of(spec, suboptimal_rate) for spec in specs]
+    experts = {
+        rate: make_agent("oracle", mistake_rate=mistake_rate, suboptimal_rate=rate, seed=start)
+        for rate in dict.fromkeys(rates)
+    }
     for number in itertools.count():
-        play = first_turns if number < num_first_turn_batches else rollout
+        play = first_turns if number < num_first_turn_batches else _episodes
         batch: list[Trajectory] = []
         for place in mixed.played(number):
             seeds = list(split_seeds("train", place.num_groups, start=start))
             env_ids = [place.spec.env_id] * place.num_groups
-            levels = mixed.next_levels(place)
+            levels, expert = mixed.next_levels(place), experts[rates[place.number]]
             played = _despite_losses(play, expert, mixed.vector(place), seeds, env_ids=env_ids, levels=levels)
             batch += [tokenized(trajectory, encoder) for trajectory in played]
         start += batch_size
         yield batch
+
+
+def _rate_of(spec: WorldSpec, suboptimal_rate: float) -> float:
+    """Returns the share of a world's plans that are suboptimal: its own, or that of all."""
+    return suboptimal_rate if spec.cold_start_suboptimal_rate is None else spec.cold_start_suboptimal_rate
 
 
 def _despite_losses(
@@ -95,6 +106,20 @@ def _despite_losses(
         f"Episodes on the levels {min(seeds)} to {max(seeds)} were lost with their workers {NUM_ATTEMPTS} times in a "
         "row. The warnings above say how; look after the world's engine and the machine's memory."
     )
+
+
+def _episodes(
+    agent: Agent,
+    worlds: VectorWorld,
+    seeds: Sequence[int],
+    *,
+    env_ids: Sequence[str],
+    levels: Sequence[str] | None = None,
+) -> list[Trajectory]:
+    """Returns an agent's episodes; of worlds that end after one turn, what `first_turns` does."""
+    (max_turns,) = worlds.apply({0: attrgetter("max_turns")}).values()
+    play = first_turns if max_turns == 1 else rollout
+    return play(agent, worlds, seeds, env_ids=env_ids, levels=levels)
 
 
 def first_turns(

@@ -209,6 +209,13 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
         if config.cold_start.suboptimal_rate and not any(each.has_suboptimal_planner for each in facts):
             config = replace(config, cold_start=replace(config.cold_start, suboptimal_rate=0.0))
             told.append("Left out: --cold-start.suboptimal-rate, for no world here has a suboptimal_plan.")
+        for number, (spec, known) in enumerate(zip(config.worlds, facts, strict=True)):
+            if spec.cold_start_suboptimal_rate and not known.has_suboptimal_planner:
+                worlds = list(config.worlds)
+                worlds[number] = replace(spec, cold_start_suboptimal_rate=0.0)
+                config = replace(config, worlds=tuple(worlds))
+                option = f"--worlds.{number}.cold-start-suboptimal-rate"
+                told.append(f"Left out: {option}, for {spec.env_id} has no suboptimal_plan.")
     return config, told
 
 

@@ -33,6 +33,7 @@ FACTS: dict[str, Facts] = {
     "docqa_tiny": Facts(minutes=7),
     "videoqa_tiny": Facts(minutes=4),
     "judging_tiny": Facts(minutes=10),
+    "mix_tiny": Facts(needs="make drivers", minutes=17),
     "vagen_base": Facts(needs=_CHECKPOINT),
     "vagen_full": Facts(needs=_CHECKPOINT),
     "mags_tiny": Facts(),

@@ -11,6 +11,7 @@ from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny
 from training.recipes.ivgr import ivgr, ivgr_tiny
 from training.recipes.mags import mags
 from training.recipes.mags_tiny import mags_tiny
+from training.recipes.mix_tiny import mix_tiny
 from training.recipes.tiny import (
     docqa_tiny,
     frozenlake_tiny,
@@ -39,6 +40,7 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
         docqa_tiny,
         videoqa_tiny,
         judging_tiny,
+        mix_tiny,
         vagen_base,
         vagen_full,
     )

@@ -70,6 +70,10 @@ def test_what_a_mix_says_of_a_world_is_an_option_and_the_next_number_adds_one():
     assert rest == []
     assert (mix[0].name, mix[0].weight, mix[0].kwargs) == ("lake", 3.0, MIX[0].kwargs)
     assert (mix[1].env_id, mix[1].kwargs) == ("VLM/Sokoban-v0", {"num_boxes": 2})
+    mix, _ = read_world_options(words("--worlds.0.cold-start-suboptimal-rate 0.3"), mix)
+    assert [each.cold_start_suboptimal_rate for each in mix] == [0.3, None]
+    mix, _ = read_world_options(words("--worlds.0.cold-start-suboptimal-rate None"), mix)
+    assert mix[0].cold_start_suboptimal_rate is None
 
 
 def test_a_pool_of_a_world_is_given_by_its_settings_which_stay_unless_they_are_changed():
@@ -100,6 +104,7 @@ def test_a_pool_of_a_world_is_given_by_its_settings_which_stay_unless_they_are_c
         ("--worlds.0.pool.file a --worlds.0.pool.max-pass-rate 40", "--worlds.0.pool.max-pass-rate must be at least 0"),
         ("--worlds.0.env-id VLM/Sokobn-v0", "Unknown env 'VLM/Sokobn-v0'. Did you mean 'VLM/Sokoban-v0'?"),
         ("--worlds.0.env-id mine:My/World-v0", "mine:My/World-v0: cannot import 'mine'"),
+        ("--worlds.0.cold-start-suboptimal-rate 2", "--worlds.0.cold-start-suboptimal-rate must be at least 0"),
         ("--worlds.0.weight many", "--worlds.0.weight takes a number; got 'many'"),
         ("--worlds.0.weight", "--worlds.0.weight takes one value; got none"),
         ("--worlds.0.max-turns 5", "--worlds.0.kwargs.max-turns"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -119,6 +122,31 @@ def test_first_demonstrations_are_the_first_turns_of_episodes_and_ask_nothing_of
         assert np.array_equal(turn.prompt_ids, episode.turns[0].prompt_ids)
     with pytest.raises(AssertionError, match="was answered"):
         next(batches)
+
+
+def test_worlds_of_one_turn_are_not_answered_in_demonstrations(tiny, monkeypatch):
+    _, encoder = tiny
+    spec = replace(MIX[0], kwargs={**SHORT, "max_turns": 1, "min_solution_length": 2})
+    monkeypatch.setattr(VectorWorld, "step", lambda self, actions: pytest.fail("nobody would read it"))
+    (demonstration, *_) = next(demonstrations([spec], encoder, batch_size=2))
+    assert len(demonstration.turns) == 1
+
+
+def test_a_world_of_a_mix_may_have_its_own_rate_of_suboptimal_demonstrations(tiny):
+    _, encoder = tiny
+
+    def shown(specs, **rates):
+        (batch,) = itertools.islice(demonstrations(specs, encoder, batch_size=9, **rates), 1)
+        return [(each.env_id, each.seed, tuple(turn.response_text for turn in each.turns)) for each in batch]
+
+    hasty = tuple(replace(spec, cold_start_suboptimal_rate=1.0) for spec in MIX)
+    assert shown(hasty) == shown(MIX, suboptimal_rate=1.0) != shown(MIX)
+    only_first = shown((hasty[0], MIX[1]))
+    lakes, boxes = ([each for each in only_first if name in each[0]] for name in ("FrozenLake", "Sokoban"))
+    assert lakes == [each for each in shown(hasty) if "FrozenLake" in each[0]]
+    assert boxes == [each for each in shown(MIX) if "Sokoban" in each[0]]
+    careful = tuple(replace(spec, cold_start_suboptimal_rate=0.0) for spec in MIX)
+    assert shown(careful, suboptimal_rate=1.0) == shown(MIX)
 
 
 def test_the_cold_start_learns(tiny):

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,11 @@ def test_suboptimal_demonstrations_are_left_out_where_no_world_has_a_plan_for_th
     config, told = ready(small(cold_start=suboptimal, judge=NO_JUDGE), imitates=True)
     assert config.cold_start.suboptimal_rate == 0.0
     assert told == ["Left out: --cold-start.suboptimal-rate, for no world here has a suboptimal_plan."]
+    (svg,) = small().worlds
+    hasty = replace(svg, cold_start_suboptimal_rate=0.5)
+    config, told = ready(small(worlds=(hasty,), judge=NO_JUDGE), imitates=True)
+    assert config.worlds == (replace(svg, cold_start_suboptimal_rate=0.0),)
+    assert told == [f"Left out: --worlds.0.cold-start-suboptimal-rate, for {svg.env_id} has no suboptimal_plan."]
     lake = small(cold_start=suboptimal, worlds=(WorldSpec(env_id="VLM/FrozenLake-v0"),))
     assert ready(lake, imitates=True)[0].cold_start == suboptimal
 

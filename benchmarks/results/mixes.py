@@ -1,0 +1,87 @@
+"""A mix beside its specialists: what one policy came to in several worlds, and those that had one each, by level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchmarks.results.report import interval_of, is_mix, p_value, told_p
+from benchmarks.results.result import Result, WorldResult
+from vlm_envs.records.comparisons import PairedDifference, paired_bootstrap
+
+HEADINGS = (
+    "mix",
+    "world",
+    "lazy rival",
+    "start → trained (95 %)",
+    "p",
+    "episodes",
+    "specialist: start → trained",
+    "episodes",
+    "trained, mix less specialist (95 %), p",
+)
+NO_RESULT, OTHER_LEVELS = "no result", "other arguments"
+
+
+def specialist_of(world: WorldResult, results: Sequence[Result]) -> tuple[Result, bool] | None:
+    """Returns the run of one world that had this one, and whether it is the same in all arguments.
+
+    Args:
+        world: Of a mix.
+        results: Where it is looked for.
+
+    Returns:
+        One with the same arguments before one with others; None where nobody ran in this world alone.
+    """
+    alone = [result for result in results if not is_mix(result) and result.worlds[0].env_id == world.env_id]
+    alike = [result for result in alone if _plays_the_same(world, result.worlds[0])]
+    return (alike[0], True) if alike else (alone[0], False) if alone else None
+
+
+def difference(world: WorldResult, specialist: WorldResult) -> PairedDifference:
+    """Returns what the mix came to less what the specialist did, on the same levels."""
+    return paired_bootstrap(specialist.after, world.after)
+
+
+def mix_lines(results: Sequence[Result]) -> list[str]:
+    """Returns a table in Markdown, a line for each world of each mix; nothing where there is none."""
+    rows = [_row(result, world, results) for result in results if is_mix(result) for world in result.worlds]
+    return [f"| {' | '.join(row)} |" for row in [HEADINGS, ["---"] * len(HEADINGS), *rows]] if rows else []
+
+
+def _row(result: Result, world: WorldResult, results: Sequence[Result]) -> list[str]:
+    low, high = interval_of(world.after, world.measure)
+    measure = "" if world.measure == "success" else f" ({world.measure})"
+    return [
+        f"`{result.recipe}`",
+        f"{world.world}{measure}",
+        f"{np.mean(world.lazy):.3f}",
+        f"{np.mean(world.before):.3f} → **{np.mean(world.after):.3f}** ({low:.3f} to {high:.3f})",
+        told_p(p_value(world)),
+        _told_count(world.num_episodes),
+        *_beside(world, results),
+    ]
+
+
+def _beside(world: WorldResult, results: Sequence[Result]) -> list[str]:
+    """Returns the cells about a world's specialist."""
+    found = specialist_of(world, results)
+    if found is None:
+        return [NO_RESULT, "", ""]
+    specialist, is_same = found
+    (alone,) = specialist.worlds
+    cells = [f"{np.mean(alone.before):.3f} → {np.mean(alone.after):.3f}", _told_count(specialist.num_episodes)]
+    if not is_same:
+        return [*cells, OTHER_LEVELS]
+    less = difference(world, alone)
+    low, high = less.interval
+    return [*cells, f"{less.mean:+.3f} ({low:+.3f} to {high:+.3f}), {told_p(less.p_value)}"]
+
+
+def _plays_the_same(one: WorldResult, other: WorldResult) -> bool:
+    return one.kwargs == other.kwargs and one.measure == other.measure and len(one.after) == len(other.after)
+
+
+def _told_count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"

@@ -1,0 +1,77 @@
+"""A mix stands beside the runs that had one of its worlds each, level by level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.results.collect import _num_played
+from benchmarks.results.mixes import difference, mix_lines, specialist_of
+from benchmarks.results.report import lines, load_results
+from benchmarks.results.result import Result, WorldResult
+
+CHECKOUT = Path(__file__).parents[4]
+WORSE, BETTER = [0.0] * 30 + [1.0] * 10, [0.0] * 10 + [1.0] * 30
+LAKE = WorldResult(
+    world="VLM/FrozenLake-v0",
+    env_id="VLM/FrozenLake-v0",
+    kwargs={"size": 4},
+    measure="success",
+    before=[0.0] * 40,
+    after=WORSE,
+    lazy=[0.0] * 40,
+    num_episodes=96,
+)
+BOXES = replace(LAKE, world="VLM/Sokoban-v0", env_id="VLM/Sokoban-v0", num_episodes=104)
+
+
+def result(recipe, *worlds):
+    sizes = {"seed": 0, "num_parameters": 7, "num_iterations": 3, "num_episodes": 200, "minutes": 1.2}
+    return Result(recipe=recipe, title="GiGPO", worlds=list(worlds), **sizes)
+
+
+MIX = result("both", LAKE, BOXES)
+
+
+def test_a_mix_is_compared_on_the_same_levels_and_has_no_line_of_the_other_table():
+    results = [MIX, result("lake_tiny", replace(LAKE, after=BETTER, num_episodes=None))]
+    header, _, of_lake, of_boxes = mix_lines(results)
+    assert header.count("|") == of_lake.count("|") == of_boxes.count("|")
+    assert (
+        "| 0.000 → **0.250** (0.142 to 0.402) | 0.0020 | 96 | 0.000 → 0.750 | 200 | -0.500 (-0.650 to -0.350)"
+        in of_lake
+    )
+    assert of_boxes.endswith("| 104 | no result |  |  |")
+    assert difference(LAKE, results[1].worlds[0]).mean == pytest.approx(-0.5)
+    assert [line.split(" | ")[0] for line in lines(results)[2:]] == ["| `lake_tiny`"]
+    assert mix_lines(results[1:]) == []
+
+
+def test_the_table_of_the_page_is_that_of_the_results_in_the_repository():
+    table = mix_lines(load_results(CHECKOUT / "docs" / "results"))
+    assert len(table) > 2 and "\n".join(table) in (CHECKOUT / "docs" / "mix.md").read_text(encoding="utf-8")
+
+
+def test_levels_of_other_arguments_are_not_compared():
+    other = result("lake_tiny", replace(LAKE, kwargs={"size": 8}))
+    assert mix_lines([MIX, other])[2].endswith("| other arguments |")
+    same = result("lake_of_four", replace(LAKE, kwargs={"size": 4}))
+    assert specialist_of(LAKE, [other, same]) == (same, True), "one with the same arguments comes first"
+    assert specialist_of(BOXES, [MIX, other]) is None, "a mix is nobody's specialist"
+
+
+def test_groups_that_a_mix_logged_are_counted():
+    played = [{"mix/lake/groups": 3.0}, {"mix/lake/groups": 2.0, "mix/boxes/groups": 1.0}]
+    assert [_num_played(played, name, 8) for name in ("lake", "boxes", "other")] == [40, 8, None]
+
+
+def test_the_command_prints_both_tables(tmp_path, capsys):
+    for each in (MIX, result("lake_tiny", LAKE)):
+        each.save(tmp_path / f"{each.recipe}.json")
+    assert main(["results", "--results", str(tmp_path)]) == 0
+    first, second = capsys.readouterr().out.split("\n\n")
+    assert "lake_tiny" in first and "both" not in first
+    assert second.count("`both`") == 2
