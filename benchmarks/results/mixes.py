@@ -80,7 +80,9 @@ def _beside(world: WorldResult, results: Sequence[Result]) -> list[str]:
 
 
 def _plays_the_same(one: WorldResult, other: WorldResult) -> bool:
-    return one.kwargs == other.kwargs and one.measure == other.measure and len(one.after) == len(other.after)
+    """Returns whether both played the same levels; what a turn in the format is paid changes none."""
+    ours, theirs = ({**each.kwargs, "format_reward": None} for each in (one, other))
+    return ours == theirs and one.measure == other.measure and len(one.after) == len(other.after)
 
 
 def _told_count(number: int | None) -> str:

@@ -26,10 +26,11 @@ def test_worlds_are_those_of_the_specialists_and_so_are_their_experts():
     assert len({world.env_id for world in CONFIG.worlds}) == len(SPECIALISTS) == 9
     for world, specialist in zip(CONFIG.worlds, specialists, strict=True):
         (own,) = specialist.worlds
-        assert replace(world, weight=own.weight, cold_start_suboptimal_rate=None) == own
+        paid_alike = {**own.kwargs, "format_reward": 0.0}
+        assert replace(world, weight=own.weight, cold_start_suboptimal_rate=None) == replace(own, kwargs=paid_alike)
         assert world.cold_start_suboptimal_rate == specialist.cold_start.suboptimal_rate
         assert CONFIG.sampling.max_new_tokens >= specialist.sampling.max_new_tokens
-    assert {world.cold_start_suboptimal_rate for world in CONFIG.worlds} == {0.0, 0.3, 0.5}
+    assert {world.cold_start_suboptimal_rate for world in CONFIG.worlds} == {0.0, 0.3, 0.5, 0.7}
 
 
 @pytest.mark.parametrize("world", PICTURED, ids=lambda world: world.env_id)
