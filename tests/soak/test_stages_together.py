@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
+
 import pytest
 
 from tests.unit.training.engines.several_processes import launched
@@ -30,3 +34,18 @@ def test_two_processes_run_all_stages_and_one_goes_on(engine, recipe, tmp_path):
     longer = ["--resume", "--stages.accuracy.num-iterations", "3", "--stages.accuracy.engine", "local"]
     ended(launched(1, *words, *longer, module="training"))
     assert load_checkpoint_state(run / "3-accuracy" / "latest")["iteration"] == 3
+
+
+def test_a_fine_tuning_that_is_killed_ends_all_and_is_gone_on_with(recipe, tmp_path):  # noqa: F811
+    words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "killed", "--stages.sft.num-steps", "4000"]
+    main_process, other = launched(2, *words, module="training")
+    latest, until = tmp_path / "killed" / "1-sft" / "latest" / "progress.json", time.monotonic() + 250
+    while not latest.exists() and main_process.poll() is None and time.monotonic() < until:
+        time.sleep(0.2)
+    os.kill(main_process.pid, signal.SIGKILL)
+    main_process.communicate(timeout=60)
+    told, _ = other.communicate(timeout=200)
+    assert other.returncode == 1 and "Go on with --resume" in told and "Traceback" not in told, told
+    shorter = ["--stages.sft.num-steps", str(load_checkpoint_state(latest.parent)["iteration"] + 2)]
+    ended(launched(2, *words[:6], "--resume", *shorter, module="training"))
+    assert saved_stages(tmp_path / "killed")[1] == ["sft", "explore", "accuracy"]

@@ -44,9 +44,10 @@ def train_stages(config: StagesConfig, *, resume: bool = False) -> Path:
 
 def train_stages_checked(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool = False) -> Path:
     """Does what `train_stages` does with the stages that `checked_stages` returned."""
-    run = next(stage.run for stage in config.stages if not isinstance(stage.run, CurateConfig))
-    timeouts = [each.run.process_timeout_min for each in left if isinstance(each.run, RunConfig)]
-    with launched(run.device, timeout_min=max(timeouts, default=60.0)) as processes:
+    runs = [stage.run for stage in config.stages if isinstance(stage.run, RunConfig)]
+    device = runs[0].device if runs else "auto"
+    timeout_min = max((run.process_timeout_min for run in runs), default=60.0)
+    with lost_peer_told(config.directory / config.folders[-1]), launched(device, timeout_min=timeout_min) as processes:
         _train(config, left, processes, resume=resume)
     return config.directory
 
@@ -100,10 +101,14 @@ def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedPro
 def _alone(make: Callable[[], object], run: StageRun, processes: OneProcess | LaunchedProcesses) -> None:
     """Has the main process make something while the others wait, as long as it lives."""
     directory = Path(run.output) / run.name
+
+    def made() -> None:
+        make()
+
     with lost_peer_told(directory), ExitStack() as opened:
         if processes.num_processes > 1 and processes.rank == 0:
             opened.enter_context(termination_told(directory))
-        processes.on_main(make, is_long=True)
+        processes.on_main(made, is_long=True)
 
 
 def _curate(run: CurateConfig, name: str) -> None:

@@ -122,8 +122,8 @@ def _going_on(directory: Path) -> str:
     if stands(directory / LATEST) or stands(directory / COLD_START_STATE):
         of = "the cold start's" if not stands(directory / LATEST) else "whole"
         return f"The last checkpoint is {of}. Go on with --resume."
+    if holds_stages(directory.parent):  # which begin a stage anew that has no checkpoint
+        return "Of this stage there is no checkpoint yet. Go on with --resume."
     if (learnt := cold_start_model(directory)) is not None:
         return f"There is no checkpoint yet: start again from what the cold start learnt, with --model {learnt}."
-    if holds_stages(directory.parent):  # which begin a stage anew that has none, and keep those before it
-        return "Of this stage there is no checkpoint yet; those before it are finished. Go on with --resume."
     return "There is no checkpoint yet: start it again."

@@ -27,7 +27,7 @@ FACTS: dict[str, Facts] = {
     "frozenlake_tiny": Facts(minutes=8),
     "sokoban_tiny": Facts(minutes=20),
     "svg_tiny": Facts(minutes=23),
-    "navigation_tiny": Facts(minutes=13),
+    "navigation_tiny": Facts(minutes=8),
     "primitive_tiny": Facts(needs="make drivers", minutes=4),
     "zoomqa_tiny": Facts(minutes=5),
     "docqa_tiny": Facts(minutes=7),

@@ -41,9 +41,9 @@ SPECIALISTS: dict[Callable[[], RunConfig], float] = {
 def mix_tiny() -> RunConfig:
     """All worlds of the other tiny recipes, one policy and one tokenizer; it needs the drivers of `make drivers`.
 
-    Each world has the arguments that it has in its own recipe, so that levels are the same, and the same expert. Groups
-    go where success is neither 0 nor 1. So far it falls short of its specialists everywhere, and reinforcement learning
-    has not helped: see docs/mix.md.
+    Each world has the arguments that it has in its own recipe, but for pay by turns, so that levels are the same, and
+    the same expert. Groups go where success is neither 0 nor 1. So far it falls short of its specialists everywhere,
+    and reinforcement learning has not helped: see docs/mix.md.
     """
     config = tiny_recipe(
         "mix_tiny",
