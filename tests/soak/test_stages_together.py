@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.unit.training.engines.several_processes import launched
-from tests.unit.training.loop.test_several_processes import ended
+from tests.unit.training.loop.test_several_processes import LIMIT_S, ended
 from tests.unit.training.loop.test_stages import FOLDERS, data, lines_of, recipe, weights  # noqa: F401
 from training.checkpoints.state import load_checkpoint_state
 from training.config.stages_record import saved_stages
@@ -49,3 +49,25 @@ def test_a_fine_tuning_that_is_killed_ends_all_and_is_gone_on_with(recipe, tmp_p
     shorter = ["--stages.sft.num-steps", str(load_checkpoint_state(latest.parent)["iteration"] + 2)]
     ended(launched(2, *words[:6], "--resume", *shorter, module="training"))
     assert saved_stages(tmp_path / "killed")[1] == ["sft", "explore", "accuracy"]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 100.0])
+def test_the_main_process_curates_and_all_hear_of_it_if_nothing_is_kept(threshold, tmp_path):
+    (tmp_path / "curating.py").write_text(
+        "from dataclasses import replace\n"
+        "from tests.unit.training.loop.test_stages_of_data import CURATED, staged\n"
+        "from training.config.stages import StagesConfig\n\n\n"
+        "def curating() -> StagesConfig:\n"
+        '    """A curation, and a fine-tuning on what it keeps."""\n'
+        f"    return staged({str(tmp_path)!r}, replace(CURATED, threshold={threshold}))\n"
+    )
+    processes = launched(2, "--recipe", str(tmp_path / "curating.py"), module="training")
+    if threshold == 0.0:
+        told = ended(processes)
+        assert told[0].count("Data set: ") == 1 and "Data set: " not in told[1]
+        assert saved_stages(tmp_path / "staged")[1] == ["rollouts", "sft"]
+        return
+    told = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
+    assert [process.returncode for process in processes] == [2, 2], told
+    assert "has curated nothing" in told[0] and "has curated nothing" not in told[1], "it is told once"
+    assert "Traceback" not in "".join(told)
