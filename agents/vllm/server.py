@@ -44,6 +44,9 @@ _FROM_A_GATEWAY = (httpx2.codes.BAD_GATEWAY, httpx2.codes.SERVICE_UNAVAILABLE, h
 """What is answered in place of a server that is being started."""
 _PAUSE_S = 2.0
 _MOMENT_S = 0.01
+_IDLE_S = 1.0
+"""How long a connection that nobody uses is kept. vLLM ends one after five seconds, httpx's own default, and a request
+that is sent on it at that moment is lost."""
 
 
 class ServerEngine:
@@ -76,7 +79,11 @@ class ServerEngine:
         self.version = ""
         self._config, self._params = config, sampling_params(encoder, sampling)
         self._max_context_tokens = max_context_tokens
-        limits = httpx2.Limits(max_connections=config.max_parallel, max_keepalive_connections=config.max_parallel)
+        limits = httpx2.Limits(
+            max_connections=config.max_parallel,
+            max_keepalive_connections=config.max_parallel,
+            keepalive_expiry=_IDLE_S,
+        )
         # Asked as it is named: a proxy of the environment is for other hosts
         shared: dict[str, Any] = {"base_url": config.url.rstrip("/"), "limits": limits, "trust_env": False}
         way = None if socket is None else httpx2.AsyncHTTPTransport(uds=str(socket), limits=limits)

@@ -17,7 +17,8 @@ class FakeServer(ThreadingHTTPServer):
     """Answers with two tokens and keeps what it was sent; `restart` loses its weights.
 
     A fault is a status for a path, a cut connection (0), or silence; a pause is between the bytes of the next response,
-    a drip between those of every reply of a path.
+    a drip between those of every reply of a path. A request on a connection that was idle for longer than `idle_s` is
+    met as one that comes while the server ends it: by nothing.
     """
 
     daemon_threads = True
@@ -27,7 +28,7 @@ class FakeServer(ThreadingHTTPServer):
         self.end_of_turn_id, self.weight_version, self.reports = end_of_turn_id, "default", None
         self.faults, self.bodies, self.unanswered, self.speaks = {}, [], [], threading.Event()
         self.answered = {"finish_reason": "stop", "logprobs": 2}
-        self.restart_before, self.pauses, self.drips = "", [], {}
+        self.restart_before, self.pauses, self.drips, self.idle_s = "", [], {}, 5.0
         self.config = {
             "logprobs_mode": "processed_logprobs",
             "max_model_len": 4096,
@@ -72,7 +73,13 @@ class FakeServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    idle_since = float("inf")
+
     def do_POST(self):
+        if time.monotonic() - self.idle_since > self.server.idle_s:
+            self.close_connection = True
+            return
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         path = self.path.partition("?")[0]
         fault = self.server.faults.get(path)
@@ -83,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.unanswered.append(path)
             self.server.speaks.wait(120)
         if fault in (0, "silence"):
-            self.connection.close()
+            self.close_connection = True
             return
         try:
             said = {"error": "so it is"} if fault else self.server.answer(self.path, body)
@@ -101,6 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(pause)
         if not pause:
             self.wfile.write(reply)
+        self.idle_since = time.monotonic()
 
     def do_GET(self):
         self.headers["Content-Length"] = "0"

@@ -123,6 +123,15 @@ def test_a_response_that_cannot_be_had_ends_its_episode_and_says_why(fault, told
     assert re.search(told, turn.info["agent_error"])
 
 
+def test_a_connection_that_the_server_is_about_to_end_is_not_used_again(agent, server):
+    agent.sync(agent._model, 1)
+    server.idle_s = 1.2
+    (before,) = play(agent, range(1), max_turns=(2,))
+    time.sleep(1.5)  # an update takes longer
+    (after,) = play(agent, range(1), max_turns=(2,))
+    assert not failure_of(before) and not failure_of(after)
+
+
 @pytest.mark.parametrize(
     ("answered", "told"),
     [
