@@ -76,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tell(error)  # what is wrong with the options is so in all processes, and told once
         return 2
     except KeyboardInterrupt as interrupt:
-        print(str(interrupt) or "Stopped at once.", file=sys.stderr)
+        if process_rank() == 0 or not str(interrupt):  # what was saved is the same for all, and told once
+            print(str(interrupt) or "Stopped at once.", file=sys.stderr)
         return 130
     return 0
 

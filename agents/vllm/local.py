@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import tempfile
@@ -100,9 +101,14 @@ class LocalEngine:
         self._llm.llm_engine.abort_request(list(names))
 
     def close(self) -> None:
-        """Ends vLLM; in a run of several processes with the process, for it would end torch's group with it."""
-        if not _is_one_of_several():
-            self._llm.llm_engine.engine_core.shutdown()
+        """Ends vLLM and gives back its memory."""
+        core = self._llm.llm_engine.engine_core
+        if _is_one_of_several():
+            _let_go(core)
+        else:
+            core.shutdown()
+        del self._llm
+        gc.collect()
 
     def _params_of(self, request: Request) -> Any:
         from vllm import SamplingParams
@@ -158,6 +164,17 @@ def _started(config: VLLMConfig, folder: str, dtype: str, max_context_tokens: in
                 f"vLLM does not start: {error} --vllm.memory-fraction is the share of the memory it may take; on a "
                 "CPU VLLM_CPU_KVCACHE_SPACE is what its cache may, in GiB."
             ) from error
+
+
+def _let_go(core: Any) -> None:
+    """Ends what vLLM has of its own in one of several processes; its `shutdown` would end torch's groups with it.
+
+    Source: vLLM 0.32, `vllm.v1.engine.core_client.InprocClient.shutdown` and `vllm.v1.engine.core.EngineCore.shutdown`.
+    """
+    core._finalizer.detach()  # or it would come at the end of the process all the same, and keep all until then
+    core.engine_core.model_executor.shutdown()
+    core.engine_core.scheduler.shutdown()
+    gc.unfreeze()
 
 
 def _is_one_of_several() -> bool:

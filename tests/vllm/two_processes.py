@@ -1,9 +1,17 @@
 """Runs of two training processes that vLLM samples for."""
 
 import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
 
+from agents.vllm.config import VLLMConfig
+from agents.vllm.local import LocalEngine
 from tests.unit.training.engines.several_processes import launched
 from tests.vllm.server import CHECKPOINT
+from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
+from training.recipes.tiny import frozenlake_tiny
 
 NEAR = 1e-5
 """Of sampler and trainer, in the mean over a mini-batch."""
@@ -40,12 +48,12 @@ def ended(processes, timeout_s=400):
 def trained(output, *more, **settings):
     """Returns the metrics of each iteration of a run of two processes."""
     codes, told = ended(launched(2, *options(output, *more, **settings), module="training"))
-    assert codes == [0, 0], "\n\n".join(each[-3000:] for each in told)
+    assert codes == [0, 0] and not any("Traceback" in each for each in told), "\n\n".join(each[-3000:] for each in told)
     return metrics(output)
 
 
-def metrics(output):
-    path = output / "two" / "metrics.jsonl"
+def metrics(output, run="two"):
+    path = output / run / "metrics.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return [line for line in lines if line["phase"] == "rl"]
 
@@ -59,3 +67,42 @@ def require_sampled(rows, output, num_iterations=2):
     assert all(row["lost_episodes"] == 0 for row in rows)
     evaluations = [json.loads(line) for line in (output / "two" / "evaluations.jsonl").read_text().splitlines()]
     assert [line["label"] for line in evaluations] == ["before", "after"]
+
+
+def memory_told_at_each_end():
+    """Has this process say how much memory it has, in MiB, whenever it lets go of a vLLM of its own."""
+    close = LocalEngine.close
+
+    def told(engine):
+        close(engine)
+        status = Path("/proc/self/status").read_text()
+        print("memory", int(re.search(r"VmRSS:\s+(\d+)", status)[1]) // 1024, file=sys.stderr, flush=True)
+
+    LocalEngine.close = told
+
+
+def two_stages() -> StagesConfig:
+    """Two stages of reinforcement learning, each with a vLLM in its process."""
+    memory_told_at_each_end()
+    config = frozenlake_tiny()
+    critic = replace(config.algorithm.critic, num_minibatches=1, warmup_iterations=0)
+    run = replace(
+        config,
+        worlds=tuple(replace(world, workers="serial") for world in config.worlds),
+        num_iterations=2,
+        num_groups=3,
+        group_size=2,
+        num_eval_episodes=0,
+        num_val_episodes=0,
+        eval_every=0,
+        checkpoint_every=0,
+        record_every=0,
+        num_threads=1,
+        sampler="vllm",
+        vllm=VLLMConfig(memory_fraction=0.1),
+        sampling=replace(config.sampling, max_context_tokens=2048),
+        algorithm=replace(config.algorithm, critic=critic),
+        ppo=replace(config.ppo, num_minibatches=2),
+    )
+    stages = (Stage(name="first", run=run), Stage(name="second", run=replace(run, model=STAGE_BEFORE)))
+    return StagesConfig(name="two", stages=stages)

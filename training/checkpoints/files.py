@@ -149,5 +149,9 @@ def _finish(target: Path) -> None:
     """Brings the old directory back if a crash came before the new one was in its place; else removes it."""
     old = moved_aside(target)
     if old.exists() and not target.exists():
-        os.replace(old, target)
+        try:
+            os.replace(old, target)
+        except FileNotFoundError:  # another process of the run was sooner
+            if not target.exists():
+                raise
     shutil.rmtree(old, ignore_errors=True)

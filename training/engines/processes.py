@@ -45,6 +45,7 @@ class Processes(Protocol):
 
         Raises:
             Exception: What it raises, in the main process; elsewhere `PeerError` in its place.
+            KeyboardInterrupt: If that stopped it; in all processes.
         """
 
     def sum(self, x: Tensor) -> Tensor:
@@ -104,13 +105,15 @@ class LaunchedProcesses:
         if self.rank == 0:
             try:
                 outcome[0] = make()
+            except KeyboardInterrupt as raised:
+                error, outcome[1] = raised, KeyboardInterrupt(str(raised))
             except Exception as raised:
-                error, outcome[1] = raised, f"{type(raised).__name__}: {raised}"
+                error, outcome[1] = raised, PeerError(f"The main process stopped: {type(raised).__name__}: {raised}")
         dist.broadcast_object_list(outcome, src=0, group=self._patient if is_long else self.group)
         if error is not None:
             raise error
         if outcome[1] is not None:
-            raise PeerError(f"The main process stopped: {outcome[1]}")
+            raise outcome[1]
         return cast("T", outcome[0])
 
     def sum(self, x: Tensor) -> Tensor:

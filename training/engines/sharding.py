@@ -91,8 +91,12 @@ def decoder_layers(module: nn.Module) -> list[nn.Module]:
 
 
 def whole_copy(model: Any, dtype: torch.dtype) -> Any:
-    """Returns a copy of a model that is not sharded yet, to act with and never to be trained."""
-    return copy.deepcopy(model).to(dtype).requires_grad_(False).eval()
+    """Returns a copy of a model that is not sharded yet, to act with.
+
+    Its weights ask for gradients where the model's do: who acts with it knows by that what training changes, such as
+    what is made of pictures.
+    """
+    return copy.deepcopy(model).to(dtype).eval()
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from training.data.curation import make_data_set
 from training.engines.processes import LaunchedProcesses, OneProcess, launched
 from training.loop.run import trained
 from training.loop.sft import fine_tune_checked
-from training.loop.terminated import lost_peer_told, termination_told
+from training.loop.terminated import how_to_stop, lost_peer_told, termination_told
 from training.preflight.stages import StageToRun, checked_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.report.stages import build_stages_report, stages_table
@@ -108,6 +108,8 @@ def _alone(make: Callable[[], object], run: StageRun, processes: OneProcess | La
     with lost_peer_told(directory), ExitStack() as opened:
         if processes.num_processes > 1 and processes.rank == 0:
             opened.enter_context(termination_told(directory))
+            if isinstance(run, SFTConfig):
+                print(how_to_stop("step"), flush=True)
         processes.on_main(made, is_long=True)
 
 

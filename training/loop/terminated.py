@@ -91,9 +91,13 @@ def termination_message(directory: Path) -> str:
     return f"{told} {_going_on(directory)}"
 
 
-def how_to_stop() -> str:
-    """Returns how a run of several processes is stopped from outside of its launcher, for the main process to tell."""
-    return f"To stop after an iteration, however long it takes: kill -INT {os.getpid()}"
+def how_to_stop(unit: str = "iteration") -> str:
+    """Returns how a run of several processes is stopped from outside of its launcher, for the main process to tell.
+
+    Args:
+        unit: What is brought to its end first.
+    """
+    return f"To stop after the {unit}, however long it takes: kill -INT {os.getpid()}"
 
 
 def launchers_limit(directory: Path) -> str:

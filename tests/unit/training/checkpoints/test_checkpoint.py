@@ -77,6 +77,20 @@ def test_a_kill_before_the_old_one_is_removed_keeps_the_new_one(saved, tiny):
     assert not saved.with_name(".latest.old").exists()
 
 
+def test_two_processes_may_bring_the_old_one_back_at_once(saved, monkeypatch):
+    old = saved.with_name(".latest.old")
+    saved.rename(old)
+    replace = os.replace
+
+    def second(source, target):
+        replace(source, target)  # as the other process does first
+        replace(source, target)
+
+    monkeypatch.setattr(checkpoint_files.os, "replace", second)
+    assert checkpoint_files.has_checkpoint(saved)
+    assert load_checkpoint_state(saved) == {"number": 1}
+
+
 def test_a_model_alone_can_be_saved_over_another(tiny, tmp_path):
     for _ in range(2):
         save_model(tmp_path / "model", *tiny)

@@ -112,6 +112,19 @@ def test_two_processes_go_through_a_pool_as_one_does(tiny_directory, tmp_path):
     assert RunReader(tmp_path / "two").metrics()[-1]["pool/VLM/FrozenLake-v0/epoch"] == 9 / 4
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize(("engine", "dtype", "limit"), [("fsdp2", "float32", 1e-5), ("ddp", "bfloat16", 5e-2)])
+def test_what_acts_sees_pictures_as_what_is_trained_does(engine, dtype, limit, tiny_directory, tmp_path):
+    """The same pictures come again in each iteration, and the vision tower learns."""
+    pool = tmp_path / "pool.jsonl"
+    assert main(["pool", "frozenlake_tiny", "--num-samples", "3", "--out", str(pool)]) == 0
+    words = options(tiny_directory, tmp_path, num_iterations="4", num_eval_episodes="0", checkpoint_every="0")
+    words += ["--ppo.learning-rate", "1e-3", "--ppo.num-minibatches", "1", "--worlds.0.pool.file", str(pool)]
+    ended(launched(2, *words, "--engine", engine, "--dtype", dtype, module="training"))
+    gaps = [each["sampler_gap"] for each in RunReader(tmp_path / "two").metrics() if "sampler_gap" in each]
+    assert len(gaps) == 4 and max(gaps) < limit, gaps
+
+
 def there(output: Path, num_iterations: int) -> list[str]:
     return ["--output", str(output), "--name", "two", "--num-iterations", str(num_iterations)]
 
