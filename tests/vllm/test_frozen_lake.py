@@ -162,10 +162,10 @@ def recorded(agent):
     requests, endpoint = [], agent.client._endpoint
     send = endpoint.send
 
-    def record(request):
+    def record(request, **how):
         requests.append({**request, **request.get("extra_body", {})})
         requests[-1].pop("extra_body", None)
-        return send(request)
+        return send(request, **how)
 
     endpoint.send = record
     return requests
