@@ -52,7 +52,7 @@ test-peers: $(DEV_READY) .venv-peers/installed ## Compare training with TRL, in 
 	"$(PYTHON)" -m pytest tests/peers -s
 
 test-ray: $(DEV_READY) ## Kill worlds and machines of local Ray clusters, and train on one; not part of `make test`.
-	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/ray tests/unit/vlm_envs/vector tests/unit/training/loop/test_lost_workers.py --workers ray --session-timeout 3600
+	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/ray tests/unit/vlm_envs/vector tests/unit/training/loop/sampling/test_lost_workers.py --workers ray --session-timeout 3600
 
 soak: $(DEV_READY) ## Run the slow proofs: tests/soak, and the tests that are marked `soak`; not part of `make test`.
 	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 14400

@@ -27,7 +27,8 @@ from training.algorithms.functional.bilevel_gae import BilevelVariant
 from training.checkpoints.files import LATEST, has_checkpoint
 from training.config.run import RunConfig
 from training.loop.evaluation import evaluate
-from training.loop.run import load_for_training, prepare, train
+from training.loop.process import prepare
+from training.loop.run import load_for_training, train
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError, did_you_mean, require
 from vlm_envs.records.run_data import RunReader

@@ -15,10 +15,10 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.batch import OBSERVED, Batch
 from training.config.judges import JudgeConfig
-from training.config.memory import MemoryConfig
-from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
+from training.config.update.memory import MemoryConfig
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import WorldSpec
 from training.plan.rows import RowShape, Segment, picture
 
 IMAGE, START, END = 5, 3, 4

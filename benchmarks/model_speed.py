@@ -28,8 +28,8 @@ from benchmarks.measure import Row, median_times_s
 from training.batch import Batch, make_batch
 from training.checkpoints.files import model_directory
 from training.config.run import RunConfig
-from training.loop.collect import Collector
-from training.loop.learner import Learner
+from training.loop.sampling.collect import Collector
+from training.loop.update.learner import Learner
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation

@@ -18,7 +18,7 @@ from agents.rollout import rollout
 from benchmarks.measure import Row, median_times_s
 from training.checkpoints.files import model_directory
 from training.config.run import RunConfig
-from training.loop.actor import AGENTS
+from training.loop.sampling.actor import AGENTS
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs import make
 from vlm_envs.splits import split_seeds

@@ -15,15 +15,15 @@ from training.cli.pool import pool_to_draw
 from training.cli.sft_options import sft_options
 from training.cli.stage_options import stage_options
 from training.cli.upscaler_options import upscaler_options
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.pairs import PairsConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
 from training.config.stages import StagesConfig
-from training.config.upscaler import UpscalerConfig
+from training.config.supervised.sft import SFTConfig
+from training.config.supervised.upscaler import UpscalerConfig
 from training.errors import GradientError, PeerError, TrainingStoppedError
 from training.plan.command import run_plan
 from training.preflight.curation import require_teachable
@@ -160,7 +160,8 @@ def _cold_start(words: list[str]) -> None:
     config, told = ready(config, imitates=True)
     told = [*of_pools, *told]
     print(*told, sep="\n", end="\n" if told else "")
-    from training.loop.run import make_cold_start, prepare
+    from training.loop.process import prepare
+    from training.loop.run import make_cold_start
 
     prepare(config)
     make_cold_start(config, directory, writer=None)
@@ -174,7 +175,7 @@ def _sft(words: list[str]) -> None:
     with fields_named(option_names(SFTConfig)):
         require_one_process()
         check_fine_tuning(config, resume=resume)
-        from training.loop.sft import fine_tune_checked
+        from training.loop.supervised.sft import fine_tune_checked
 
         fine_tune_checked(config, resume=resume)
 
@@ -185,7 +186,7 @@ def _upscaler(words: list[str]) -> None:
         config = replace(config, name=_free_name(config))
     with fields_named(option_names(UpscalerConfig)):
         check_upscaler(config, resume=resume)
-        from training.loop.upscaler import train_upscaler
+        from training.loop.supervised.upscaler import train_upscaler
 
         print(f"Weights: {train_upscaler(config, resume=resume)}")
 
@@ -194,7 +195,7 @@ def _curate(words: list[str]) -> None:
     program = Program(prog="python -m training curate", description=description_of(CurateConfig))
     config = curation_options(words, program)
     require_teachable(config)
-    from training.data.curation import make_data_set  # Only now: a mistake in an option need not wait for torch.
+    from training.data.curation.curate import make_data_set  # Only now: a mistake in an option need not wait for torch.
 
     directory, result = make_data_set(config)
     print(result)
@@ -225,7 +226,9 @@ def _pairs(words: list[str]) -> None:
 
 def _pool(words: list[str]) -> None:
     recipe, spec, config = pool_to_draw(words)
-    from training.data.pool_drawing import draw_pool  # Only now: a mistake on the command line need not wait for it.
+    from training.data.worlds.pool_drawing import (
+        draw_pool,  # Only now: a mistake on the command line need not wait for it.
+    )
 
     drawn = draw_pool(spec, config)
     if drawn.num_levels < config.num_samples:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from agents.hf.sampling import SamplingConfig
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.judges import JudgeConfig
-from training.config.pools import PoolConfig
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
 from training.config.stages import Stage, StageRun, StagesConfig
-from training.config.worlds import WorldSpec, world_names
+from training.config.supervised.sft import SFTConfig
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec, world_names
 from vlm_envs.errors import require
 
 START = "start"

@@ -19,7 +19,7 @@ from training.algorithms.turn_gae import TurnGAE
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
 from training.config.stages import Stage, StagesConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.recipes.argos import argos_hack_tiny, argos_tiny
 from training.recipes.arm_thinker import arm_thinker_tiny
 from training.recipes.ivgr import ivgr_tiny

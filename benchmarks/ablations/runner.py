@@ -24,10 +24,10 @@ from benchmarks.ablations.outcome import START_SEED, Outcome, outcome_path
 from training.checkpoints.files import model_directory
 from training.config.stages import StagesConfig
 from training.config.stages_record import holds_stages
-from training.loop.circumstances import circumstances
 from training.loop.evaluation import evaluate
-from training.loop.metrics import mean_scores
 from training.loop.stages import train_stages
+from training.loop.tracking.circumstances import circumstances
+from training.loop.tracking.metrics import mean_scores
 from training.rewards.score import TurnScorer
 from vlm_envs.errors import require
 

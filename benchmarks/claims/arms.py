@@ -17,11 +17,12 @@ from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
 from benchmarks.claims.claim import Claim
 from training.checkpoints.state import save_model
-from training.config.cold_start import ColdStartConfig
 from training.config.run import RunConfig
+from training.config.supervised.cold_start import ColdStartConfig
 from training.loop.evaluation import evaluate
-from training.loop.run import describe, load_for_training, prepare, untaught
-from training.loop.supervised import cold_start
+from training.loop.process import prepare
+from training.loop.run import describe, load_for_training, untaught
+from training.loop.supervised.cold_start import cold_start
 from training.loop.trainer import Trainer
 from vlm_envs.records.json_lines import replace_file
 

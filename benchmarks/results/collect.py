@@ -16,7 +16,7 @@ from benchmarks.results.result import Result, WorldResult
 from training.checkpoints.best import BEST
 from training.checkpoints.files import LATEST, has_model, model_directory
 from training.config.saved import rebuilt
-from training.config.worlds import WorldSpec, world_names
+from training.config.worlds.spec import WorldSpec, world_names
 from training.loop.evaluation import evaluate
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.json_lines import Record

@@ -34,8 +34,8 @@ from training.algorithms.grpo import GRPO
 from training.checkpoints.files import model_directory
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
-from training.loop.run import prepare
+from training.config.worlds.spec import WorldSpec
+from training.loop.process import prepare
 from training.loop.trainer import Trainer
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.trajectory import Observation, Trajectory

@@ -17,11 +17,11 @@ from benchmarks.trainers.work import Work
 from training.algorithms.grpo import GRPO
 from training.checkpoints.files import model_directory
 from training.config.judges import JudgeConfig
-from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
-from training.loop.collect import Collector
-from training.loop.run import prepare
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import WorldSpec
+from training.loop.process import prepare
+from training.loop.sampling.collect import Collector
 from training.loop.trainer import Trainer
 from vlm_envs.trajectory import TrajectoryGroup
 from vlm_envs.vector.env import VectorWorld

@@ -25,7 +25,7 @@ import numpy as np
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from training.config.judges import JudgeConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.loop.run import train
 from training.recipes.shipped import RECIPES
 from training.rewards.score import TurnScorer

@@ -8,7 +8,7 @@ import numpy as np
 
 from agents.oracle import OracleAgent
 from tests.golden.behaviour import _play, _scores, _shown, compare, digest, main
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0")
 

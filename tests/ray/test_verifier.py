@@ -22,7 +22,7 @@ from tests.unit.judges.episodes import with_response, with_state
 from tests.unit.models import save_tiny
 from training.checkpoints.state import load_checkpoint_state
 from training.config.judges import JudgeConfig, VerifierConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.rewards.score import TurnScorer
 from vlm_envs.errors import EngineUnavailableError, WorkerError
 

@@ -37,11 +37,11 @@ setattr(owner, name, kill)
 sys.exit(main(sys.argv[2:]))
 """
 MOMENTS = (
-    "training.loop.supervised:make_batch:4",  # in the cold start's fourth step, two behind its checkpoint
+    "training.loop.supervised.cold_start:make_batch:4",  # in the cold start's fourth step, two behind its checkpoint
     "torch:save:1",  # while a checkpoint of the cold start is written
     "training.loop.run:evaluate:1",  # in its validation
-    "training.loop.collect:try_rollout:2",  # in the second rollout
-    "training.loop.learner:Learner._critic_step:2",  # in an update
+    "training.loop.sampling.collect:try_rollout:2",  # in the second rollout
+    "training.loop.update.learner:Learner._critic_step:2",  # in an update
     "training.checkpoints.state:torch.save:1",  # while a checkpoint is written
 )
 NOT_COMPARED = ("elapsed_s", "rollout_s", "iteration_s", "tokens_per_s", "turns_per_s", "env_steps_per_s")

@@ -9,8 +9,8 @@ from agents.hf.device import require_device
 from agents.registry import require_agent
 from training.cli.command_line import find_recipe
 from training.cli.world_options import read_world_options
-from training.config.pools import DrawPoolConfig
-from training.config.worlds import WorldSpec, world_names
+from training.config.worlds.pools import DrawPoolConfig
+from training.config.worlds.spec import WorldSpec, world_names
 from training.recipes.shipped import RECIPES
 from vlm_envs.arguments.options import Program, description_of, parsed
 from vlm_envs.errors import ConfigError, require

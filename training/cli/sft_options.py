@@ -11,7 +11,7 @@ from typing import Annotated
 from tyro.conf import FlagCreatePairsOff, arg
 
 from training.cli.command_line import option_value
-from training.config.sft import SFTConfig
+from training.config.supervised.sft import SFTConfig
 from training.preflight.sft import saved_fine_tuning
 from vlm_envs.arguments.options import Program, description_of, parsed
 

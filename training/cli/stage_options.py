@@ -17,11 +17,11 @@ from tyro.conf import FlagCreatePairsOff
 
 from training.cli.command_line import Recipe, configured, option_value, take_option
 from training.cli.curation_options import curation_options
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
 from training.config.stages import Stage, StageRun, StagesConfig
 from training.config.stages_record import saved_stages
+from training.config.supervised.sft import SFTConfig
 from vlm_envs.arguments.options import Program, parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 

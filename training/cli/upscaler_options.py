@@ -10,7 +10,7 @@ from typing import Annotated
 from tyro.conf import FlagCreatePairsOff, arg
 
 from training.cli.command_line import option_value
-from training.config.upscaler import UpscalerConfig
+from training.config.supervised.upscaler import UpscalerConfig
 from training.preflight.upscaler import saved_upscaler
 from vlm_envs.arguments.options import Program, description_of, parsed
 

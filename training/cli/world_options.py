@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from training.config.pools import PoolConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec
 from vlm_envs.arguments.options import Program
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.cli.settings import parse_settings

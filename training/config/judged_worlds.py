@@ -8,7 +8,7 @@ from judges.episode_rewards.reward import WorldReward
 from judges.state_text.rules import has_rules
 from judges.turn_rewards.shaping import RepetitionTerm
 from training.config.judges import JudgeConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import QA_FORMATS
 

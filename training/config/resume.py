@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from training.algorithms.shipped import algorithm_class
-from training.config.mix import MixConfig
 from training.config.run import RunConfig
 from training.config.saved import plain, rebuilt
-from training.config.sft import SFTConfig
-from training.config.worlds import WorldSpec
+from training.config.supervised.sft import SFTConfig
+from training.config.worlds.mix import MixConfig
+from training.config.worlds.spec import WorldSpec
 from vlm_envs.errors import ConfigError
 
 ConfigT = TypeVar("ConfigT")

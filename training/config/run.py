@@ -15,20 +15,20 @@ from agents.vllm.config import VLLMConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.shipped import ShippedAlgorithm, name_of
-from training.config.cold_start import ColdStartConfig
 from training.config.judged_worlds import judge_contradictions
 from training.config.judges import JudgeConfig
-from training.config.lora import LoRAConfig
-from training.config.memory import MemoryConfig, memory_contradictions
-from training.config.mix import MixConfig, mix_contradictions
 from training.config.places import require_name
-from training.config.ppo import PPOConfig
 from training.config.processes import EngineName
-from training.config.rows import require_rows_that_fit
 from training.config.saved import plain, require_resumable, saved_algorithm
-from training.config.shares import require_room_for_partners
-from training.config.update import decided_update, update_contradictions
-from training.config.worlds import WorldSpec, drawn_pool_contradictions, world_names
+from training.config.supervised.cold_start import ColdStartConfig
+from training.config.update.decided import decided_update, update_contradictions
+from training.config.update.lora import LoRAConfig
+from training.config.update.memory import MemoryConfig, memory_contradictions
+from training.config.update.ppo import PPOConfig
+from training.config.update.rows import require_rows_that_fit
+from training.config.worlds.mix import MixConfig, mix_contradictions
+from training.config.worlds.shares import require_room_for_partners
+from training.config.worlds.spec import WorldSpec, drawn_pool_contradictions, world_names
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import require
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.places import require_name
 from training.config.run import RunConfig
 from training.config.saved import plain
-from training.config.sft import SFTConfig
+from training.config.supervised.sft import SFTConfig
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError, require
 

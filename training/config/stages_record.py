@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.resume import run_of
 from training.config.saved import rebuilt
-from training.config.sft import SFTConfig
 from training.config.stages import Stage, StageRun, StagesConfig
+from training.config.supervised.sft import SFTConfig
 from vlm_envs.records.json_lines import parse_object, replace_file
 from vlm_envs.records.run_data import STAGES
 

@@ -14,9 +14,9 @@ from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
 from agents.rollout import is_lost, rollout
 from agents.turns import make_turn, reset_arguments
-from training.config.worlds import WorldSpec
-from training.data.mix import MixedWorlds
-from training.data.pools import open_pools
+from training.config.worlds.spec import WorldSpec
+from training.data.worlds.mix import MixedWorlds
+from training.data.worlds.pools import open_pools
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, Turn
@@ -51,8 +51,8 @@ def demonstrations(
         num_first_turn_batches: How many batches, the first ones, are of first turns only.
 
     Yields:
-        Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.config.shares` for an
-        odd number that iVGR's partners share.
+        Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.config.worlds.shares`
+        for an odd number that iVGR's partners share.
     """
     pools = open_pools([spec.cold_start_pool for spec in specs], seed=start)
     mixed = MixedWorlds(specs, batch_size, pools=pools)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from training.config.upscaler import UpscalerConfig
+from training.config.supervised.upscaler import UpscalerConfig
 from vlm_envs.tools.coordinates import PixelRectangle
 from vlm_envs.tools.pictures import Picture, crop, resized
 

@@ -14,7 +14,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from agents.hf.families.registry import family_of
 from agents.hf.families.shared_attention import can_share_prefixes
-from training.config.memory import MemoryConfig
+from training.config.update.memory import MemoryConfig
 from vlm_envs.errors import ConfigError
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent
-from training.config.worlds import MAX_PARALLEL, WorldSpec
-from training.data.episodes import play_each, why_lost
+from training.config.worlds.spec import MAX_PARALLEL, WorldSpec
+from training.data.worlds.episodes import play_each, why_lost
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.records.statistics import wilson_interval

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 
 from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
@@ -33,18 +32,18 @@ from training.checkpoints.state import (
 from training.config.processes import num_processes
 from training.config.resume import check_length, continued
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
-from training.data.own_pools import draw_own_pools
+from training.data.worlds.own_pools import draw_own_pools
 from training.engines.choice import engine_of
 from training.engines.engine import Engine
 from training.engines.processes import LaunchedProcesses
 from training.errors import NonFiniteGradientError
-from training.loop.circumstances import circumstances
-from training.loop.console import RunConsole
 from training.loop.disk import full_disk_told
 from training.loop.evaluation import evaluate, mean_success
-from training.loop.supervised import cold_start, stop_on_interrupt
+from training.loop.process import prepare, stop_on_interrupt
+from training.loop.supervised.cold_start import cold_start
 from training.loop.terminated import how_to_stop, lost_peer_told, termination_told
+from training.loop.tracking.circumstances import circumstances
+from training.loop.tracking.console import RunConsole
 from training.loop.trainer import Trainer
 from training.preflight.start import checked
 from vlm_envs.records.report.page import build_report
@@ -363,12 +362,3 @@ def describe(config: RunConfig) -> dict[str, Any]:
         "trained_with": config.algorithm.title,
         **circumstances(),
     }
-
-
-def prepare(config: RunConfig | SFTConfig) -> None:
-    """Sets threads and seeds, and keeps the libraries quiet and offline."""
-    if config.num_threads:
-        torch.set_num_threads(config.num_threads)
-    torch.manual_seed(config.seed)
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import torch
 
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
 from training.config.stages import StageRun, StagesConfig
 from training.config.stages_record import holds_stages, save_stages, saved_stages
-from training.data.curation import make_data_set
+from training.config.supervised.sft import SFTConfig
+from training.data.curation.curate import make_data_set
 from training.engines.processes import LaunchedProcesses, OneProcess, launched
 from training.loop.run import trained
-from training.loop.sft import fine_tune_checked
+from training.loop.supervised.sft import fine_tune_checked
 from training.loop.terminated import how_to_stop, lost_peer_told, termination_told
 from training.preflight.stages import StageToRun, checked_stages
 from vlm_envs.errors import ConfigError

@@ -20,26 +20,26 @@ from training.checkpoints.best import BestPolicy, best_policy, load_best, save_b
 from training.checkpoints.files import LATEST
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together
 from training.config.run import RunConfig
-from training.config.worlds import world_names
-from training.data.own_pools import worlds_with_pools
+from training.config.worlds.spec import world_names
+from training.data.worlds.own_pools import worlds_with_pools
 from training.engines.engine import Engine
 from training.engines.offload import in_place_of
 from training.errors import TrainingStoppedError
-from training.loop.actor import Actors
-from training.loop.collect import Collector
-from training.loop.console import RunConsole
-from training.loop.credit import assigned_credit
 from training.loop.evaluation import EvaluationResult, evaluate, mean_success, told
-from training.loop.learner import Learner
-from training.loop.loggers import RunLoggers
-from training.loop.metrics import mean_scores, turn_credit, turn_notes
-from training.loop.out_of_memory import OF_EVALUATION, OF_UPDATE, memory_told
-from training.loop.placement import weights_like
-from training.loop.prefetch import Batches
+from training.loop.process import stop_on_interrupt
 from training.loop.rescue import Rescue
-from training.loop.sampling import Sampling
-from training.loop.supervised import stop_on_interrupt
+from training.loop.sampling.actor import Actors
+from training.loop.sampling.collect import Collector
+from training.loop.sampling.iteration import Sampling
+from training.loop.sampling.prefetch import Batches
 from training.loop.terminated import launchers_limit
+from training.loop.tracking.console import RunConsole
+from training.loop.tracking.loggers import RunLoggers
+from training.loop.tracking.metrics import mean_scores, turn_credit, turn_notes
+from training.loop.update.credit import assigned_credit
+from training.loop.update.learner import Learner
+from training.loop.update.out_of_memory import OF_EVALUATION, OF_UPDATE, memory_told
+from training.loop.update.placement import weights_like
 from training.rewards.score import ScoredTrajectory, TurnScorer
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
 

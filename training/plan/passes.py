@@ -11,8 +11,8 @@ import torch
 
 from agents.hf.families.shared_attention import share_prefixes
 from training.batch import OBSERVED, Batch
-from training.config.memory import MemoryConfig
 from training.config.run import RunConfig
+from training.config.update.memory import MemoryConfig
 from training.engines.frozen import freeze_vision_tower
 from training.engines.logprobs import KEPT_SHARE, tokens_per_chunk
 from training.engines.lora import add_adapters

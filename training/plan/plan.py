@@ -8,7 +8,7 @@ from typing import Literal
 
 from training.config.processes import engine_name, require_engine
 from training.config.run import RunConfig
-from training.config.worlds import MAX_PARALLEL
+from training.config.worlds.spec import MAX_PARALLEL
 from training.plan.config import GIB, PlanConfig
 from training.plan.memory import (
     AtHand,

@@ -15,7 +15,7 @@ from agents.hf.context import context_limit
 from agents.hf.families.family import ProcessedImage, require_pixels
 from agents.oracle import RandomAgent
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.plan.config import PlanConfig
 from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError, require
 from vlm_envs.splits import split_seeds

@@ -10,13 +10,13 @@ from agents.api.config import EndpointConfig
 from agents.api.providers.registry import PROVIDERS
 from agents.hf.device import require_device
 from agents.registry import entry_of, make_agent, require_agent
-from training.config.curation import CurateConfig
-from training.config.curation_left import require_same_curation
-from training.config.curation_questions import digest_of, questions
+from training.config.curation.curate import CurateConfig
+from training.config.curation.left import require_same_curation
+from training.config.curation.questions import digest_of, questions
 from training.config.judges import JudgeConfig
 from training.config.places import require_writable
-from training.config.pool_levels import chosen_levels
-from training.config.worlds import WorldSpec
+from training.config.worlds.pool_levels import chosen_levels
+from training.config.worlds.spec import WorldSpec
 from training.preflight.judges import check_verifier, require_answer_judge
 from training.preflight.pools import require_pools
 from training.preflight.start import facts_of

@@ -14,7 +14,7 @@ from judges.state_text.rules import has_rules
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.processes import process_rank
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec, world_names
+from training.config.worlds.spec import WorldSpec, world_names
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 
-from training.config.lora import LoRAConfig
-from training.config.memory import MemoryConfig
+from training.config.update.lora import LoRAConfig
+from training.config.update.memory import MemoryConfig
 from vlm_envs.errors import ConfigError
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from training.config.pool_levels import PoolLevel, chosen_levels, read_levels
-from training.config.pools import PoolConfig
-from training.config.worlds import WorldSpec, world_names
+from training.config.worlds.pool_levels import PoolLevel, chosen_levels, read_levels
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec, world_names
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.vector.env import VectorWorld
 

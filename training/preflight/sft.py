@@ -8,11 +8,11 @@ from pathlib import Path
 from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
 from training.checkpoints.files import LATEST, model_directory, require_run_state
-from training.config.curation import CURATED
+from training.config.curation.curate import CURATED
 from training.config.places import require_writable
 from training.config.processes import num_processes
 from training.config.resume import check_same_settings, saved_by
-from training.config.sft import FINE_TUNING, DataSource, SFTConfig
+from training.config.supervised.sft import FINE_TUNING, DataSource, SFTConfig
 from training.preflight.memory_packages import require_attention, require_peft
 from training.preflight.start import require_unused
 from vlm_envs.errors import ConfigError, require

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, num_iterations_done
-from training.config.curation import CurateConfig
-from training.config.curation_left import UNFINISHED, differences, has_batches
+from training.config.curation.curate import CurateConfig
+from training.config.curation.left import UNFINISHED, differences, has_batches
 from training.config.places import require_writable
 from training.config.processes import process_rank
 from training.config.resume import check_length, check_same_run, saved_config, saved_settings
 from training.config.run import RunConfig
 from training.config.saved import plain
-from training.config.sft import SFTConfig
 from training.config.stages import STAGE_BEFORE, Stage, StageRun, StagesConfig
 from training.config.stages_record import holds_stages, saved_stages
+from training.config.supervised.sft import SFTConfig
 from training.preflight.curation import require_teachable
 from training.preflight.judges import without_judges
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning

@@ -15,12 +15,12 @@ from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
 from agents.oracle import has_planner, has_suboptimal_planner
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, require_run_state
-from training.config.curation import CURATED
+from training.config.curation.curate import CURATED
 from training.config.places import require_writable
 from training.config.processes import process_rank, require_engine
 from training.config.resume import check_same_run
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec, world_names
+from training.config.worlds.spec import WorldSpec, world_names
 from training.preflight.context import require_context
 from training.preflight.judges import check_judges, require_answer_judge, require_judged_texts, without_judges
 from training.preflight.memory_packages import require_attention, require_peft

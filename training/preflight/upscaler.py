@@ -8,7 +8,7 @@ from agents.hf.device import require_device
 from training.checkpoints.files import LATEST, require_run_state
 from training.config.places import require_writable
 from training.config.resume import check_same_settings, saved_by
-from training.config.upscaler import SUPER_RESOLUTION, UpscalerConfig
+from training.config.supervised.upscaler import SUPER_RESOLUTION, UpscalerConfig
 from training.preflight.start import require_unused
 
 _MAY_DIFFER = {"checkpoint_every", "device", "eval_every", "num_eval_scenes", "num_steps", "num_threads", "output"}

@@ -39,15 +39,15 @@ from typing import Any
 
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.grpo import GRPO
-from training.config.cold_start import ColdStartConfig
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.judges import JudgeConfig
-from training.config.memory import MemoryConfig
-from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
 from training.config.stages import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
-from training.config.worlds import WorldSpec
+from training.config.supervised.cold_start import ColdStartConfig
+from training.config.supervised.sft import SFTConfig
+from training.config.update.memory import MemoryConfig
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import WorldSpec
 from vlm_envs.errors import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"

@@ -34,15 +34,15 @@ from typing import Any
 from agents.api.config import EndpointConfig
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.grpo import GRPO
-from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig
-from training.config.memory import MemoryConfig
-from training.config.pools import PoolConfig
-from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
-from training.config.worlds import WorldSpec
+from training.config.supervised.cold_start import ColdStartConfig
+from training.config.supervised.sft import SFTConfig
+from training.config.update.memory import MemoryConfig
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 """The smallest of the paper's models; a directory here, to be named by `--model DIR` wherever it is."""

@@ -44,12 +44,12 @@ from typing import Any
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.grpo import GRPO
 from training.config.judges import JudgeConfig
-from training.config.memory import MemoryConfig
-from training.config.pools import PoolConfig
-from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
-from training.config.worlds import WorldSpec
+from training.config.update.memory import MemoryConfig
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec
 from vlm_envs.errors import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-3B-Instruct"

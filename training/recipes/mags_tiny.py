@@ -7,11 +7,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
-from training.config.worlds import WorldSpec
+from training.config.supervised.cold_start import ColdStartConfig
+from training.config.worlds.spec import WorldSpec
 from training.recipes.mags import SMFANET, VARIANTS
 from training.recipes.tiny import tiny_recipe, without_critic
 from vlm_envs.errors import require_choice

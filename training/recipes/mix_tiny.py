@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agents.hf.sampling import SamplingConfig
-from training.config.cold_start import ColdStartConfig
-from training.config.mix import MixConfig
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
+from training.config.supervised.cold_start import ColdStartConfig
+from training.config.worlds.mix import MixConfig
+from training.config.worlds.spec import WorldSpec
 from training.recipes.tiny import (
     docqa_tiny,
     frozenlake_tiny,

@@ -9,11 +9,11 @@ from agents.hf.sampling import SamplingConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.gigpo import GiGPO
-from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig
-from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
+from training.config.supervised.cold_start import ColdStartConfig
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import WorldSpec
 
 _GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 """Those whose texts the shipped tokenizers know; `agents.hf.tokenizer` has the same, and with it transformers."""

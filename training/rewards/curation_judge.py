@@ -16,7 +16,7 @@ from judges.episode_rewards.reward import EpisodeJudge
 from judges.llm.graded import LLMAnswerJudge
 from judges.reading.answers import AnswerJudge, match_answer
 from judges.scores import JudgeScore, Reward
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.rewards.checkpoint_judge import CheckpointJudge
 from training.rewards.score import model_judges
 from training.rewards.verifier import Verifier

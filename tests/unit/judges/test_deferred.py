@@ -18,7 +18,7 @@ from judges.scores import JudgeScore
 from tests.unit.agents.api.endpoint import FakeEndpoint, Gathering, reply, status
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from training.config.judges import JudgeConfig, VerifierConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.rewards.score import TurnScorer
 from training.rewards.verifier import Verifier
 

@@ -18,9 +18,9 @@ from training.algorithms.gae import GAE
 from training.algorithms.shipped import SHIPPED
 from training.batch import Batch, make_batch
 from training.config.judges import JudgeConfig
-from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import WorldSpec
 
 NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
 WORLD = WorldSpec(env_id=LAKE, kwargs=dict(SHORT))

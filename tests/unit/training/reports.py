@@ -20,6 +20,6 @@ def empty_report(directory: Path, *_: object) -> Path:
 def empty_reports() -> Iterator[None]:
     """Has runs, fine-tunings and runs of stages end in empty reports while it is open."""
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("run.build_report", "sft.build_report", "stages.build_stages_report"):
+        for name in ("run.build_report", "supervised.sft.build_report", "stages.build_stages_report"):
             patched.setattr(f"training.loop.{name}", empty_report)
         yield

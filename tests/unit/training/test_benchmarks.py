@@ -14,7 +14,7 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 from agents.oracle import OracleAgent
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.loop.evaluation import evaluate
 from training.preflight.start import require_levels
 from vlm_envs.errors import ConfigError

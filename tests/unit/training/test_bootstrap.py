@@ -21,10 +21,10 @@ from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
 from training.algorithms.turn_gae import TurnGAE
 from training.batch import Batch, make_batch
-from training.config.ppo import PPOConfig
+from training.config.update.ppo import PPOConfig
 from training.engines import policy
 from training.engines.policy import ValueModel, token_logprobs, token_values
-from training.loop.learner import Learner
+from training.loop.update.learner import Learner
 from training.rewards.score import TurnScorer
 from vlm_envs import make
 from vlm_envs.trajectory import Trajectory

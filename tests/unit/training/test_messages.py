@@ -20,9 +20,9 @@ from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
 from training.cli.command_line import Recipe, configured
-from training.config.curation import CurateConfig
-from training.config.ppo import PPOConfig
+from training.config.curation.curate import CurateConfig
 from training.config.run import RunConfig
+from training.config.update.ppo import PPOConfig
 from training.recipes.shipped import RECIPES
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.options import option_names

@@ -14,14 +14,14 @@ import torch
 
 from agents.vllm.config import VLLMConfig
 from agents.vllm.sampler import VLLMSampler
-from training.config.ppo import PPOConfig
+from training.config.update.ppo import PPOConfig
 from training.engines.frozen import copied_but_frozen
 from training.engines.policy import token_logprobs
-from training.loop import losses
-from training.loop.learner import Learner
-from training.loop.micro_batches import drawn_mask
 from training.loop.run import train
-from training.loop.sampling import Sampling
+from training.loop.sampling.iteration import Sampling
+from training.loop.update import losses
+from training.loop.update.learner import Learner
+from training.loop.update.micro_batches import drawn_mask
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.errors import ConfigError
 

@@ -14,9 +14,9 @@ from tests.unit.models import with_ending
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.algorithms.token_gae import TokenGAE
 from training.batch import make_batch
-from training.loop.learner import Learner
-from training.loop.metrics import rollout_metrics
-from training.loop.scored_batch import scored_batch
+from training.loop.sampling.scored_batch import scored_batch
+from training.loop.tracking.metrics import rollout_metrics
+from training.loop.update.learner import Learner
 from training.preflight.start import ready
 from training.rewards.score import TurnScorer
 from vlm_envs import make

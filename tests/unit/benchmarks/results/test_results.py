@@ -15,7 +15,7 @@ from benchmarks.results.report import draw, interval_of, lines, load_results, p_
 from benchmarks.results.result import Result, WorldResult
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.loop.run import train
 
 CHECKOUT = Path(__file__).parents[4]

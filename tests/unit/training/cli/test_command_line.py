@@ -13,9 +13,9 @@ from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
 from training.cli.command_line import Recipe, configured, find_recipe, option_value
 from training.cli.world_options import read_world_options
-from training.config.pools import PoolConfig
 from training.config.saved import plain, rebuilt
-from training.config.worlds import WorldSpec
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec
 from training.recipes.shipped import OF_A_WORLD, RECIPES
 from vlm_envs.errors import ConfigError
 
@@ -25,7 +25,7 @@ MIX = (WorldSpec(env_id=LAKE, kwargs={"representation": "structured", "prompt_ex
 
 RECIPE_FILE = """
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.config.judges import JudgeConfig
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.vlm_envs.qa.datasets.test_benchmarks import vstar
 from training.__main__ import main
-from training.config.pool_levels import read_levels
-from training.data import pool_drawing
+from training.config.worlds.pool_levels import read_levels
+from training.data.worlds import pool_drawing
 from vlm_envs import make
 
 LAKE = "VLM/FrozenLake-v0"

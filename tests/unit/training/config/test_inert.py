@@ -15,10 +15,10 @@ from training.algorithms.grpo import GRPO
 from training.algorithms.rloo import RLOO
 from training.algorithms.token_gae import TokenGAE
 from training.config.judges import JudgeConfig
-from training.config.lora import LoRAConfig
-from training.config.memory import MemoryConfig
-from training.config.ppo import PPOConfig
-from training.config.worlds import WorldSpec
+from training.config.update.lora import LoRAConfig
+from training.config.update.memory import MemoryConfig
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import WorldSpec
 from vlm_envs.errors import ConfigError
 
 WORDS = "natural_language"
@@ -225,7 +225,7 @@ def test_worlds_made_only_to_be_asked_are_closed(monkeypatch):
         def close(self):
             Asked.num_closed += 1
 
-    monkeypatch.setattr("training.config.worlds.make", lambda env_id, **kwargs: Asked())
+    monkeypatch.setattr("training.config.worlds.spec.make", lambda env_id, **kwargs: Asked())
     spec = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"source": "x"})
     with spec.made() as world:
         assert world.representation == "structured"

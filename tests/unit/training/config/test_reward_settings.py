@@ -13,7 +13,7 @@ from judges.episode_rewards.mags_settings import MagsStage1Settings
 from tests.unit.judges.episode_rewards.test_episodes import played
 from training.__main__ import main
 from training.cli.command_line import configured, find_recipe
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.resume import check_same_run
 from training.config.run import RunConfig

@@ -10,12 +10,12 @@ import pytest
 from tests.unit.training.batches import run_config
 from training.cli.command_line import Recipe
 from training.cli.stage_options import split_by_stage, stage_options, stages_told
-from training.config.lora import LoRAConfig
-from training.config.memory import MemoryConfig
-from training.config.ppo import PPOConfig
-from training.config.sft import SFTConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
 from training.config.stages_record import save_stages, saved_stages
+from training.config.supervised.sft import SFTConfig
+from training.config.update.lora import LoRAConfig
+from training.config.update.memory import MemoryConfig
+from training.config.update.ppo import PPOConfig
 from training.preflight.stages import checked_stages
 from training.recipes.shipped import STAGED_RECIPES
 from vlm_envs.errors import ConfigError

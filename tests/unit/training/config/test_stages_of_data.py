@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit.training.config.test_stages import SFT, TUNED, explored, recipe_of, stages
 from training.cli.stage_options import stage_options, stages_told
-from training.config.curation import CurateConfig
-from training.config.sft import SFTConfig
+from training.config.curation.curate import CurateConfig
 from training.config.stages import EXPERT_BEFORE, Stage
 from training.config.stages_record import save_stages, saved_stages
+from training.config.supervised.sft import SFTConfig
 from training.preflight.stages import checked_stages
 from vlm_envs.errors import ConfigError
 

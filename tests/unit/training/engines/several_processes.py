@@ -26,14 +26,14 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.batch import Batch
-from training.config.lora import LoRAConfig
-from training.config.memory import MemoryConfig
-from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
+from training.config.update.lora import LoRAConfig
+from training.config.update.memory import MemoryConfig
+from training.config.update.ppo import PPOConfig
 from training.engines import logprobs
 from training.engines.engine import Engine, LocalEngine
-from training.loop.credit import assigned_credit
-from training.loop.learner import Learner
+from training.loop.update.credit import assigned_credit
+from training.loop.update.learner import Learner
 
 CHECKOUT = Path(__file__).parents[4]
 NUM_UPDATES = 2

@@ -18,8 +18,8 @@ from tests.unit.families import SAVERS
 from tests.unit.models import load, with_ending
 from tests.unit.training.engines.test_row_pass import gradients, policy_loss, value_loss
 from training.batch import make_batch
-from training.config.lora import LoRAConfig
-from training.config.memory import MemoryConfig
+from training.config.update.lora import LoRAConfig
+from training.config.update.memory import MemoryConfig
 from training.engines.lora import add_adapters
 from training.engines.policy import hidden_states
 from training.engines.row_pass import RowPass, row_pass_of

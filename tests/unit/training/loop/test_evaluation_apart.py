@@ -15,8 +15,8 @@ from training.algorithms.critic import CriticConfig
 from training.algorithms.turn_gae import TurnGAE
 from training.checkpoints.state import load_checkpoint_state
 from training.config.judges import JudgeConfig
-from training.config.ppo import PPOConfig
-from training.config.worlds import WorldSpec
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import WorldSpec
 from training.loop.run import train
 from training.loop.trainer import Trainer
 from training.rewards.score import TurnScorer

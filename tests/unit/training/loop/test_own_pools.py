@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import run_config
-from training.config.pools import PoolConfig
-from training.config.worlds import WorldSpec
-from training.data.own_pools import draw_own_pools
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec
+from training.data.worlds.own_pools import draw_own_pools
 from training.loop import run as loop_run
 from training.loop.run import train
 from vlm_envs.errors import ConfigError

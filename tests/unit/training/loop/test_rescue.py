@@ -15,12 +15,14 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.checkpoints.state import copied, load_checkpoint_state
 from training.config.judges import JudgeConfig
-from training.config.ppo import PPOConfig
-from training.config.worlds import WorldSpec
-from training.loop import loggers, sampling, trainer
-from training.loop.learner import Learner
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import WorldSpec
+from training.loop import trainer
 from training.loop.run import train
+from training.loop.sampling import iteration
+from training.loop.tracking import loggers
 from training.loop.trainer import Trainer
+from training.loop.update.learner import Learner
 from vlm_envs.records.run_data import RunReader
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language", "max_turns": 2})
@@ -68,7 +70,7 @@ def fail_in_the_second(monkeypatch, owner, name):
     [
         pytest.param(Learner, "_policy_step", id="after the policy's step", marks=pytest.mark.soak),
         pytest.param(Learner, "_critic_step", id="after the critic's step"),
-        pytest.param(sampling, "rollout_metrics", id="after scoring", marks=pytest.mark.soak),
+        pytest.param(iteration, "rollout_metrics", id="after scoring", marks=pytest.mark.soak),
         pytest.param(Trainer, "train_iteration", id="before the log", marks=pytest.mark.soak),
         pytest.param(Trainer, "_log", id="after the log"),
     ],

@@ -22,10 +22,10 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.gae import GAE
 from training.checkpoints.files import num_iterations_done
 from training.checkpoints.state import load_checkpoint_state
-from training.config.ppo import PPOConfig
-from training.config.worlds import WorldSpec
-from training.loop.learner import Learner
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import WorldSpec
 from training.loop.run import train
+from training.loop.update.learner import Learner
 from training.recipes.shipped import OF_A_WORLD, RECIPES
 from vlm_envs.records.run_data import RunReader
 

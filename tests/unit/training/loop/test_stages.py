@@ -25,16 +25,16 @@ from tests.unit.training.loop.test_run import differing
 from tests.unit.training.reports import empty_reports
 from training.__main__ import main
 from training.checkpoints.state import load_checkpoint_state
-from training.config.memory import MemoryConfig
-from training.config.ppo import PPOConfig
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
 from training.config.stages_record import saved_stages
-from training.loop.learner import Learner
+from training.config.supervised.sft import SFTConfig
+from training.config.update.memory import MemoryConfig
+from training.config.update.ppo import PPOConfig
 from training.loop.run import train
-from training.loop.sft import fine_tune
 from training.loop.stages import train_stages
+from training.loop.supervised.sft import fine_tune
+from training.loop.update.learner import Learner
 from training.recipes.shipped import STAGED_RECIPES
 from vlm_envs.cli.commands import main as vlm_envs_main
 from vlm_envs.errors import ConfigError
@@ -164,14 +164,15 @@ def test_a_reference_is_kept_or_what_the_stage_starts_from(straight, tiny_direct
 
 
 NO_REPORTS = """
-from training.loop import run, sft
+from training.loop import run
+from training.loop.supervised import sft
 run.build_report = sft.build_report = lambda directory: directory / "report.html"
 """
 MOMENTS = {
-    "training.loop.supervised:SupervisedLearner.step:4": ("1-sft", 2),
-    "training.loop.learner:Learner.update:2": ("2-explore", 1),
+    "training.loop.supervised.steps:SupervisedLearner.step:4": ("1-sft", 2),
+    "training.loop.update.learner:Learner.update:2": ("2-explore", 1),
     "training.config.stages_record:replace_file:2": ("2-explore", 2),
-    "training.loop.learner:Learner.update:2 ": ("3-accuracy", 1),
+    "training.loop.update.learner:Learner.update:2 ": ("3-accuracy", 1),
 }
 """When it is killed: in a step behind a checkpoint, in an update, when a stage is done and nobody knows, in an update.
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from training.config.curation import CurateConfig
-from training.config.sft import SFTConfig
+from training.config.curation.curate import CurateConfig
 from training.config.stages import Stage, StagesConfig
 from training.config.stages_record import saved_stages
-from training.data import curation
-from training.data.curated import curated_episodes
-from training.data.curation import make_data_set
+from training.config.supervised.sft import SFTConfig
+from training.data.curation import curate
+from training.data.curation.curate import make_data_set
+from training.data.curation.curated import curated_episodes
 from training.loop import stages as loop
 from training.loop.stages import train_stages
 from training.preflight.stages import is_free
@@ -79,7 +79,7 @@ def test_a_folder_without_a_batch_is_begun_anew(tmp_path):
 
 def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeypatch, capsys):
     small = replace(CURATED, batch_size=2)
-    original, asked = curation.play, []
+    original, asked = curate.play, []
 
     def interrupted(expert, config, batch):
         asked.append(batch)
@@ -87,7 +87,7 @@ def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeyp
             raise KeyboardInterrupt
         return original(expert, config, batch)
 
-    monkeypatch.setattr(curation, "play", interrupted)
+    monkeypatch.setattr(curate, "play", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train_stages(staged(tmp_path, small))
     assert not is_free(tmp_path / "staged")

@@ -12,22 +12,22 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
-from tests.unit.training.loop.test_micro_batches import OneOfSeveral
 from tests.unit.training.loop.test_run import differing, metrics_of
+from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
 from training.__main__ import main
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.checkpoints.state import load_checkpoint_state
-from training.config.ppo import PPOConfig
+from training.config.update.ppo import PPOConfig
 from training.engines.policy import PolicyModel, ValueModel
 from training.errors import DiskFullError, ExplodingGradientError, MemoryExhaustedError
-from training.loop import learner as learner_module
 from training.loop import trainer
-from training.loop.gradients import accumulate_gradient
-from training.loop.learner import Learner
-from training.loop.out_of_memory import is_out_of_memory, memory_told
 from training.loop.run import train
 from training.loop.trainer import Trainer
+from training.loop.update import learner as learner_module
+from training.loop.update.gradients import accumulate_gradient
+from training.loop.update.learner import Learner
+from training.loop.update.out_of_memory import is_out_of_memory, memory_told
 
 CUDA_SAYS = (
     "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which 2 MiB is free. "

@@ -13,9 +13,9 @@ from transformers import Qwen3VLForConditionalGeneration
 
 from agents.hf.cache import GrowingCache
 from benchmarks.memory_cases import MemoryCase
-from training.config.lora import LoRAConfig
-from training.config.memory import MemoryConfig
-from training.loop.learner import Learner
+from training.config.update.lora import LoRAConfig
+from training.config.update.memory import MemoryConfig
+from training.loop.update.learner import Learner
 from training.plan.memory import Spread, kv_cache
 from training.plan.meta_run import PassBytes, evaluation_pass, on_meta_device, training_pass
 from training.plan.passes import ModelPasses

@@ -13,8 +13,8 @@ import torch
 from benchmarks.memory_cases import MemoryCase
 from tests.unit.training.plan.configs import save_shallow
 from training.__main__ import main
-from training.config.ppo import PPOConfig
-from training.config.worlds import MAX_PARALLEL
+from training.config.update.ppo import PPOConfig
+from training.config.worlds.spec import MAX_PARALLEL
 from training.plan.config import PlanConfig
 from training.plan.passes import ModelPasses
 from training.plan.plan import episodes_side_by_side, plan_of

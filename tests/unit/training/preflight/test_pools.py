@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.vlm_envs.qa.datasets.test_benchmarks import vstar
-from training.config.pools import PoolConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec
 from training.preflight.pools import require_pools
 from vlm_envs import make
 from vlm_envs.errors import ConfigError

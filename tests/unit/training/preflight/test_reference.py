@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from tests.unit.training.batches import run_config
-from training.config.lora import LoRAConfig
-from training.config.ppo import PPOConfig
+from training.config.update.lora import LoRAConfig
+from training.config.update.ppo import PPOConfig
 from training.preflight.start import tried
 from vlm_envs.errors import ConfigError
 

@@ -19,10 +19,10 @@ from judges.turn_rewards.shaping import exact_judge
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main
 from training.cli.command_line import configured, find_recipe
-from training.config.cold_start import ColdStartConfig
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.run import RunConfig
-from training.config.worlds import WorldSpec
+from training.config.supervised.cold_start import ColdStartConfig
+from training.config.worlds.spec import WorldSpec
 from training.preflight.start import facts_of, ready
 from training.recipes.shipped import RECIPES
 from training.rewards.score import TurnScorer

@@ -14,9 +14,9 @@ from tests.unit.training.reports import empty_reports
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
 from training.cli.command_line import find_recipe
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
+from training.config.supervised.sft import SFTConfig
 from training.recipes.argos import HACK_REWARDS, REWARDS, argos, argos_hack_tiny, argos_tiny
 from training.recipes.shipped import STAGED_VARIANTS
 from vlm_envs.errors import ConfigError

@@ -10,11 +10,11 @@ from judges.episode_rewards.arm import ArmAccuracySettings, ArmExplorationSettin
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
 from training.cli.command_line import find_recipe
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.run import RunConfig
-from training.config.sft import SFTConfig
 from training.config.stages import EXPERT_BEFORE
-from training.config.worlds import WorldSpec
+from training.config.supervised.sft import SFTConfig
+from training.config.worlds.spec import WorldSpec
 from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny, both_orders
 from vlm_envs.records.run_data import RunReader
 

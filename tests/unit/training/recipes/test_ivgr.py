@@ -15,12 +15,12 @@ from judges.episode_rewards.ivgr import IvgrSettings
 from judges.scores import JudgeScore, Reward
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
-from training.config.cold_start import ColdStartConfig
-from training.config.pools import PoolConfig
-from training.config.shares import Shares
 from training.config.stages import StagesConfig
-from training.loop.learner import Learner
+from training.config.supervised.cold_start import ColdStartConfig
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.shares import Shares
 from training.loop.run import train
+from training.loop.update.learner import Learner
 from training.recipes.ivgr import ivgr, ivgr_tiny
 from training.recipes.shipped import STAGED_RECIPES
 from vlm_envs.records.run_data import RunReader

@@ -14,7 +14,7 @@ from agents.rollout import try_rollout
 from tests.unit.agents.api.endpoint import YES, FakeEndpoint, hang, status
 from tests.unit.judges.episodes import with_state
 from training.config.judges import JudgeConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.rewards.score import TurnScorer
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language"})

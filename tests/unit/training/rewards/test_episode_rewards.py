@@ -9,7 +9,7 @@ from agents.rollout import rollout
 from judges.scores import Reward
 from tests.unit.training.batches import run_config
 from training.config.judges import JudgeConfig
-from training.config.worlds import WorldSpec
+from training.config.worlds.spec import WorldSpec
 from training.rewards.score import TurnScorer
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory

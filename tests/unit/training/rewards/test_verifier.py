@@ -17,9 +17,9 @@ from judges.episode_rewards.argos import reasoning_quality
 from judges.episode_rewards.seen_masks import seen_masks
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
 from tests.unit.judges.episodes import with_response, with_state
-from training.config.curation import CurateConfig
+from training.config.curation.curate import CurateConfig
 from training.config.judges import JudgeConfig, VerifierConfig
-from training.data.curation import filter_rollouts
+from training.data.curation.curate import filter_rollouts
 from training.rewards.curation_judge import curation_judge
 from training.rewards.score import TurnScorer
 from training.rewards.verifier import Verifier

@@ -27,8 +27,8 @@ from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
 from training.batch import make_batch
 from training.engines.policy import token_logprobs
-from training.loop.credit import assigned_credit
-from training.loop.learner import Learner
+from training.loop.update.credit import assigned_credit
+from training.loop.update.learner import Learner
 
 RNG = np.random.default_rng(0)
 SQUARE, WIDE, TALL = (RNG.integers(0, 256, shape, dtype=np.uint8) for shape in ((40, 40, 3), (30, 60, 3), (90, 28, 3)))

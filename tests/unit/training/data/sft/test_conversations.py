@@ -1,0 +1,110 @@
+"""Rows as TRL, LLaMA-Factory and ms-swift write them, and what is said of rows that cannot be learnt from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from training.data.sft.conversations import BrokenRowError, conversation
+
+HERE = Path("/data")
+
+
+def said(role, content, **more):
+    return {"role": role, "content": content, **more}
+
+
+def read(*messages, images=None):
+    row = {"messages": list(messages)} | ({} if images is None else {"images": images})
+    return conversation(row, file=HERE / "rows.jsonl", line=3, folder=HERE)
+
+
+ANSWER = said("assistant", "A mug.")
+TEXT = {"type": "text", "text": "What is it?"}
+
+
+@pytest.mark.parametrize(
+    ("content", "images", "expected"),
+    [
+        ("<image>What is it?", ["a.png"], (HERE / "a.png", "What is it?")),
+        ("<image>\nIt <image> is <image>", ["a.png", "b.png", "c.png"],
+         (HERE / "a.png", "\nIt ", HERE / "b.png", " is ", HERE / "c.png")),
+        ("What is it?", ["a.png", "b.png"], (HERE / "a.png", HERE / "b.png", "What is it?")),  # as TRL puts them
+        ("What is it?", "a.png", (HERE / "a.png", "What is it?")),
+        ("What is it?", None, ("What is it?",)),
+        ("", None, ("",)),
+        ([{"type": "image"}, TEXT], ["a.png"], (HERE / "a.png", "What is it?")),
+        ([TEXT, {"type": "image", "image": "a.png"}], None, ("What is it?", HERE / "a.png")),
+        ([{"type": "image", "path": "/b/a.png"}, TEXT], [], (Path("/b/a.png"), "What is it?")),
+        ([{"type": "image_url", "image_url": {"url": "file:///b/a.png"}}, TEXT], None,
+         (Path("/b/a.png"), "What is it?")),
+        ([{"type": "text", "text": "a literal <image>"}], None, ("a literal <image>",)),
+        ("<image>", [{"path": "a.png"}], (HERE / "a.png",)),
+    ],
+)  # fmt: skip
+def test_pictures_stand_where_the_row_has_them(content, images, expected):
+    (exchange,) = read(said("user", content), ANSWER, images=images).exchanges
+    assert exchange.content == expected
+    assert exchange.answer == "A mug." and exchange.is_learnt
+
+
+def test_turns_share_the_rows_pictures_in_order():
+    row = read(
+        said("system", "Be brief."),
+        said("user", "<image>first"),
+        ANSWER,
+        said("user", "second <image>"),
+        said("assistant", [{"type": "text", "text": "A "}, {"type": "text", "text": "cup."}]),
+        said("user", "and <image> that nobody answers?"),
+        images=["1.png", "2.png", "3.png"],
+    )
+    assert row.system == "Be brief."
+    assert [each.content for each in row.exchanges] == [(HERE / "1.png", "first"), ("second ", HERE / "2.png")]
+    assert [each.answer for each in row.exchanges] == ["A mug.", "A cup."]
+    assert (row.file, row.line) == (HERE / "rows.jsonl", 3)
+
+
+def test_an_answer_may_be_left_out_of_the_loss():
+    row = read(said("user", "a"), said("assistant", "b", loss=False), said("user", "c"), said("assistant", "d"))
+    assert [each.is_learnt for each in row.exchanges] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("messages", "images", "reason"),
+    [
+        ([said("user", "<image>?"), ANSWER], [], "1 placeholders .* for 0 pictures"),
+        ([said("user", "<image>?"), ANSWER], ["a.png", "b.png"], "1 placeholders .* for 2 pictures"),
+        ([said("user", [{"type": "image", "image": "a.png"}]), ANSWER], ["b.png"], "0 placeholders .* for 1 pictures"),
+        ([said("user", "?")], None, "no turn of the assistant"),
+        ([], None, "no turn of the assistant"),
+        ([ANSWER], None, "message 1 is of assistant, and user's would be next"),
+        ([said("user", "a"), said("user", "b"), ANSWER], None, "message 2 is of user, and assistant's would be next"),
+        ([said("user", "?"), said("assistant", "!", loss=False)], None, "no answer of the assistant to learn from"),
+        ([said("user", "?"), said("assistant", None)], None, "content of a message of assistant is missing"),
+        ([said("user", "?"), said("assistant", [{"type": "image"}])], None, "assistant has a part that is no text"),
+        ([said("user", "?"), said("assistant", "", tool_calls=[{}])], None, "tool_calls"),
+        ([said("user", "?"), said("tool", "3")], None, "role 'tool'"),
+        ([said("user", [{"type": "video", "video": "a.mp4"}]), ANSWER], None, "of type 'video'"),
+        ([said("user", "<image>"), ANSWER], ["https://x.org/a.png"], "nothing is downloaded"),
+        ([said("user", "<image>"), ANSWER], [{"bytes": "…"}], "not named by the path of its file"),
+        ([said("user", "?"), said("assistant", "!", loss="no")], None, "`loss` of an answer is true or false"),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_said(messages, images, reason):
+    with pytest.raises(BrokenRowError, match=reason):
+        read(*messages, images=images)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({}, "there are no `messages`$"),
+        ({"conversations": [{"from": "human", "value": "?"}]}, "ShareGPT's layout"),
+        ({"messages": "What is it?"}, "no list of objects"),
+        ({"messages": ["What is it?"]}, "no list of objects"),
+    ],
+)
+def test_rows_of_another_layout_are_told(row, reason):
+    with pytest.raises(BrokenRowError, match=reason):
+        conversation(row, file=HERE, line=1, folder=HERE)

@@ -1,0 +1,77 @@
+"""What is logged and recorded of an iteration beside its losses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from judges.scores import JudgeScore
+from judges.turn_rewards.shaping import ScoredTurn
+from tests.unit.judges.episodes import episode
+from tests.unit.training.batches import text_batch
+from training.algorithms.algorithm import Credit, ModelOutputs
+from training.loop.tracking.metrics import mean_scores, turn_credit, turn_notes
+from training.rewards.score import ScoredTrajectory
+
+
+def scored(*turns: ScoredTurn) -> ScoredTrajectory:
+    trajectory = episode([""] * len(turns), [{}] * len(turns))
+    return ScoredTrajectory(trajectory=trajectory, turns=turns)
+
+
+def shaped(observation: float | None = None, *, available: bool = True) -> ScoredTurn:
+    score = JudgeScore(value=observation or 0.0) if available else JudgeScore.unavailable("down")
+    return ScoredTurn(
+        turn=episode([""], [{}]).turns[0],
+        env_id="VLM/FrozenLake-v0",
+        scores={} if available and observation is None else {"observation": score},
+        rewards={"grounding": 0.5 * (observation or 0.0)},
+    )
+
+
+def test_scores_are_means_over_turns_from_0_to_1():
+    """Four turns: right, half right, out of the format (0), and one that no judge could score (left out)."""
+    episodes = [scored(shaped(observation=1.0), shaped(observation=0.5)), scored(shaped(), shaped(available=False))]
+    assert mean_scores(episodes) == {"score/observation": pytest.approx(0.5)}
+    assert mean_scores([scored(shaped())]) == {}
+
+
+def test_credit_is_told_turn_by_turn():
+    batch = text_batch([[-1, 0, 0, -1, 1], [0, 0, -1, -1, -1]], [[1.0, 2.0], [3.0, 0.0]])
+    grid_BT = torch.arange(10.0).reshape(2, 5)
+    outputs = ModelOutputs(
+        old_logprobs_BT=grid_BT,
+        values_BT=10 * grid_BT,
+        turn_end_values_BK=torch.zeros(2, 2),
+        final_values_B=None,
+        token_rewards_BT=torch.zeros(2, 5),
+        ref_kl=None,
+    )
+    first, second = turn_credit(batch, outputs, Credit(advantages_BT=grid_BT), 5)
+    assert first == [{"advantage": 1.5, "value": 10.0}, {"advantage": 4.0, "value": 40.0}]
+    assert second == [{"advantage": 5.5, "value": 50.0}, {}]
+    assert turn_credit(batch, replace(outputs, values_BT=None), Credit(advantages_BT=grid_BT), 1)[0][0] == {
+        "advantage": 1.5
+    }
+    notes = turn_notes(scored(shaped(observation=1.0), shaped()), first)
+    assert notes[0].credit["value"] == 10.0 and notes[0].scores == {"observation": 1.0}
+
+
+def test_a_masked_turn_has_no_credit():
+    """A turn that no judge could score, and one whose row has an infinite reward."""
+    batch = text_batch([[0, 0, -1, 1, 1]], [[1.0, 1.0]], trainable_BK=torch.tensor([[True, False]]))
+    outputs = ModelOutputs(
+        old_logprobs_BT=torch.zeros(1, 5),
+        values_BT=torch.ones(1, 5),
+        turn_end_values_BK=torch.zeros(1, 2),
+        final_values_B=None,
+        token_rewards_BT=torch.zeros(1, 5),
+        ref_kl=None,
+    )
+    assert turn_credit(batch, outputs, Credit(advantages_BT=torch.full((1, 5), 3.0)), 1) == [
+        [{"advantage": 3.0, "value": 1.0}, {}]
+    ]
+    infinite = replace(batch, turn_rewards_BK=torch.tensor([[1.0, torch.inf]]))
+    assert turn_credit(infinite, outputs, Credit(advantages_BT=torch.zeros(1, 5)), 1) == [[{}, {}]]

@@ -1,0 +1,229 @@
+"""How a data set is curated, apart from doing it, so that a command line can be read without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from tyro.conf import AvoidSubcommands, Suppress, UseAppendAction, arg
+
+from agents.api.config import EndpointConfig
+from agents.hf.sampling import SamplingConfig
+from judges.episode_rewards.registry import EPISODE_REWARDS
+from judges.episode_rewards.reward import EpisodeReward
+from training.config.curation.pointing import PointingConfig
+from training.config.judges import ASKED, RewardSet, VerifierConfig, set_reward
+from training.config.places import require_name
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec, world_names
+from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
+from vlm_envs.cli.settings import Settings, parse_settings
+from vlm_envs.errors import ConfigError, require
+
+CURATED = "curated"
+"""Under this label a data set's episodes are recorded."""
+
+
+Again = Annotated[tuple[str, ...], UseAppendAction, arg(metavar="NAME=VALUE")]
+"""A field of options that takes arguments of a world, under each of which something is done once more."""
+
+_DEFAULT_WORLD = "VLM/ZoomQA-v0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurateConfig:
+    """How a data set is made.
+
+    Attributes:
+        name: Name of the data set, one part of a path; it goes to `<output>/<name>`, which must not exist.
+        env_id: The world the expert plays; `--worlds.0.env-id ID --worlds.1.env-id ID` on the command line for several.
+        settings: Its arguments, as `name=value`, such as `side_px=600`; `prompt_format` is the reward's own by default.
+        worlds: Several worlds in place of these, each with arguments and a pool of its own, one after the other.
+        again: An argument under which all questions are asked once more, beside the world's own: `reverse_order=True`
+            has the responses of RewardJudging judged in both orders. Of several, each once.
+        episode_reward: The reward that verifies; `MODULE:NAME` imports the module, which registers it.
+        reward_settings: Constants of the reward, as `name=value`, such as `needs_tools=False` of `"arm_accuracy"`,
+            which keeps rollouts without a call that worked, too; `python -m judges rewards` lists them.
+        verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
+        endpoint: A model behind an endpoint that judges for the reward what no rule can: answers in words, iVGR's
+            consistency, and all that `"agentic"` looks at; none unless its `model` and `base_url` are given.
+        judge: A checkpoint in place of the endpoint, `"hf:DIR"`.
+        expert: Who plays: `"oracle"`, a checkpoint directory as `"hf:DIR"`, a model behind an endpoint as
+            `"openai:NAME"` or `"compatible:NAME@URL"`, or any other name of an agent.
+        pointing: Places that are drawn into what the expert sees; what is kept has the pictures as they were.
+        mistake_rate: How often the oracle acts at random, so that there is something to filter.
+        sampling: How a model's responses are drawn.
+        num_samples: Questions; of several worlds as many of each, times its weight.
+        batch_size: Questions that are asked, verified and written together. What is held in memory, and what a kill
+            loses, grows with this and not with `num_samples`.
+        pool: File of levels that are asked in place of drawn ones, the first `num_samples` of them, as
+            `python -m training pool` writes it. None to draw.
+        exclude: Files of ids that are left out of the pool, such as the pool of another stage.
+        num_rollouts: Rollouts a question.
+        threshold: Least reward of a rollout that is kept.
+        drop_trivial: Whether questions that every rollout answers right are dropped.
+        output: Directory of all data sets.
+        seed: Seed of the questions and of the expert.
+        device: Where checkpoints run that are loaded here, whoever's they are: `"auto"`, `"cpu"` or `"cuda"`.
+    """
+
+    name: str = "curated"
+    env_id: str = _DEFAULT_WORLD
+    settings: Settings = ()
+    worlds: Suppress[tuple[WorldSpec, ...]] = ()
+    again: Again = ()
+    episode_reward: Annotated[str, arg(metavar=f"{{{','.join(EPISODE_REWARDS)},MODULE:NAME}}")] = "argos"
+    reward_settings: RewardSet = ()
+    verifier: VerifierConfig = field(default_factory=VerifierConfig)
+    endpoint: AvoidSubcommands[EndpointConfig | None] = None
+    judge: str | None = None
+    expert: str = "oracle"
+    pointing: PointingConfig = field(default_factory=PointingConfig)
+    mistake_rate: float = 0.5
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    num_samples: int = 64
+    batch_size: int = 64
+    pool: str | None = None
+    exclude: tuple[str, ...] = ()
+    num_rollouts: int = 4
+    threshold: float = 0.7
+    drop_trivial: bool = False
+    output: str = "runs"
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        require_name(self)
+        require_at_least(self, 1, "num_samples", "num_rollouts", "batch_size")
+        require_at_least(self, 0, "seed")
+        require_between(self, 0, 1, "mistake_rate")
+        require(
+            self.pool is not None or not self.exclude,
+            f"{field_name(self, 'exclude')} leaves levels out of a pool. Give one ({field_name(self, 'pool')} FILE), "
+            f"or leave {field_name(self, 'exclude')} out.",
+        )
+        require(
+            self.pointing.points == "none" or self.expert not in ("oracle", "random", "lazy"),
+            f"{field_name(self.pointing, 'points')} {self.pointing.points} draws into pictures that "
+            f"{field_name(self, 'expert')} {self.expert} does not look at. Name a model, such as hf:DIR.",
+        )
+        messages = [*self._contradictions_of_worlds()]
+        require(not messages, "\n".join(messages))
+        self._require_judges()
+        self._require_readable()
+        self._require_other_settings()
+
+    def _contradictions_of_worlds(self) -> Iterator[str]:
+        """Yields what several worlds leave no place for."""
+        given = {"env_id": self.env_id != _DEFAULT_WORLD, "settings": self.settings != ()}
+        given |= {"pool": self.pool is not None, "exclude": self.exclude != ()}
+        worlds = field_name(self, "worlds")
+        for name in (name for name, is_given in given.items() if self.worlds and is_given):
+            yield (
+                f"{field_name(self, name)} is about one world, and {worlds} names {len(self.worlds)}, each with "
+                f"arguments and a pool of its own. Leave {field_name(self, name)} out."
+            )
+        for number, spec in enumerate(self.worlds):
+            if spec.cold_start_pool is not None:
+                yield f"{worlds}.{number}.cold-start-pool would do nothing: a curation asks the levels of a pool."
+            if spec.pool is not None and spec.pool.draw:
+                yield (
+                    f"{worlds}.{number}.pool.draw is a run's: a curation draws no pool. Draw it beforehand: python -m "
+                    f"training pool {spec.env_id} --out FILE, then {worlds}.{number}.pool.file FILE."
+                )
+
+    def _require_judges(self) -> None:
+        """Refuses models that nobody asks, and a reward without the one that it cannot do without."""
+        option, reward = field_name(self, "episode_reward"), self.reward
+        endpoint, judge = field_name(self, "endpoint"), field_name(self, "judge")
+        given = f"{endpoint}.model {self.endpoint.model}" if self.endpoint is not None else f"{judge} {self.judge}"
+        require(
+            self.endpoint is None or self.judge is None,
+            f"{endpoint} and {judge} both name who judges for the reward. Leave one of them out.",
+        )
+        require(
+            "agentic_judge" not in reward.needs or self.endpoint is not None,
+            f"{option} {self.episode_reward} lets a model behind an endpoint look and decide: say which with "
+            f"{endpoint}.model NAME and {endpoint}.base-url URL.",
+        )
+        require(
+            bool(reward.models & ASKED) or not self.has_judge,
+            f"{option} {self.episode_reward} asks no such model, so {given} would do nothing. Leave it out.",
+        )
+        self.verifier.require_reader(reward, option)
+
+    def _require_readable(self) -> None:
+        """Refuses worlds that the reward cannot read."""
+        option, settings = field_name(self, "episode_reward"), field_name(self, "settings")
+        given = " ".join(f"{settings} {each}" for each in self.settings)
+        for spec in self.specs:
+            if self.worlds:
+                given = f"{spec.env_id} {' '.join(f'{name}={value}' for name, value in spec.kwargs.items())}".strip()
+            try:
+                self.reward.require_world(spec.prompt_format, spec.kwargs)
+            except ConfigError as error:
+                raise ConfigError(f"{option} {self.episode_reward}{f' with {given}' * bool(given)}: {error}") from error
+
+    def _require_other_settings(self) -> None:
+        """Refuses to ask all questions twice in the same way, whose rollouts would be the same data twice."""
+        seen: list[tuple[str, dict[str, object], PoolConfig | None]] = []
+        texts = ("", *self.again)
+        for number, spec in enumerate(self.specs):
+            text, place = texts[number % len(texts)], number // len(texts)
+            option = f"{field_name(self, 'again')} {text}" if text else f"{field_name(self, 'worlds')}.{place}"
+            asked = (spec.env_id, spec.kwargs, spec.pool)
+            require(
+                asked not in seen,
+                f"{option} asks every question twice in the same way. Leave it out, or name another value.",
+            )
+            seen.append(asked)
+
+    @property
+    def reward(self) -> EpisodeReward:
+        """The reward, with the settings of its own."""
+        return set_reward(
+            self.episode_reward,
+            self.reward_settings,
+            option=field_name(self, "episode_reward"),
+            settings_option=field_name(self, "reward_settings"),
+        )
+
+    @property
+    def has_judge(self) -> bool:
+        """Whether a model judges what no rule can."""
+        return self.endpoint is not None or self.judge is not None
+
+    @property
+    def specs(self) -> tuple[WorldSpec, ...]:
+        """What is played, in order: each world, and then the same under each setting of `again`.
+
+        Prompts are of the reward's own strategy unless a world's arguments name another.
+        """
+        again = ((), *((text,) for text in self.again))
+        return tuple(self._spec(world, more) for world in self._worlds for more in again)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the yield calls each of `specs`: its id, with the arguments that tell it from others of the same id."""
+        return world_names(self.specs)
+
+    def num_samples_of(self, spec: WorldSpec) -> int:
+        """Returns how many questions are asked of one of `specs`; a pool may have fewer."""
+        return max(1, round(self.num_samples * spec.weight))
+
+    @property
+    def _worlds(self) -> tuple[WorldSpec, ...]:
+        if self.worlds:
+            return self.worlds
+        pool = None if self.pool is None else PoolConfig(file=self.pool, exclude=self.exclude)
+        kwargs = parse_settings(self.settings, option=field_name(self, "settings"))
+        return (WorldSpec(env_id=self.env_id, kwargs=kwargs, pool=pool),)
+
+    def _spec(self, world: WorldSpec, more: tuple[str, ...]) -> WorldSpec:
+        strategies = self.reward.strategies
+        kwargs = {"prompt_format": strategies[0]} if strategies else {}
+        kwargs |= world.kwargs
+        kwargs |= parse_settings(more, option=field_name(self, "again"), example="reverse_order=True")
+        name = world.name if world.name is None or not more else f"{world.name} ({', '.join(more)})"
+        return replace(world, kwargs=kwargs, name=name)

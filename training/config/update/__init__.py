@@ -1,0 +1,1 @@
+"""How a run's weights are updated: PPO's settings, what an algorithm decides itself, LoRA, and the memory it takes."""

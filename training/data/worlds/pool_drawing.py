@@ -1,0 +1,207 @@
+"""Draws a pool: levels of a world's training split, each once, with what an agent makes of them.
+
+    seeds, or a data set's ids in an order by seed ──> levels, each once ──> attempts of an agent ──> a row each
+
+Rows are written as they come to be known, so that a call that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agents.agent import Agent
+from agents.registry import make_agent, setting_names
+from training.config.worlds.pool_levels import read_ids
+from training.config.worlds.pools import DrawPoolConfig
+from training.config.worlds.spec import MAX_PARALLEL, WorldSpec
+from training.data.worlds.episodes import play_each
+from vlm_envs.errors import ConfigError, GenerationError, SolverLimitError, require
+from vlm_envs.records.json_lines import Record, append_line, filter_lines, read_lines
+from vlm_envs.splits import split_seeds
+
+_FIRST_SEED, _NUM_SEEDS = 60_000_000, 30_000_000
+"""Seeds of pools, which neither cold starts nor curations nor runs without a pool use."""
+_AT_ONCE = 16
+"""Levels that are drawn in one call of a world, which has only so much time."""
+_MAX_DRAWS_EACH = 50
+"""Draws for each level that is asked for, after which there are taken to be no more."""
+
+
+class DrawnLevel(NamedTuple):
+    """A level that was drawn.
+
+    Attributes:
+        level_id: Its text.
+        solution_length: Actions of its shortest solution; None where nobody knows.
+    """
+
+    level_id: str
+    solution_length: int | None
+
+
+class DrawnPool(NamedTuple):
+    """What became of a pool.
+
+    Attributes:
+        num_levels: Levels in the file.
+        by_passes: How many of them were solved so many times, from 0 on; empty where nobody played.
+    """
+
+    num_levels: int
+    by_passes: tuple[int, ...]
+
+    def __str__(self) -> str:
+        if not self.by_passes:
+            return f"{self.num_levels} levels"
+        attempts = len(self.by_passes) - 1
+        told = ", ".join(f"{count} solved {passes} of {attempts}" for passes, count in enumerate(self.by_passes))
+        return f"{self.num_levels} levels: {told}"
+
+
+def draw_pool(spec: WorldSpec, config: DrawPoolConfig) -> DrawnPool:
+    """Writes a pool to `config.out`; one that an interrupted call left there is gone on with.
+
+    Returns:
+        What is in it.
+
+    Raises:
+        ConfigError: If the file holds something else, or no level can be drawn.
+    """
+    levels = list(itertools.islice(_drawn(spec, config), config.num_samples))
+    if not levels:
+        raise ConfigError(
+            f"{spec.env_id} has no level of the split 'train' that --exclude leaves. Exclude fewer, or give the world "
+            "other arguments."
+        )
+    path = Path(config.out)
+    num_done = _num_done(path, levels, config)
+    agent = _agent(config) if config.agent is not None and num_done < len(levels) else None
+    size = max(1, MAX_PARALLEL // config.attempts)
+    for start in range(num_done, len(levels), size):
+        part = levels[start : start + size]
+        played = [{} for _ in part] if agent is None else _played(agent, spec, config, part, start)
+        for level, counts in zip(part, played, strict=True):
+            append_line(path, {"id": level.level_id, "solution_length": level.solution_length, **counts})
+    rows = read_lines(path)
+    passes = [int(row.get("passes", 0)) for row in rows]
+    by_passes = tuple(passes.count(number) for number in range(config.attempts + 1))
+    return DrawnPool(len(rows), by_passes if config.agent is not None else ())
+
+
+def _agent(config: DrawPoolConfig) -> Agent:
+    """Returns who plays, with those of the settings that such an agent has."""
+    assert config.agent is not None
+    offered = {"sampling": config.sampling, "seed": config.seed, "device": config.device}
+    known = setting_names(config.agent)
+    return make_agent(config.agent, **{name: value for name, value in offered.items() if name in known})
+
+
+def _num_done(path: Path, levels: Sequence[DrawnLevel], config: DrawPoolConfig) -> int:
+    """Returns how many rows stand already; a half-written last one is taken away."""
+    rows = read_lines(path)
+    same = len(rows) <= len(levels) and all(
+        row.get("id") == level.level_id and row.get("agent") == config.agent and _has_attempts(row, config)
+        for row, level in zip(rows, levels, strict=False)
+    )
+    require(
+        same,
+        f"--out {path} holds another pool than the one asked for: other levels, another agent or other attempts. "
+        "Choose another file, or remove this one.",
+    )
+    if rows:
+        filter_lines(path, lambda row: True)
+    return len(rows)
+
+
+def _has_attempts(row: Record, config: DrawPoolConfig) -> bool:
+    """Returns whether a row may be of this call; attempts that were lost with their workers are not counted."""
+    return config.agent is None or int(row.get("attempts", -1)) in range(config.attempts + 1)
+
+
+def _played(
+    agent: Agent, spec: WorldSpec, config: DrawPoolConfig, levels: Sequence[DrawnLevel], first: int
+) -> list[Record]:
+    """Returns what an agent made of each level."""
+    count = config.attempts
+    seeds = list(split_seeds("train", len(levels) * count, start=_first_seed(config) + first * count))
+    texts = [level.level_id for level in levels for _ in range(count)]
+    played = play_each(agent, spec, seeds, split="train", max_parallel=MAX_PARALLEL, levels=texts)
+    found: list[Record] = []
+    for index in range(0, len(texts), count):
+        kept = [each for each in played[index : index + count] if each is not None]
+        rewards = [each.total_reward for each in kept]
+        found.append(
+            {
+                "attempts": len(kept),
+                "passes": sum(each.success for each in kept),
+                "reward": float(np.mean(rewards)) if rewards else None,
+                "agent": config.agent,
+            }
+        )
+    return found
+
+
+def _first_seed(config: DrawPoolConfig) -> int:
+    return _FIRST_SEED + config.seed * 1_000_003 % _NUM_SEEDS
+
+
+def _drawn(spec: WorldSpec, config: DrawPoolConfig) -> Iterator[DrawnLevel]:
+    """Yields different levels that are not excluded, as many as there are."""
+    seen = {*frozenset[str]().union(*map(read_ids, config.exclude))}
+    with spec.make_vector(1, split="train") as worlds:
+        listed = worlds.apply({0: _listed_ids})[0]
+        if listed is not None:
+            order = np.random.default_rng(config.seed).permutation(len(listed))
+            calls = (partial(_of_ids, ids=[listed[place] for place in part]) for part in _parts(order.tolist()))
+        else:
+            seeds = split_seeds("train", config.num_samples * _MAX_DRAWS_EACH + 1000, start=_first_seed(config))
+            calls = (partial(_of_seeds, seeds=part) for part in _parts(seeds))
+        for call in calls:
+            for level in worlds.apply({0: call})[0]:
+                if level.level_id not in seen:
+                    seen.add(level.level_id)
+                    yield level
+
+
+def _parts(values: Any) -> Iterator[list[Any]]:
+    """Yields values in parts that one call of a world has time for."""
+    left = iter(values)
+    while part := list(itertools.islice(left, _AT_ONCE)):
+        yield part
+
+
+def _listed_ids(world: Any) -> tuple[str, ...] | None:
+    """Returns the ids of a data set's training split; None where levels are drawn. Called where the world lives."""
+    ids = getattr(getattr(world.dynamics, "source", None), "ids", None)
+    return None if ids is None else ids("train")
+
+
+def _of_ids(world: Any, ids: Sequence[str]) -> list[DrawnLevel]:
+    """Returns levels by their ids, without looking at them: a data set may be large."""
+    return [DrawnLevel(each, None) for each in ids]
+
+
+def _of_seeds(world: Any, seeds: Sequence[int]) -> list[DrawnLevel]:
+    """Returns the levels of seeds; called where the world lives."""
+    found: list[DrawnLevel] = []
+    for seed in seeds:
+        try:
+            state = world.dynamics.generate(np.random.default_rng(seed), "train")
+        except GenerationError:
+            continue
+        found.append(DrawnLevel(world.dynamics.dump(state), _length(world, state)))
+    return found
+
+
+def _length(world: Any, state: Any) -> int | None:
+    try:
+        length: int | None = world.dynamics.cost_to_go(state)
+    except SolverLimitError:
+        return None
+    return length

@@ -1,0 +1,223 @@
+"""Collect: groups of sibling episodes on training levels."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+from agents.agent import Agent
+from agents.continuous_rollout import OnEpisode, OnTurn
+from agents.rollout import WorldBatch, is_lost, try_rollouts
+from training.config.run import RunConfig
+from training.data.worlds.episodes import why_lost
+from training.data.worlds.mix import MixedWorlds, MixEntry, MixUnit
+from training.data.worlds.pools import open_pools
+from training.engines.engine import Engine, LocalEngine
+from training.errors import NothingLeftError
+from vlm_envs.errors import WorkerError
+from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Trajectory, TrajectoryGroup, Turn
+
+_logger = logging.getLogger(__name__)
+
+_FIRST_SEED = 100_000_000
+"""Training seeds below belong to the cold start, so that no level is shown to both."""
+
+
+class Watcher(Protocol):
+    """Is told of what is played, as soon as it is: judges, who ask about it while others still play."""
+
+    def saw_turn(self, env_id: str, turn: Turn) -> None:
+        """Takes a turn of an episode that goes on, or its last."""
+
+    def saw_episode(self, trajectory: Trajectory) -> None:
+        """Takes an episode that is over."""
+
+
+class _Played(NamedTuple):
+    """A group as it was played: the number of its world in the mix, its own number there, its siblings."""
+
+    place: int
+    number: int
+    siblings: Sequence[Trajectory | None]
+
+
+class Collector:
+    """Holds the training worlds and plays groups of siblings in them; processes share them out, group by group."""
+
+    def __init__(self, config: RunConfig, engine: Engine | None = None) -> None:
+        self._config = config
+        self._engine: Engine = engine or LocalEngine()
+        self._worlds = MixedWorlds(
+            config.worlds,
+            config.num_groups,
+            copies=config.group_size,
+            rank=self._engine.rank,
+            num_processes=self._engine.num_processes,
+            pools=open_pools([spec.pool for spec in config.worlds], seed=config.seed),
+            mix=config.mix,
+        )
+        self._num_lost_episodes = self._num_dropped_groups = 0
+
+    def units(self, iteration: int) -> list[MixUnit]:
+        """Returns the worlds of an iteration with their numbers of groups."""
+        return self._worlds.units(iteration)
+
+    def collect(
+        self,
+        agent: Agent,
+        iteration: int,
+        sampling_round: int = 0,
+        worlds: Container[str] | None = None,
+        watchers: Sequence[Watcher] = (),
+    ) -> list[TrajectoryGroup]:
+        """Plays one iteration's episodes; seeds depend on iteration and round only, so a resumed run sees the same.
+
+        Levels of pools, and shares that go by success, depend on what was played before, too: see `state_dict`.
+
+        Args:
+            agent: Who acts.
+            iteration: Number of the iteration, from 0.
+            sampling_round: Which of its rounds, below `algorithm.max_sampling_rounds`; no two have a level in common.
+            worlds: Names of the worlds that are played; None for all.
+            watchers: Who is told of what this process plays; of episodes they are given the turns that are returned.
+
+        Returns:
+            `num_groups` groups of `group_size` siblings, in the order of their worlds; at times one more or fewer where
+            that is odd and iVGR's partners share it, and fewer where a world could not be started, not even in a worker
+            started anew. Such a group is dropped whole, and `metrics` counts it. None of a round after the first that
+            lost every episode.
+
+        Raises:
+            NothingLeftError: If every episode of the first round was lost.
+        """
+        rounds_before = iteration * self._config.algorithm.max_sampling_rounds + sampling_round
+        offset = self._config.seed * 1_000_003 + rounds_before * self._config.num_groups
+        first = _FIRST_SEED + offset % 800_000_000
+        if sampling_round == 0:
+            self._num_lost_episodes = self._num_dropped_groups = 0
+        places = [place for place in self._worlds.played(iteration) if worlds is None or place.name in worlds]
+        levels = {place.number: self._worlds.next_levels(place) for place in places}
+        own = self._played(agent, places, first, levels, watchers)
+        mine = {(each.place, each.number): each for each in own}  # not as gathering copies them: watchers know these
+        gathered = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
+        played = [mine.get((each.place, each.number), each) for each in gathered]
+        names = {place.number: place.name for place in places}
+        groups: list[TrajectoryGroup] = []
+        for each in played:
+            kept = [episode for episode in each.siblings if episode is not None]
+            if len(kept) < len(each.siblings):
+                self._num_dropped_groups += 1
+            else:
+                named = tuple(replace(episode, world=names[each.place]) for episode in kept)
+                groups.append(TrajectoryGroup(trajectories=named))
+        if sampling_round == 0:  # later rounds are of worlds that lack useful groups, which says something of them
+            self._learn(played)
+        num_episodes = sum(len(each.siblings) for each in played)
+        num_lost = sum(is_lost(episode) for each in played for episode in each.siblings)
+        self._num_lost_episodes += num_lost
+        if num_lost == num_episodes or not groups:
+            if sampling_round > 0:
+                _logger.warning("Round %d of iteration %d lost all its episodes.", sampling_round, iteration)
+                return []
+            lost = [sibling for each in played for sibling in each.siblings if is_lost(sibling)]
+            told = why_lost(lost, of=num_episodes)
+            raise NothingLeftError(f"Nothing is left of iteration {iteration}: {told}, then go on with --resume.")
+        if num_lost:
+            _logger.warning("Iteration %d has lost %d of its %d episodes.", iteration, num_lost, num_episodes)
+        return groups
+
+    def _learn(self, played: Sequence[_Played]) -> None:
+        """Tells shares that go by success what the worlds' episodes came to, those that were lost left out."""
+        if self._worlds.adaptive is None:
+            return
+        success: dict[int, list[bool]] = {}
+        for each in played:
+            told = [episode.success for episode in each.siblings if episode is not None and not is_lost(episode)]
+            success.setdefault(each.place, []).extend(told)
+        self._worlds.adaptive.learn(success)
+
+    def _played(
+        self,
+        agent: Agent,
+        places: Sequence[MixEntry],
+        first: int,
+        levels: Mapping[int, Sequence[str] | None],
+        watchers: Sequence[Watcher],
+    ) -> list[_Played]:
+        """Plays this process's groups of worlds, on levels of their pools, or of seeds from the round's first on."""
+        size, mine = self._config.group_size, [place for place in places if place.own]
+        batches = {place.number: self._batch(place, first, levels[place.number], watchers) for place in mine}
+        ready = {number: batch for number, batch in batches.items() if batch is not None}
+        played = dict(zip(ready, try_rollouts(agent, [*ready.values()]), strict=True))
+        nothing: list[Trajectory | None] = [None] * size
+        return [
+            _Played(
+                place.number, group, played[place.number][index * size :][:size] if place.number in ready else nothing
+            )
+            for place in mine
+            for index, group in enumerate(place.own)
+        ]
+
+    def _batch(
+        self, place: MixEntry, first: int, levels: Sequence[str] | None, watchers: Sequence[Watcher]
+    ) -> WorldBatch | None:
+        """Returns what is to be played of a world; None where its workers do not come up."""
+        size, numbers = self._config.group_size, list(split_seeds("train", place.num_groups, start=first))
+        try:
+            worlds = self._worlds.vector(place)
+        except WorkerError as error:
+            _logger.warning("%s %d groups of %s are left out.", error, len(place.own), place.name)
+            return None
+        on_turn, on_episode = _told(place, watchers)
+        return WorldBatch(
+            worlds,
+            [numbers[group] for group in place.own for _ in range(size)],
+            [place.spec.env_id] * (len(place.own) * size),
+            None if levels is None else [levels[group] for group in place.own for _ in range(size)],
+            on_turn,
+            on_episode,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Returns how many episodes of the last iteration were lost with their workers, and groups dropped for it.
+
+        Beside them stand the epochs of pools, and what shares go by where they go by success.
+        """
+        return {
+            "lost_episodes": float(self._num_lost_episodes),
+            "dropped_groups": float(self._num_dropped_groups),
+            **self._worlds.metrics(),
+        }
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Returns what the next iteration depends on besides its number; None where there is no such thing."""
+        return self._worlds.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """Goes on from what `state_dict` returned; raises `ConfigError` if a pool has other levels now."""
+        if state is not None:
+            self._worlds.load_state_dict(state)
+
+    def close(self) -> None:
+        """Ends the worlds' workers."""
+        self._worlds.close()
+
+
+def _told(place: MixEntry, watchers: Sequence[Watcher]) -> tuple[OnTurn | None, OnEpisode | None]:
+    """Returns what tells watchers of turns and episodes of a world."""
+    if not watchers:
+        return None, None
+
+    def on_turn(row: int, turn: Turn) -> None:
+        for watcher in watchers:
+            watcher.saw_turn(place.spec.env_id, turn)
+
+    def on_episode(row: int, episode: Trajectory) -> None:
+        named = replace(episode, world=place.name)
+        for watcher in watchers:
+            watcher.saw_episode(named)
+
+    return on_turn, on_episode
