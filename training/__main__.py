@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,8 @@ from vlm_envs.arguments.options import Program, description_of, option_names, pa
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 
+_TOLD_WITHIN_S = 5.0
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a recipe or a command.
@@ -68,11 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 _run_recipe(recipe, options)
     except TrainingStoppedError as error:
-        if process_rank() == 0 or not isinstance(error, GradientError):
+        if not isinstance(error, GradientError) or _tells_for_all():
             print(f"stopped: {error}", file=sys.stderr)
         return 1
     except (VLMEnvsError, ValueError, FileNotFoundError, FileExistsError) as error:
-        if process_rank() == 0 or not isinstance(error, ConfigError | PeerError):
+        if not isinstance(error, ConfigError | PeerError) or _tells_for_all():
             tell(error)  # what is wrong with the options is so in all processes, and told once
         return 2
     except KeyboardInterrupt as interrupt:
@@ -80,6 +83,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(str(interrupt) or "Stopped at once.", file=sys.stderr)
         return 130
     return 0
+
+
+def _tells_for_all() -> bool:
+    """Returns whether this process tells what all of the run have found; any other gives the main process time to.
+
+    A launcher ends all as soon as one has failed, and the reason must be out by then.
+    """
+    if process_rank() == 0:
+        return True
+    time.sleep(_TOLD_WITHIN_S)
+    return False
 
 
 def _run_recipe(recipe: Recipe, words: list[str]) -> None:

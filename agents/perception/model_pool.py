@@ -19,8 +19,8 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from agents.api.failures import Unavailable
-from agents.perception.model_worker import LoadError, ModelWorker
-from vlm_envs.errors import EngineUnavailableError, WorkerError, require
+from agents.perception.model_worker import LoadError, ModelWorker, require_gpus
+from vlm_envs.errors import EngineUnavailableError, WorkerError
 from vlm_envs.vector.ray_cluster import connected_ray, import_paths
 
 _NUM_STARTS = 3
@@ -89,9 +89,9 @@ class ModelPool:
         title: str = "the models",
     ) -> None:
         self._ray, self._timeout_s, self._title, paths = connected_ray(), timeout_s, title, import_paths()
+        require_gpus(self._ray, num_gpus)
         if num_workers is None:
             num_workers = int(self._ray.cluster_resources().get("GPU", 0) // num_gpus) if num_gpus else 1
-        require(num_workers > 0, f"The cluster has no GPU for a worker that needs {num_gpus:g}; see `ray status`.")
         self._workers = [
             ModelWorker(load, name=f"Ray worker {number} of {title}", num_gpus=num_gpus, paths=paths)
             for number in range(num_workers)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from vlm_envs.errors import EngineUnavailableError, WorkerError
+from vlm_envs.errors import EngineUnavailableError, WorkerError, require
 from vlm_envs.vector.piped_worker import START_TIMEOUT_S
 from vlm_envs.vector.ray_cluster import connected_ray, import_paths, last_line, spread_over_machines
 
@@ -33,8 +33,10 @@ def lacking_where_ray_places(directories: Mapping[str, str], *, num_gpus: float)
 
     Raises:
         EngineUnavailableError: If there is no cluster, or no place.
+        ConfigError: If the cluster has fewer GPUs than that.
     """
     ray = connected_ray()
+    require_gpus(ray, num_gpus)
     options = {"num_cpus": 0} | _placed(import_paths(), num_gpus)
     asked = ray.remote(_lacking).options(**options).remote(dict(directories))
     try:
@@ -44,6 +46,20 @@ def lacking_where_ray_places(directories: Mapping[str, str], *, num_gpus: float)
         why = _no_place(num_gpus) if isinstance(error, ray.exceptions.GetTimeoutError) else last_line(error)
         raise LoadError(f"A Ray worker of the verifier's models could not be started: {why}") from error
     return host, lacking
+
+
+def require_gpus(ray: Any, num_gpus: float) -> None:
+    """Refuses a cluster that has fewer GPUs in all than one worker needs, which would wait for them in vain.
+
+    Raises:
+        ConfigError: If it has.
+    """
+    num_there = ray.cluster_resources().get("GPU", 0)
+    require(
+        num_there >= num_gpus,
+        f"The cluster has no GPU for a worker that needs {num_gpus:g}: there are {num_there:g} in all. Start Ray where "
+        "there are some, and name it in RAY_ADDRESS; without a GPU leave num_gpus at 0.",
+    )
 
 
 def _lacking(directories: Mapping[str, str]) -> tuple[str, list[str]]:

@@ -58,8 +58,8 @@ class VLLMConfig:
                 and bool(parts.hostname)
                 and parts.path in ("", "/")
                 and not parts.query,
-                f"{field_name(self, 'url')} must be a server's address alone, without /v1 or another path, such as "
-                f"http://127.0.0.1:8000; got {url!r}.",
+                f"{field_name(self, 'url')} must be a server's address alone, with http:// and without /v1 or another "
+                f"path, such as http://127.0.0.1:8000; got {url!r}.",
             )
         require(
             len({*self.urls}) == len(self.urls),

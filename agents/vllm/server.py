@@ -175,7 +175,7 @@ class ServerEngine:
     def _require_usable(self) -> None:
         reply = self._reached("GET", "/server_info?config_format=json", may_fail=True)
         if reply.status_code == httpx2.codes.NOT_FOUND:
-            raise self._unusable("not in its development mode (VLLM_SERVER_DEV_MODE=1)")
+            raise self._unusable("no vLLM server, or not in its development mode (VLLM_SERVER_DEV_MODE=1)")
         if reply.status_code != httpx2.codes.OK:
             raise _RefusedError("/server_info", reply)
         try:
@@ -204,7 +204,7 @@ class ServerEngine:
         if self._config.weights_dir is None:
             source, receiver = f"PYTHONPATH={CHECKOUT} ", f" --worker-extension-cls {RECEIVER}"
         return ConfigError(
-            f"The vLLM server at {self._config.url} is {what}. Start it with: {source}VLLM_SERVER_DEV_MODE=1 python -m "
+            f"What answers at {self._config.url} is {what}. Start vLLM with: {source}VLLM_SERVER_DEV_MODE=1 python -m "
             f"vllm.entrypoints.openai.api_server --model DIR --max-model-len {self._max_context_tokens} {OPTIONS}"
             f"{receiver}; docs/scale.md says what else it needs without a GPU."
         )

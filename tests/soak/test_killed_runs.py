@@ -40,7 +40,7 @@ MOMENTS = (
     "training.loop.supervised.cold_start:make_batch:4",  # in the cold start's fourth step, two behind its checkpoint
     "torch:save:1",  # while a checkpoint of the cold start is written
     "training.loop.run:evaluate:1",  # in its validation
-    "training.loop.sampling.collect:try_rollout:2",  # in the second rollout
+    "training.loop.sampling.collect:try_rollouts:2",  # in the second rollout
     "training.loop.update.learner:Learner._critic_step:2",  # in an update
     "training.checkpoints.state:torch.save:1",  # while a checkpoint is written
 )

@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.util import register_after_fork
 from typing import ClassVar
 
-from vlm_envs.vector.piped_worker import STOP_TIMEOUT_S, PipedWorker
+from vlm_envs.vector.piped_worker import STOP_TIMEOUT_S, PipedWorker, named_environments
 from vlm_envs.vector.workers import EnvDescription, EnvFn, serve
 
 _starting = threading.RLock()
@@ -119,4 +119,4 @@ class LocalWorker(PipedWorker):
 
     def __str__(self) -> str:
         """Names the worker by what it serves."""
-        return f"The {self.kind} worker of environments {sorted(self.env_fns)}"
+        return f"The {self.kind} worker of {named_environments(self.env_fns)}"

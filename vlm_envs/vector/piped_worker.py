@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
@@ -16,6 +16,16 @@ START_TIMEOUT_S = 120.0
 
 STOP_TIMEOUT_S = 2.0
 """How long a worker that is asked to stop may take to close its environments."""
+
+_NUM_NAMED = 6
+
+
+def named_environments(indices: Iterable[int]) -> str:
+    """Returns what messages call the environments of a worker: all of them if they are few, else the first and last."""
+    ordered = sorted(indices)
+    if len(ordered) <= _NUM_NAMED:
+        return f"environments {ordered}"
+    return f"{len(ordered)} environments ({ordered[0]}, {ordered[1]} to {ordered[-1]})"
 
 
 @dataclass(kw_only=True, eq=False)

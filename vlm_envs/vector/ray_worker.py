@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 
 from vlm_envs.errors import WorkerError
-from vlm_envs.vector.piped_worker import START_TIMEOUT_S, STOP_TIMEOUT_S, PipedWorker
+from vlm_envs.vector.piped_worker import START_TIMEOUT_S, STOP_TIMEOUT_S, PipedWorker, named_environments
 from vlm_envs.vector.ray_cluster import connected_ray, last_line, spread_over_machines
 from vlm_envs.vector.workers import EnvFn, serve
 
@@ -158,4 +158,4 @@ class RayWorker(PipedWorker):
 
     def __str__(self) -> str:
         """Names the worker by what it serves, and where."""
-        return f"The ray worker of environments {sorted(self.env_fns)}" + (self._host and f" at {self._host}")
+        return f"The ray worker of {named_environments(self.env_fns)}" + (self._host and f" at {self._host}")

@@ -70,7 +70,12 @@ def why_lost(episodes: Sequence[Trajectory | None], *, of: int) -> str:
             f"the responses of {len(unanswered)} of {of} episodes could not be had. The last reason: "
             f"{failure_of(unanswered[-1]).rstrip('.')}. Look after what samples them"
         )
+    reason = next((failure_of(each).rstrip(".") for each in reversed(episodes) if each is not None), "")
+    on_ray = (
+        ", and after Ray's cluster: a machine of it that is gone takes its workers along" if "ray " in reason else ""
+    )
     return (
         f"the workers of {len(episodes)} of {of} episodes were lost, although they were started anew. The warnings "
-        "above say how. Look after the worlds' engines and the machine's memory"
+        f"above say how.{reason and f' The last reason: {reason}.'} Look after the worlds' engines and the machine's "
+        f"memory{on_ray}"
     )

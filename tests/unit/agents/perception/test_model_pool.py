@@ -9,7 +9,7 @@ import pytest
 from agents.api.failures import Unavailable
 from agents.perception import model_pool, model_worker
 from agents.perception.model_pool import ModelPool
-from agents.perception.model_worker import ModelActor
+from agents.perception.model_worker import ModelActor, lacking_where_ray_places
 from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
 
 
@@ -233,3 +233,5 @@ def test_there_are_as_many_actors_as_the_clusters_gpus_have_places_for(ray, scri
     ray.gpus = 0.0
     with pytest.raises(ConfigError, match="no GPU for a worker that needs 1"):
         pool(script, None, num_gpus=1.0)
+    with pytest.raises(ConfigError, match=r"no GPU for a worker that needs 0\.5"):
+        lacking_where_ray_places({}, num_gpus=0.5)

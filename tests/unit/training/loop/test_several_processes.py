@@ -176,6 +176,19 @@ def test_a_checkpoint_that_is_being_put_in_place_is_counted_and_left_alone(tmp_p
     assert saved_iterations(tmp_path) == 5
 
 
+def test_the_main_process_has_told_why_before_another_ends(tiny_directory, tmp_path):
+    """A launcher ends the main process as soon as another has failed."""
+    main_process, other = launched(2, *options(tiny_directory, tmp_path), "--staleness", "1", module="training")
+    try:
+        other.wait(LIMIT_S)
+        assert main_process.poll() == 2
+        assert "Use --staleness 0, or one process" in main_process.communicate(timeout=LIMIT_S)[0]
+        assert "error" not in other.communicate(timeout=LIMIT_S)[0]
+    finally:
+        for process in (main_process, other):
+            process.kill()
+
+
 @pytest.mark.parametrize(
     ("words", "environment", "told"),
     [
