@@ -25,7 +25,7 @@ from training.config.run import RunConfig
 from training.config.stages import StagesConfig
 from training.config.supervised.sft import SFTConfig
 from training.config.supervised.upscaler import UpscalerConfig
-from training.errors import GradientError, PeerError, TrainingStoppedError
+from training.errors import GradientError, PeerError, PeerInterruptedError, TrainingStoppedError
 from training.plan.command import run_plan
 from training.preflight.curation import require_teachable
 from training.preflight.pools import require_pools
@@ -37,7 +37,7 @@ from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.sweeps.command import run_sweep_command
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
+from vlm_envs.errors import VLMEnvsError, did_you_mean, require
 
 _TOLD_WITHIN_S = 5.0
 
@@ -71,29 +71,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 _run_recipe(recipe, options)
     except TrainingStoppedError as error:
-        if not isinstance(error, GradientError) or _tells_for_all():
+        if not isinstance(error, GradientError) or process_rank() == 0:
             print(f"stopped: {error}", file=sys.stderr)
         return 1
     except (VLMEnvsError, ValueError, FileNotFoundError, FileExistsError) as error:
-        if not isinstance(error, ConfigError | PeerError) or _tells_for_all():
-            tell(error)  # what is wrong with the options is so in all processes, and told once
+        _let_the_main_process_tell()
+        if process_rank() == 0 or not isinstance(error, PeerError):
+            tell(error)
         return 2
     except KeyboardInterrupt as interrupt:
-        if process_rank() == 0 or not str(interrupt):  # what was saved is the same for all, and told once
+        if not isinstance(interrupt, PeerInterruptedError):
             print(str(interrupt) or "Stopped at once.", file=sys.stderr)
         return 130
     return 0
 
 
-def _tells_for_all() -> bool:
-    """Returns whether this process tells what all of the run have found; any other gives the main process time to.
-
-    A launcher ends all as soon as one has failed, and the reason must be out by then.
-    """
-    if process_rank() == 0:
-        return True
-    time.sleep(_TOLD_WITHIN_S)
-    return False
+def _let_the_main_process_tell() -> None:
+    """Waits in any other process, whose launcher ends it meanwhile if the main one has found the same and told it."""
+    if process_rank() > 0:
+        time.sleep(_TOLD_WITHIN_S)
 
 
 def _run_recipe(recipe: Recipe, words: list[str]) -> None:

@@ -42,5 +42,9 @@ class PeerError(VLMEnvsError, RuntimeError):
     """Another process of the run stopped, and this one cannot go on without it."""
 
 
+class PeerInterruptedError(KeyboardInterrupt):
+    """Ctrl-C stopped the main process of the run in what it did for all, and so this one; the main process tells."""
+
+
 class PeerLostError(TrainingStoppedError, ConnectionError):
     """Another process of the run is gone, without a word of why."""

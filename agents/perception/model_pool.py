@@ -91,7 +91,7 @@ class ModelPool:
         self._ray, self._timeout_s, self._title, paths = connected_ray(), timeout_s, title, import_paths()
         require_gpus(self._ray, num_gpus)
         if num_workers is None:
-            num_workers = int(self._ray.cluster_resources().get("GPU", 0) // num_gpus) if num_gpus else 1
+            num_workers = int(self._ray.cluster_resources().get("GPU", 0) / num_gpus + 1e-6) if num_gpus else 1
         self._workers = [
             ModelWorker(load, name=f"Ray worker {number} of {title}", num_gpus=num_gpus, paths=paths)
             for number in range(num_workers)

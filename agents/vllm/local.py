@@ -101,13 +101,15 @@ class LocalEngine:
         self._llm.llm_engine.abort_request(list(names))
 
     def close(self) -> None:
-        """Ends vLLM and gives back its memory."""
+        """Ends vLLM and gives back its memory; once."""
+        if self._llm is None:
+            return
         core = self._llm.llm_engine.engine_core
         if _is_one_of_several():
             _let_go(core)
         else:
             core.shutdown()
-        del self._llm
+        self._llm = None
         gc.collect()
 
     def _params_of(self, request: Request) -> Any:

@@ -51,13 +51,15 @@ def test_a_fine_tuning_that_is_killed_ends_all_and_is_gone_on_with(recipe, tmp_p
     assert saved_stages(tmp_path / "killed")[1] == ["sft", "explore", "accuracy"]
 
 
-def test_a_signal_to_the_main_process_alone_stops_a_fine_tuning_for_both_and_is_told_once(recipe, tmp_path):  # noqa: F811
+@pytest.mark.parametrize("is_main_alone", [True, False])
+def test_an_interrupt_stops_a_fine_tuning_for_both_and_is_told_once(is_main_alone, recipe, tmp_path):  # noqa: F811
     words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "stopped", "--stages.sft.num-steps", "4000"]
     processes = launched(2, *words, module="training")
     latest, until = tmp_path / "stopped" / "1-sft" / "latest" / "progress.json", time.monotonic() + 250
     while not latest.exists() and processes[0].poll() is None and time.monotonic() < until:
         time.sleep(0.2)
-    processes[0].send_signal(signal.SIGINT)
+    for process in processes[:1] if is_main_alone else reversed(processes):
+        process.send_signal(signal.SIGINT)
     told = [process.communicate(timeout=200)[0] for process in processes]
     assert [process.returncode for process in processes] == [130, 130], told
     assert f"kill -INT {processes[0].pid}" in told[0] and "--resume" in told[0]

@@ -30,6 +30,8 @@ _POOL_NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
     "max_pass_rate": ("a number", float),
     "min_solution_length": ("a whole number", int),
     "max_solution_length": ("a whole number", int),
+    "draw": ("a whole number", int),
+    "attempts": ("a whole number", int),
 }
 _NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
     "weight": ("a number", lambda value: float(ast.literal_eval(value))),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from datetime import timedelta
 from os import devnull
 from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import Any, Protocol, TypeVar, cast
 
 import torch.distributed as dist
@@ -15,7 +18,7 @@ from torch import Tensor
 
 from agents.hf.device import torch_device
 from training.config.processes import num_processes
-from training.errors import PeerError
+from training.errors import PeerError, PeerInterruptedError
 
 T = TypeVar("T")
 
@@ -45,7 +48,8 @@ class Processes(Protocol):
 
         Raises:
             Exception: What it raises, in the main process; elsewhere `PeerError` in its place.
-            KeyboardInterrupt: If that stopped it; in all processes.
+            KeyboardInterrupt: If that stopped it, in the main process; elsewhere `PeerInterruptedError`. A Ctrl-C that
+                comes to others meanwhile waits for what becomes of the main process, whose launcher tells it as well.
         """
 
     def sum(self, x: Tensor) -> Tensor:
@@ -106,14 +110,15 @@ class LaunchedProcesses:
             try:
                 outcome[0] = make()
             except KeyboardInterrupt as raised:
-                error, outcome[1] = raised, KeyboardInterrupt(str(raised))
+                error, outcome[1] = raised, PeerInterruptedError()
             except Exception as raised:
                 error, outcome[1] = raised, PeerError(f"The main process stopped: {type(raised).__name__}: {raised}")
-        dist.broadcast_object_list(outcome, src=0, group=self._patient if is_long else self.group)
+        with interrupts_put_off() if self.rank > 0 else nullcontext():
+            dist.broadcast_object_list(outcome, src=0, group=self._patient if is_long else self.group)
+            if outcome[1] is not None and error is None:
+                raise outcome[1]
         if error is not None:
             raise error
-        if outcome[1] is not None:
-            raise outcome[1]
         return cast("T", outcome[0])
 
     def sum(self, x: Tensor) -> Tensor:
@@ -126,6 +131,22 @@ class LaunchedProcesses:
         """Waits for the others and leaves them."""
         dist.barrier(group=self.group)
         dist.destroy_process_group()
+
+
+@contextmanager
+def interrupts_put_off() -> Iterator[None]:
+    """Has a Ctrl-C that comes within the block take effect at its end, unless the block raises anything itself."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    seen: list[FrameType | None] = []
+    previous = signal.signal(signal.SIGINT, lambda _, frame: seen.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if seen:
+        signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from training.checkpoints.state import copied
 from training.engines.engine import Engine
-from training.errors import GradientError, NothingLeftError, PeerError, SamplersLostError
+from training.errors import GradientError, NothingLeftError, PeerError, PeerInterruptedError, SamplersLostError
 from training.loop.terminated import is_peer_lost, saved_iterations
 
 SHARED = (GradientError, NothingLeftError, SamplersLostError)
@@ -77,7 +77,7 @@ class Rescue:
         kept = "the last checkpoint is"
         if run.engine.num_processes == 1 or is_shared:
             kept = self._kept()
-        elif is_peer_lost(error) or (run.engine.rank > 0 and isinstance(error, PeerError)):
+        elif is_peer_lost(error) or (run.engine.rank > 0 and isinstance(error, PeerError | PeerInterruptedError)):
             return  # which is told by who takes it, or by the main process
         else:  # a checkpoint may be in place before all know
             run.saved_iteration = saved_iterations(run.directory) or run.saved_iteration

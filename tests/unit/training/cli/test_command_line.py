@@ -78,6 +78,8 @@ def test_what_a_mix_says_of_a_world_is_an_option_and_the_next_number_adds_one():
 
 def test_a_pool_of_a_world_is_given_by_its_settings_which_stay_unless_they_are_changed():
     given = "--worlds.0.pool.file a --worlds.0.pool.min-pass-rate 0.2 --worlds.0.pool.drop-trivial"
+    drawn, _ = read_world_options(words(f"{given} --worlds.0.pool.draw 96 --worlds.0.pool.attempts 5"), MIX)
+    assert (drawn[0].pool.draw, drawn[0].pool.attempts) == (96, 5)
     more = "--worlds.0.pool.exclude b c --worlds.0.cold-start-pool.file=d --worlds.0.pool.max_solution_length 7"
     mix, rest = read_world_options(words(f"{given} {more}"), MIX)
     pool = PoolConfig(file="a", min_pass_rate=0.2, drop_trivial=True, exclude=("b", "c"), max_solution_length=7)
