@@ -236,9 +236,8 @@ def _pairs(words: list[str]) -> None:
 
 def _pool(words: list[str]) -> None:
     recipe, spec, config = pool_to_draw(words)
-    from training.data.worlds.pool_drawing import (
-        draw_pool,  # Only now: a mistake on the command line need not wait for it.
-    )
+    # Only now: a mistake on the command line need not wait for it
+    from training.data.worlds.pool_drawing import draw_pool
 
     drawn = draw_pool(spec, config)
     if drawn.num_levels < config.num_samples:

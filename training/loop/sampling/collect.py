@@ -104,15 +104,7 @@ class Collector:
         mine = {(each.place, each.number): each for each in own}  # not as gathering copies them: watchers know these
         gathered = sorted(self._engine.gather(own), key=lambda each: (each.place, each.number))
         played = [mine.get((each.place, each.number), each) for each in gathered]
-        names = {place.number: place.name for place in places}
-        groups: list[TrajectoryGroup] = []
-        for each in played:
-            kept = [episode for episode in each.siblings if episode is not None]
-            if len(kept) < len(each.siblings):
-                self._num_dropped_groups += 1
-            else:
-                named = tuple(replace(episode, world=names[each.place]) for episode in kept)
-                groups.append(TrajectoryGroup(trajectories=named))
+        groups = self._whole_groups(played, {place.number: place.name for place in places})
         if sampling_round == 0:  # later rounds are of worlds that lack useful groups, which says something of them
             self._learn(played)
         num_episodes = sum(len(each.siblings) for each in played)
@@ -127,6 +119,18 @@ class Collector:
             raise NothingLeftError(f"Nothing is left of iteration {iteration}: {told}, then go on with --resume.")
         if num_lost:
             _logger.warning("Iteration %d has lost %d of its %d episodes.", iteration, num_lost, num_episodes)
+        return groups
+
+    def _whole_groups(self, played: Sequence[_Played], names: Mapping[int, str]) -> list[TrajectoryGroup]:
+        """Returns the groups none of whose siblings is missing, with the names of their worlds; counts the others."""
+        groups: list[TrajectoryGroup] = []
+        for each in played:
+            kept = [episode for episode in each.siblings if episode is not None]
+            if len(kept) < len(each.siblings):
+                self._num_dropped_groups += 1
+            else:
+                named = tuple(replace(episode, world=names[each.place]) for episode in kept)
+                groups.append(TrajectoryGroup(trajectories=named))
         return groups
 
     def _learn(self, played: Sequence[_Played]) -> None:
