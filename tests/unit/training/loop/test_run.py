@@ -45,14 +45,6 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Results are compared bit by bit, so sums are taken in one order."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def arguments(tiny_directory, tmp_path):
     """Returns the command line of a run of a few seconds."""

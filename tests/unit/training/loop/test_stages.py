@@ -46,14 +46,6 @@ CHECKOUT = Path(__file__).parents[4]
 FOLDERS = ("1-sft", "2-explore", "3-accuracy")
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Results are compared bit by bit, so sums are taken in one order."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("data")

@@ -24,14 +24,6 @@ from vlm_envs.records.run_data import RunReader
 CHECKOUT = Path(__file__).parents[5]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Results are compared bit by bit, so sums are taken in one order."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 def short_cold_start(tmp_path: Path) -> list[str]:
     words = ["frozenlake_tiny", "--output", str(tmp_path), "--name", "x", "--num-val-episodes", "2"]
     words += ["--cold-start.num-steps", "4", "--cold-start.num-first-turn-steps", "1"]

@@ -44,14 +44,6 @@ from vlm_envs.records.run_data import RunReader
 CHECKOUT = Path(__file__).parents[5]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Results are compared bit by bit, so sums are taken in one order."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     """Twelve conversations of one to three turns, each with a picture of its own."""
