@@ -45,5 +45,5 @@ def test_tokens_follow_the_weights_however_they_are_sent_and_a_lost_server_costs
 
 @pytest.mark.timeout(600)
 def test_a_server_that_was_started_otherwise_is_refused(server, tiny):
-    with pytest.raises(ConfigError, match=r"raw_logprobs\. Start it with: .*VLLM_SERVER_DEV_MODE=1 python -m vllm"):
+    with pytest.raises(ConfigError, match=r"raw_logprobs\. Start vLLM with: .*VLLM_SERVER_DEV_MODE=1 python -m vllm"):
         make_engine(VLLMConfig(url=server.url), *tiny, GREEDY)
