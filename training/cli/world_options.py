@@ -23,7 +23,7 @@ _WORLD_OPTION = re.compile(
 )
 
 _POOLS = ("pool", "cold_start_pool")
-_OPTIONAL = {"name", "num_workers", "cold_start_suboptimal_rate", *_POOLS}
+_OPTIONAL = {"name", "num_workers", "cold_start_suboptimal_rate", "cold_start_weight", *_POOLS}
 _POOL_FLAGS = ("drop_hopeless", "drop_trivial")
 _POOL_NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
     "min_pass_rate": ("a number", float),
@@ -36,6 +36,7 @@ _POOL_NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
 _NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
     "weight": ("a number", lambda value: float(ast.literal_eval(value))),
     "cold_start_suboptimal_rate": ("a number", float),
+    "cold_start_weight": ("a number", float),
     "num_workers": ("a whole number", int),
     "step_timeout_s": ("a number", float),
 }

@@ -42,7 +42,7 @@ def demonstrations(
     answer, for nobody would read it.
 
     Args:
-        specs: The worlds, drawn in proportion to their weights.
+        specs: The worlds, drawn in proportion to their `cold_start_weight` or, without one, their weight.
         encoder: Writes conversations as token ids.
         batch_size: Episodes, or first turns, of a batch.
         mistake_rate: Share of actions that are random in place of the planned ones.
@@ -54,6 +54,7 @@ def demonstrations(
         Lists of `batch_size` trajectories with token ids, ready for `make_batch`; see `training.config.worlds.shares`
         for an odd number that iVGR's partners share.
     """
+    specs = [spec if spec.cold_start_weight is None else replace(spec, weight=spec.cold_start_weight) for spec in specs]
     pools = open_pools([spec.cold_start_pool for spec in specs], seed=start)
     mixed = MixedWorlds(specs, batch_size, pools=pools)
     rates = [_rate_of(spec, suboptimal_rate) for spec in specs]

@@ -25,17 +25,18 @@ from training.recipes.tiny import (
 )
 
 SPECIALISTS: dict[Callable[[], RunConfig], float] = {
-    frozenlake_tiny: 2.0,
-    sokoban_tiny: 1.5,
-    navigation_tiny: 1.5,
-    primitive_tiny: 1.25,
-    svg_tiny: 1.5,
-    zoomqa_tiny: 1.25,
-    docqa_tiny: 1.5,
-    videoqa_tiny: 0.5,
-    judging_tiny: 1.0,
+    frozenlake_tiny: 3.5,
+    sokoban_tiny: 3.0,
+    navigation_tiny: 1.0,
+    primitive_tiny: 1.0,
+    svg_tiny: 1.0,
+    zoomqa_tiny: 0.75,
+    docqa_tiny: 0.75,
+    videoqa_tiny: 0.25,
+    judging_tiny: 0.75,
 }
-"""The recipes of one world each whose worlds are mixed, and the weights of these: more where more is to be learnt."""
+"""The recipes of one world each whose worlds are mixed, and the weights of these in the cold start: more where imitation
+takes longer. Reinforcement learning begins with as much of each."""
 
 
 def mix_tiny() -> RunConfig:
@@ -50,9 +51,9 @@ def mix_tiny() -> RunConfig:
         frozenlake_tiny().worlds[0],
         num_iterations=20,
         cold_start=ColdStartConfig(
-            num_steps=3000,
+            num_steps=9000,
             num_copying_steps=900,
-            num_first_turn_steps=700,
+            num_first_turn_steps=2400,
             batch_size=12,
             residual_scale=0.15,
         ),
@@ -81,5 +82,5 @@ def _worlds() -> tuple[WorldSpec, ...]:
         (world,) = specialist.worlds
         rate = specialist.cold_start.suboptimal_rate
         kwargs = {**world.kwargs, "format_reward": 0.0}
-        worlds.append(replace(world, kwargs=kwargs, weight=weight, cold_start_suboptimal_rate=rate))
+        worlds.append(replace(world, kwargs=kwargs, cold_start_weight=weight, cold_start_suboptimal_rate=rate))
     return tuple(worlds)

@@ -42,6 +42,8 @@ class WorldSpec:
         cold_start_pool: Likewise, the levels that a cold start's expert shows; they must not be any of `pool`.
         cold_start_suboptimal_rate: How often a cold start's expert plans a turn of this world without regard for what
             makes it hard; None for the cold start's `suboptimal_rate`.
+        cold_start_weight: Share of a cold start's demonstrations, relative to the others, for what takes long to imitate
+            need not be reinforced for long; None for `weight`.
         workers: Where worlds are stepped: `"serial"`, `"thread"`, `"process"` or `"ray"`. The grid worlds step in
             microseconds, less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong
             in processes, and on the machines of a Ray cluster where one machine's cores are too few.
@@ -58,13 +60,14 @@ class WorldSpec:
     pool: PoolConfig | None = None
     cold_start_pool: PoolConfig | None = None
     cold_start_suboptimal_rate: float | None = None
+    cold_start_weight: float | None = None
     workers: str = "serial"
     num_workers: int | None = None
     step_timeout_s: float = 60.0
 
     def __post_init__(self) -> None:
         registered_name(self.env_id)
-        require_above(self, 0, "weight")
+        require_above(self, 0, "weight", "cold_start_weight")
         require_choice(field_name(self, "workers"), self.workers, WORKER_KINDS)
         require_at_least(self, 1, "num_workers")
         require_above(self, 0, "step_timeout_s")
