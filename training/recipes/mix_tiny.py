@@ -35,8 +35,8 @@ SPECIALISTS: dict[Callable[[], RunConfig], float] = {
     videoqa_tiny: 0.25,
     judging_tiny: 0.75,
 }
-"""The recipes of one world each whose worlds are mixed, and the weights of these in the cold start: more where imitation
-takes longer. Reinforcement learning begins with as much of each."""
+"""The recipes of one world each whose worlds are mixed, and the weights of these in the cold start: more where
+imitation takes longer. Reinforcement learning begins with as much of each."""
 
 
 def mix_tiny() -> RunConfig:

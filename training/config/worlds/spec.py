@@ -42,8 +42,8 @@ class WorldSpec:
         cold_start_pool: Likewise, the levels that a cold start's expert shows; they must not be any of `pool`.
         cold_start_suboptimal_rate: How often a cold start's expert plans a turn of this world without regard for what
             makes it hard; None for the cold start's `suboptimal_rate`.
-        cold_start_weight: Share of a cold start's demonstrations, relative to the others, for what takes long to imitate
-            need not be reinforced for long; None for `weight`.
+        cold_start_weight: Share of a cold start's demonstrations, relative to the others; None for `weight`. What takes
+            long to imitate need not be reinforced for long.
         workers: Where worlds are stepped: `"serial"`, `"thread"`, `"process"` or `"ray"`. The grid worlds step in
             microseconds, less than handing them to a thread takes; worlds that are slow, or may hang or crash, belong
             in processes, and on the machines of a Ray cluster where one machine's cores are too few.
