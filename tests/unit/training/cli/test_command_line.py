@@ -74,6 +74,8 @@ def test_what_a_mix_says_of_a_world_is_an_option_and_the_next_number_adds_one():
     assert [each.cold_start_suboptimal_rate for each in mix] == [0.3, None]
     mix, _ = read_world_options(words("--worlds.0.cold-start-suboptimal-rate None"), mix)
     assert mix[0].cold_start_suboptimal_rate is None
+    mix, _ = read_world_options(words("--worlds.1.cold-start-weight 2.5"), mix)
+    assert [each.cold_start_weight for each in mix] == [None, 2.5]
 
 
 def test_a_pool_of_a_world_is_given_by_its_settings_which_stay_unless_they_are_changed():
@@ -107,6 +109,7 @@ def test_a_pool_of_a_world_is_given_by_its_settings_which_stay_unless_they_are_c
         ("--worlds.0.env-id VLM/Sokobn-v0", "Unknown env 'VLM/Sokobn-v0'. Did you mean 'VLM/Sokoban-v0'?"),
         ("--worlds.0.env-id mine:My/World-v0", "mine:My/World-v0: cannot import 'mine'"),
         ("--worlds.0.cold-start-suboptimal-rate 2", "--worlds.0.cold-start-suboptimal-rate must be at least 0"),
+        ("--worlds.0.cold-start-weight 0", "--worlds.0.cold-start-weight must be above 0"),
         ("--worlds.0.weight many", "--worlds.0.weight takes a number; got 'many'"),
         ("--worlds.0.weight", "--worlds.0.weight takes one value; got none"),
         ("--worlds.0.max-turns 5", "--worlds.0.kwargs.max-turns"),

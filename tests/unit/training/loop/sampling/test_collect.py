@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -147,6 +148,23 @@ def test_a_world_of_a_mix_may_have_its_own_rate_of_suboptimal_demonstrations(tin
     assert boxes == [each for each in shown(MIX) if "Sokoban" in each[0]]
     careful = tuple(replace(spec, cold_start_suboptimal_rate=0.0) for spec in MIX)
     assert shown(careful, suboptimal_rate=1.0) == shown(MIX)
+
+
+def test_a_cold_start_may_show_worlds_in_other_shares_than_they_are_played_in(tiny):
+    _, encoder = tiny
+
+    def counts(*weights):
+        specs = [replace(spec, cold_start_weight=weight) for spec, weight in zip(MIX, weights, strict=True)]
+        (batch,) = itertools.islice(demonstrations(specs, encoder, batch_size=6), 1)
+        return Counter(each.env_id for each in batch)
+
+    assert counts(None, None) == {"VLM/FrozenLake-v0": 4, "VLM/Sokoban-v0": 2}, "their weights are 2 and 1"
+    assert counts(1.0, 5.0) == {"VLM/FrozenLake-v0": 1, "VLM/Sokoban-v0": 5}
+    assert counts(None, 4.0) == {"VLM/FrozenLake-v0": 2, "VLM/Sokoban-v0": 4}
+    heavy = tuple(replace(spec, cold_start_weight=9.0) for spec in MIX[:1]) + MIX[1:]
+    played = [Collector(run_config(worlds=specs, num_groups=3, group_size=2)) for specs in (MIX, heavy)]
+    groups = [[unit.num_groups for unit in each.units(0)] for each in played]
+    assert groups[0] == groups[1] == [2, 1], "reinforcement learning goes by the weights"
 
 
 def test_the_cold_start_learns(tiny):
