@@ -36,5 +36,18 @@ def store_in_half(source: Path, directory: Path) -> None:
         save_file(rounded, temporary / _WEIGHTS, metadata={"format": "pt"})
 
 
+def main(words: list[str]) -> int:
+    """Stores what is named on the command line; returns 2 where that cannot be done, after a line that says why."""
+    if len(words) != 2:
+        print(f"error: expected two directories, FROM TO; got {' '.join(words) or 'none'}", file=sys.stderr)
+        return 2
+    try:
+        store_in_half(*map(Path, words))
+    except (FileNotFoundError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    store_in_half(*map(Path, sys.argv[1:3]))
+    raise SystemExit(main(sys.argv[1:]))

@@ -57,18 +57,17 @@ def mix_tiny() -> RunConfig:
     Each world has the arguments that it has in its own recipe, but for what is paid, so that levels are the same, and
     the same expert. Success earns the same everywhere, and nothing is paid by turns. So siblings need not be divided by
     what they differ in, which would make as much of a step's cost as of success. Groups go where success is neither 0
-    nor 1.
+    nor 1. The cold start goes on from one of 4,028 steps, copying first and first turns then, which ships too.
     """
     config = tiny_recipe(
         "mix_tiny",
         frozenlake_tiny().worlds[0],
         num_iterations=100,
         cold_start=ColdStartConfig(
-            num_steps=9000,
-            num_copying_steps=900,
-            num_first_turn_steps=2400,
+            num_steps=1700,
+            num_first_turn_steps=0,
             batch_size=12,
-            residual_scale=0.15,
+            start_from="training/recipes/checkpoints/mix_first_steps",
         ),
         max_new_tokens=96,
     )

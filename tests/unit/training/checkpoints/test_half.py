@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from agents.hf.agent import load_checkpoint
-from training.checkpoints.half import store_in_half
+from training.checkpoints.half import main, store_in_half
 
 SHIPPED = Path(__file__).parents[4] / "training" / "recipes" / "checkpoints" / "frozenlake_tiny"
 
@@ -34,3 +34,13 @@ def test_what_float16_cannot_hold_is_refused_and_nothing_is_written(tmp_path):
     assert not (tmp_path / "half").exists()
     with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
         store_in_half(tmp_path, tmp_path / "half")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [([], "FROM TO; got none"), (["a", "b", "c"], "got a b c"), (["a", "b"], "in a")]
+)
+def test_a_mistake_on_the_command_line_is_one_line(words, told, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert told in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())

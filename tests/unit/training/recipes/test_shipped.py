@@ -47,7 +47,7 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
         first = first["started_from"]
     assert since | first["cold_start"] == recipe["cold_start"], "settings added since change nothing"
     of_worlds = {"name": None, "num_workers": None, "step_timeout_s": 60.0, "pool": None, "cold_start_pool": None}
-    of_worlds |= {"cold_start_suboptimal_rate": None}
+    of_worlds |= {"cold_start_suboptimal_rate": None, "cold_start_weight": None}
     taught, played = ({w["env_id"]: of_worlds | w for w in each["worlds"]} for each in (first, recipe))
     assert {*taught} == {*played}
     changed = {env_id for env_id, world in played.items() if taught[env_id] != world}
