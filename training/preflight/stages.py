@@ -23,6 +23,7 @@ from training.config.supervised.sft import SFTConfig
 from training.preflight.curation import require_teachable
 from training.preflight.judges import without_judges
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
+from training.preflight.shared_data import data_told
 from training.preflight.start import tried
 from vlm_envs.arguments.options import option_names
 from vlm_envs.arguments.ranges import fields_named
@@ -81,6 +82,8 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                 _require_length(run)
             is_first = run.model == first_start
             ready = _checked(run, first_start, to_come, resume=is_begun, is_first=is_first, name=stage.name)
+            for line in data_told(config, number) if process_rank() == 0 else ():
+                print(f"Stage {stage.name!r}: {line}")
             left.append(StageToRun(number=number, run=ready, resume=is_begun))
     return left
 
