@@ -12,14 +12,19 @@ from judges.episode_rewards import registry
 from judges.episode_rewards.episode import query_id
 from judges.episode_rewards.reward import EachByItself, EpisodeReward
 from judges.scores import Reward
+from tests.unit.training.config.test_stages import TUNED, stages
 from tests.unit.training.data.curation.test_curate_in_batches import SMALL, elsewhere, files, killed_at
 from training.__main__ import main
 from training.config.curation.curate import CurateConfig
+from training.config.stages import Stage
+from training.config.stages_record import save_stages
 from training.config.worlds.pool_levels import read_levels
 from training.config.worlds.spec import WorldSpec
 from training.data.curation import curate
 from training.data.curation.curate import make_data_set
 from training.data.curation.curated import curated_episodes
+from training.loop.stages import _curate as curated
+from training.preflight.stages import checked_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
 
@@ -130,3 +135,17 @@ def test_the_samples_that_are_kept_are_a_pool(tmp_path):
     ids = [each.level_id for each in read_levels(directory / "levels.jsonl")]
     samples = [row["turns"][0]["state"]["sample_id"] for row in RunReader(directory).trajectories("curated")]
     assert ids == samples and len(ids) == 5
+
+
+def test_a_stage_names_its_own_options_and_goes_on_with_more(tmp_path, tiny_directory):
+    few = replace(UNTIL, num_samples=6, num_kept=6, batch_size=6, mistake_rate=0.7)
+    learns = Stage(name="sft", run=replace(TUNED, model=str(tiny_directory), data=("stage:a_few",)))
+    config = stages(Stage(name="a_few", run=few), learns, output=str(tmp_path))
+    save_stages(config, [])
+    with pytest.raises(ConfigError, match=r"--stages.a-few.num-kept 6(?s:.*)--stages.a-few.num-samples 12"):
+        curated(config.resolved()[0], "a_few")
+    more = replace(config, stages=(Stage(name="a_few", run=replace(few, num_samples=60)), learns))
+    left = checked_stages(more, resume=True)
+    assert [each.number for each in left] == [0, 1]
+    _, result = make_data_set(left[0].run)
+    assert result.total.num_kept == 6
