@@ -14,6 +14,7 @@ from training.config.places import require_name
 from training.config.run import RunConfig
 from training.config.saved import plain
 from training.config.supervised.sft import SFTConfig
+from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError, require
@@ -160,8 +161,8 @@ class StagesConfig:
                     f"name; there {'is ' + ', '.join(made) if made else 'is none'}. Put the curation before it, or "
                     "name a directory.",
                 )
-            for name, spec in _left_out_by(stage):
-                option = f"{stage.option}.worlds.{stage.run.worlds.index(spec)}.pool"
+            for name, place, pool in _left_out_by(stage):
+                option = f"{stage.option}.worlds.{place}.pool"
                 require(
                     name in made,
                     f"Stage {stage.name!r}: {option}.exclude {DATA_OF}{name} leaves out what an earlier stage curates, "
@@ -169,7 +170,7 @@ class StagesConfig:
                     "them, or a file of ids.",
                 )
                 require(
-                    spec.pool is not None and spec.pool.draw > 0,
+                    pool.draw > 0,
                     f"Stage {stage.name!r}: {option}.exclude {DATA_OF}{name} is known when that stage is over, so the "
                     f"pool must be drawn then. Use {option}.draw 256, or exclude a file of ids.",
                 )
@@ -323,12 +324,12 @@ def _curated_by(stage: Stage) -> Iterator[str]:
             yield source.path.removeprefix(DATA_OF)
 
 
-def _left_out_by(stage: Stage) -> Iterator[tuple[str, WorldSpec]]:
-    """Yields the names of stages whose data a stage leaves out of its pools, each with the world."""
-    for spec in stage.run.worlds if isinstance(stage.run, RunConfig) else ():
+def _left_out_by(stage: Stage) -> Iterator[tuple[str, int, PoolConfig]]:
+    """Yields the names of stages whose data a stage leaves out of its pools, each with the world's place and pool."""
+    for place, spec in enumerate(stage.run.worlds if isinstance(stage.run, RunConfig) else ()):
         for each in () if spec.pool is None else spec.pool.exclude:
-            if each.startswith(DATA_OF):
-                yield each.removeprefix(DATA_OF), spec
+            if each.startswith(DATA_OF) and spec.pool is not None:
+                yield each.removeprefix(DATA_OF), place, spec.pool
 
 
 def _following(stage: Stage) -> Stage:
